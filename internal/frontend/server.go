@@ -1,0 +1,52 @@
+package frontend
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Limits of one connection.
+const (
+	// maxHeader bounds a request's head in bytes: 8 KiB of metadata, a 2 KiB SAS, and the rest.
+	maxHeader = 64 << 10
+	// headerTimeout bounds the time for a request's head.
+	headerTimeout = 30 * time.Second
+	// DefaultIdleTimeout is how long an idle connection is kept.
+	DefaultIdleTimeout = 2 * time.Minute
+)
+
+// NewServer makes the HTTP server of one service: every path and method goes to h, the service's Frontend. idle is
+// how long idle connections are kept; 0 is [DefaultIdleTimeout].
+func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
+	if idle <= 0 {
+		idle = DefaultIdleTimeout
+	}
+	e := echo.New()
+	serve := func(c echo.Context) error {
+		h.ServeHTTP(c.Response().Writer, c.Request())
+		return nil
+	}
+	// One route: paths are percent-encoded resource names, which the services read themselves, and the Table service
+	// has methods of its own.
+	e.RouteNotFound("/*", serve)
+	return &http.Server{
+		Handler:           e,
+		MaxHeaderBytes:    maxHeader,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idle,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if names, ok := c.(wire.HeaderNames); ok {
+				return wire.WithHeaderNames(ctx, names)
+			}
+			return ctx
+		},
+	}
+}

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// ReadBody returns the whole request body. It fails with [ErrRequestBodyTooLarge] over limit bytes, with
+// [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if Content-MD5 was
+// sent and does not fit. Memory is taken as bytes arrive, never for what a header promises.
+func (r *Request) ReadBody(limit int64) ([]byte, error) {
+	n := r.HTTP.ContentLength
+	if n > limit {
+		return nil, ErrRequestBodyTooLarge
+	}
+	var b []byte
+	switch {
+	case n == 0:
+		return nil, r.checkMD5(nil)
+	case n > 0 && n <= 64<<10:
+		b = make([]byte, n)
+		if _, err := io.ReadFull(r.HTTP.Body, b); err != nil {
+			return nil, BodyError(err)
+		}
+	default:
+		var buf bytes.Buffer
+		if _, err := io.Copy(&buf, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
+			return nil, BodyError(err)
+		}
+		if b = buf.Bytes(); int64(len(b)) > limit {
+			return nil, ErrRequestBodyTooLarge
+		}
+	}
+	return b, r.checkMD5(b)
+}
+
+func (r *Request) checkMD5(b []byte) error {
+	sent := r.Header("Content-Md5")
+	if sent == "" {
+		return nil
+	}
+	want, err := base64.StdEncoding.DecodeString(sent)
+	if err != nil || len(want) != md5.Size {
+		return ErrInvalidMD5
+	}
+	if got := md5.Sum(b); !bytes.Equal(got[:], want) {
+		return ErrMD5Mismatch
+	}
+	return nil
+}
+
+// BodyError turns an error from reading a request body into the client's error: a body shorter than its
+// Content-Length is [ErrIncompleteBody], one over a limit is [ErrRequestBodyTooLarge].
+func BodyError(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return ErrRequestBodyTooLarge
+	}
+	return ErrIncompleteBody
+}
+
+// DecodeXML reads the body, up to limit bytes, into v by encoding/xml, which knows no external entities. It fails
+// with [ErrInvalidXMLDocument] and the errors of [Request.ReadBody]. An empty body is an invalid document.
+func (r *Request) DecodeXML(limit int64, v any) error {
+	b, err := r.ReadBody(limit)
+	if err != nil {
+		return err
+	}
+	return ParseXML(b, v)
+}
+
+// ParseXML decodes one document, with or without a byte order mark, and refuses anything after it.
+func ParseXML(b []byte, v any) error {
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte(byteOrderMark))))
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		return nil, errors.New("only UTF-8 is read")
+	}
+	if err := d.Decode(v); err != nil {
+		return ErrInvalidXMLDocument
+	}
+	for {
+		switch tok, err := d.Token(); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return ErrInvalidXMLDocument
+		default:
+			if text, ok := tok.(xml.CharData); !ok || len(bytes.TrimSpace(text)) > 0 {
+				if _, comment := tok.(xml.Comment); !comment {
+					return ErrInvalidXMLDocument
+				}
+			}
+		}
+	}
+}
+
+// MD5 returns the base64 of b's MD5, the value of Content-MD5.
+func MD5(b []byte) string {
+	sum := md5.Sum(b)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}

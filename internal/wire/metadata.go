@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// Meta is one name and value of a resource's metadata. Names keep the case with which they were sent where the
+// connection allows it (HTTP/1), and are compared without case.
+type Meta struct{ Name, Value string }
+
+// MetadataLimit is the size in bytes of all names and values of one resource's metadata.
+const MetadataLimit = 8 << 10
+
+const metaPrefix = "X-Ms-Meta-"
+
+// Metadata reads the x-ms-meta-* headers, ordered by name. It fails with [ErrEmptyMetadataKey], [ErrInvalidMetadata]
+// or [ErrMetadataTooLarge]. Several headers of one name are joined with a comma.
+// https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources
+func (r *Request) Metadata() ([]Meta, error) {
+	var list []Meta
+	size := 0
+	for key, values := range r.HTTP.Header {
+		if !strings.HasPrefix(key, metaPrefix) {
+			continue
+		}
+		name := originalName(r.HTTP.Context(), strings.ToLower(key))[len(metaPrefix):]
+		if name == "" {
+			return nil, ErrEmptyMetadataKey
+		}
+		if !identifier(name) {
+			return nil, ErrInvalidMetadata
+		}
+		value := strings.Join(values, ",")
+		if !utf8.ValidString(value) {
+			return nil, ErrInvalidMetadata
+		}
+		size += len(name) + len(value)
+		list = append(list, Meta{name, value})
+	}
+	if size > MetadataLimit {
+		return nil, ErrMetadataTooLarge
+	}
+	sort.Slice(list, func(i, j int) bool { return strings.ToLower(list[i].Name) < strings.ToLower(list[j].Name) })
+	return list, nil
+}
+
+// SetMetadata sends list as x-ms-meta-* headers.
+func (r *Request) SetMetadata(list []Meta) {
+	h := r.Out.Header()
+	for _, m := range list {
+		h["x-ms-meta-"+m.Name] = []string{m.Value}
+	}
+}
+
+// identifier reports whether s is a C# identifier of ASCII characters, which metadata names must be.
+func identifier(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// HeaderNames remembers header names as a client wrote them. net/http keeps only their canonical form.
+type HeaderNames interface {
+	// OriginalName returns the name as last sent on this connection, or lower itself when it was not seen.
+	OriginalName(lower string) string
+}
+
+type headerNamesKey struct{}
+
+// WithHeaderNames makes names available to [Request.Metadata] for the requests of one connection.
+func WithHeaderNames(ctx context.Context, names HeaderNames) context.Context {
+	return context.WithValue(ctx, headerNamesKey{}, names)
+}
+
+func originalName(ctx context.Context, lower string) string {
+	if names, ok := ctx.Value(headerNamesKey{}).(HeaderNames); ok {
+		return names.OriginalName(lower)
+	}
+	return lower
+}

@@ -1,0 +1,28 @@
+package wire
+
+import "net/http"
+
+// RenderXML answers with e as the Blob and Queue services do: x-ms-error-code, and an XML document unless the
+// request is HEAD or the status has no body.
+// https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
+func RenderXML(r *Request, e *Error) {
+	h := r.Out.Header()
+	h["x-ms-error-code"] = []string{e.Code}
+	for _, d := range e.Headers {
+		h[d.Name] = []string{d.Value}
+	}
+	if r.HTTP.Method == http.MethodHead || e.Status == http.StatusNotModified || e.Status == http.StatusNoContent {
+		_ = r.Status(e.Status)
+		return
+	}
+	x := NewXML(512).Open("Error").Text("Code", e.Code).Text("Message", r.Message(e))
+	for _, d := range e.Details {
+		x.Text(d.Name, d.Value)
+	}
+	_ = r.XML(e.Status, x.Close("Error"))
+}
+
+// Message is e's text with the request's id and time, as error documents carry it.
+func (r *Request) Message(e *Error) string {
+	return e.Message + "\nRequestId:" + r.ID + "\nTime:" + FormatISO7(r.Now)
+}

@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Request is one storage request, parsed once, and the way to answer it. It belongs to the goroutine that serves the
+// request and is not used after that.
+type Request struct {
+	// HTTP is the request as net/http read it. Handlers read headers and the body from it; nothing rewrites it.
+	HTTP *http.Request
+	// Out is where the answer goes. Prefer the methods in response.go.
+	Out http.ResponseWriter
+
+	// Service is the service whose endpoint was called.
+	Service Service
+	// Account is the account's name, without "-secondary".
+	Account string
+	// Secondary is set for the read-only secondary endpoint, "account-secondary".
+	Secondary bool
+	// Base is the service's address as the client wrote it, without a trailing slash:
+	// "http://127.0.0.1:10000/devstoreaccount1" or "http://devstoreaccount1.blob.localhost:10000".
+	Base string
+	// RawPath is the path below the account, percent-encoded as sent; it is "" or begins with "/".
+	RawPath string
+	// URIPath is the whole path as sent, with the account of a path-style address: what signatures cover.
+	URIPath string
+
+	// Query has the decoded parameters; Comp and Restype are those two, lower case.
+	Query         Query
+	Comp, Restype string
+
+	// Version is the behaviour that was asked for: x-ms-version clamped to [LatestVersion]; 0 when none was named.
+	Version Version
+	// VersionHeader is x-ms-version as sent, which the answer repeats.
+	VersionHeader string
+
+	// ID is the server's id of this request, x-ms-request-id. ClientID is x-ms-client-request-id.
+	ID, ClientID string
+	// Now is when the request came; every rule that asks for the time uses it.
+	Now time.Time
+
+	// Operation is the name of the operation that serves the request, "" until it is known.
+	Operation string
+	// Failure is the error that was answered, nil for success. The front-end sets it.
+	Failure *Error
+}
+
+// Options decide how requests are read.
+type Options struct {
+	// StrictVersion refuses versions that are not published.
+	StrictVersion bool
+}
+
+// Parse reads what all operations need from hr. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
+// [ErrInvalidHeaderValue]; the Request is good for rendering the error all the same.
+func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time, o Options) (*Request, error) {
+	r := &Request{HTTP: hr, Out: out, Service: svc, Now: now, ID: newRequestID(now)}
+	if id := header(hr.Header, "X-Ms-Client-Request-Id"); len(id) <= maxClientID && printable(id) {
+		r.ClientID = id
+	}
+	return r, r.parse(o)
+}
+
+// maxClientID is the length in characters up to which x-ms-client-request-id is repeated and logged.
+const maxClientID = 1024
+
+func (r *Request) parse(o Options) error {
+	if v := header(r.HTTP.Header, "X-Ms-Version"); v != "" {
+		version, ok := ParseVersion(v)
+		if !ok || o.StrictVersion && !version.Known() {
+			return InvalidHeader("x-ms-version", v)
+		}
+		r.Version, r.VersionHeader = min(version, LatestVersion()), v
+	}
+	uri := r.HTTP.RequestURI
+	if uri == "" { // a request made in process, not read from a connection
+		uri = r.HTTP.URL.RequestURI()
+	}
+	if !strings.HasPrefix(uri, "/") { // absolute form, as sent to a proxy
+		_, rest, found := strings.Cut(uri, "://")
+		slash := strings.IndexByte(rest, '/')
+		if !found || slash < 0 {
+			return ErrInvalidURI
+		}
+		uri = rest[slash:]
+	}
+	path, rawQuery, _ := strings.Cut(uri, "?")
+	r.URIPath = path
+	if err := r.locate(path); err != nil {
+		return err
+	}
+	var ok bool
+	if r.Query, ok = parseQuery(rawQuery); !ok {
+		return ErrInvalidQueryParameterValue.WithMessage("The query string of the request URI cannot be parsed.")
+	}
+	r.Comp = strings.ToLower(r.Query.Get("comp"))
+	r.Restype = strings.ToLower(r.Query.Get("restype"))
+	return nil
+}
+
+// Header returns the first value of the named request header. name must be in Go's canonical form.
+func (r *Request) Header(name string) string { return header(r.HTTP.Header, name) }
+
+// HasHeader reports whether the named header was sent, be it empty. name must be in Go's canonical form.
+func (r *Request) HasHeader(name string) bool { return len(r.HTTP.Header[name]) > 0 }
+
+// header is http.Header.Get without the canonicalisation.
+func header(h http.Header, canonical string) string {
+	if v := h[canonical]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,37 @@
+package wire
+
+// Service is one of the three storage services.
+type Service uint8
+
+// The services. The zero value is none of them.
+const (
+	Blob Service = iota + 1
+	Queue
+	Table
+)
+
+// String returns the name that Azure uses in host names, logs and SAS tokens' documentation: "blob", "queue", "table".
+func (s Service) String() string {
+	switch s {
+	case Blob:
+		return "blob"
+	case Queue:
+		return "queue"
+	case Table:
+		return "table"
+	}
+	return "unknown"
+}
+
+// title is the service's name as it stands in the Server header.
+func (s Service) title() string {
+	switch s {
+	case Blob:
+		return "Blob"
+	case Queue:
+		return "Queue"
+	case Table:
+		return "Table"
+	}
+	return "Unknown"
+}

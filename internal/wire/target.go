@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// secondarySuffix marks the read-only secondary endpoint in an account's host or path segment.
+const secondarySuffix = "-secondary"
+
+// locate splits the address into account and resource path. Two forms are known: host-style,
+// account.blob.example:10000/container, as Azure has it, and path-style, 127.0.0.1:10000/account/container, as the
+// development storage has it.
+func (r *Request) locate(path string) error {
+	scheme := "http://"
+	if r.HTTP.TLS != nil {
+		scheme = "https://"
+	}
+	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok {
+		r.Base = scheme + r.HTTP.Host
+		r.setAccount(account)
+		r.RawPath = path
+		if r.RawPath == "/" {
+			r.RawPath = ""
+		}
+		return nil
+	}
+	if len(path) < 2 || path[0] != '/' {
+		return ErrInvalidURI
+	}
+	account := path[1:]
+	if i := strings.IndexByte(account, '/'); i >= 0 {
+		account, r.RawPath = account[:i], account[i:]
+	}
+	if r.RawPath == "/" {
+		r.RawPath = ""
+	}
+	if !AccountName(strings.TrimSuffix(account, secondarySuffix)) {
+		return ErrInvalidURI
+	}
+	r.Base = scheme + r.HTTP.Host + "/" + account
+	r.setAccount(account)
+	return nil
+}
+
+func (r *Request) setAccount(s string) {
+	r.Account, r.Secondary = strings.CutSuffix(s, secondarySuffix)
+}
+
+// hostAccount finds the account in a host name of the form account.service.rest, where service is the name of svc.
+func hostAccount(host string, svc Service) (account string, ok bool) {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	account, rest, ok := strings.Cut(host, ".")
+	if !ok {
+		return "", false
+	}
+	label, _, ok := strings.Cut(rest, ".")
+	if !ok || !strings.EqualFold(label, svc.String()) {
+		return "", false
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return "", false
+	}
+	account = strings.ToLower(account)
+	return account, AccountName(strings.TrimSuffix(account, secondarySuffix))
+}
+
+// AccountName reports whether s may name an account: 3 to 24 lower-case letters and digits.
+// https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-name
+func AccountName(s string) bool {
+	if len(s) < 3 || len(s) > 24 {
+		return false
+	}
+	for i := range len(s) {
+		if (s[i] < 'a' || s[i] > 'z') && (s[i] < '0' || s[i] > '9') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Layouts of times on the wire. All are UTC.
+const (
+	// RFC1123 is the form of Date, Last-Modified and the times in queue messages and listings.
+	RFC1123 = http.TimeFormat
+	// ISO7 has 100 ns: error messages, snapshots, table timestamps.
+	ISO7 = "2006-01-02T15:04:05.0000000Z"
+)
+
+// FormatRFC1123 returns t as "Fri, 26 Jun 2015 23:39:12 GMT".
+func FormatRFC1123(t time.Time) string {
+	t = t.UTC()
+	// Answers carry the current second or a recent one over and over: one is kept formatted.
+	if c := lastRFC1123.Load(); c != nil && c.unix == t.Unix() {
+		return c.text
+	}
+	s := t.Format(RFC1123)
+	lastRFC1123.Store(&formatted{t.Unix(), s})
+	return s
+}
+
+type formatted struct {
+	unix int64
+	text string
+}
+
+var lastRFC1123 atomic.Pointer[formatted]
+
+// FormatISO7 returns t as "2015-06-26T23:39:12.1234567Z", cut to 100 ns.
+func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }
+
+// ParseRFC1123 reads an HTTP date of any of the three forms that HTTP allows.
+func ParseRFC1123(s string) (time.Time, error) {
+	t, err := http.ParseTime(s)
+	return t.UTC(), err
+}
+
+// isoLayouts are the forms of times that Azure accepts in SAS and stored access policies.
+// https://learn.microsoft.com/rest/api/storageservices/formatting-datetime-values
+var isoLayouts = []string{
+	"2006-01-02", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.9999999Z07:00",
+}
+
+// ParseISO reads a time in one of the ISO 8601 forms that Azure accepts.
+func ParseISO(s string) (time.Time, bool) {
+	for _, layout := range isoLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// byteOrderMark begins every XML document that Azure's Blob and Queue services send.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// XML builds an answer's document by appending; it does no reflection, for listings are long. Names are trusted,
+// text is escaped.
+type XML struct{ buf []byte }
+
+// NewXML begins a document with Azure's byte order mark and declaration. capacity is a hint in bytes.
+func NewXML(capacity int) *XML {
+	x := &XML{buf: make([]byte, 0, capacity)}
+	x.buf = append(x.buf, byteOrderMark+`<?xml version="1.0" encoding="utf-8"?>`...)
+	return x
+}
+
+// Open writes a start tag with the given attributes, as name, value, name, value.
+func (x *XML) Open(name string, attributes ...string) *XML {
+	x.buf = append(x.buf, '<')
+	x.buf = append(x.buf, name...)
+	for i := 0; i+1 < len(attributes); i += 2 {
+		x.buf = append(x.buf, ' ')
+		x.buf = append(x.buf, attributes[i]...)
+		x.buf = append(x.buf, `="`...)
+		x.buf = appendEscaped(x.buf, attributes[i+1])
+		x.buf = append(x.buf, '"')
+	}
+	x.buf = append(x.buf, '>')
+	return x
+}
+
+// Close writes an end tag.
+func (x *XML) Close(name string) *XML {
+	x.buf = append(x.buf, "</"...)
+	x.buf = append(x.buf, name...)
+	x.buf = append(x.buf, '>')
+	return x
+}
+
+// Text writes an element with text; an empty one as <name />, as Azure does.
+func (x *XML) Text(name, value string) *XML {
+	if value == "" {
+		return x.Empty(name)
+	}
+	x.Open(name)
+	x.buf = appendEscaped(x.buf, value)
+	return x.Close(name)
+}
+
+// Int writes an element with a decimal number.
+func (x *XML) Int(name string, n int64) *XML {
+	x.Open(name)
+	x.buf = strconv.AppendInt(x.buf, n, 10)
+	return x.Close(name)
+}
+
+// Bool writes an element with "true" or "false".
+func (x *XML) Bool(name string, b bool) *XML { return x.Text(name, strconv.FormatBool(b)) }
+
+// Empty writes <name />.
+func (x *XML) Empty(name string) *XML {
+	x.buf = append(x.buf, '<')
+	x.buf = append(x.buf, name...)
+	x.buf = append(x.buf, " />"...)
+	return x
+}
+
+// Raw appends markup as it stands.
+func (x *XML) Raw(s string) *XML { x.buf = append(x.buf, s...); return x }
+
+// Bytes returns the document.
+func (x *XML) Bytes() []byte { return x.buf }
+
+const needEscape = "<>&\"\r\x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
+
+// appendEscaped escapes text for elements and attributes. Characters that XML cannot hold become U+FFFD.
+func appendEscaped(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, needEscape) && utf8.ValidString(s) {
+		return append(b, s...)
+	}
+	for _, c := range s {
+		switch {
+		case c == '<':
+			b = append(b, "&lt;"...)
+		case c == '>':
+			b = append(b, "&gt;"...)
+		case c == '&':
+			b = append(b, "&amp;"...)
+		case c == '"':
+			b = append(b, "&quot;"...)
+		case c == '\r':
+			b = append(b, "&#xD;"...)
+		case c < 0x20 && c != '\n' && c != '\t':
+			b = utf8.AppendRune(b, utf8.RuneError)
+		default:
+			b = utf8.AppendRune(b, c)
+		}
+	}
+	return b
+}
