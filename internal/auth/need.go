@@ -1,7 +1,5 @@
 package auth
 
-import "strings"
-
 // ResourceType is the kind of resource that an operation acts on, in the terms of an account SAS (signed resource
 // types).
 type ResourceType byte
@@ -31,40 +29,11 @@ const (
 type Need struct {
 	// On is the account SAS resource type.
 	On ResourceType
-	// Any lists the SAS permission letters of which one suffices, "" where no SAS may call the operation.
-	Any string
+	// Any lists SAS permission letters of which one suffices; All those that are needed together. Where both are ""
+	// no SAS may call the operation.
+	Any, All string
 	// AccountSASOnly refuses service SAS, as for operations on the service and for creating containers.
 	AccountSASOnly bool
 	// Public opens the operation to anonymous callers.
 	Public Public
-}
-
-// Mechanism is how a caller was authenticated.
-type Mechanism uint8
-
-// The mechanisms, in the words of the Storage Analytics log.
-const (
-	Anonymous Mechanism = iota
-	SharedKey
-	SAS
-	Bearer
-)
-
-// Identity is who sends a request. The zero value is an anonymous caller.
-type Identity struct {
-	Mechanism Mechanism
-	// Permissions are the SAS permission letters held, for [SAS].
-	Permissions string
-}
-
-// Permits reports whether the identity may call an operation with this need, as far as the credential alone tells.
-// Anonymous access to public containers is decided by the Blob service, which knows the container's level.
-func (id Identity) Permits(n Need) bool {
-	switch id.Mechanism {
-	case SharedKey:
-		return true
-	case SAS, Bearer:
-		return n.Any != "" && strings.ContainsAny(id.Permissions, n.Any)
-	}
-	return n.Public != NotPublic
 }

@@ -22,7 +22,7 @@ func Authenticate(r *wire.Request, accounts *Accounts) (Identity, error) {
 	header := r.Header("Authorization")
 	if header == "" {
 		if r.Query.Has("sig") {
-			return Identity{}, wire.ErrNotImplemented.WithMessage("Shared access signatures are not implemented.")
+			return authenticateSAS(r, accounts)
 		}
 		if accounts.Get(r.Account) == nil {
 			return Identity{}, wire.ErrAuthenticationFailed

@@ -28,6 +28,9 @@ type Config[S, C any] struct {
 	// Admit may refuse a call after Needs was checked: anonymous access by a container's level. Nil admits all that
 	// the credential permits, and no anonymous caller but to operations open to everyone.
 	Admit func(S, C, auth.Identity, auth.Need) error
+	// Policy finds a stored access policy of the resource that the call names, for a SAS that refers to one. found is
+	// false if the resource does not exist or has no such policy. Nil: there are none.
+	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
 	// Before, if set, runs once the request is parsed and before authentication; CORS headers are set there.
 	Before func(S, *wire.Request)
 	Common
@@ -131,7 +134,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 		return id, err
 	}
 	r.Operation = op.Name
-	if err := f.admit(r, call, id, op.Needs); err != nil {
+	if id, err = f.admit(r, call, id, op.Needs); err != nil {
 		return id, err
 	}
 	if op.Do == nil {
@@ -143,23 +146,37 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	return id, op.Do(f.State, call)
 }
 
-func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need auth.Need) error {
+// admit completes the identity with its stored access policy and checks it against the operation's need.
+func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need auth.Need) (auth.Identity, error) {
 	if need.Public == auth.Everyone {
-		return nil
+		return id, nil
 	}
-	if !id.Permits(need) {
-		if id.Mechanism == auth.Anonymous {
-			return refuseAnonymous(r)
+	if policy := id.PolicyID(); policy != "" {
+		var p auth.Policy
+		var found bool
+		var err error
+		if f.Policy != nil {
+			if p, found, err = f.Policy(f.State, call, policy); err != nil {
+				return id, err
+			}
 		}
-		return wire.ErrAuthorizationPermissionMismatch
+		if id, err = id.Apply(p, found, r.Now); err != nil {
+			return id, err
+		}
+	}
+	if err := id.Check(f.Service, need); err != nil {
+		if id.Mechanism == auth.Anonymous {
+			return id, refuseAnonymous(r)
+		}
+		return id, err
 	}
 	if f.Admit != nil {
-		return f.Admit(f.State, call, id, need)
+		return id, f.Admit(f.State, call, id, need)
 	}
 	if id.Mechanism == auth.Anonymous {
-		return refuseAnonymous(r)
+		return id, refuseAnonymous(r)
 	}
-	return nil
+	return id, nil
 }
 
 // refuseAnonymous is the answer to a caller without a credential: from version 2019-12-12 a challenge, before that
