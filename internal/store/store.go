@@ -1,7 +1,16 @@
 package store
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // A Bucket names a keyspace. All buckets of a file are given to Open.
@@ -11,79 +20,154 @@ type Bucket string
 type Options struct {
 	// Buckets are created if absent. Using a bucket that is not listed panics.
 	Buckets []Bucket
-	// Relaxed acknowledges writes before they are synced.
+	// Relaxed acknowledges writes before they are synced. They survive the death of the process, but a power failure
+	// may lose the latest ones and may damage the file.
 	Relaxed bool
-	// Ephemeral removes the file's name at once: nothing survives the process.
+	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close, nor
+	// the death of the process. Where an open file cannot be removed (Windows), Close removes it.
 	Ephemeral bool
+	// ReadOnly opens an existing file for View only and shares the lock with other readers. Buckets that the file
+	// lacks read as empty.
+	ReadOnly bool
+	// LockTimeout bounds the wait for a file that another process holds; 0 means one second.
+	LockTimeout time.Duration
+	// MaxMapped bounds, roughly, the file-backed memory that the process keeps resident, in bytes; 0 means
+	// DefaultMaxMapped, negative means no bound. It has no effect but on Linux.
+	MaxMapped int64
 }
 
-// DB is one open file.
+// DefaultMaxMapped is the default of Options.MaxMapped.
+const DefaultMaxMapped = 96 << 20
+
+// Limits of one key and value, in bytes.
+const (
+	MaxKeySize   = bolt.MaxKeySize
+	MaxValueSize = 64 << 20
+)
+
+// DB is one open file. Its methods are safe for concurrent use.
 type DB struct {
-	bolt *bolt.DB
+	bolt     *bolt.DB
+	buckets  []Bucket
+	path     string
+	leftover bool // path must be removed by Close
+
+	trim *trimmer
+
+	mu      sync.Mutex // guards queue, leading, closed
+	idle    sync.Cond  // signalled when leading becomes false
+	queue   []*call
+	leading bool
+	closed  bool
+
+	failed atomic.Pointer[error] // why Update answers ErrFailed
+	fault  func(*bolt.Tx) error  // tests only: runs before a commit and may fail it
 }
 
-// Open opens or creates the file at path.
-func Open(path string, o Options) (*DB, error) {
-	b, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		return nil, err
+// Open opens the file at path, or creates it. The folder must exist.
+//
+// Errors: ErrLocked, ErrFormat, or what the operating system answered.
+func Open(path string, o Options) (db *DB, err error) {
+	defer func() {
+		// bbolt panics on some kinds of damage.
+		if v := recover(); v != nil {
+			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
+		}
+	}()
+	if o.Ephemeral {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("store: open: %w", err)
+		}
 	}
-	err = b.Update(func(tx *bolt.Tx) error {
-		for _, name := range o.Buckets {
-			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
-				return err
-			}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = time.Second
+	}
+	b, err := bolt.Open(path, 0o600, boltOptions(o))
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, err)
+	case err != nil:
+		return nil, fmt.Errorf("store: open %s: %w", path, err)
+	}
+	b.AllocSize = allocSize
+	db = &DB{bolt: b, buckets: o.Buckets, path: path}
+	db.idle.L = &db.mu
+	if err := db.prepare(o); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("store: open %s: %w", path, err)
+	}
+	if o.Ephemeral {
+		db.leftover = os.Remove(path) != nil
+	}
+	db.trim = startTrimmer(b, o.MaxMapped)
+	return db, nil
+}
+
+// View runs fn on a snapshot of what is committed, and returns what fn returns. What fn reads is valid until it returns.
+//
+// A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
+// so the file grows while others write.
+func (db *DB) View(fn func(*Tx) error) error {
+	b, err := db.bolt.Begin(false)
+	if err != nil {
+		return closedOr(err)
+	}
+	tx := Tx{db: db, bolt: b, open: make([]*bolt.Bucket, len(db.buckets))}
+	defer tx.endView()
+	return fn(&tx)
+}
+
+func (tx *Tx) endView() {
+	b := tx.bolt
+	tx.bolt = nil
+	_ = b.Rollback() // of a read-only transaction: cannot fail
+	tx.flushTouched()
+}
+
+// Close waits for the transactions in flight, then closes the file. Calls of Update that are waiting for a commit are
+// served; later ones, and later calls of View, answer ErrClosed. Closing twice is allowed.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	for db.leading {
+		db.idle.Wait()
+	}
+	db.mu.Unlock()
+
+	db.trim.stop()
+	err := db.bolt.Close()
+	if db.leftover {
+		err = errors.Join(err, os.Remove(db.path))
+	}
+	return err
+}
+
+// Size returns the size of the file in bytes.
+func (db *DB) Size() (n int64, err error) {
+	err = closedOr(db.bolt.View(func(tx *bolt.Tx) error { n = tx.Size(); return nil }))
+	return n, err
+}
+
+// Check verifies the structure of the file: every page is reachable once or free, every bucket is in key order. It
+// calls report for every violation and returns an error only if it could not run. It reads the whole file.
+func (db *DB) Check(report func(error)) error {
+	return closedOr(db.bolt.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			report(err)
 		}
 		return nil
-	})
-	if err != nil {
-		b.Close()
-		return nil, err
+	}))
+}
+
+func closedOr(err error) error {
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
 	}
-	return &DB{bolt: b}, nil
+	return err
 }
-
-// View runs fn on a snapshot.
-func (db *DB) View(fn func(*Tx) error) error {
-	return db.bolt.View(func(tx *bolt.Tx) error { return fn(&Tx{tx}) })
-}
-
-// Update runs fn, which may write; the writes are durable when it returns nil.
-func (db *DB) Update(fn func(*Tx) error) error {
-	return db.bolt.Update(func(tx *bolt.Tx) error { return fn(&Tx{tx}) })
-}
-
-// Close waits for running transactions and closes the file.
-func (db *DB) Close() error { return db.bolt.Close() }
-
-// Tx is one View or Update.
-type Tx struct{ bolt *bolt.Tx }
-
-// Get returns the value of key, or nil.
-func (tx *Tx) Get(b Bucket, key []byte) []byte { return tx.bolt.Bucket([]byte(b)).Get(key) }
-
-// Put sets the value of key.
-func (tx *Tx) Put(b Bucket, key, value []byte) {
-	if err := tx.bolt.Bucket([]byte(b)).Put(key, value); err != nil {
-		panic(err)
-	}
-}
-
-// Delete removes key.
-func (tx *Tx) Delete(b Bucket, key []byte) {
-	if err := tx.bolt.Bucket([]byte(b)).Delete(key); err != nil {
-		panic(err)
-	}
-}
-
-// Cursor returns a cursor over b.
-func (tx *Tx) Cursor(b Bucket) *Cursor { return &Cursor{tx.bolt.Bucket([]byte(b)).Cursor()} }
-
-// Cursor walks a bucket in key order.
-type Cursor struct{ bolt *bolt.Cursor }
-
-// Seek moves to the first key at or after key.
-func (c *Cursor) Seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
-
-// Next moves to the next key.
-func (c *Cursor) Next() (k, v []byte) { return c.bolt.Next() }

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// inGroup makes the given closures run in one group, in order, and returns their errors. A closure that panics
+// returns its *Panic.
+func inGroup(t *testing.T, db *DB, fns ...func(*Tx) error) []error {
+	t.Helper()
+	entered, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = db.Update(func(*Tx) error { close(entered); <-release; return errAbort })
+	})
+	<-entered
+	errs := make([]error, len(fns))
+	for i, fn := range fns {
+		wg.Go(func() {
+			defer func() {
+				if p, ok := recover().(*Panic); ok {
+					errs[i] = p
+				}
+			}()
+			errs[i] = db.Update(fn)
+		})
+		waitQueued(db, i+1)
+	}
+	close(release)
+	wg.Wait()
+	return errs
+}
+
+func waitQueued(db *DB, n int) {
+	for {
+		db.mu.Lock()
+		got := len(db.queue)
+		db.mu.Unlock()
+		if got >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func putting(key, value string) func(*Tx) error {
+	return func(tx *Tx) error { tx.Put("a", []byte(key), []byte(value)); return nil }
+}
+
+func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
+	db := open(t, Options{})
+	sawFirst, sawFailed := false, false
+	errs := inGroup(t, db,
+		putting("first", "1"),
+		func(tx *Tx) error { tx.Put("a", []byte("failed"), []byte("1")); return errAbort },
+		func(tx *Tx) error {
+			tx.Put("a", []byte("panicked"), []byte("1"))
+			tx.Delete("a", []byte("first"))
+			panic(errAbort)
+		},
+		func(tx *Tx) error {
+			sawFirst = tx.Get("a", []byte("first")) != nil
+			sawFailed = tx.Get("a", []byte("failed")) != nil || tx.Get("a", []byte("panicked")) != nil
+			tx.Put("a", []byte("last"), []byte("1"))
+			return nil
+		},
+	)
+	if errs[0] != nil || errs[1] != errAbort || errs[3] != nil {
+		t.Errorf("errors are %v", errs)
+	}
+	var p *Panic
+	if !errors.As(errs[2], &p) || !errors.Is(p, errAbort) || !strings.Contains(string(p.Stack), "TestGroupMembers") {
+		t.Errorf("the panic came as %v", errs[2])
+	}
+	if !sawFirst || sawFailed {
+		t.Errorf("the last closure saw the first: %v (want true), the failed ones: %v (want false)", sawFirst, sawFailed)
+	}
+	for key, value := range map[string]string{"first": "1", "failed": "", "panicked": "", "last": "1"} {
+		want(t, db, "a", key, value)
+	}
+}
+
+func TestGroupSharesOneCommit(t *testing.T) {
+	db := open(t, Options{})
+	commits := 0
+	db.fault = func(*bolt.Tx) error { commits++; return nil }
+	var fns []func(*Tx) error
+	for i := range 50 {
+		fns = append(fns, putting(fmt.Sprint(i), "1"))
+	}
+	for i, err := range inGroup(t, db, fns...) {
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if commits != 1 {
+		t.Errorf("%d commits for 50 waiting calls, want 1", commits)
+	}
+}
+
+func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
+	db := open(t, Options{})
+	db.fault = func(*bolt.Tx) error { t.Error("committed nothing"); return nil }
+	if err := db.Update(func(tx *Tx) error { tx.Get("a", []byte("k")); tx.Cursor("a").Seek(nil); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A closure that ends its goroutine, as t.FailNow does, takes neither the group nor the store with it.
+func TestGoexitInGroup(t *testing.T) {
+	db := open(t, Options{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = db.Update(func(tx *Tx) error { tx.Put("a", []byte("k"), []byte("v")); runtime.Goexit(); return nil })
+	}()
+	<-done
+	put(t, db, "a", "after", "1")
+	want(t, db, "a", "k", "")
+	errs := inGroup(t, db,
+		func(tx *Tx) error { return nil },
+		func(tx *Tx) error { runtime.Goexit(); return nil },
+		putting("third", "1"),
+	)
+	if !errors.Is(errs[1], errGoexit) || errs[2] != nil {
+		t.Errorf("errors are %v", errs)
+	}
+	want(t, db, "a", "third", "1")
+}
+
+func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
+	db := open(t, Options{})
+	broken := errors.New("broken")
+	fail := true
+	db.fault = func(*bolt.Tx) error {
+		if fail {
+			return broken
+		}
+		return nil
+	}
+	errs := inGroup(t, db, putting("x", "1"), func(*Tx) error { return errAbort }, putting("y", "1"))
+	for i, err := range errs {
+		if !errors.Is(err, broken) {
+			t.Errorf("call %d got %v", i, err)
+		}
+	}
+	fail = false
+	want(t, db, "a", "x", "")
+	put(t, db, "a", "x", "2") // an error without a failed sync leaves the store usable
+	want(t, db, "a", "x", "2")
+}
+
+func TestFailedSyncStopsWrites(t *testing.T) {
+	db := open(t, Options{})
+	put(t, db, "a", "k", "1")
+	db.fault = func(*bolt.Tx) error { return syscall.EIO } // as fdatasync answers: no path
+	if err := db.Update(putting("k", "2")); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("got %v, want EIO", err)
+	}
+	db.fault = nil
+	if err := db.Update(putting("k", "3")); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v, want ErrFailed with its cause", err)
+	}
+	want(t, db, "a", "k", "1")
+}
+
+// TestConcurrentCounters checks isolation: increments of a few counters by many goroutines, some of them aborted, are
+// neither lost nor doubled, and snapshots are consistent.
+func TestConcurrentCounters(t *testing.T) {
+	db := open(t, Options{Relaxed: true})
+	const workers, rounds = 16, 200
+	var added atomic.Int64
+	var wg, watch sync.WaitGroup
+	stop := make(chan struct{})
+	watch.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = db.View(func(tx *Tx) error {
+				if x, y := tx.Get("a", []byte("n")), tx.Get("b", []byte("n")); string(x) != string(y) {
+					t.Errorf("a snapshot has %s in one bucket and %s in the other", x, y)
+				}
+				return nil
+			})
+		}
+	})
+	for w := range workers {
+		wg.Go(func() {
+			for r := range rounds {
+				err := db.Update(func(tx *Tx) error {
+					var n int
+					fmt.Sscan(string(tx.Get("a", []byte("n"))), &n)
+					v := fmt.Append(nil, n+1)
+					tx.Put("a", []byte("n"), v)
+					tx.Put("b", []byte("n"), v)
+					if (r+w)%7 == 0 {
+						return errAbort
+					}
+					return nil
+				})
+				if err == nil {
+					added.Add(1)
+				} else if err != errAbort {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	watch.Wait()
+	want(t, db, "a", "n", fmt.Sprint(added.Load()))
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// open returns a fresh store, which is checked and closed at the end of the test.
+func open(t testing.TB, o Options) *DB {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "db"), o)
+}
+
+func openAt(t testing.TB, path string, o Options) *DB {
+	t.Helper()
+	if o.Buckets == nil {
+		o.Buckets = []Bucket{"a", "b"}
+	}
+	db, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeChecked(t, db) })
+	return db
+}
+
+func closeChecked(t testing.TB, db *DB) {
+	t.Helper()
+	if err := db.Check(func(err error) { t.Errorf("check: %v", err) }); err != nil && err != ErrClosed {
+		t.Errorf("check: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func put(t testing.TB, db *DB, b Bucket, key, value string) {
+	t.Helper()
+	if err := db.Update(func(tx *Tx) error { tx.Put(b, []byte(key), []byte(value)); return nil }); err != nil {
+		t.Fatalf("put %q: %v", key, err)
+	}
+}
+
+// get returns the value of key and whether there is one.
+func get(t testing.TB, db *DB, b Bucket, key string) (value string, ok bool) {
+	t.Helper()
+	err := db.View(func(tx *Tx) error {
+		v := tx.Get(b, []byte(key))
+		value, ok = string(v), v != nil
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("get %q: %v", key, err)
+	}
+	return value, ok
+}
+
+// want fails the test if key does not have the value; "" stands for none.
+func want(t testing.TB, db *DB, b Bucket, key, value string) {
+	t.Helper()
+	if got, ok := get(t, db, b, key); got != value || ok != (value != "") {
+		t.Errorf("%s/%s is %q (present: %v), want %q", b, key, got, ok, value)
+	}
+}

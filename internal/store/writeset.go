@@ -1,0 +1,175 @@
+package store
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"sort"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A Write is one change of one key. A nil Value means that the key is deleted.
+type Write struct {
+	Key, Value []byte
+}
+
+// Deleted says whether the write removes its key.
+func (w *Write) Deleted() bool { return w.Value == nil }
+
+// WriteSet is all that one Update closure wrote: for each bucket the last write of each key, in key order. It is what
+// is applied to the file when the closure returns nil, and is complete: applied to the same state elsewhere, it gives
+// the same result.
+type WriteSet struct {
+	buckets []*bucketWrites
+	bytes   int // keys and values, about
+}
+
+// All yields the writes: buckets in order of first use, keys in byte order.
+func (s *WriteSet) All() iter.Seq2[Bucket, Write] {
+	return func(yield func(Bucket, Write) bool) {
+		for _, b := range s.buckets {
+			for _, run := range b.runs {
+				for _, w := range run {
+					if !yield(b.bucket, w) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Len returns the number of writes.
+func (s *WriteSet) Len() int {
+	n := 0
+	for _, b := range s.buckets {
+		for _, run := range b.runs {
+			n += len(run)
+		}
+	}
+	return n
+}
+
+// of returns the writes of one bucket, which it creates if need be.
+func (s *WriteSet) of(b Bucket) *bucketWrites {
+	for _, x := range s.buckets {
+		if x.bucket == b {
+			return x
+		}
+	}
+	x := &bucketWrites{bucket: b}
+	s.buckets = append(s.buckets, x)
+	return x
+}
+
+func (s *WriteSet) get(b Bucket, key []byte) *Write {
+	for _, x := range s.buckets {
+		if x.bucket == b {
+			if w := x.entry(x.search(key)); w != nil && bytes.Equal(w.Key, key) {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+func (s *WriteSet) put(b Bucket, key, value []byte) {
+	s.bytes += len(key) + len(value)
+	s.of(b).put(Write{key, value})
+}
+
+// apply writes the set through bucket, which opens a bucket of the transaction under way.
+func (s *WriteSet) apply(bucket func(Bucket) *bolt.Bucket) error {
+	for _, x := range s.buckets {
+		b := bucket(x.bucket)
+		b.FillPercent = fillPercent
+		for _, run := range x.runs {
+			for _, w := range run {
+				var err error
+				if w.Deleted() {
+					err = b.Delete(w.Key)
+				} else {
+					err = b.Put(w.Key, w.Value)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// maxRun bounds a run, and with it what an insertion has to move.
+const maxRun = 256
+
+// bucketWrites holds writes in key order: as runs of at most maxRun, none of them empty. One or a hundred writes, the
+// usual case, are one sorted slice; a hundred thousand still cost little each.
+type bucketWrites struct {
+	bucket Bucket
+	runs   [][]Write
+	gen    int // changes when positions become invalid
+}
+
+// A position is a place in bucketWrites; past the last write, run is len(runs).
+type position struct{ run, i int }
+
+// search returns the position of the first write at or after key.
+func (b *bucketWrites) search(key []byte) position {
+	r := sort.Search(len(b.runs), func(i int) bool {
+		run := b.runs[i]
+		return bytes.Compare(run[len(run)-1].Key, key) >= 0
+	})
+	if r == len(b.runs) {
+		return position{r, 0}
+	}
+	run := b.runs[r]
+	return position{r, sort.Search(len(run), func(i int) bool { return bytes.Compare(run[i].Key, key) >= 0 })}
+}
+
+// entry returns the write at p, nil past the end.
+func (b *bucketWrites) entry(p position) *Write {
+	if p.run >= len(b.runs) {
+		return nil
+	}
+	return &b.runs[p.run][p.i]
+}
+
+func (b *bucketWrites) next(p position) position {
+	if p.i++; p.i == len(b.runs[p.run]) {
+		return position{p.run + 1, 0}
+	}
+	return p
+}
+
+func (b *bucketWrites) put(w Write) {
+	p := b.search(w.Key)
+	if old := b.entry(p); old != nil && bytes.Equal(old.Key, w.Key) {
+		*old = w
+		return
+	}
+	b.gen++
+	if p.run == len(b.runs) {
+		if p.run == 0 {
+			b.runs = [][]Write{{w}}
+			return
+		}
+		p.run--
+		p.i = len(b.runs[p.run])
+	}
+	run := slices.Insert(b.runs[p.run], p.i, w)
+	b.runs[p.run] = run
+	if len(run) <= maxRun {
+		return
+	}
+	// Ascending keys, the usual order, fill their runs; others split in halves.
+	at := len(run) / 2
+	if p.run == len(b.runs)-1 && p.i == len(run)-1 {
+		at = len(run) - 1
+	}
+	tail := append(make([]Write, 0, maxRun), run[at:]...)
+	clear(run[at:])
+	b.runs[p.run] = run[:at]
+	b.runs = slices.Insert(b.runs, p.run+1, tail)
+}
