@@ -1,0 +1,49 @@
+// Command lazuli runs the Azure-compatible storage services and the worker roles, and carries the verbs around them.
+//
+// This package parses flags, wires and waits. Each verb has its file; what the verbs do lives in the packages that
+// they call. [Main] is a whole run of the program, so that tests run it in process.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		if s, ok := (<-signals).(syscall.Signal); ok { // asked twice: at once
+			os.Exit(128 + int(s))
+		}
+		os.Exit(exitFailure)
+	}()
+	m := Main{Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
+	os.Exit(m.Run(ctx))
+}
+
+// Main is one run of the program.
+type Main struct {
+	// Args are the arguments without the program's name.
+	Args []string
+	// Environ is the environment as "name=value".
+	Environ []string
+	// Stdout takes results, Stderr logs and errors.
+	Stdout, Stderr io.Writer
+}
+
+// Run executes the verb that Args name and returns the exit code. Cancelling ctx asks for an orderly stop.
+func (m *Main) Run(ctx context.Context) int {
+	root := newRootCommand(m)
+	root.SetArgs(m.Args)
+	root.SetOut(m.Stdout)
+	root.SetErr(m.Stderr)
+	err := root.ExecuteContext(ctx)
+	return report(m.Stderr, err)
+}
