@@ -1,0 +1,52 @@
+package entity
+
+import "encoding/hex"
+
+// AppendGUID writes 16 bytes as 8-4-4-4-12 lower-case hexadecimal digits.
+func AppendGUID(dst, g []byte) []byte {
+	if len(g) != 16 {
+		return dst
+	}
+	dst = hex.AppendEncode(dst, g[0:4])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, g[4:6])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, g[6:8])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, g[8:10])
+	dst = append(dst, '-')
+	return hex.AppendEncode(dst, g[10:16])
+}
+
+// ParseGUID reads the form that AppendGUID writes, in either case.
+func ParseGUID[S string | []byte](s S) (g [16]byte, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return g, false
+	}
+	n := 0
+	for i := 0; i < 36; i += 2 {
+		if s[i] == '-' {
+			i++
+		}
+		hi, a := nibble(s[i])
+		lo, b := nibble(s[i+1])
+		if !a || !b {
+			return g, false
+		}
+		g[n] = hi<<4 | lo
+		n++
+	}
+	return g, true
+}
+
+func nibble(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,414 @@
+package entity
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Metadata is how much a JSON answer tells beside the data.
+// https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
+type Metadata uint8
+
+// The metadata levels of JSON.
+const (
+	NoMetadata      Metadata = iota // data only
+	MinimalMetadata                 // types where JSON has none, and entity tags
+	FullMetadata                    // and type names, ids and edit links
+)
+
+// String returns the level as media types have it.
+func (m Metadata) String() string {
+	switch m {
+	case NoMetadata:
+		return "nometadata"
+	case MinimalMetadata:
+		return "minimalmetadata"
+	}
+	return "fullmetadata"
+}
+
+// Form is how entities of one table are rendered for one request.
+type Form struct {
+	Metadata Metadata
+	// Base is the address of the service without a trailing slash, Account and Table are the names in the answer.
+	Base, Account, Table string
+	// Select lists the properties to render, in order; nil means all that an entity has.
+	Select []string
+	// SelectText is $select as sent, for the context address.
+	SelectText string
+}
+
+// AppendJSONEntity renders one entity as an element of a list. partition and row are UTF-8.
+func (f *Form) AppendJSONEntity(dst, partition, row []byte, r Record) []byte {
+	return f.appendMembers(append(dst, '{'), partition, row, r)
+}
+
+// AppendJSON renders one entity as a whole answer.
+func (f *Form) AppendJSON(dst, partition, row []byte, r Record) []byte {
+	dst = append(dst, '{')
+	if f.Metadata != NoMetadata {
+		dst = f.appendContext(dst, "/@Element")
+		dst = append(dst, ',')
+	}
+	return f.appendMembers(dst, partition, row, r)
+}
+
+// AppendJSONListStart begins an answer with a list of entities, which AppendJSONListEnd ends.
+func (f *Form) AppendJSONListStart(dst []byte) []byte {
+	dst = append(dst, '{')
+	if f.Metadata != NoMetadata {
+		dst = f.appendContext(dst, "")
+		dst = append(dst, ',')
+	}
+	return append(dst, `"value":[`...)
+}
+
+// AppendJSONListEnd ends what AppendJSONListStart began.
+func (f *Form) AppendJSONListEnd(dst []byte) []byte { return append(dst, "]}"...) }
+
+func (f *Form) appendContext(dst []byte, element string) []byte {
+	dst = append(dst, `"odata.metadata":"`...)
+	dst = appendEscaped(dst, f.Base)
+	dst = append(dst, "/$metadata#"...)
+	dst = append(dst, f.Table...)
+	dst = append(dst, element...)
+	if f.Select != nil {
+		dst = append(dst, "&$select="...)
+		dst = appendEscaped(dst, f.SelectText)
+	}
+	return append(dst, '"')
+}
+
+// appendMembers writes the members of an entity's object and closes it. At least one member follows an open brace or
+// a comma.
+func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
+	t := r.Timestamp()
+	if f.Metadata == FullMetadata {
+		dst = append(dst, `"odata.type":"`...)
+		dst = append(append(append(dst, f.Account...), '.'), f.Table...)
+		dst = append(dst, `","odata.id":"`...)
+		dst = appendEscaped(dst, f.Base)
+		dst = append(dst, '/')
+		dst = AppendAddress(dst, f.Table, partition, row)
+		dst = append(dst, `",`...)
+	}
+	if f.Metadata != NoMetadata {
+		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
+		dst = t.Append(dst, "%3A")
+		dst = append(dst, `'\"",`...)
+	}
+	if f.Metadata == FullMetadata {
+		dst = append(dst, `"odata.editLink":"`...)
+		dst = AppendAddress(dst, f.Table, partition, row)
+		dst = append(dst, `",`...)
+	}
+	if f.Select == nil {
+		dst = appendString(append(dst, `"PartitionKey":`...), partition)
+		dst = appendString(append(dst, `,"RowKey":`...), row)
+		dst = append(dst, ',')
+		dst = f.appendTimestamp(dst, t)
+		for it := r.Properties(); it.Next(); {
+			dst = append(dst, ',')
+			dst = f.appendProperty(dst, &it)
+		}
+	} else {
+		for _, name := range f.Select {
+			dst = f.appendSelected(dst, name, partition, row, r)
+			dst = append(dst, ',')
+		}
+	}
+	if dst[len(dst)-1] == ',' {
+		dst = dst[:len(dst)-1]
+	}
+	return append(dst, '}')
+}
+
+// appendSelected writes a property that $select asks for, as null if the entity lacks it.
+func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r Record) []byte {
+	switch name {
+	case "PartitionKey":
+		return appendString(append(dst, `"PartitionKey":`...), partition)
+	case "RowKey":
+		return appendString(append(dst, `"RowKey":`...), row)
+	case "Timestamp":
+		return f.appendTimestamp(dst, r.Timestamp())
+	}
+	for it := r.Properties(); it.Next(); {
+		if string(it.Name) == name {
+			return f.appendProperty(dst, &it)
+		}
+	}
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, name)
+	return append(dst, `":null`...)
+}
+
+func (f *Form) appendTimestamp(dst []byte, t Ticks) []byte {
+	if f.Metadata == FullMetadata {
+		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
+	}
+	dst = append(dst, `"Timestamp":"`...)
+	dst = t.Append(dst, ":")
+	return append(dst, '"')
+}
+
+func (f *Form) appendProperty(dst []byte, it *Iterator) []byte {
+	if f.Metadata != NoMetadata && annotated(it.Type, it.Data) {
+		dst = appendName(dst, it)
+		dst = append(dst, `@odata.type":"`...)
+		dst = append(dst, it.Type.String()...)
+		dst = append(dst, `",`...)
+	}
+	dst = appendName(dst, it)
+	dst = append(dst, `":`...)
+	d := it.Data
+	switch it.Type {
+	case String:
+		dst = append(dst, '"')
+		if it.tag&tagPlainValue != 0 {
+			dst = append(dst, d...)
+		} else {
+			dst = appendEscaped(dst, d)
+		}
+		return append(dst, '"')
+	case Boolean:
+		if d[0] != 0 {
+			return append(dst, "true"...)
+		}
+		return append(dst, "false"...)
+	case Int32:
+		return strconv.AppendInt(dst, int64(int32(binary.BigEndian.Uint32(d))), 10)
+	case Double:
+		if f := math.Float64frombits(binary.BigEndian.Uint64(d)); !finite(f) {
+			dst = append(dst, '"')
+			dst = AppendDouble(dst, f)
+			return append(dst, '"')
+		} else {
+			return AppendDouble(dst, f)
+		}
+	}
+	dst = append(dst, '"')
+	dst = AppendText(dst, it.Type, d)
+	return append(dst, '"')
+}
+
+// annotated says whether a type must be named beside the value because JSON does not tell it.
+func annotated(t Type, data []byte) bool {
+	switch t {
+	case Int64, DateTime, GUID, Binary:
+		return true
+	case Double:
+		return !finite(math.Float64frombits(binary.BigEndian.Uint64(data)))
+	}
+	return false
+}
+
+func appendName(dst []byte, it *Iterator) []byte {
+	dst = append(dst, '"')
+	if it.tag&tagPlainName != 0 {
+		return append(dst, it.Name...)
+	}
+	return appendEscaped(dst, it.Name)
+}
+
+// AppendText writes a value as text, without quotes or escapes: the form of XML, and of JSON where it is a string.
+func AppendText(dst []byte, t Type, data []byte) []byte {
+	switch t {
+	case String:
+		return append(dst, data...)
+	case Binary:
+		return base64.StdEncoding.AppendEncode(dst, data)
+	case Boolean:
+		return strconv.AppendBool(dst, data[0] != 0)
+	case GUID:
+		return AppendGUID(dst, data)
+	case Int32:
+		return strconv.AppendInt(dst, int64(int32(binary.BigEndian.Uint32(data))), 10)
+	}
+	n := binary.BigEndian.Uint64(data)
+	switch t {
+	case DateTime:
+		return Ticks(n).Append(dst, ":")
+	case Double:
+		return AppendDouble(dst, math.Float64frombits(n))
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func finite(f float64) bool { return f-f == 0 }
+
+// AppendDouble writes f as Azure does: the 15 digits that most doubles need, 17 where they do not suffice, always
+// with a decimal point or an exponent; "NaN", "Infinity", "-Infinity".
+func AppendDouble(dst []byte, f float64) []byte {
+	switch {
+	case f != f:
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	case f == 0:
+		if math.Signbit(f) {
+			return append(dst, "-0.0"...)
+		}
+		return append(dst, "0.0"...)
+	case f == math.Trunc(f) && math.Abs(f) < 1e15: // whole numbers, without the search for digits
+		dst = strconv.AppendInt(dst, int64(f), 10)
+		return append(dst, ".0"...)
+	}
+	var buf [32]byte
+	precision := 15
+	d := strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
+	if back, err := strconv.ParseFloat(string(d), 64); err != nil || back != f {
+		precision = 17
+		d = strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
+	}
+	return appendGeneral(dst, d, precision)
+}
+
+// appendGeneral turns d, of the form -1.2340000e-05, into the shorter of fixed and exponential notation by the rule
+// of .NET: fixed if the exponent is over -5 and under the precision.
+func appendGeneral(dst, d []byte, precision int) []byte {
+	if d[0] == '-' {
+		dst, d = append(dst, '-'), d[1:]
+	}
+	e := len(d) - 1
+	for d[e] != 'e' {
+		e--
+	}
+	exponent, _ := strconv.Atoi(string(d[e+1:]))
+	copy(d[1:], d[2:e])
+	digits := d[:e-1]
+	for len(digits) > 1 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+	}
+	switch {
+	case exponent <= -5 || exponent >= precision:
+		dst = append(dst, digits[0])
+		if len(digits) > 1 {
+			dst = append(dst, '.')
+			dst = append(dst, digits[1:]...)
+		}
+		dst = append(dst, 'E')
+		if exponent < 0 {
+			dst, exponent = append(dst, '-'), -exponent
+		} else {
+			dst = append(dst, '+')
+		}
+		if exponent < 10 {
+			dst = append(dst, '0')
+		}
+		return strconv.AppendInt(dst, int64(exponent), 10)
+	case exponent < 0:
+		dst = append(dst, "0."...)
+		for ; exponent < -1; exponent++ {
+			dst = append(dst, '0')
+		}
+		return append(dst, digits...)
+	}
+	for i, c := range digits {
+		if i == exponent+1 {
+			dst = append(dst, '.')
+		}
+		dst = append(dst, c)
+	}
+	for i := len(digits); i <= exponent; i++ {
+		dst = append(dst, '0')
+	}
+	if len(digits) <= exponent+1 {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// plain says whether text can stand between quotes in JSON as it is: printable ASCII without quote and backslash.
+func plain[S string | []byte](s S) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7F || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func appendString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// appendEscaped writes UTF-8 text as Azure writes JSON: ASCII only, everything else as \uXXXX.
+func appendEscaped[S string | []byte](dst []byte, s S) []byte {
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		size := 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\b':
+			dst = append(dst, `\b`...)
+		case '\f':
+			dst = append(dst, `\f`...)
+		default:
+			var r rune
+			r, size = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			if r > 0xFFFF {
+				r -= 0x10000
+				dst = appendUnit(dst, 0xD800+r>>10)
+				r = 0xDC00 + r&0x3FF
+			}
+			dst = appendUnit(dst, r)
+		}
+		i += size
+		start = i
+	}
+	return append(dst, s[start:]...)
+}
+
+func appendUnit(dst []byte, unit rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
+}
+
+// AppendAddress writes the relative address of an entity: Table(PartitionKey='p',RowKey='r').
+func AppendAddress(dst []byte, table string, partition, row []byte) []byte {
+	dst = append(dst, table...)
+	dst = append(dst, "(PartitionKey='"...)
+	dst = appendURI(dst, partition)
+	dst = append(dst, "',RowKey='"...)
+	dst = appendURI(dst, row)
+	return append(dst, "')"...)
+}
+
+// appendURI writes a key for an address: quotes doubled, and percent-encoded but for letters, digits and -_.~!*'().
+func appendURI(dst, s []byte) []byte {
+	const hex = "0123456789ABCDEF"
+	for _, c := range s {
+		switch {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
+			dst = append(dst, c)
+		case c == '\'':
+			dst = append(dst, "''"...)
+		case c == '-' || c == '_' || c == '.' || c == '~' || c == '!' || c == '*' || c == '(' || c == ')':
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return dst
+}

@@ -1,0 +1,160 @@
+package entity
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// The limits of the data model.
+// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
+const (
+	maxKeyUnits    = 512      // 1 KiB of UTF-16 for PartitionKey and for RowKey
+	maxNameUnits   = 255      // characters of a property name
+	maxProperties  = 252      // beside PartitionKey, RowKey and Timestamp
+	maxStringUnits = 32 << 10 // 64 KiB of UTF-16
+	maxBinaryBytes = 64 << 10 // 64 KiB
+	maxEntityBytes = 1 << 20  // by the formula of CheckSize
+)
+
+// CheckKey says whether s may be a PartitionKey or a RowKey: at most 512 UTF-16 code units, without "/", "\", "#",
+// "?", and the control characters U+0000 to U+001F and U+007F to U+009F.
+func CheckKey[S string | []byte](s S) *wire.Error {
+	units := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c < 0x20 || c == 0x7F || c == '/' || c == '\\' || c == '#' || c == '?' {
+				return ErrOutOfRange
+			}
+			i++
+			units++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		if r <= 0x9F || r == utf8.RuneError && size == 1 {
+			return ErrOutOfRange
+		}
+		i += size
+		units++
+		if r > 0xFFFF {
+			units++
+		}
+	}
+	if units > maxKeyUnits {
+		return ErrKeyTooLarge
+	}
+	return nil
+}
+
+// TableName says whether s may name a table: ^[A-Za-z][A-Za-z0-9]{2,62}$. It does not know of reserved names.
+func TableName(s string) bool {
+	if len(s) < 3 || len(s) > 63 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || s[i] < '0' || s[i] > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// Rules are what depends on the version of a request.
+type Rules struct {
+	// Dash allows "-" in property names, as versions before 2009-04-14 did.
+	Dash bool
+}
+
+// checkName says whether name may name a property: at most 255 characters, a C# identifier.
+func checkName(name []byte, rules Rules) *wire.Error {
+	units := 0
+	for i, c := range string(name) {
+		units++
+		if c > 0xFFFF {
+			units++
+		}
+		switch {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
+		case c >= '0' && c <= '9':
+			if i == 0 {
+				return ErrPropertyName
+			}
+		case c == '-' && rules.Dash && i > 0:
+		case c < utf8.RuneSelf || c == utf8.RuneError:
+			return ErrPropertyName
+		case unicode.IsLetter(c) || unicode.Is(unicode.Nl, c):
+		case i > 0 && unicode.In(c, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Cf):
+		default:
+			return ErrPropertyName
+		}
+	}
+	switch {
+	case units == 0:
+		return ErrPropertyName
+	case units > maxNameUnits:
+		return ErrPropertyNameTooLong
+	}
+	return nil
+}
+
+// utf16Len counts the UTF-16 code units of UTF-8 text.
+func utf16Len(s []byte) int {
+	n := 0
+	for _, c := range s {
+		if c < 0x80 || c >= 0xC0 { // not a continuation byte: one character
+			n++
+		}
+		if c >= 0xF0 { // it takes a pair
+			n++
+		}
+	}
+	return n
+}
+
+// Sizes that the formula gives to the parts of an entity.
+// https://learn.microsoft.com/archive/blogs/avkashchauhan/how-the-size-of-an-entity-is-caclulated-in-windows-azure-table-storage
+const (
+	entityOverhead   = 4
+	propertyOverhead = 8
+	lengthOverhead   = 4 // of a string or binary value
+)
+
+// valueSize is what a value counts in the size of its entity.
+func valueSize(t Type, data []byte) int {
+	switch t {
+	case String:
+		return 2*utf16Len(data) + lengthOverhead
+	case Binary:
+		return len(data) + lengthOverhead
+	case Boolean:
+		return 1
+	case GUID:
+		return 16
+	case Int32:
+		return 4
+	}
+	return 8
+}
+
+// CheckSize says whether an entity keeps the limits on the number of its properties and on its size:
+// 4 + 2 x (PartitionKey + RowKey) + the sum over the properties of 8 + 2 x name + value.
+func CheckSize(partition, row []byte, r Record) *wire.Error {
+	if len(r) < maxProperties*4 { // a property takes 4 bytes at least: neither limit can be reached
+		return nil
+	}
+	size, n := entityOverhead+2*utf16Len(partition)+2*utf16Len(row), 0
+	for it := r.Properties(); it.Next(); n++ {
+		size += propertyOverhead + 2*utf16Len(it.Name) + valueSize(it.Type, it.Data)
+	}
+	switch {
+	case n > maxProperties:
+		return ErrTooManyProperties
+	case size > maxEntityBytes:
+		return ErrEntityTooLarge
+	}
+	return nil
+}

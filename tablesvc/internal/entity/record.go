@@ -1,0 +1,239 @@
+package entity
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Record is the stored form of an entity, without its keys:
+//
+//	+---------+-----------------+----------+----------+---
+//	| version | Timestamp       | property | property | ...
+//	| 1 byte  | 8 bytes, ticks, |          |          |
+//	| = 1     | big-endian      |          |          |
+//	+---------+-----------------+----------+----------+---
+//
+// and a property is
+//
+//	+---------+------------+------+----------------------------------------+
+//	| tag     | name length| name | value                                  |
+//	| 1 byte  | uvarint    | UTF-8| String, Binary: uvarint length, bytes  |
+//	|         |            |      | Boolean: 1; Int32: 4; GUID: 16;        |
+//	|         |            |      | DateTime, Double, Int64: 8 bytes, b.-e.|
+//	+---------+------------+------+----------------------------------------+
+//
+// The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value,
+// can stand in JSON as it is: rendering then copies it.
+//
+// Properties stand in the order in which the client first wrote them. The zero Record is not valid.
+type Record []byte
+
+// recordVersion is the first byte of every record. A later form gets another.
+const recordVersion = 1
+
+const recordHeader = 9
+
+const (
+	tagType       = 0x0F
+	tagPlainName  = 0x40
+	tagPlainValue = 0x80
+)
+
+// NewRecord begins a record without properties. The room is a hint in bytes.
+func NewRecord(t Ticks, room int) Record {
+	r := make(Record, recordHeader, recordHeader+room)
+	r[0] = recordVersion
+	r.SetTimestamp(t)
+	return r
+}
+
+// Timestamp returns when the entity was last changed.
+func (r Record) Timestamp() Ticks { return Ticks(binary.BigEndian.Uint64(r[1:recordHeader])) }
+
+// SetTimestamp sets it in place.
+func (r Record) SetTimestamp(t Ticks) { binary.BigEndian.PutUint64(r[1:recordHeader], uint64(t)) }
+
+// fixedSize is the number of bytes of a value of each type, -1 for those with a length.
+var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4, Int64: 8}
+
+// appendProperty adds a property. data is the value as it stands in the record, without a length.
+func (r Record) appendProperty(t Type, name, data []byte) Record {
+	tag := byte(t)
+	if plain(name) {
+		tag |= tagPlainName
+	}
+	if t == String && plain(data) {
+		tag |= tagPlainValue
+	}
+	r = append(r, tag)
+	r = binary.AppendUvarint(r, uint64(len(name)))
+	r = append(r, name...)
+	if fixedSize[t] < 0 {
+		r = binary.AppendUvarint(r, uint64(len(data)))
+	}
+	return append(r, data...)
+}
+
+// Append adds a property. The name must not be there yet; nothing is checked.
+func (r Record) Append(name string, v Value) Record {
+	var buf [8]byte
+	return r.appendProperty(v.Type, []byte(name), v.data(buf[:0]))
+}
+
+// data returns the value as it stands in a record, in buf if it is a number.
+func (v Value) data(buf []byte) []byte {
+	switch v.Type {
+	case String, Binary, GUID:
+		return v.Bytes
+	case Boolean:
+		return append(buf, byte(v.Num))
+	case Int32:
+		return binary.BigEndian.AppendUint32(buf, uint32(v.Num))
+	}
+	return binary.BigEndian.AppendUint64(buf, v.Num)
+}
+
+// valueOf is the reverse of data.
+func valueOf(t Type, data []byte) Value {
+	switch t {
+	case String, Binary, GUID:
+		return Value{Type: t, Bytes: data}
+	case Boolean:
+		return Value{Type: t, Num: uint64(data[0])}
+	case Int32:
+		return Value{Type: t, Num: uint64(int64(int32(binary.BigEndian.Uint32(data))))}
+	}
+	return Value{Type: t, Num: binary.BigEndian.Uint64(data)}
+}
+
+// Iterator walks the properties of a record. Its slices point into the record.
+type Iterator struct {
+	// Type, Name and Data are the current property; Data has no length before it.
+	Type Type
+	Name []byte
+	Data []byte
+
+	tag  byte
+	raw  []byte // the whole property as it stands in the record
+	rest []byte
+	bad  bool
+}
+
+// Properties returns an iterator before the first property.
+func (r Record) Properties() Iterator {
+	if len(r) < recordHeader {
+		return Iterator{bad: true}
+	}
+	return Iterator{rest: r[recordHeader:]}
+}
+
+// Next moves to the next property and reports whether there is one.
+func (it *Iterator) Next() bool {
+	b := it.rest
+	if len(b) == 0 {
+		return false
+	}
+	it.tag = b[0]
+	it.Type = Type(it.tag & tagType)
+	if it.Type == 0 || it.Type > lastType {
+		return it.fail()
+	}
+	n, size := uvarint(b[1:])
+	if size <= 0 || n > uint64(len(b)-1-size) {
+		return it.fail()
+	}
+	at := 1 + size + int(n)
+	it.Name = b[1+size : at : at]
+	end := at + fixedSize[it.Type]
+	if fixedSize[it.Type] < 0 {
+		n, size := uvarint(b[at:])
+		if size <= 0 || n > uint64(len(b)-at-size) {
+			return it.fail()
+		}
+		at += size
+		end = at + int(n)
+	}
+	if end > len(b) {
+		return it.fail()
+	}
+	it.Data = b[at:end:end]
+	it.raw, it.rest = b[:end], b[end:]
+	return true
+}
+
+// uvarint is binary.Uvarint with the common case, one byte, up front.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}
+
+func (it *Iterator) fail() bool {
+	it.bad, it.rest = true, nil
+	return false
+}
+
+// Value returns the current property's value. Its Bytes point into the record.
+func (it *Iterator) Value() Value { return valueOf(it.Type, it.Data) }
+
+// Lookup finds a property by its name. ok is false if the entity lacks it.
+func (r Record) Lookup(name string) (v Value, ok bool) {
+	for it := r.Properties(); it.Next(); {
+		if string(it.Name) == name {
+			return it.Value(), true
+		}
+	}
+	return Value{}, false
+}
+
+// Merge returns r with the properties of update: those that r has are replaced in their place, others are appended.
+// The timestamp is that of update.
+func (r Record) Merge(update Record) Record {
+	out := NewRecord(update.Timestamp(), len(r)+len(update))
+	for it := r.Properties(); it.Next(); {
+		raw := it.raw
+		for up := update.Properties(); up.Next(); {
+			if string(up.Name) == string(it.Name) {
+				raw = up.raw
+				break
+			}
+		}
+		out = append(out, raw...)
+	}
+	for up := update.Properties(); up.Next(); {
+		if _, ok := r.Lookup(string(up.Name)); !ok {
+			out = append(out, up.raw...)
+		}
+	}
+	return out
+}
+
+// errRecord is what CheckRecord wraps.
+var errRecord = errors.New("entity record is damaged")
+
+// CheckRecord says what is wrong with the bytes of a record, or returns nil.
+func CheckRecord(b []byte) error {
+	r := Record(b)
+	switch {
+	case len(b) < recordHeader:
+		return fmt.Errorf("%w: %d bytes", errRecord, len(b))
+	case b[0] != recordVersion:
+		return fmt.Errorf("%w: version %d", errRecord, b[0])
+	case r.Timestamp() < 0 || r.Timestamp() > MaxTicks:
+		return fmt.Errorf("%w: timestamp %d", errRecord, r.Timestamp())
+	}
+	seen := make(map[string]bool)
+	it := r.Properties()
+	for it.Next() {
+		if seen[string(it.Name)] {
+			return fmt.Errorf("%w: property %q stands twice", errRecord, it.Name)
+		}
+		seen[string(it.Name)] = true
+	}
+	if it.bad {
+		return fmt.Errorf("%w after %d properties", errRecord, len(seen))
+	}
+	return nil
+}
