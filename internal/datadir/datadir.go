@@ -1,0 +1,123 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Dir is an open, locked data folder.
+type Dir struct {
+	path  string
+	lock  *lock
+	temp  bool
+	close sync.Once
+	err   error
+}
+
+// Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
+// folder keeps its permissions.
+//
+// Errors: a [PathError], [ErrLocked], [ErrFormat], or what the operating system answered.
+func Open(path string) (*Dir, error) {
+	path, err := clean(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("create data folder: %w", err)
+	}
+	return open(path, true)
+}
+
+// OpenExisting is Open for a folder that must hold data already; nothing is created but the lock. It fails with
+// [ErrNotFound] otherwise.
+func OpenExisting(path string) (*Dir, error) {
+	path, err := clean(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(path, formatFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w at %s", ErrNotFound, path)
+	}
+	return open(path, false)
+}
+
+func open(path string, create bool) (*Dir, error) {
+	l, err := acquire(filepath.Join(path, lockFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFormat(path, create); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return &Dir{path: path, lock: l}, nil
+}
+
+// clean validates a path and makes it absolute.
+func clean(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", &PathError{Path: `""`, Reason: "the path is empty"}
+	case strings.ContainsRune(path, 0):
+		return "", &PathError{Path: fmt.Sprintf("%q", path), Reason: "the path holds a NUL character"}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", &PathError{Path: path, Reason: err.Error()}
+	}
+	if abs == filepath.Dir(abs) {
+		return "", &PathError{Path: abs, Reason: "this is a root folder; choose one below it"}
+	}
+	st, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(abs); err == nil {
+			return "", &PathError{Path: abs, Reason: "this is a symbolic link to nothing"}
+		}
+	case err != nil:
+		return "", &PathError{Path: abs, Reason: errors.Unwrap(err).Error()}
+	case !st.IsDir():
+		return "", &PathError{Path: abs, Reason: "this is a file, not a folder"}
+	}
+	return abs, nil
+}
+
+// Path is the folder's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Temporary reports whether the folder disappears with the process.
+func (d *Dir) Temporary() bool { return d.temp }
+
+// Tables is the path of the Table service's file.
+func (d *Dir) Tables() string { return filepath.Join(d.path, "tables.db") }
+
+// Blobs is the path of the Blob service's metadata file.
+func (d *Dir) Blobs() string { return filepath.Join(d.path, "blobs.db") }
+
+// Extents is the path of the folder with blob content.
+func (d *Dir) Extents() string { return filepath.Join(d.path, "extents") }
+
+// Queues is the path of the folder with the Queue service's streams.
+func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
+
+// Close gives the folder up, after everything in it was closed; a temporary folder is removed. Calling it twice is
+// fine.
+func (d *Dir) Close() error {
+	d.close.Do(func() {
+		if d.temp {
+			// While the lock is held: nobody else may find the folder half removed and unlocked. Windows removes no
+			// open file, so that the lock itself goes after it.
+			d.err = removeContent(d.path)
+		}
+		d.err = errors.Join(d.err, d.lock.release())
+		if d.temp {
+			d.err = errors.Join(d.err, os.RemoveAll(d.path))
+		}
+	})
+	return d.err
+}

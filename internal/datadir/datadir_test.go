@@ -1,0 +1,233 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func open1(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func TestOpenCreatesWithSafePermissions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("file modes mean nothing on Windows")
+	}
+	d := open1(t, filepath.Join(t.TempDir(), "a", "b"))
+	for name, want := range map[string]os.FileMode{"": 0o700, "../": 0o700, formatFile: 0o600, lockFile: 0o600} {
+		st, err := os.Stat(filepath.Join(d.Path(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != want {
+			t.Errorf("%q has mode %o, want %o", name, st.Mode().Perm(), want)
+		}
+	}
+}
+
+func TestOpenAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	d := open1(t, path)
+	if err := os.WriteFile(d.Tables(), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open1(t, path)
+	if _, err := os.Stat(d.Tables()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The lock is between processes, and the second one learns who holds it.
+func TestLockNamesItsHolder(t *testing.T) {
+	if path := os.Getenv("DATADIR_TEST_HOLD"); path != "" {
+		if _, err := Open(path); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("held")
+		select {} // until killed
+	}
+	path := filepath.Join(t.TempDir(), "data")
+	child := exec.Command(os.Args[0], "-test.run=^TestLockNamesItsHolder$")
+	child.Env = append(os.Environ(), "DATADIR_TEST_HOLD="+path)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	if b := make([]byte, 4); must(out.Read(b)) != 4 || string(b) != "held" {
+		t.Fatalf("child said %q", b)
+	}
+
+	_, err = Open(path)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.Process.Pid)) {
+		t.Fatalf("got %v; want ErrLocked by process %d", err, child.Process.Pid)
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	open1(t, path) // a killed process holds nothing
+}
+
+func must(n int, _ error) int { return n }
+
+func TestOpenTwiceInOneProcess(t *testing.T) {
+	d := open1(t, t.TempDir())
+	if _, err := Open(d.Path()); !errors.Is(err, ErrLocked) {
+		t.Fatalf("got %v, want ErrLocked", err)
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for _, tc := range []struct {
+		name, text, hint string
+		err              error
+	}{
+		{"own", "lazuli data folder, format 1\n", "", nil},
+		{"newer", "lazuli data folder, format 2\n", "use the newer release", ErrFormat},
+		{"zero", "lazuli data folder, format 0\n", "not one of Lazuli's", ErrFormat},
+		{"foreign", "something else\n", "not one of Lazuli's", ErrFormat},
+		{"empty", "", "not one of Lazuli's", ErrFormat},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := t.TempDir()
+			if err := os.WriteFile(filepath.Join(path, formatFile), []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(path)
+			if !errors.Is(err, tc.err) || err != nil && !strings.Contains(err.Error(), tc.hint) {
+				t.Fatalf("got %v, want %v with %q", err, tc.err, tc.hint)
+			}
+			if err == nil {
+				d.Close()
+			} else if l, err := acquire(filepath.Join(path, lockFile)); err != nil {
+				t.Errorf("the refused folder stays locked: %v", err)
+			} else {
+				l.release()
+			}
+		})
+	}
+}
+
+func TestDataWithoutFormatIsRefused(t *testing.T) {
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "tables.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrFormat) {
+		t.Fatalf("got %v, want ErrFormat", err)
+	}
+}
+
+func TestBadPaths(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	for name, path := range map[string]string{
+		"empty": "", "NUL": "a\x00b", "root": string(filepath.Separator), "file": file, "below a file": filepath.Join(file, "x"),
+		"dangling link": link,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(path)
+			if !errors.As(err, new(*PathError)) {
+				t.Fatalf("got %v, want a PathError", err)
+			}
+		})
+	}
+}
+
+func TestOpenExisting(t *testing.T) {
+	path := t.TempDir()
+	if _, err := OpenExisting(path); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("got %v, want ErrNotFound", err)
+	}
+	if entries, _ := os.ReadDir(path); len(entries) > 0 {
+		t.Errorf("OpenExisting left %v behind", entries)
+	}
+	open1(t, path).Close()
+	d, err := OpenExisting(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+}
+
+func TestTempGoesAtClose(t *testing.T) {
+	parent := t.TempDir()
+	d, err := OpenTemp(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Temporary() || os.MkdirAll(filepath.Join(d.Extents(), "x"), 0o700) != nil {
+		t.Fatal("no temporary folder")
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(parent); len(entries) != 0 {
+		t.Errorf("%v is left", entries)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	parent, old := t.TempDir(), time.Now().Add(-time.Hour)
+	folder := func(name string, made time.Time) string {
+		path := filepath.Join(parent, name)
+		if err := os.MkdirAll(filepath.Join(path, "queues"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, made, made); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	abandoned := folder(tempPrefix+"1", old)
+	young := folder(tempPrefix+"2", time.Now())
+	foreign := folder("other", old)
+	held := folder(tempPrefix+"3", old)
+	l, err := acquire(filepath.Join(held, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.release()
+	if err := os.Chtimes(held, old, old); err != nil {
+		t.Fatal(err)
+	}
+
+	d, err := OpenTemp(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for path, want := range map[string]bool{abandoned: false, young: true, foreign: true, held: true} {
+		if _, err := os.Stat(filepath.Join(path, "queues")); (err == nil) != want {
+			t.Errorf("%s: exists is %v, want %v", filepath.Base(path), err == nil, want)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrLocked is the error for a folder that another process uses. The error's text names the process.
+var ErrLocked = errors.New("data folder is in use")
+
+// ErrFormat is the error for a folder whose format this program does not read. The error's text says what to do.
+var ErrFormat = errors.New("data folder has a format that this program does not read")
+
+// ErrNotFound is the error of OpenExisting for a folder without data.
+var ErrNotFound = errors.New("no data folder")
+
+// PathError says that a path cannot be a data folder.
+type PathError struct {
+	Path, Reason string
+}
+
+func (e *PathError) Error() string { return fmt.Sprintf("data folder %s: %s", e.Path, e.Reason) }
+
+func lockedError(path string, pid int) error {
+	who := "by another process"
+	if pid > 0 {
+		who = fmt.Sprintf("by process %d", pid)
+	}
+	return fmt.Errorf("%w %s: %s; stop that process or choose another folder with --location", ErrLocked, who, path)
+}

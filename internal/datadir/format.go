@@ -1,0 +1,83 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Format is the version of the layout that this program writes. A program reads its own format and, from the second
+// on, says what it does with older ones; a newer one is refused.
+const Format = 1
+
+const (
+	formatFile = "FORMAT"
+	// formatHead precedes the version number, on a line of its own.
+	formatHead = "lazuli data folder, format "
+)
+
+// checkFormat reads the folder's format; if create is set a folder without data gets one.
+func checkFormat(path string, create bool) error {
+	name := filepath.Join(path, formatFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		return initialise(path, name)
+	}
+	if err != nil {
+		return fmt.Errorf("read data folder's format: %w", err)
+	}
+	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatHead)
+	v, err := strconv.Atoi(number)
+	switch {
+	case !ok || err != nil || v < 1:
+		return fmt.Errorf("%w: %s is not one of Lazuli's; restore the folder from a copy, or choose another with --location",
+			ErrFormat, name)
+	case v > Format:
+		return fmt.Errorf("%w: %s has format %d and this program knows formats up to %d; use the newer release that wrote it, or choose another folder with --location",
+			ErrFormat, path, v, Format)
+	}
+	return nil
+}
+
+// initialise marks an empty folder. The mark is on disk before any data is.
+func initialise(path, name string) error {
+	for _, file := range []string{"tables.db", "blobs.db"} {
+		if _, err := os.Lstat(filepath.Join(path, file)); err == nil {
+			return fmt.Errorf("%w: %s holds %s but no %s file; restore the file if it was lost (one line: %q), or choose another folder with --location",
+				ErrFormat, path, file, formatFile, formatHead+strconv.Itoa(Format))
+		}
+	}
+	f, err := os.CreateTemp(path, formatFile+".*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("mark data folder: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "%s%d\n", formatHead, Format)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("mark data folder: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return syncFolder(path)
+}
+
+// syncFolder makes the folder's entries durable.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" { // folders cannot be synced there
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync data folder: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync data folder: %w", err)
+	}
+	return nil
+}
