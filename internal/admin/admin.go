@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options configure the admin endpoints.
+type Options struct {
+	// Ready says whether the process serves requests: nil, or why it does not. A nil function is always ready. It is
+	// called for each request and must be quick.
+	Ready func() error
+	// Metrics are shown at /metrics; nil leaves the path out.
+	Metrics prometheus.Gatherer
+	// Pprof adds /debug/pprof/.
+	Pprof bool
+	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
+	AllowHosts []string
+	// Log takes the HTTP server's complaints; nil is slog.Default().
+	Log *slog.Logger
+}
+
+// NewHandler returns the endpoints.
+func NewHandler(o Options) http.Handler {
+	e := echo.New()
+	e.Pre(guard(o.AllowHosts))
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	e.GET("/readyz", func(c echo.Context) error {
+		if o.Ready != nil {
+			if err := o.Ready(); err != nil {
+				return c.String(http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
+			}
+		}
+		return c.String(http.StatusOK, "ready\n")
+	})
+	if o.Metrics != nil {
+		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
+	}
+	if o.Pprof {
+		e.GET("/debug/pprof/cmdline", echo.WrapHandler(http.HandlerFunc(pprof.Cmdline)))
+		e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
+		e.GET("/debug/pprof/symbol", echo.WrapHandler(http.HandlerFunc(pprof.Symbol)))
+		e.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
+		e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
+	}
+	return e
+}
+
+// Server serves the endpoints on one listener.
+type Server struct {
+	http *http.Server
+	done chan struct{}
+}
+
+// Start serves on l, which the server closes when it stops.
+func Start(l net.Listener, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Server{
+		http: &http.Server{
+			Handler:           NewHandler(o),
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       time.Minute,
+			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(l); err != http.ErrServerClosed {
+			o.Log.Error("admin listener failed", "err", err)
+		}
+	}()
+	return s
+}
+
+// Stop waits for running requests until ctx ends, then breaks them off. Calling it twice is fine.
+func (s *Server) Stop(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		_ = s.http.Close()
+	}
+	<-s.done
+	return err
+}
