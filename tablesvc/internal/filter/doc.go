@@ -1,0 +1,30 @@
+// Package filter reads $filter expressions, evaluates them on entities, and plans which keys a query must visit.
+//
+// # The language
+//
+//	filter     = or
+//	or         = and *( "or" and )
+//	and        = not *( "and" not )
+//	not        = "not" not / comparison
+//	comparison = operand [ ("eq" / "ne" / "gt" / "ge" / "lt" / "le") operand ]
+//	operand    = "(" or ")" / property / constant
+//	constant   = "true" / "false" / integer / integer "L" / decimal / 'text' / datetime'...' / guid'...'
+//	           / X'hex' / binary'hex' / NaN / INF / -INF, with L, D and F as suffixes of numbers as OData has them
+//
+// One side of a comparison is a property and the other a constant, in either order. A bare property or constant is a
+// condition too: it holds if it is the Boolean true. Operators and names are case-sensitive.
+//
+// # Semantics
+//
+// A comparison holds only between values of one type. Where an entity lacks the property, or has it with another
+// type, no comparison holds, "ne" included; "not" then turns that into true. Text is compared by UTF-16 code units,
+// binary values and GUIDs byte by byte.
+//
+// # The plan
+//
+// [Filter.Plan] turns what the filter says about PartitionKey and RowKey into the fewest ranges of keys that hold all
+// matches. What it says about other properties is left to [Filter.Match]. The kinds of plan are the cost classes of
+// the design guide: point query, range query, partition scan, table scan.
+//
+// https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities
+package filter

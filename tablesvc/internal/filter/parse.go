@@ -1,0 +1,207 @@
+package filter
+
+import "github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+
+// Bounds of a filter. Azure documents 15 comparisons and is known to take more; what bounds us is only the work that
+// one request may cause.
+const (
+	maxLength      = 32 << 10
+	maxDepth       = 200
+	maxComparisons = 1000
+)
+
+// Parse reads a filter. Its error is an *Error.
+func Parse(text string) (Filter, error) {
+	p := parser{lexer: lexer{text: text}}
+	if len(text) > maxLength {
+		return Filter{}, p.fail(maxLength, "the filter is too long")
+	}
+	if err := p.advance(); err != nil {
+		return Filter{}, err
+	}
+	if p.token.kind == endToken {
+		return Filter{}, nil
+	}
+	root, err := p.or()
+	if err != nil {
+		return Filter{}, err
+	}
+	if p.token.kind != endToken {
+		return Filter{}, p.unexpected("an operator or the end")
+	}
+	return Filter{root}, nil
+}
+
+type parser struct {
+	lexer
+	token       token
+	depth       int
+	comparisons int
+}
+
+func (p *parser) advance() (err error) {
+	p.token, err = p.next()
+	return err
+}
+
+func (p *parser) unexpected(wanted string) error {
+	switch p.token.kind {
+	case endToken:
+		return p.fail(p.token.at, "the filter ends where %s is expected", wanted)
+	case openToken:
+		return p.fail(p.token.at, "unexpected \"(\": expected %s", wanted)
+	case closeToken:
+		return p.fail(p.token.at, "unexpected \")\": expected %s", wanted)
+	case wordToken:
+		return p.fail(p.token.at, "unexpected %q: expected %s", p.token.text, wanted)
+	}
+	return p.fail(p.token.at, "unexpected constant: expected %s", wanted)
+}
+
+func (p *parser) word(w string) bool { return p.token.kind == wordToken && p.token.text == w }
+
+func (p *parser) or() (node, error) { return p.chain("or", (*parser).and) }
+
+func (p *parser) and() (node, error) { return p.chain("and", (*parser).not) }
+
+// chain reads operands joined by one operator.
+func (p *parser) chain(op string, operand func(*parser) (node, error)) (node, error) {
+	left, err := operand(p)
+	for err == nil && p.word(op) {
+		if err = p.advance(); err != nil {
+			break
+		}
+		var right node
+		if right, err = operand(p); err == nil {
+			left = junction{op == "and", left, right}
+		}
+	}
+	return left, err
+}
+
+func (p *parser) not() (node, error) {
+	if !p.word("not") {
+		return p.comparison()
+	}
+	// "not" may also be a property: then an operator follows.
+	at := p.lexer.at
+	negation := p.token
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if _, isOp := p.operator(); isOp || p.token.kind == endToken || p.token.kind == closeToken || p.word("and") || p.word("or") {
+		p.lexer.at, p.token = at, negation
+		return p.comparison()
+	}
+	if p.depth++; p.depth > maxDepth {
+		return nil, p.fail(negation.at, "the filter is nested too deeply")
+	}
+	defer func() { p.depth-- }()
+	of, err := p.not()
+	return not{of}, err
+}
+
+func (p *parser) operator() (operator, bool) {
+	if p.token.kind == wordToken {
+		for i, name := range operatorNames {
+			if p.token.text == name {
+				return operator(i), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// operand is one side of a comparison: exactly one of its fields is set.
+type operand struct {
+	at        int
+	condition node // a condition in parentheses
+	property  string
+	value     entity.Value
+}
+
+func (p *parser) operand() (o operand, err error) {
+	o.at = p.token.at
+	switch p.token.kind {
+	case openToken:
+		if p.depth++; p.depth > maxDepth {
+			return o, p.fail(o.at, "the filter is nested too deeply")
+		}
+		defer func() { p.depth-- }()
+		if err = p.advance(); err != nil {
+			return o, err
+		}
+		if o.condition, err = p.or(); err != nil {
+			return o, err
+		}
+		if p.token.kind != closeToken {
+			return o, p.unexpected("\")\"")
+		}
+	case wordToken:
+		o.property = p.token.text
+	case constantToken:
+		o.value = p.token.value
+	default:
+		return o, p.unexpected("a property or a constant")
+	}
+	return o, p.advance()
+}
+
+func (p *parser) comparison() (node, error) {
+	left, err := p.operand()
+	if err != nil {
+		return nil, err
+	}
+	op, ok := p.operator()
+	if !ok {
+		return p.condition(left)
+	}
+	if p.comparisons++; p.comparisons > maxComparisons {
+		return nil, p.fail(p.token.at, "the filter has too many comparisons")
+	}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	right, err := p.operand()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case left.property != "" && right.value.Type != 0:
+		return comparison{op, left.property, right.value}, nil
+	case left.value.Type != 0 && right.property != "":
+		return comparison{op.mirrored(), right.property, left.value}, nil
+	case left.value.Type != 0 && right.value.Type != 0:
+		return literal(op.accepts(left.value, right.value)), nil
+	case left.condition != nil && right.value.Type == entity.Boolean && (op == eq || op == ne):
+		return truth(left.condition, right.value.Num != 0 == (op == eq)), nil
+	case left.value.Type == entity.Boolean && right.condition != nil && (op == eq || op == ne):
+		return truth(right.condition, left.value.Num != 0 == (op == eq)), nil
+	case left.property != "" && right.property != "":
+		return nil, p.fail(right.at, "two properties cannot be compared: one side must be a constant")
+	}
+	return nil, p.fail(left.at, "a condition cannot be compared with that")
+}
+
+func truth(n node, want bool) node {
+	if want {
+		return n
+	}
+	return not{n}
+}
+
+// condition is an operand that stands alone.
+func (p *parser) condition(o operand) (node, error) {
+	switch {
+	case o.condition != nil:
+		return o.condition, nil
+	case o.property != "":
+		if p.comparisons++; p.comparisons > maxComparisons {
+			return nil, p.fail(o.at, "the filter has too many comparisons")
+		}
+		return comparison{eq, o.property, entity.BoolValue(true)}, nil
+	case o.value.Type == entity.Boolean:
+		return literal(o.value.Num != 0), nil
+	}
+	return nil, p.fail(o.at, "a constant that is no Boolean is no condition")
+}
