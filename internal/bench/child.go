@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTimeout bounds the start of a child, long enough for the recovery of a large data folder.
+const startTimeout = 2 * time.Minute
+
+// child is a process of this binary, started for the run and stopped with it.
+type child struct {
+	cmd    *exec.Cmd
+	output tail
+	exited chan struct{}
+	err    error // of Wait, readable once exited is closed
+}
+
+// tail keeps the last bytes written to it, for error messages.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - 4<<10; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}
+
+func startChild(argv []string, stdout io.Writer) (*child, error) {
+	c := &child{cmd: exec.Command(argv[0], argv[1:]...), exited: make(chan struct{})}
+	c.cmd.Stderr = &c.output
+	c.cmd.Stdout = &c.output
+	if stdout != nil {
+		c.cmd.Stdout = stdout
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+// stop asks the child to end and kills it when it has not after ten seconds.
+func (c *child) stop() {
+	c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.exited:
+	case <-time.After(10 * time.Second):
+		c.cmd.Process.Kill()
+		<-c.exited
+	}
+}
+
+// stackServer is a child `lazuli serve` with a data folder of its own.
+type stackServer struct {
+	child *child
+	argv  []string
+	admin int
+	dir   string
+	ready time.Duration // from start to the first good answer of /readyz
+	stack *Stack
+}
+
+// startStack runs `self serve` on free ports with a data folder in a new directory under parent ("" is the system's
+// temporary directory). extra arguments come last.
+func startStack(ctx context.Context, self []string, extra []string, parent string) (*stackServer, error) {
+	dir, err := os.MkdirTemp(parent, "lazuli-bench-")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(int(serviceCount) + 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &stackServer{dir: dir, admin: ports[serviceCount]}
+	s.argv = append(append([]string{}, self...), "serve", "--location", filepath.Join(dir, "data"),
+		"--blobPort", strconv.Itoa(ports[Blob]), "--queuePort", strconv.Itoa(ports[Queue]), "--tablePort", strconv.Itoa(ports[Table]),
+		"--admin-port", strconv.Itoa(s.admin))
+	s.argv = append(s.argv, extra...)
+	if s.stack, err = localStack("http://127.0.0.1", [serviceCount]int(ports[:serviceCount])); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start runs the server on the existing folder and waits until it is ready.
+func (s *stackServer) start(ctx context.Context) (err error) {
+	began := time.Now()
+	if s.child, err = startChild(s.argv, nil); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for !isReady(ctx, s.admin) {
+		select {
+		case <-s.child.exited:
+			return fmt.Errorf("%s: server ended before it was ready: %v\n%s", strings.Join(s.argv, " "), s.child.err, s.child.output.String())
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not ready: %w", strings.Join(s.argv, " "), ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	s.ready = time.Since(began)
+	return nil
+}
+
+// restart stops the server cleanly and starts it on the same data.
+func (s *stackServer) restart(ctx context.Context) (time.Duration, error) {
+	s.child.stop()
+	err := s.start(ctx)
+	return s.ready, err
+}
+
+func (s *stackServer) close() {
+	if s.child != nil {
+		s.child.stop()
+	}
+	os.RemoveAll(s.dir)
+}
+
+func isReady(ctx context.Context, port int) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", port), nil)
+	if err != nil {
+		return false
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// freePorts finds n free loopback ports. Another process may take one before the child does; the child then says so.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+// FloorReady begins the line by which a floor server tells its address.
+const FloorReady = "floor listening on "
+
+// startFloor runs the floor server in a process of its own: argv prints FloorReady and the address once it listens.
+func startFloor(argv []string) (*child, *Target, error) {
+	pr, pw := io.Pipe()
+	c, err := startChild(argv, pw)
+	if err != nil {
+		return nil, nil, err
+	}
+	line := make(chan string, 1)
+	go func() {
+		sc := bufio.NewScanner(pr)
+		if sc.Scan() {
+			line <- sc.Text()
+		}
+		io.Copy(io.Discard, pr)
+	}()
+	select {
+	case l := <-line:
+		addr, ok := strings.CutPrefix(l, FloorReady)
+		if !ok {
+			c.stop()
+			return nil, nil, fmt.Errorf("floor server said %q", l)
+		}
+		t, err := floorTarget(addr, c.cmd.Process.Pid)
+		if err != nil {
+			c.stop()
+		}
+		return c, t, err
+	case <-c.exited:
+		return nil, nil, fmt.Errorf("floor server ended: %v\n%s", c.err, c.output.String())
+	case <-time.After(startTimeout):
+		c.stop()
+		return nil, nil, errors.New("floor server did not start")
+	}
+}

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errDone ends a worker's slice early: there is nothing left to do.
+var errDone = errors.New("nothing left to do in this slice")
+
+// env is what the workloads of one run share on one target: connections, names, and the data sets already loaded.
+type env struct {
+	ctx      context.Context
+	target   *Target
+	run      string // part of every resource name, unique per run
+	seed     uint64
+	preload  Preload
+	conns    []*Conn
+	progress func(format string, args ...any)
+
+	entities *entitySet
+	messages *messageSet
+	blobs    *blobSet
+	cleanups []func(*Conn) error
+}
+
+func newEnv(ctx context.Context, t *Target, cfg *Config, run string) *env {
+	e := &env{ctx: ctx, target: t, run: run, seed: cfg.Seed, preload: cfg.Preload, progress: cfg.progress}
+	for range cfg.Connections {
+		e.conns = append(e.conns, newConn(t))
+	}
+	return e
+}
+
+// onFloor is a view of e whose requests go to the floor: same names and data sets, other connections.
+func (e *env) onFloor(t *Target) *env {
+	f := *e
+	f.target, f.conns, f.cleanups = t, nil, nil
+	for range e.conns {
+		f.conns = append(f.conns, newConn(t))
+	}
+	return &f
+}
+
+// rand is the i-th worker's source: the same on every target, so that all see the same keys.
+func (e *env) rand(i int) *rand.Rand { return rand.New(rand.NewPCG(e.seed, uint64(i)+1)) }
+
+// once sends a single request on the first connection.
+func (e *env) once(r *Request) error {
+	_, err := e.conns[0].Do(r)
+	return err
+}
+
+// load calls do for 0 ≤ i < n on all connections at once and returns the first error. do gets a state made by state for
+// each connection, since requests are not shared between them.
+func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *Conn, s S, i int) error) error {
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, c := range e.conns {
+		wg.Go(func() {
+			s := state(i)
+			for failed.Load() == nil && e.ctx.Err() == nil {
+				i := int(next.Add(1) - 1)
+				if i >= n {
+					return
+				}
+				if err := do(c, s, i); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("loading %s into %s (%d of %d done): %w", what, e.target.Name, next.Load(), n, *err)
+	}
+	if d := time.Since(start); d > time.Second {
+		e.progress("%s: loaded %d %s in %.1f s", e.target.Name, n, what, d.Seconds())
+	}
+	return e.ctx.Err()
+}
+
+// onCleanup registers the removal of a resource.
+func (e *env) onCleanup(r *Request) {
+	e.cleanups = append(e.cleanups, func(c *Conn) error {
+		_, err := c.Do(r)
+		return err
+	})
+}
+
+// close removes what the run created, unless the whole stack is thrown away, and closes the connections.
+func (e *env) close(remove bool) {
+	if remove {
+		c := newConn(e.target)
+		for _, clean := range e.cleanups {
+			if err := clean(c); err != nil {
+				e.progress("%s: cleaning up: %v", e.target.Name, err)
+			}
+		}
+		c.Close()
+	}
+	for _, c := range e.conns {
+		c.Close()
+	}
+}

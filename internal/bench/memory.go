@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Memory is what a process holds, in bytes; all zero when unknown.
+type Memory struct {
+	// RSS is resident memory. It includes File.
+	RSS int64 `json:"rss"`
+	// Anon is the part that only this process can give back: heap and stacks.
+	Anon int64 `json:"anon"`
+	// File is the part that is a cache of mapped files, which the kernel drops when it needs room.
+	File int64 `json:"file"`
+	// Peak is the largest RSS since the process started.
+	Peak int64 `json:"peak"`
+}
+
+// readMemory reads /proc/PID/status; it returns zeros where that does not exist.
+func readMemory(pid int) Memory {
+	if pid <= 0 {
+		return Memory{}
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return Memory{}
+	}
+	return parseMemory(string(b))
+}
+
+// parseMemory understands the Vm and Rss lines of proc_pid_status(5), whose unit is always kB.
+func parseMemory(status string) Memory {
+	var m Memory
+	sc := bufio.NewScanner(strings.NewReader(status))
+	for sc.Scan() {
+		name, value, _ := strings.Cut(sc.Text(), ":")
+		kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "VmRSS":
+			m.RSS = kb << 10
+		case "VmHWM":
+			m.Peak = kb << 10
+		case "RssAnon":
+			m.Anon = kb << 10
+		case "RssFile":
+			m.File = kb << 10
+		}
+	}
+	return m
+}
