@@ -106,7 +106,7 @@ func startStack(ctx context.Context, self []string, extra []string, parent strin
 		"--blobPort", strconv.Itoa(ports[Blob]), "--queuePort", strconv.Itoa(ports[Queue]), "--tablePort", strconv.Itoa(ports[Table]),
 		"--admin-port", strconv.Itoa(s.admin))
 	s.argv = append(s.argv, extra...)
-	if s.stack, err = localStack("http://127.0.0.1", [serviceCount]int(ports[:serviceCount])); err != nil {
+	if s.stack, err = localStack([serviceCount]int(ports[:serviceCount])); err != nil {
 		return nil, err
 	}
 	if err := s.start(ctx); err != nil {

@@ -4,8 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 // Service is one of the three storage services.
@@ -20,13 +24,6 @@ const (
 )
 
 func (s Service) String() string { return [...]string{"blob", "queue", "table"}[s] }
-
-// The development account, the same in every Azure Storage emulator:
-// https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
-const (
-	devAccount = "devstoreaccount1"
-	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-)
 
 // Endpoint is where one service of one account answers.
 type Endpoint struct {
@@ -43,44 +40,23 @@ type Stack struct {
 	Endpoints [serviceCount]Endpoint
 }
 
-// ParseConnectionString reads an Azure Storage connection string: UseDevelopmentStorage=true, explicit endpoints as
-// Azurite prints them, or AccountName with EndpointSuffix for Azure itself. Only shared keys are supported.
-// https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
+// ParseConnectionString reads an Azure Storage connection string. Only shared keys are supported, since signing is part of
+// what is measured. Where it leaves a service out, that endpoint stays zero.
 func ParseConnectionString(s string) (*Stack, error) {
-	fields := map[string]string{}
-	for part := range strings.SplitSeq(s, ";") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		name, value, found := strings.Cut(part, "=")
-		if !found {
-			return nil, fmt.Errorf("connection string: %q is not name=value", name)
-		}
-		fields[strings.ToLower(name)] = value
+	c, err := connstr.Parse(s)
+	if err != nil {
+		return nil, err
 	}
-	if strings.EqualFold(fields["usedevelopmentstorage"], "true") {
-		return devStack(fields["developmentstorageproxyuri"])
+	if c.Key.Empty() {
+		return nil, errors.New("connection string: needs AccountKey, requests are signed with it")
 	}
-	st := &Stack{Account: fields["accountname"]}
-	if st.Account == "" {
-		return nil, errors.New("connection string: AccountName is missing")
+	st := &Stack{Account: c.Account}
+	if st.Key, err = base64.StdEncoding.DecodeString(c.Key.Reveal()); err != nil {
+		return nil, err
 	}
-	key, err := base64.StdEncoding.DecodeString(fields["accountkey"])
-	if err != nil || len(key) == 0 {
-		return nil, errors.New("connection string: AccountKey is missing or not base64")
-	}
-	st.Key = key
-	scheme, suffix := fields["defaultendpointsprotocol"], fields["endpointsuffix"]
-	if scheme == "" {
-		scheme = "https"
-	}
-	if suffix == "" {
-		suffix = "core.windows.net"
-	}
-	for svc := range serviceCount {
-		raw := fields[svc.String()+"endpoint"]
+	for svc, raw := range [serviceCount]string{c.BlobEndpoint, c.QueueEndpoint, c.TableEndpoint} {
 		if raw == "" {
-			raw = scheme + "://" + st.Account + "." + svc.String() + "." + suffix
+			continue
 		}
 		if st.Endpoints[svc], err = parseEndpoint(raw); err != nil {
 			return nil, err
@@ -89,25 +65,16 @@ func ParseConnectionString(s string) (*Stack, error) {
 	return st, nil
 }
 
-// devStack is the well-known account on the emulator's default ports.
-func devStack(proxy string) (*Stack, error) {
-	if proxy == "" {
-		proxy = "http://127.0.0.1"
-	}
-	return localStack(strings.TrimSuffix(proxy, "/"), [serviceCount]int{10000, 10001, 10002})
-}
-
-// localStack is the development account with path-style URLs on the given ports of origin ("http://127.0.0.1").
-func localStack(origin string, ports [serviceCount]int) (*Stack, error) {
-	key, err := base64.StdEncoding.DecodeString(devKey)
+// localStack is the development account with path-style URLs on the given loopback ports.
+func localStack(ports [serviceCount]int) (*Stack, error) {
+	st, err := ParseConnectionString(connstr.Development)
 	if err != nil {
 		return nil, err
 	}
-	st := &Stack{Account: devAccount, Key: key}
 	for svc, port := range ports {
-		if st.Endpoints[svc], err = parseEndpoint(fmt.Sprintf("%s:%d/%s", origin, port, devAccount)); err != nil {
-			return nil, err
-		}
+		e := &st.Endpoints[svc]
+		e.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		e.Host = e.Addr
 	}
 	return st, nil
 }

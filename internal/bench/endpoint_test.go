@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 func TestParseConnectionString(t *testing.T) {
@@ -15,7 +17,7 @@ func TestParseConnectionString(t *testing.T) {
 		account  string
 		want     [serviceCount]Endpoint
 	}{
-		{"development storage", "UseDevelopmentStorage=true", devAccount,
+		{"development storage", "UseDevelopmentStorage=true", connstr.DevelopmentAccount,
 			[serviceCount]Endpoint{local("10000"), local("10001"), local("10002")}},
 		{"explicit endpoints", "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://h:1/a;QueueEndpoint=http://h:2/a/;TableEndpoint=https://t/;", "a",
 			[serviceCount]Endpoint{{Addr: "h:1", Host: "h:1", Base: "/a"}, {Addr: "h:2", Host: "h:2", Base: "/a"}, {Addr: "t:443", Host: "t", TLS: true}}},
@@ -40,7 +42,7 @@ func TestParseConnectionString(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"", "x", "AccountName=a", "AccountName=a;AccountKey=%", "AccountName=a;AccountKey=a2V5;BlobEndpoint=ftp://x"} {
+	for _, bad := range []string{"", "x", "AccountName=a", "AccountName=a;AccountKey=%", "AccountName=a;SharedAccessSignature=sig=x", "AccountName=a;AccountKey=a2V5;BlobEndpoint=ftp://x"} {
 		if _, err := ParseConnectionString(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 // fakeAzure answers the requests of all workloads without storing more than it must: it knows which resources exist and
@@ -57,7 +59,7 @@ func (f *fakeAzure) handler(s Service) http.Handler {
 		if f.fail != nil && f.fail(w, r) {
 			return
 		}
-		resource := strings.Trim(strings.TrimPrefix(r.URL.Path, "/"+devAccount), "/")
+		resource := strings.Trim(strings.TrimPrefix(r.URL.Path, "/"+connstr.DevelopmentAccount), "/")
 		switch s {
 		case Table:
 			f.table(w, r, resource, string(body))

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 // sampleHeader of a request names the recorded answer that the floor gives to it.
@@ -49,11 +51,11 @@ type FloorServer struct {
 
 // NewFloorServer makes a floor for the development account.
 func NewFloorServer() *FloorServer {
-	key, err := base64.StdEncoding.DecodeString(devKey)
+	key, err := base64.StdEncoding.DecodeString(connstr.DevelopmentKey)
 	if err != nil {
 		panic("bench: development key is not base64: " + err.Error())
 	}
-	f := &FloorServer{account: devAccount, samples: map[string]*Sample{}}
+	f := &FloorServer{account: connstr.DevelopmentAccount, samples: map[string]*Sample{}}
 	f.macs.New = func() any { return hmac.New(sha256.New, key) }
 	f.buffers.New = func() any { b := make([]byte, 256<<10); return &b }
 	return f
@@ -203,7 +205,7 @@ func floorBase(s Service) string { return "/floor-" + s.String() }
 
 // floorTarget is the floor at addr as a target.
 func floorTarget(addr string, pid int) (*Target, error) {
-	st, err := ParseConnectionString("UseDevelopmentStorage=true")
+	st, err := ParseConnectionString(connstr.Development)
 	if err != nil {
 		return nil, err
 	}

@@ -13,16 +13,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 // startFake serves f and returns a connection string for it.
 func startFake(t *testing.T, f *fakeAzure) string {
 	t.Helper()
-	s := "AccountName=" + devAccount + ";AccountKey=" + devKey
+	s := "AccountName=" + connstr.DevelopmentAccount + ";AccountKey=" + connstr.DevelopmentKey
 	for svc, name := range []string{"Blob", "Queue", "Table"} {
 		srv := httptest.NewServer(f.handler(Service(svc)))
 		t.Cleanup(srv.Close)
-		s += ";" + name + "Endpoint=" + srv.URL + "/" + devAccount
+		s += ";" + name + "Endpoint=" + srv.URL + "/" + connstr.DevelopmentAccount
 	}
 	return s
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 )
 
 const testDate = "Fri, 26 Jun 2015 23:39:12 GMT"
@@ -71,7 +73,7 @@ func (c *capturing) Do(r *http.Request) (*http.Response, error) {
 // The signatures equal those of the official SDKs for the same requests. The SDK for tables signs in another form (Shared
 // Key Lite), so tables are left out.
 func TestSignLikeTheSDKs(t *testing.T) {
-	st, err := localStack("http://127.0.0.1", [serviceCount]int{10000, 10001, 10002})
+	st, err := ParseConnectionString(connstr.Development)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +81,11 @@ func TestSignLikeTheSDKs(t *testing.T) {
 	transport := &capturing{}
 	options := azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}}
 	url := func(s Service) string { return "http://" + st.Endpoints[s].Host + st.Endpoints[s].Base }
-	blobKey, err := azblob.NewSharedKeyCredential(devAccount, devKey)
+	blobKey, err := azblob.NewSharedKeyCredential(connstr.DevelopmentAccount, connstr.DevelopmentKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	queueKey, err := azqueue.NewSharedKeyCredential(devAccount, devKey)
+	queueKey, err := azqueue.NewSharedKeyCredential(connstr.DevelopmentAccount, connstr.DevelopmentKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func TestSignLikeTheSDKs(t *testing.T) {
 			}
 			theirs := transport.req
 			ours := likeSDK(tt.svc, theirs, st.Endpoints[tt.svc].Base)
-			got := string(NewSigner(devAccount, st.Key).Sign(nil, ours, st.Endpoints[tt.svc].Base, theirs.Header.Get(dateHeader)))
+			got := string(NewSigner(connstr.DevelopmentAccount, st.Key).Sign(nil, ours, st.Endpoints[tt.svc].Base, theirs.Header.Get(dateHeader)))
 			if want := theirs.Header.Get("Authorization"); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
@@ -153,7 +155,7 @@ func likeSDK(svc Service, h *http.Request, base string) *Request {
 }
 
 func BenchmarkSign(b *testing.B) {
-	s := NewSigner(devAccount, []byte("0123456789abcdef0123456789abcdef"))
+	s := NewSigner(connstr.DevelopmentAccount, []byte("0123456789abcdef0123456789abcdef"))
 	r := NewRequest(Blob, "PUT", "", 201, Field{"x-ms-blob-type", "BlockBlob"})
 	r.Path, r.Body = []byte("/container/blob"), make([]byte, 4096)
 	var buf []byte

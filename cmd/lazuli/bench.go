@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/bench"
+)
+
+// newBenchCommand makes `lazuli bench`, the load generator.
+func newBenchCommand() *cobra.Command {
+	cfg := bench.Config{}
+	var preload, jsonFile string
+	var list, quiet bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure a Blob, Queue and Table endpoint: operations per second and latencies",
+		Long: `Measure any Azure-compatible endpoints: Lazuli, Azurite or Azure itself.
+
+Without --connection-string, bench starts a Lazuli of its own on free ports with a new data folder and
+throws both away afterwards. Resources have names of their own and are deleted at the end.
+
+--floor adds a bare HTTP server that checks one signature per request and gives the same answers from
+memory: the ceiling on this machine. --vs adds a second set of endpoints. All of them take turns in
+short slices, so that noise on the machine falls on all alike.`,
+		Example: `  lazuli bench --floor
+  lazuli bench --workload 'entity-*,point-get' --duration 10s --json result.json
+  lazuli bench --connection-string UseDevelopmentStorage=true --server-pid 4711
+  lazuli bench --preload entities=1000000 --workload point-get --restart`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if list {
+				return listWorkloads(cmd.OutOrStdout())
+			}
+			var err error
+			if cfg.Preload, err = bench.ParsePreload(preload); err != nil {
+				return usageError{err}
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			cfg.Self = []string{self}
+			if !quiet {
+				cfg.Progress = cmd.ErrOrStderr()
+			}
+			report, err := bench.Run(cmd.Context(), cfg)
+			if report == nil {
+				return err
+			}
+			return errors.Join(err, writeBenchReport(report, cmd.OutOrStdout(), jsonFile))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Connection, "connection-string", "", "endpoints to measure; UseDevelopmentStorage=true is understood (default: an own stack)")
+	f.StringVar(&cfg.Versus, "vs", "", "connection string of a second target, measured in turns with the first")
+	f.BoolVar(&cfg.Floor, "floor", false, "measure the machine's ceiling in turns with the target and print shares of it")
+	f.StringSliceVarP(&cfg.Workloads, "workload", "w", nil, "workloads to run, by name or glob (default: all but the extra ones, see --list)")
+	f.BoolVar(&list, "list", false, "list the workloads and end")
+	f.DurationVarP(&cfg.Duration, "duration", "d", 5*time.Second, "measured time per workload and target")
+	f.DurationVar(&cfg.Slice, "slice", 500*time.Millisecond, "length of one target's turn")
+	f.DurationVar(&cfg.Warmup, "warmup", 500*time.Millisecond, "time before the first counted slice")
+	f.IntVarP(&cfg.Connections, "connections", "c", 32, "parallel connections per target")
+	f.StringVar(&preload, "preload", "", "what to store before measuring: N, or entities=N,messages=N,blobs=N (default 10000 each)")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
+	f.IntVar(&cfg.MaxErrors, "max-errors", 1000, "failed operations after which a workload is given up")
+	f.StringVar(&jsonFile, "json", "", "write the report as JSON to this file; - writes it to standard output instead of the table")
+	f.IntVar(&cfg.ServerPID, "server-pid", 0, "process id of the server, to report its memory")
+	f.IntVar(&cfg.VersusPID, "vs-pid", 0, "process id of the second target's server")
+	f.StringArrayVar(&cfg.ServeArgs, "serve-arg", nil, "argument for the own stack, such as --durability=relaxed (repeatable)")
+	f.StringVar(&cfg.TempDir, "temp-dir", "", "where the own stack keeps its data folder (default: the system's temporary directory)")
+	f.BoolVar(&cfg.Restart, "restart", false, "at the end, restart the own stack on its data and report how long it takes")
+	f.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.AddCommand(newFloorServerCommand())
+	return cmd
+}
+
+// newFloorServerCommand makes the hidden verb that --floor runs in a process of its own.
+func newFloorServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "floor-server",
+		Short:  "Serve recorded answers after checking a signature (used by --floor)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s%s\n", bench.FloorReady, l.Addr())
+			return bench.NewFloorServer().Serve(cmd.Context(), l)
+		},
+	}
+}
+
+func listWorkloads(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, wl := range bench.Catalogue() {
+		about := wl.About
+		if wl.Extra {
+			about += " (extra)"
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", wl.Name, about)
+	}
+	return tw.Flush()
+}
+
+// writeBenchReport prints the table, and the JSON where it was asked for.
+func writeBenchReport(r *bench.Report, out io.Writer, jsonFile string) error {
+	if jsonFile == "-" {
+		return r.WriteJSON(out)
+	}
+	if jsonFile != "" {
+		var b strings.Builder
+		if err := r.WriteJSON(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(jsonFile, []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return r.WriteTable(out)
+}
