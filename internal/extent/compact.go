@@ -1,0 +1,426 @@
+package extent
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// A Ref is one place in the metadata that refers to content.
+type Ref struct {
+	Slice Slice
+	Key   []byte // the owner's name for the place; nothing to this package
+}
+
+// A Move tells the owner that From, at Key, has a copy.
+type Move struct {
+	Key      []byte
+	From, To Slice
+}
+
+// Owner is whoever keeps the metadata.
+type Owner struct {
+	// Refs MUST call yield for every slice that any metadata refers to, deleted but recoverable things and uncommitted
+	// blocks included, as of one consistent state, no older than the call. It stops when yield returns false. Compact
+	// copies the Key if it needs it later.
+	Refs func(ctx context.Context, yield func(Ref) bool) error
+
+	// Move MUST make durable, for each move, that the place no longer refers to From but to To, and MUST leave a place
+	// alone that no longer refers to From. All moves of one call may be one transaction. From and To have the same
+	// length.
+	Move func(ctx context.Context, moves []Move) error
+}
+
+// CompactOptions tune Compact. The zero value deletes dead extents and rewrites those less than half alive.
+type CompactOptions struct {
+	// MinLive is the share of an extent below which it is rewritten; 0 means 0.5, negative means never.
+	MinLive float64
+	// MinSize is the size in bytes below which a finished extent is rewritten whatever its share, if there are at
+	// least two of them: restarts leave small ones. 0 means 1 MiB, negative means never.
+	MinSize int64
+	// BytesPerSecond bounds the rewriting; 0 means 32 MiB, negative means no bound.
+	BytesPerSecond int64
+}
+
+// Compacted is what one Compact did.
+type Compacted struct {
+	Deleted      int   // extents
+	Freed        int64 // bytes of theirs
+	Rewritten    int   // extents that became dead: a later Compact deletes them
+	Moved        int64 // bytes of theirs that were copied
+	LiveBytes    int64 // bytes that metadata refers to, in the extents looked at
+	LookedAt     int   // extents
+	LookedAtSize int64 // bytes of theirs
+}
+
+// Compact deletes dead extents and moves the content of nearly dead ones elsewhere, once. The owner calls it now and
+// then.
+//
+// It looks at extents that are finished and that no Writer holds: everything of theirs that is live is in the metadata
+// by then. An extent is deleted if it was dead in two looks at least Options.Grace apart, and no Reader holds it.
+//
+// For this to be safe, the owner MUST put slices into metadata only
+//   - from a Writer, before that Writer is closed, or
+//   - from metadata read in the same transaction.
+func (s *Store) Compact(ctx context.Context, owner Owner, o CompactOptions) (Compacted, error) {
+	if s.opts.ReadOnly {
+		return Compacted{}, ErrReadOnly
+	}
+	if o.MinLive == 0 {
+		o.MinLive = 0.5
+	}
+	if o.MinSize == 0 {
+		o.MinSize = 1 << 20
+	}
+	if o.BytesPerSecond == 0 {
+		o.BytesPerSecond = 32 << 20
+	}
+	s.compacting.Lock()
+	defer s.compacting.Unlock()
+	c := &compaction{s: s, ctx: ctx, owner: owner, o: o, usage: map[uint64]*usage{}}
+	err := c.run()
+	return c.result, err
+}
+
+// compaction is one Compact under way.
+type compaction struct {
+	s      *Store
+	ctx    context.Context
+	owner  Owner
+	o      CompactOptions
+	usage  map[uint64]*usage // the extents looked at
+	damage []error           // slices that could not be moved because they are not what was written
+	result Compacted
+}
+
+// usage is what the metadata needs of one extent.
+type usage struct {
+	e    *extent
+	size int64
+	live []span
+	sum  int64 // of live
+}
+
+// span is a part of an extent. Extents are shorter than 4 GiB by far.
+type span struct{ offset, length uint32 }
+
+func (c *compaction) run() error {
+	c.s.rotate()
+	c.look()
+	if len(c.usage) == 0 {
+		return nil
+	}
+	if err := c.mark(); err != nil {
+		return fmt.Errorf("extent: compact: mark: %w", err)
+	}
+	var errs []error
+	if err := c.sweep(); err != nil {
+		errs = append(errs, fmt.Errorf("extent: compact: sweep: %w", err))
+	}
+	if victims := c.victims(); len(victims) > 0 {
+		if err := c.rewrite(victims); err != nil {
+			errs = append(errs, fmt.Errorf("extent: compact: rewrite: %w", err))
+		}
+	}
+	return errors.Join(append(errs, c.damage...)...)
+}
+
+// rotate ends extents that have taken a good deal, so that a store that falls idle can be compacted as well.
+func (s *Store) rotate() {
+	for _, l := range s.lanes() {
+		l.mu.Lock()
+		if e := l.active; e != nil && e.size >= s.opts.SealSize/16 {
+			l.seal()
+		}
+		l.mu.Unlock()
+	}
+}
+
+// look picks the extents that no unknown slice can point into. It comes before mark.
+func (c *compaction) look() {
+	c.s.mu.RLock()
+	defer c.s.mu.RUnlock()
+	for id, e := range c.s.extents {
+		e.mu.Lock()
+		if e.finished && e.writers.Load() == 0 {
+			c.usage[id] = &usage{e: e, size: e.size}
+			c.result.LookedAt++
+			c.result.LookedAtSize += e.size
+		}
+		e.mu.Unlock()
+	}
+}
+
+// mark asks the owner what is live.
+func (c *compaction) mark() error {
+	err := c.owner.Refs(c.ctx, func(r Ref) bool {
+		if u := c.usage[r.Slice.Extent]; u != nil {
+			u.add(r.Slice)
+		}
+		return c.ctx.Err() == nil
+	})
+	if err = cmp.Or(err, c.ctx.Err()); err != nil {
+		return err
+	}
+	for _, u := range c.usage {
+		u.settle()
+		c.result.LiveBytes += u.sum
+	}
+	return nil
+}
+
+func (u *usage) add(x Slice) {
+	if len(u.live) == cap(u.live) && len(u.live) > 1000 {
+		u.settle() // many places may share what they refer to
+	}
+	u.live = append(u.live, span{uint32(x.Offset), uint32(x.Length)})
+}
+
+// settle sorts live and joins what overlaps.
+func (u *usage) settle() {
+	slices.SortFunc(u.live, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
+	joined := u.live[:0]
+	u.sum = 0
+	for _, x := range u.live {
+		if n := len(joined); n > 0 && x.offset <= joined[n-1].offset+joined[n-1].length {
+			last := &joined[n-1]
+			end := max(last.offset+last.length, x.offset+x.length)
+			u.sum += int64(end - last.offset - last.length)
+			last.length = end - last.offset
+			continue
+		}
+		u.sum += int64(x.length)
+		joined = append(joined, x)
+	}
+	u.live = joined
+}
+
+// sweep deletes what has been dead for long enough.
+func (c *compaction) sweep() error {
+	now := time.Now()
+	var errs []error
+	for id, u := range c.usage {
+		if len(u.live) > 0 {
+			u.e.deadSince = time.Time{}
+			continue
+		}
+		if u.e.deadSince.IsZero() {
+			u.e.deadSince = now
+		}
+		if now.Sub(u.e.deadSince) < c.s.opts.Grace {
+			continue
+		}
+		gone, err := c.s.remove(u.e)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if gone {
+			delete(c.usage, id)
+			c.result.Deleted++
+			c.result.Freed += u.size
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes an extent unless somebody holds it.
+func (s *Store) remove(e *extent) (gone bool, err error) {
+	s.mu.Lock()
+	if s.closed || e.readers.Load() > 0 || e.writers.Load() > 0 {
+		s.mu.Unlock()
+		return false, nil
+	}
+	delete(s.extents, e.id)
+	s.mu.Unlock()
+
+	s.handles.forget(e)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.file != nil { // ephemeral
+		err = e.file.Close()
+		e.file = nil
+		if !e.named {
+			return true, err
+		}
+	}
+	return true, errors.Join(err, os.Remove(s.path(e.id, suffixOf(!s.opts.Ephemeral))))
+}
+
+// victims returns the extents to rewrite, the emptiest first.
+func (c *compaction) victims() []*usage {
+	var victims, small []*usage
+	for _, u := range c.usage {
+		switch {
+		case len(u.live) == 0:
+		case float64(u.sum) < c.o.MinLive*float64(u.size):
+			victims = append(victims, u)
+		case u.size < c.o.MinSize:
+			small = append(small, u)
+		}
+	}
+	if len(small) > 1 {
+		victims = append(victims, small...)
+	}
+	slices.SortFunc(victims, func(a, b *usage) int { return cmp.Compare(a.sum, b.sum) })
+	return victims
+}
+
+const (
+	// moveBatch bounds the moves that the owner gets at once.
+	moveBatch = 256
+	// rewriteShare bounds what one Compact moves, so that it ends; the next one goes on. In bytes.
+	rewriteShare = 1 << 30
+)
+
+// rewrite copies what is live in victims and has the owner refer to the copies.
+func (c *compaction) rewrite(victims []*usage) error {
+	chosen := map[uint64]bool{}
+	var sum int64
+	for _, u := range victims {
+		if sum += u.sum; sum > rewriteShare && len(chosen) > 0 {
+			break
+		}
+		chosen[u.e.id] = true
+	}
+	// Gather the places first: the owner's snapshot must not stay open while content is copied.
+	var refs []Ref
+	err := c.owner.Refs(c.ctx, func(r Ref) bool {
+		if chosen[r.Slice.Extent] {
+			refs = append(refs, Ref{r.Slice, bytes.Clone(r.Key)})
+		}
+		return c.ctx.Err() == nil
+	})
+	if err = cmp.Or(err, c.ctx.Err()); err != nil {
+		return err
+	}
+	// Places that share content come together, and share its copy.
+	slices.SortStableFunc(refs, func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Slice.Extent, b.Slice.Extent), cmp.Compare(a.Slice.Offset, b.Slice.Offset),
+			cmp.Compare(a.Slice.Length, b.Slice.Length))
+	})
+	for len(refs) > 0 {
+		n := c.batch(refs)
+		if err := c.move(refs[:n]); err != nil {
+			return err
+		}
+		refs = refs[n:]
+	}
+	c.result.Rewritten = len(chosen)
+	return nil
+}
+
+// batch returns how many refs to move together: at most moveBatch places and 16 MiB, but at least one.
+func (c *compaction) batch(refs []Ref) int {
+	var sum int64
+	for i, r := range refs {
+		if sum += r.Slice.Length; i == moveBatch || i > 0 && sum > 16<<20 {
+			return i
+		}
+	}
+	return len(refs)
+}
+
+// move copies what refs refer to and tells the owner. The copies are held until the owner has answered.
+func (c *compaction) move(refs []Ref) error {
+	begun := time.Now()
+	w := c.s.NewWriter(-1)
+	defer w.Close()
+	w.lane = c.s.moved
+	w.lane.writers.Add(1)
+
+	var from []Slice // distinct
+	for _, r := range refs {
+		if n := len(from); n == 0 || !from[n-1].same(r.Slice) {
+			from = append(from, r.Slice)
+		}
+	}
+	to := make([]Slice, len(from))
+	var sum int64
+	var damage []error
+	for i, x := range from {
+		copied, err := c.copy(w, x)
+		if errors.Is(err, ErrCorrupt) {
+			damage = append(damage, err) // it stays where it is
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		to[i] = copied
+		sum += x.Length
+	}
+	if _, err := w.Commit(); err != nil {
+		return err
+	}
+	moves := make([]Move, 0, len(refs))
+	i := 0
+	for _, r := range refs {
+		if !from[i].same(r.Slice) {
+			i++
+		}
+		if to[i] != (Slice{}) {
+			moves = append(moves, Move{r.Key, r.Slice, to[i]})
+		}
+	}
+	if err := c.owner.Move(c.ctx, moves); err != nil {
+		return err
+	}
+	c.result.Moved += sum
+	c.damage = append(c.damage, damage...)
+	return c.pause(begun, sum)
+}
+
+// same says whether two slices are the same bytes: one may know the checksum and the other not.
+func (s Slice) same(x Slice) bool {
+	return s.Extent == x.Extent && s.Offset == x.Offset && s.Length == x.Length
+}
+
+// copy appends x as one record and checks it on the way, so that damage does not get a fresh checksum.
+func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
+	if x.Length > MaxRecord {
+		return Slice{}, fmt.Errorf("%w: a slice of %d bytes", ErrCorrupt, x.Length)
+	}
+	if x.Length == 0 {
+		return x, nil
+	}
+	r, err := c.s.NewReader([]Slice{x}, 0, x.Length)
+	if err != nil {
+		return Slice{}, err
+	}
+	defer r.Close()
+	b := newBuffer(x.Length)
+	w.buf, w.n = b, int(x.Length)
+	if _, err := io.ReadFull(struct{ io.Reader }{r}, b.payload()[:x.Length]); err != nil {
+		return Slice{}, err
+	}
+	if err := w.flush(); err != nil {
+		return Slice{}, err
+	}
+	copied := w.slices[len(w.slices)-1]
+	if x.CRC != 0 && copied.CRC != x.CRC {
+		return Slice{}, fmt.Errorf("%w: extent %x, offset %d, %d bytes", ErrCorrupt, x.Extent, x.Offset, x.Length)
+	}
+	return copied, nil
+}
+
+// pause waits until moving n bytes since begun is within the bound.
+func (c *compaction) pause(begun time.Time, n int64) error {
+	if c.o.BytesPerSecond < 0 {
+		return c.ctx.Err()
+	}
+	due := time.Duration(float64(n) / float64(c.o.BytesPerSecond) * float64(time.Second))
+	timer := time.NewTimer(due - time.Since(begun))
+	defer timer.Stop()
+	select {
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

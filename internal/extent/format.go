@@ -1,0 +1,114 @@
+package extent
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// An extent is a file header followed by records without gaps. Integers are little-endian.
+//
+//	file header   0  8  "LAZULIX1": kind of file and version
+//	              8  8  id of the extent
+//	             16 12  zero
+//	             28  4  CRC-32C of bytes 0 to 27
+//
+//	record        0  4  "LZR1"
+//	              4  4  length of the payload, 1 to 1 MiB
+//	              8  4  CRC-32C of the payload
+//	             12  4  CRC-32C of bytes 0 to 11, the extent's id (8 bytes) and the record's offset (8 bytes)
+//	             16  n  payload
+//
+// A record's header CRC depends on where it is, so that no stray copy passes for a record.
+const (
+	fileHeaderSize   = 32
+	recordHeaderSize = 16
+
+	// MaxRecord bounds a record's payload, in bytes. It is what a bulk writer holds in memory, and what a reader can
+	// pass to the kernel at once. Larger records would save little: a header is 16 bytes, and a slice of metadata
+	// about as much, per MiB.
+	MaxRecord = 1 << 20
+)
+
+const (
+	fileMagic   = "LAZULIX1"
+	recordMagic = "LZR1"
+)
+
+const (
+	openSuffix   = ".open"
+	sealedSuffix = ".extent"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Slice is a reference to content: a record's payload, or a part of one.
+type Slice struct {
+	Extent         uint64
+	Offset, Length int64  // of the payload in the file, in bytes
+	CRC            uint32 // CRC-32C of the payload; 0 if not known, as of a part
+}
+
+// Sub returns the part of s from off, n bytes long, both within s.
+func (s Slice) Sub(off, n int64) Slice {
+	if off < 0 || n < 0 || off > s.Length-n {
+		panic(fmt.Sprintf("extent: part [%d, +%d) of a slice of %d bytes", off, n, s.Length))
+	}
+	if off == 0 && n == s.Length {
+		return s
+	}
+	return Slice{Extent: s.Extent, Offset: s.Offset + off, Length: n}
+}
+
+func fileHeader(id uint64) []byte {
+	b := make([]byte, fileHeaderSize)
+	copy(b, fileMagic)
+	binary.LittleEndian.PutUint64(b[8:], id)
+	binary.LittleEndian.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
+	return b
+}
+
+// putRecordHeader fills the header of the payload that follows it in record.
+func putRecordHeader(record []byte, crc uint32, id uint64, offset int64) {
+	copy(record, recordMagic)
+	binary.LittleEndian.PutUint32(record[4:], uint32(len(record)-recordHeaderSize))
+	binary.LittleEndian.PutUint32(record[8:], crc)
+	binary.LittleEndian.PutUint32(record[12:], headerCRC(record, id, offset))
+}
+
+// parseRecordHeader returns what the header at offset says; ok is false if it is none.
+func parseRecordHeader(b []byte, id uint64, offset int64) (length int64, crc uint32, ok bool) {
+	length = int64(binary.LittleEndian.Uint32(b[4:]))
+	if string(b[:4]) != recordMagic || length == 0 || length > MaxRecord ||
+		binary.LittleEndian.Uint32(b[12:]) != headerCRC(b, id, offset) {
+		return 0, 0, false
+	}
+	return length, binary.LittleEndian.Uint32(b[8:]), true
+}
+
+func headerCRC(header []byte, id uint64, offset int64) uint32 {
+	var b [28]byte
+	copy(b[:12], header)
+	binary.LittleEndian.PutUint64(b[12:], id)
+	binary.LittleEndian.PutUint64(b[20:], uint64(offset))
+	return crc32.Checksum(b[:], castagnoli)
+}
+
+func (s *Store) path(id uint64, suffix string) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%016x%s", id, suffix))
+}
+
+// parseName returns the id in a file's name.
+func parseName(name string) (id uint64, sealed, ok bool) {
+	hex, sealed := strings.CutSuffix(name, sealedSuffix)
+	if !sealed {
+		if hex, ok = strings.CutSuffix(name, openSuffix); !ok {
+			return 0, false, false
+		}
+	}
+	id, err := strconv.ParseUint(hex, 16, 64)
+	return id, sealed, err == nil && len(hex) == 16 && id != 0
+}

@@ -1,0 +1,69 @@
+package extent
+
+import (
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// limitFileSize makes the kernel refuse to write past n bytes of any file, as a full disk would.
+func limitFileSize(t *testing.T, n uint64) (lift func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	lift = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(lift)
+	return lift
+}
+
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	before := store(t, s, random(1, 1000))
+	lift := limitFileSize(t, 50_000)
+
+	// The limit falls into the middle of a record, of which a part gets written.
+	for range 3 {
+		w := s.NewWriter(-1)
+		w.Write(random(2, 80_000))
+		if slices, err := w.Commit(); err == nil {
+			t.Errorf("committed past the limit: %v", slices)
+		}
+		if _, err := w.Write([]byte("x")); err == nil {
+			t.Error("the writer took more after an error")
+		}
+		w.Close()
+	}
+	fits := store(t, s, random(3, 1000))
+	lift()
+	after := store(t, s, random(4, 80_000))
+	check := func() {
+		wantContent(t, s, before, random(1, 1000))
+		wantContent(t, s, fits, random(3, 1000))
+		wantContent(t, s, after, random(4, 80_000))
+	}
+	check()
+	closeChecked(t, s)
+	s = open(t, dir, Options{})
+	check()
+	var n int64
+	for _, x := range s.Stats() {
+		n += x.Size
+	}
+	if want := int64(fileHeaderSize + 3*recordHeaderSize + 82_000); n != want {
+		t.Errorf("the store has %d bytes, want %d: parts of refused records are left", n, want)
+	}
+	if len(names(t, dir)) != 1 {
+		t.Errorf("files: %v", names(t, dir))
+	}
+}

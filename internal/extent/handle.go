@@ -1,0 +1,116 @@
+package extent
+
+import (
+	"container/list"
+	"os"
+	"sync"
+)
+
+// maxIdleHandles bounds the files that are kept open for later reads.
+const maxIdleHandles = 128
+
+// handle is a file open for reading, with a position of its own, so that the kernel can copy from it.
+type handle struct {
+	e    *extent
+	file *os.File
+	idle *list.Element // in handles.lru
+}
+
+// handles keeps files open that were read lately.
+type handles struct {
+	mu     sync.Mutex
+	idle   map[*extent][]*handle
+	lru    list.List // idle handles, the longest unused in front
+	closed bool
+}
+
+// acquire returns a handle that nobody else uses.
+func (h *handles) acquire(e *extent) (*handle, error) {
+	h.mu.Lock()
+	if free := h.idle[e]; len(free) > 0 {
+		x := free[len(free)-1]
+		h.unlink(x)
+		h.mu.Unlock()
+		return x, nil
+	}
+	h.mu.Unlock()
+	f, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	return &handle{e: e, file: f}, nil
+}
+
+// release keeps x for the next reader, at the expense of the longest unused.
+func (h *handles) release(x *handle) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		_ = x.file.Close() // read-only
+		return
+	}
+	if h.idle == nil {
+		h.idle = map[*extent][]*handle{}
+	}
+	h.idle[x.e] = append(h.idle[x.e], x)
+	x.idle = h.lru.PushBack(x)
+	if h.lru.Len() > maxIdleHandles {
+		h.drop(h.lru.Front().Value.(*handle))
+	}
+}
+
+// forget closes the idle handles of an extent that goes away.
+func (h *handles) forget(e *extent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.idle[e]) > 0 {
+		h.drop(h.idle[e][0])
+	}
+}
+
+func (h *handles) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for h.lru.Len() > 0 {
+		h.drop(h.lru.Front().Value.(*handle))
+	}
+}
+
+func (h *handles) drop(x *handle) {
+	h.unlink(x)
+	_ = x.file.Close() // read-only
+}
+
+func (h *handles) unlink(x *handle) {
+	h.lru.Remove(x.idle)
+	x.idle = nil
+	free := h.idle[x.e]
+	for i := range free {
+		if free[i] == x {
+			free[i] = free[len(free)-1]
+			free = free[:len(free)-1]
+			break
+		}
+	}
+	if len(free) == 0 {
+		delete(h.idle, x.e)
+	} else {
+		h.idle[x.e] = free
+	}
+}
+
+// open opens the extent under the name it has at the moment.
+func (e *extent) open() (*os.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.s.opts.Ephemeral {
+		if e.file == nil {
+			return nil, ErrClosed
+		}
+		if !e.named {
+			return reopen(e.file)
+		}
+	}
+	return os.Open(e.s.path(e.id, suffixOf(e.named && !e.s.opts.Ephemeral)))
+}

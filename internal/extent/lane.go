@@ -1,0 +1,224 @@
+package extent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// extent is one file.
+type extent struct {
+	s  *Store
+	id uint64
+
+	writers atomic.Int64 // pins of writers that have not been closed; go up under Store.mu or the lane's lock
+	readers atomic.Int64 // pins of readers; go up under Store.mu
+
+	deadSince time.Time // guarded by Store.compacting
+
+	mu       sync.Mutex // guards what follows
+	changed  sync.Cond  // synced, syncing or err have changed
+	file     *os.File   // open for append; nil once finished, except for ephemeral ones
+	named    bool       // of a sealed extent: it has its final name; of an ephemeral one: it has any
+	size     int64
+	synced   int64 // bytes that are on disk
+	written  int64 // bytes whose writeback has begun
+	syncing  bool
+	sealed   bool  // nothing will be appended
+	finished bool  // sealed, synced, and named for good
+	err      error // a sync failed: what is not synced is lost
+}
+
+func newExtent(s *Store, id uint64) *extent {
+	e := &extent{s: s, id: id}
+	e.changed.L = &e.mu
+	return e
+}
+
+// lane is a sequence of extents of which one takes appends.
+type lane struct {
+	s       *Store
+	writers atomic.Int64 // large writers that chose this lane
+
+	mu     sync.Mutex // held while a record is written: records are in order
+	active *extent
+	closed bool
+}
+
+// append writes record, whose payload has that CRC, and pins the extent for w.
+func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, err := l.target()
+	if err != nil {
+		return Slice{}, err
+	}
+	w.pin(e)
+	offset := e.size // only appends change it, and they hold l.mu
+	putRecordHeader(record, crc, e.id, offset)
+	if _, err := e.file.WriteAt(record, offset); err != nil {
+		// Take back what was written of it. If even that fails, it will be the torn tail of a sealed extent.
+		if e.file.Truncate(offset) != nil {
+			l.seal()
+		}
+		return Slice{}, fmt.Errorf("extent: append: %w", err)
+	}
+	e.mu.Lock()
+	e.size = offset + int64(len(record))
+	e.mu.Unlock()
+	if l != l.s.small && !l.s.opts.Ephemeral {
+		e.startWriteback()
+	}
+	return Slice{e.id, offset + recordHeaderSize, int64(len(record) - recordHeaderSize), crc}, nil
+}
+
+// target returns the extent to append to; l.mu is held.
+func (l *lane) target() (*extent, error) {
+	if l.closed {
+		return nil, ErrClosed
+	}
+	if e := l.active; e != nil {
+		e.mu.Lock()
+		usable := e.err == nil && e.size < l.s.opts.SealSize
+		e.mu.Unlock()
+		if usable {
+			return e, nil
+		}
+		l.seal()
+	}
+	e, err := l.s.create()
+	if err != nil {
+		return nil, err
+	}
+	l.active = e
+	return e, nil
+}
+
+// seal ends the active extent; l.mu is held. Syncing and renaming happen in the background.
+func (l *lane) seal() {
+	e := l.active
+	if e == nil {
+		return
+	}
+	l.active = nil
+	e.mu.Lock()
+	e.sealed = true
+	e.mu.Unlock()
+	l.s.sealing.Go(e.finish)
+}
+
+// create makes a new extent whose name is durable.
+func (s *Store) create() (*extent, error) {
+	if s.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	s.mu.Lock()
+	id := s.nextID
+	s.nextID++
+	s.mu.Unlock()
+
+	path := s.path(id, openSuffix)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("extent: create: %w", err)
+	}
+	_, err = f.WriteAt(fileHeader(id), 0)
+	if err == nil && s.durable() {
+		if err = f.Sync(); err == nil {
+			err = syncDir(s.dir)
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, f.Close(), os.Remove(path))
+		return nil, fmt.Errorf("extent: create: %w", err)
+	}
+	e := newExtent(s, id)
+	e.file, e.size, e.synced, e.written = f, fileHeaderSize, fileHeaderSize, fileHeaderSize
+	if s.opts.Ephemeral {
+		e.named = !canReopen || os.Remove(path) != nil
+	}
+	s.mu.Lock()
+	s.extents[id] = e
+	s.mu.Unlock()
+	return e, nil
+}
+
+func (s *Store) durable() bool { return !s.opts.Relaxed && !s.opts.Ephemeral }
+
+// finish makes a sealed extent durable and gives it its final name.
+func (e *extent) finish() {
+	if e.s.opts.Ephemeral {
+		e.mu.Lock()
+		e.finished = true
+		e.mu.Unlock()
+		return
+	}
+	e.mu.Lock()
+	size := e.size
+	e.mu.Unlock()
+	if e.syncTo(size) != nil {
+		return // the name says that it must be walked
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// A lost rename does no harm: then the next Open walks the extent.
+	if err := os.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix)); err != nil {
+		e.err = err
+		return
+	}
+	e.named, e.finished = true, true
+	_ = e.file.Close() // synced
+	e.file = nil
+}
+
+// syncTo returns when the first end bytes are on disk. One sync serves everyone whose bytes were appended before it
+// began.
+func (e *extent) syncTo(end int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.synced < end {
+		switch {
+		case e.err != nil:
+			return e.err
+		case e.syncing:
+			e.changed.Wait()
+		case e.file == nil:
+			return ErrClosed
+		default:
+			e.syncing = true
+			target, f := e.size, e.file
+			e.mu.Unlock()
+			err := dataSync(f)
+			e.mu.Lock()
+			e.syncing = false
+			if err != nil {
+				// The kernel tells once, then takes the pages for clean. The extent takes no more appends.
+				e.err = fmt.Errorf("extent: sync: %w", err)
+			} else {
+				e.synced = target
+			}
+			e.changed.Broadcast()
+		}
+	}
+	return nil
+}
+
+// writebackStep is how much a bulk extent gathers before its writeback begins, in bytes.
+const writebackStep = 8 << 20
+
+// startWriteback asks the kernel to write early, so that the sync has little left to do.
+func (e *extent) startWriteback() {
+	e.mu.Lock()
+	from, n := e.written, e.size-e.written
+	if n < writebackStep || e.file == nil {
+		e.mu.Unlock()
+		return
+	}
+	e.written = e.size
+	f := e.file
+	e.mu.Unlock()
+	writeback(f, from, n)
+}

@@ -1,0 +1,248 @@
+package extent
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// Reader reads a range of a list of slices. It belongs to one goroutine. While it is open, the extents it reads from
+// are not deleted.
+type Reader struct {
+	s      *Store
+	slices []Slice // what is left to read; the first may be partly read
+	pins   []*extent
+	cur    *handle // of slices[0]'s extent, if any
+	closed bool
+}
+
+var (
+	_ io.ReadCloser = (*Reader)(nil)
+	_ io.WriterTo   = (*Reader)(nil)
+)
+
+// smallRead is up to where bytes are copied through memory: it is cheaper than having the kernel copy, and they can
+// leave with the response's header.
+const smallRead = 64 << 10
+
+// NewReader reads n bytes from offset off of the content that slices are, in order. It must be closed.
+//
+// Errors: ErrRange, ErrNotFound (see there), ErrCorrupt if an extent is too short, ErrClosed.
+func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
+	if off < 0 || n < 0 {
+		return nil, fmt.Errorf("%w: %d bytes from %d", ErrRange, n, off)
+	}
+	r := &Reader{s: s}
+	for len(slices) > 0 && off >= slices[0].Length {
+		off -= slices[0].Length
+		slices = slices[1:]
+	}
+	for _, x := range slices {
+		if n == 0 {
+			break
+		}
+		x = x.Sub(off, min(x.Length-off, n))
+		off = 0
+		n -= x.Length
+		if x.Length == 0 {
+			continue
+		}
+		if err := r.pin(x); err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.slices = append(r.slices, x)
+	}
+	if n > 0 {
+		r.Close()
+		return nil, fmt.Errorf("%w: %d bytes past the end", ErrRange, n)
+	}
+	return r, nil
+}
+
+// pin keeps x's extent until Close.
+func (r *Reader) pin(x Slice) error {
+	for _, e := range r.pins {
+		if e.id == x.Extent {
+			return e.contains(x)
+		}
+	}
+	e, err := r.s.pinForReader(x.Extent)
+	if err != nil {
+		return err
+	}
+	r.pins = append(r.pins, e)
+	return e.contains(x)
+}
+
+// contains tells early what would otherwise show in the middle of an answer.
+func (e *extent) contains(x Slice) error {
+	e.mu.Lock()
+	size := e.size
+	e.mu.Unlock()
+	if x.Offset < fileHeaderSize+recordHeaderSize || x.Offset > size-x.Length {
+		return fmt.Errorf("%w: extent %x has %d bytes, the slice is [%d, +%d)", ErrCorrupt, e.id, size, x.Offset, x.Length)
+	}
+	return nil
+}
+
+// Len returns the bytes left to read.
+func (r *Reader) Len() int64 {
+	var n int64
+	for _, x := range r.slices {
+		n += x.Length
+	}
+	return n
+}
+
+// Read implements io.Reader.
+func (r *Reader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n := 0
+	for n < len(p) && len(r.slices) > 0 {
+		h, err := r.handle()
+		if err != nil {
+			return n, err
+		}
+		x := r.slices[0]
+		m, err := h.file.ReadAt(p[n:n+int(min(int64(len(p)-n), x.Length))], x.Offset)
+		n += m
+		r.advance(int64(m))
+		if err != nil {
+			return n, r.readError(x, err)
+		}
+	}
+	if n == 0 {
+		if r.closed {
+			return 0, ErrClosed
+		}
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// WriteTo writes all that is left to dst. Long content is handed over as a file, slice by slice, so that a network
+// connection behind dst can let the kernel copy it: dst, and whatever wraps it, should implement io.ReaderFrom.
+func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
+	if r.closed {
+		return 0, ErrClosed
+	}
+	if n := r.Len(); n <= smallRead {
+		return r.copySmall(dst, n)
+	}
+	for len(r.slices) > 0 {
+		h, err := r.handle()
+		if err != nil {
+			return total, err
+		}
+		x := r.slices[0]
+		if _, err := h.file.Seek(x.Offset, io.SeekStart); err != nil {
+			return total, r.readError(x, err)
+		}
+		n, err := io.CopyN(dst, h.file, x.Length)
+		total += n
+		r.advance(n)
+		if err == io.EOF {
+			return total, r.readError(x, err)
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (r *Reader) copySmall(dst io.Writer, n int64) (int64, error) {
+	if n == 0 {
+		return 0, nil
+	}
+	b := newBuffer(n)
+	defer b.free()
+	p := b.payload()[:n]
+	if _, err := io.ReadFull(struct{ io.Reader }{r}, p); err != nil {
+		return 0, err
+	}
+	m, err := dst.Write(p)
+	return int64(m), err
+}
+
+// handle returns a file for the first slice.
+func (r *Reader) handle() (*handle, error) {
+	if r.closed {
+		return nil, ErrClosed
+	}
+	id := r.slices[0].Extent
+	if r.cur != nil {
+		if r.cur.e.id == id {
+			return r.cur, nil
+		}
+		r.s.handles.release(r.cur)
+		r.cur = nil
+	}
+	for _, e := range r.pins {
+		if e.id == id {
+			h, err := r.s.handles.acquire(e)
+			r.cur = h
+			return h, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %x", ErrNotFound, id)
+}
+
+// advance drops n bytes of the first slice.
+func (r *Reader) advance(n int64) {
+	x := &r.slices[0]
+	x.Offset += n
+	x.Length -= n
+	if x.Length == 0 {
+		r.slices = r.slices[1:]
+	}
+}
+
+func (r *Reader) readError(x Slice, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: extent %x ends before offset %d", ErrCorrupt, x.Extent, x.Offset+x.Length)
+	}
+	return fmt.Errorf("extent: read: %w", err)
+}
+
+// Close releases files and pins. Closing twice is allowed; the error is always nil.
+func (r *Reader) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	if r.cur != nil {
+		r.s.handles.release(r.cur)
+		r.cur = nil
+	}
+	for _, e := range r.pins {
+		e.readers.Add(-1)
+	}
+	r.pins, r.slices = nil, nil
+	return nil
+}
+
+// Verify reads what x refers to and compares its checksum, if x has one.
+//
+// Errors: ErrCorrupt, ErrNotFound, or what the operating system answered.
+func (s *Store) Verify(x Slice) error {
+	r, err := s.NewReader([]Slice{x}, 0, x.Length)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b := newBuffer(MaxRecord)
+	defer b.free()
+	sum := crc32.New(castagnoli)
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{r}, b.payload()); err != nil {
+		return err
+	}
+	if x.CRC != 0 && sum.Sum32() != x.CRC {
+		return fmt.Errorf("%w: extent %x, offset %d, %d bytes", ErrCorrupt, x.Extent, x.Offset, x.Length)
+	}
+	return nil
+}

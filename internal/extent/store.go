@@ -1,0 +1,225 @@
+package extent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options configure Open. The zero value is a durable store.
+type Options struct {
+	// Relaxed lets Commit return before the content is synced. It survives the death of the process, but a power
+	// failure may lose the latest.
+	Relaxed bool
+	// Ephemeral starts empty, syncs nothing, and leaves no names on disk where the operating system can remove those of
+	// open files; elsewhere Close removes them.
+	Ephemeral bool
+	// ReadOnly neither creates nor repairs anything.
+	ReadOnly bool
+	// SealSize is the size at which an extent is finished, in bytes; 0 means 256 MiB, 1 GiB is the most. It bounds what Open has to walk
+	// after a crash, and what Compact rewrites at a time.
+	SealSize int64
+	// Grace is for how long an extent must have been dead before Compact deletes it: the time that a request may take
+	// from reading metadata to NewReader. 0 means one minute; negative means none.
+	Grace time.Duration
+}
+
+const (
+	bulkLanes     = 4         // extents that large writers spread over
+	bulkThreshold = 256 << 10 // bytes from which a writer is large
+)
+
+// Store is an open folder of extents. Its methods are safe for concurrent use.
+type Store struct {
+	dir  string
+	opts Options
+
+	small   *lane
+	bulk    []*lane
+	moved   *lane // what Compact rewrites
+	handles handles
+	sealing sync.WaitGroup
+
+	compacting sync.Mutex // one Compact at a time
+
+	mu      sync.RWMutex // guards what follows, and the counters of pins going up
+	extents map[uint64]*extent
+	nextID  uint64
+	closed  bool
+}
+
+// Open opens the folder dir, or creates it, and repairs what a crash left.
+func Open(dir string, o Options) (*Store, error) {
+	if o.SealSize == 0 {
+		o.SealSize = 256 << 20
+	}
+	o.SealSize = min(o.SealSize, 1<<30)
+	if o.Grace == 0 {
+		o.Grace = time.Minute
+	}
+	s := &Store{dir: dir, opts: o, extents: map[uint64]*extent{}}
+	s.small, s.moved = &lane{s: s}, &lane{s: s}
+	for range bulkLanes {
+		s.bulk = append(s.bulk, &lane{s: s})
+	}
+	if !o.ReadOnly {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("extent: open: %w", err)
+		}
+	}
+	if err := s.load(); err != nil {
+		s.closeFiles()
+		return nil, fmt.Errorf("extent: open %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// load registers the extents in the folder and recovers unfinished ones.
+func (s *Store) load() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	var recover errgroup.Group
+	recover.SetLimit(runtime.GOMAXPROCS(0))
+	// Ids are not used twice, even if the newest extent was deleted: hence the clock.
+	s.nextID = uint64(time.Now().Unix())
+	for _, entry := range entries {
+		id, sealed, ok := parseName(entry.Name())
+		if !ok {
+			continue // fsck tells about strangers
+		}
+		if s.opts.Ephemeral {
+			if err := os.Remove(s.path(id, suffixOf(sealed))); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.extents[id] != nil {
+			return fmt.Errorf("extent %x exists both finished and unfinished", id)
+		}
+		s.nextID = max(s.nextID, id+1)
+		e := newExtent(s, id)
+		e.named, e.sealed, e.finished = sealed, true, sealed || s.opts.ReadOnly
+		if !sealed && !s.opts.ReadOnly {
+			recover.Go(e.recover)
+		} else {
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			e.size, e.synced = info.Size(), info.Size()
+		}
+		s.extents[id] = e
+	}
+	if err := recover.Wait(); err != nil {
+		return err
+	}
+	for id, e := range s.extents {
+		if e.finished && e.size == 0 {
+			delete(s.extents, id) // recover removed it
+		}
+	}
+	return nil
+}
+
+func suffixOf(sealed bool) string {
+	if sealed {
+		return sealedSuffix
+	}
+	return openSuffix
+}
+
+// Close finishes the extents being written and closes all files. Writers and Readers must have been closed; those that
+// were not fail.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+
+	for _, l := range s.lanes() {
+		l.mu.Lock()
+		l.seal()
+		l.closed = true
+		l.mu.Unlock()
+	}
+	s.sealing.Wait()
+	return s.closeFiles()
+}
+
+func (s *Store) lanes() []*lane { return append([]*lane{s.small, s.moved}, s.bulk...) }
+
+func (s *Store) closeFiles() error {
+	s.handles.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, e := range s.extents {
+		e.mu.Lock()
+		if e.file != nil {
+			errs = append(errs, e.file.Close())
+			e.file = nil
+		}
+		if e.err != nil {
+			errs = append(errs, e.err)
+		}
+		if s.opts.Ephemeral && e.named {
+			errs = append(errs, os.Remove(s.path(e.id, openSuffix)))
+		}
+		e.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// pinForReader returns the extent and pins it for a reader.
+func (s *Store) pinForReader(id uint64) (*extent, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	e := s.extents[id]
+	if e == nil {
+		return nil, fmt.Errorf("%w: %x", ErrNotFound, id)
+	}
+	e.readers.Add(1)
+	return e, nil
+}
+
+// Stat describes one extent.
+type Stat struct {
+	ID     uint64
+	Size   int64 // bytes of the file
+	Sealed bool  // nothing will be appended
+}
+
+// Stats describes all extents, in no order.
+func (s *Store) Stats() []Stat {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	stats := make([]Stat, 0, len(s.extents))
+	for _, e := range s.extents {
+		e.mu.Lock()
+		stats = append(stats, Stat{e.id, e.size, e.sealed})
+		e.mu.Unlock()
+	}
+	return stats
+}
+
+// Size returns the bytes of all extents.
+func (s *Store) Size() int64 {
+	var n int64
+	for _, x := range s.Stats() {
+		n += x.Size
+	}
+	return n
+}

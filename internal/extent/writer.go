@@ -1,0 +1,197 @@
+package extent
+
+import (
+	"hash/crc32"
+	"io"
+	"slices"
+)
+
+// Writer takes content and appends it as records. It belongs to one goroutine.
+type Writer struct {
+	s      *Store
+	lane   *lane // nil until the first record
+	hint   int64
+	buf    *buffer // nil when nothing is gathered
+	n      int     // bytes of payload in buf
+	slices []Slice
+	pins   []*extent
+	ended  int64 // end of the last record in the last of pins
+	err    error
+	done   bool // committed or closed
+}
+
+var (
+	_ io.WriteCloser = (*Writer)(nil)
+	_ io.ReaderFrom  = (*Writer)(nil)
+)
+
+// NewWriter returns a Writer. sizeHint is the expected length in bytes, -1 if unknown; it decides how much memory the
+// writer takes, and where the content goes, and need not be right.
+func (s *Store) NewWriter(sizeHint int64) *Writer { return &Writer{s: s, hint: sizeHint} }
+
+// Write takes p. An error is final: every later call returns it.
+func (w *Writer) Write(p []byte) (int, error) {
+	total := len(p)
+	for len(p) > 0 {
+		space, err := w.space(len(p))
+		if err != nil {
+			return total - len(p), err
+		}
+		n := copy(space, p)
+		w.n += n
+		p = p[n:]
+	}
+	return total, nil
+}
+
+// ReadFrom takes all of r without copying it once more. Its error is that of r, or final as that of Write.
+func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
+	for {
+		space, err := w.space(1)
+		if err != nil {
+			return total, err
+		}
+		n, err := r.Read(space)
+		w.n += n
+		total += int64(n)
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// space returns free buffer, of at least one byte, for want bytes to come.
+func (w *Writer) space(want int) ([]byte, error) {
+	if w.err == nil && w.done {
+		w.err = ErrClosed
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	switch {
+	case w.buf == nil:
+		// The hint counts for the first buffer; then MaxRecord or what is left.
+		hint := w.hint - w.total()
+		if w.hint < 0 {
+			hint = int64(want)
+		}
+		w.buf = newBuffer(max(hint, int64(want)))
+	case w.n < w.buf.capacity():
+	case w.n < MaxRecord:
+		grown := newBuffer(int64(w.n) * 4)
+		copy(grown.payload(), w.buf.payload())
+		w.buf.free()
+		w.buf = grown
+	default:
+		if w.err = w.flush(); w.err != nil {
+			return nil, w.err
+		}
+		return w.space(want)
+	}
+	return w.buf.payload()[w.n:], nil
+}
+
+func (w *Writer) total() int64 {
+	var n int64
+	for _, s := range w.slices {
+		n += s.Length
+	}
+	return n
+}
+
+// flush appends what is gathered as one record.
+func (w *Writer) flush() error {
+	if w.n == 0 {
+		return nil
+	}
+	if w.lane == nil {
+		w.lane = w.s.choose(max(w.hint, int64(w.n)))
+		w.lane.writers.Add(1)
+	}
+	record := w.buf.bytes[:recordHeaderSize+w.n]
+	slice, err := w.lane.append(w, record, crc32.Checksum(record[recordHeaderSize:], castagnoli))
+	if err != nil {
+		return err
+	}
+	w.slices = append(w.slices, slice)
+	w.ended = slice.Offset + slice.Length
+	w.buf.free()
+	w.buf, w.n = nil, 0
+	return nil
+}
+
+// choose returns the lane for content of that size.
+func (s *Store) choose(size int64) *lane {
+	if size < bulkThreshold {
+		return s.small
+	}
+	best := s.bulk[0]
+	for _, l := range s.bulk[1:] {
+		if l.writers.Load() < best.writers.Load() {
+			best = l
+		}
+	}
+	return best
+}
+
+// pin keeps Compact away from e until Close. The extents of a lane follow each other, so only the last can be e. The
+// lane's lock is held, and e is its active extent.
+func (w *Writer) pin(e *extent) {
+	if n := len(w.pins); n == 0 || w.pins[n-1] != e {
+		e.writers.Add(1)
+		w.pins = append(w.pins, e)
+	}
+}
+
+// Commit makes the content durable and returns its slices, in order: none for empty content. After an error nothing
+// is stored, and the content must be written anew.
+func (w *Writer) Commit() ([]Slice, error) {
+	if w.err == nil && w.done {
+		w.err = ErrClosed
+	}
+	if w.err == nil {
+		w.err = w.flush()
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	w.done = true
+	if !w.s.durable() {
+		return w.slices, nil
+	}
+	for i, e := range w.pins {
+		end := w.ended
+		if i < len(w.pins)-1 {
+			e.mu.Lock()
+			end = e.size // sealed since
+			e.mu.Unlock()
+		}
+		if err := e.syncTo(end); err != nil {
+			w.err = err
+			return nil, err
+		}
+	}
+	return slices.Clip(w.slices), nil
+}
+
+// Close releases what the writer holds: from now on, its content is dead unless the metadata refers to it. Without a
+// Commit it abandons the content. Closing twice is allowed; the error is always nil.
+func (w *Writer) Close() error {
+	w.done = true
+	if w.buf != nil {
+		w.buf.free()
+		w.buf, w.n = nil, 0
+	}
+	for _, e := range w.pins {
+		e.writers.Add(-1)
+	}
+	w.pins = nil
+	if w.lane != nil {
+		w.lane.writers.Add(-1)
+		w.lane = nil
+	}
+	return nil
+}
