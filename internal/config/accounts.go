@@ -1,0 +1,62 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+)
+
+// parseAccounts reads "name:key1[:key2];name:key1[:key2];...", the form of AZURITE_ACCOUNTS. Keys are base64. Errors
+// name accounts, never keys.
+func parseAccounts(text string) ([]auth.Account, error) {
+	var list []auth.Account
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ";") {
+		if part == "" {
+			continue
+		}
+		fields := strings.Split(part, ":")
+		if len(fields) < 2 || len(fields) > 3 {
+			return nil, fmt.Errorf("account %d is not of the form name:key1[:key2]", len(list)+1)
+		}
+		keys := fields[1:]
+		if len(keys) == 2 && keys[1] == "" {
+			keys = keys[:1]
+		}
+		a, err := newAccount(fields[0], keys)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no account is given")
+	}
+	_, err := auth.NewAccounts(list...)
+	return list, err
+}
+
+func newAccount(name string, keys []string) (auth.Account, error) {
+	a := auth.Account{Name: name}
+	for i, text := range keys {
+		key, err := auth.ParseKey(text)
+		if err != nil {
+			return a, fmt.Errorf("account %s, key %d: %w", name, i+1, err)
+		}
+		a.Keys = append(a.Keys, key)
+	}
+	return a, nil
+}
+
+// formatAccounts is parseAccounts' form with redacted keys.
+func formatAccounts(list []auth.Account) string {
+	parts := make([]string, len(list))
+	for i, a := range list {
+		parts[i] = a.Name
+		for _, k := range a.Keys {
+			parts[i] += ":" + k.String()
+		}
+	}
+	return strings.Join(parts, ";")
+}

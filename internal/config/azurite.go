@@ -1,0 +1,63 @@
+package config
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Azurite's flags, in kebab-case, that have another name here. Those that are not listed are called the same.
+// https://learn.microsoft.com/azure/storage/common/storage-use-azurite#command-line-options
+var azuriteNames = map[string]string{
+	"in-memory-persistence":     "in-memory",
+	"disable-product-style-url": "path-style-only",
+}
+
+// azuriteNothing are Azurite's switches that have nothing to switch here, with the note that is printed when it may
+// be news to the caller.
+var azuriteNothing = []struct{ name, short, usage, note string }{
+	{"disable-telemetry", "", "Nothing to switch off: Lazuli sends no telemetry", ""},
+	{"skip-api-version-check", "", "The default: unknown service versions are served (see --strict-api-version)", ""},
+	{"loose", "L", "Nothing to loosen: headers that Lazuli does not know are ignored, what it lacks is answered 501",
+		"--loose changes nothing: headers that Lazuli does not know are ignored anyway, and what it lacks is answered 501"},
+}
+
+// azuriteRefused are Azurite's flags that ask for what Lazuli does not have, with what to do.
+var azuriteRefused = []struct{ name, kind, why string }{
+	{"cert", "file", "HTTPS is not implemented; put a TLS proxy in front, or use http"},
+	{"key", "file", "HTTPS is not implemented; put a TLS proxy in front, or use http"},
+	{"pwd", "password", "HTTPS is not implemented; put a TLS proxy in front, or use http"},
+	{"oauth", "level", "bearer tokens are not implemented; use an account key or a SAS"},
+	{"extent-memory-limit", "megabytes", "--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
+}
+
+// azuriteVariables are Azurite's environment variables that set an option here.
+var azuriteVariables = map[string]string{"AZURITE_ACCOUNTS": "accounts"}
+
+// azuriteVariablesRefused are those that ask for what Lazuli does not have.
+var azuriteVariablesRefused = map[string]string{
+	"AZURITE_DB": "metadata in an SQL database is not implemented; unset the variable to use Lazuli's own files",
+}
+
+// kebab turns camelCase into kebab-case and leaves the rest as it is.
+func kebab(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) {
+			if i > 0 && !strings.HasSuffix(b.String(), "-") {
+				b.WriteByte('-')
+			}
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// canonical is the option's name for any spelling of a flag.
+func canonical(flag string) string {
+	name := kebab(flag)
+	if own, ok := azuriteNames[name]; ok {
+		return own
+	}
+	return name
+}

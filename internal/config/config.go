@@ -1,0 +1,195 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+)
+
+// Durability says when a write is acknowledged.
+type Durability string
+
+// The durabilities.
+const (
+	// Sync acknowledges a write once it is on disk: it survives a power failure.
+	Sync Durability = "sync"
+	// Relaxed acknowledges a write once the operating system has it: it survives the death of the process, but a power
+	// failure may lose it and damage the data folder.
+	Relaxed Durability = "relaxed"
+)
+
+// Endpoint is where a service listens.
+type Endpoint struct {
+	// Host is an IP address or a host name; "" for a service means Config.Host.
+	Host string
+	// Port is 0 to 65535; 0 picks a free port.
+	Port int
+	// KeepAlive is how long an idle connection is kept; 0 means the server's default of two minutes.
+	KeepAlive time.Duration
+}
+
+// Address is the endpoint in the form of net.Listen.
+func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
+
+// NATS says which NATS keeps the queues.
+type NATS struct {
+	// Listen opens the embedded server to NATS clients at host:port, without authentication. "" opens no port.
+	Listen string
+	// URL names an existing server or cluster (several URLs, separated by commas) to use in place of the embedded one.
+	URL string
+	// Credentials is a .creds file for URL. CA, Cert and Key are PEM files for TLS to it.
+	Credentials, CA, Cert, Key string
+	// Replicas is how many servers of the cluster keep each queue, 1 to 5.
+	Replicas int
+}
+
+// Config is everything that a server can be told. [Default] has the defaults; the zero value is not valid.
+type Config struct {
+	// Location is the data folder. Relative paths start at the working directory.
+	Location string
+	// InMemory keeps nothing beyond the process's life: data is in unnamed temporary files. Location is not used.
+	InMemory bool
+	// Durability is when a write is acknowledged. It does not matter with InMemory.
+	Durability Durability
+
+	// Host is where the three services listen unless they have a host of their own.
+	Host string
+	// Blob, Queue and Table are the services' listeners.
+	Blob, Queue, Table Endpoint
+	// Admin is the listener of health checks, metrics and profiles. It has no authentication.
+	Admin Endpoint
+	// NoAdmin opens no admin listener.
+	NoAdmin bool
+	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
+	AllowHosts []string
+	// Pprof adds Go's profiles to the admin listener.
+	Pprof bool
+
+	// Accounts are the storage accounts, at least one.
+	Accounts []auth.Account
+	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
+	// are treated as the newest known one.
+	StrictVersion bool
+	// PathStyleOnly always takes the account from the path and never from a host name.
+	PathStyleOnly bool
+
+	// NATS keeps the queues.
+	NATS NATS
+
+	// ShutdownTimeout bounds how long running requests may take once the process is asked to stop.
+	ShutdownTimeout time.Duration
+	// Silent prints nothing but errors, and the addresses of services whose port was to be picked.
+	Silent bool
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level
+	// LogFormat is "text" or "json".
+	LogFormat string
+	// LogFile takes the log in place of standard error; it is appended to. "" is standard error.
+	LogFile string
+}
+
+// DefaultLocation is the default of Config.Location.
+const DefaultLocation = "lazuli-data"
+
+// Default returns the configuration of a server that is told nothing.
+func Default() Config {
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		panic("config: the development key does not parse: " + err.Error())
+	}
+	return Config{
+		Location:   DefaultLocation,
+		Durability: Sync,
+		Host:       "127.0.0.1",
+		Blob:       Endpoint{Port: 10000},
+		Queue:      Endpoint{Port: 10001},
+		Table:      Endpoint{Port: 10002},
+		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
+		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}}},
+		NATS:       NATS{Replicas: 1},
+		// Below the ten seconds after which `docker stop` kills.
+		ShutdownTimeout: 8 * time.Second,
+		LogLevel:        slog.LevelInfo,
+		LogFormat:       "text",
+	}
+}
+
+// complete fills in what is derived: the services' hosts.
+func (c *Config) complete() {
+	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table} {
+		if e.Host == "" {
+			e.Host = c.Host
+		}
+	}
+}
+
+// validate finds the first thing that is wrong and names the option. Each value by itself was checked when it was set.
+func (c *Config) validate() error {
+	type listener struct {
+		option string
+		at     Endpoint
+	}
+	all := []listener{{"blob-port", c.Blob}, {"queue-port", c.Queue}, {"table-port", c.Table}}
+	if !c.NoAdmin {
+		all = append(all, listener{"admin-port", c.Admin})
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.at.Port != 0 && a.at.Port == b.at.Port && (a.at.Host == b.at.Host || anyAddress(a.at.Host) || anyAddress(b.at.Host)) {
+				return fmt.Errorf("%s and %s are both %d", b.option, a.option, a.at.Port)
+			}
+		}
+	}
+	if _, err := auth.NewAccounts(c.Accounts...); err != nil {
+		return fmt.Errorf("accounts: %w", err)
+	}
+	return c.NATS.validate()
+}
+
+func (n *NATS) validate() error {
+	if n.URL == "" {
+		switch {
+		case n.Replicas != 1:
+			return errors.New("nats-replicas needs a cluster: set nats-url")
+		case n.Credentials != "" || n.CA != "" || n.Cert != "":
+			return errors.New("nats-credentials, nats-ca and nats-cert are for a server of its own: set nats-url")
+		}
+	} else if n.Listen != "" {
+		return errors.New("nats-listen is for the embedded server: it cannot be used with nats-url")
+	}
+	if (n.Cert == "") != (n.Key == "") {
+		return errors.New("nats-cert and nats-key go together")
+	}
+	return nil
+}
+
+// anyAddress reports whether host stands for all addresses of the machine.
+func anyAddress(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsUnspecified()
+}
+
+// Exposed names the services that other machines can reach, for a warning where the published development key opens
+// them; "" if there is none.
+func (c *Config) Exposed() string {
+	if len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
+		return ""
+	}
+	var names []string
+	for _, s := range []struct {
+		name string
+		host string
+	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}} {
+		if a, err := netip.ParseAddr(s.host); s.host != "localhost" && (err != nil || !a.IsLoopback()) {
+			names = append(names, s.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,292 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+// load runs Load as the command does. file, if not "", is a configuration file's text.
+func load(t *testing.T, args, environ []string, file string) (*Result, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("lazuli", pflag.ContinueOnError)
+	AddFlags(fs)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "lazuli.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"--config", path}, args...)
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	return Load(Sources{Flags: fs, Environ: environ})
+}
+
+func mustLoad(t *testing.T, args, environ []string, file string) *Result {
+	t.Helper()
+	r, err := load(t, args, environ, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDefaults(t *testing.T) {
+	r := mustLoad(t, nil, nil, "")
+	want := "lazuli-data 127.0.0.1:10000 127.0.0.1:10001 127.0.0.1:10002 127.0.0.1:10003 sync"
+	got := fmt.Sprint(r.Location, " ", r.Blob.Address(), " ", r.Queue.Address(), " ", r.Table.Address(), " ", r.Admin.Address(), " ", r.Durability)
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if len(r.Accounts) != 1 || r.Accounts[0].Name != auth.DevelopmentAccount {
+		t.Errorf("got accounts %v", r.Accounts)
+	}
+	if len(r.Notes) != 0 {
+		t.Errorf("got notes %q", r.Notes)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "blob-port: 1\nqueue-port: 1001\ntable-port: 1002\n"
+	env := []string{"LAZULI_BLOB_PORT=2", "LAZULI_QUEUE_PORT=2001", "LAZULI_TABLE_PORT="}
+	r := mustLoad(t, []string{"--blob-port", "3"}, env, file)
+	if r.Blob.Port != 3 || r.Queue.Port != 2001 || r.Table.Port != 1002 || r.Admin.Port != 10003 {
+		t.Errorf("got ports %d %d %d %d, want flag 3, environment 2001, file 1002, default 10003",
+			r.Blob.Port, r.Queue.Port, r.Table.Port, r.Admin.Port)
+	}
+}
+
+// Every option is set by flag, variable and file alike, and reads back as it was set.
+func TestEveryOptionFromEverySource(t *testing.T) {
+	values := map[string]string{ // where the kind does not say
+		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
+		"nats-replicas": "1", "log-level": "warn", "log-format": "json",
+	}
+	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
+		"nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
+	for _, g := range groups {
+		for i := range g.options {
+			o := &g.options[i]
+			if skip[o.name] {
+				continue
+			}
+			v, ok := values[o.name]
+			if !ok {
+				v = map[string]string{"": "true", "port": "4321", "time": "7s", "address": "127.0.0.9", "file": "f"}[o.kind]
+			}
+			want := strings.Replace(v, "a2V5", "**redacted**", 1)
+			check := func(source string, r *Result, err error) {
+				t.Helper()
+				if err != nil {
+					t.Errorf("%s by %s: %v", o.name, source, err)
+				} else if got := o.get(&r.Config); got != want {
+					t.Errorf("%s by %s: got %q, want %q", o.name, source, got, want)
+				}
+			}
+			if !o.noFlag {
+				r, err := load(t, []string{"--" + o.name + "=" + v}, nil, "")
+				check("flag", r, err)
+				r, err = load(t, []string{"--" + camel(o.name) + "=" + v}, nil, "")
+				check("camelCase flag", r, err)
+			}
+			r, err := load(t, nil, []string{o.env() + "=" + v}, "")
+			check("environment", r, err)
+			r, err = load(t, nil, nil, o.name+": "+v+"\n")
+			check("file", r, err)
+		}
+	}
+}
+
+// The command lines of Azurite's documentation run as they are, or are refused with a reason.
+func TestAzurite(t *testing.T) {
+	r := mustLoad(t, []string{"--silent", "--location", "/data", "--debug", "/data/debug.log", "--loose", "--skipApiVersionCheck",
+		"--disableProductStyleUrl", "--disableTelemetry", "--blobHost", "0.0.0.0", "--blobPort", "1", "--queuePort=2", "--tablePort", "3",
+		"--blobKeepAliveTimeout", "5"}, nil, "")
+	if !r.Silent || r.Location != "/data" || r.LogFile != "/data/debug.log" || r.LogLevel.String() != "DEBUG" || !r.PathStyleOnly ||
+		r.Blob.Address() != "0.0.0.0:1" || r.Queue.Address() != "127.0.0.1:2" || r.Table.Port != 3 || r.Blob.KeepAlive != 5*time.Second {
+		t.Errorf("got %+v", r.Config)
+	}
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "--loose") {
+		t.Errorf("got notes %q, want one on --loose", r.Notes)
+	}
+	r = mustLoad(t, []string{"-s", "-l", "/data", "-d", "x.log", "-L"}, nil, "")
+	if !r.Silent || r.Location != "/data" || r.LogFile != "x.log" {
+		t.Errorf("short flags: got %+v", r.Config)
+	}
+	if r = mustLoad(t, []string{"--inMemoryPersistence"}, []string{"AZURITE_SKIP_API_VERSION_CHECK=true"}, ""); !r.InMemory || len(r.Notes) > 0 {
+		t.Errorf("got %+v", r)
+	}
+	r = mustLoad(t, nil, []string{"AZURITE_ACCOUNTS=first1:a2V5;second2:a2V5:a2V5;"}, "")
+	if got := formatAccounts(r.Accounts); got != "first1:**redacted**;second2:**redacted**:**redacted**" {
+		t.Errorf("got accounts %s", got)
+	}
+	r = mustLoad(t, nil, []string{"LAZULI_ACCOUNTS=own:a2V5", "AZURITE_ACCOUNTS=other:a2V5"}, "")
+	if r.Accounts[0].Name != "own" {
+		t.Errorf("got account %s: LAZULI_ACCOUNTS must win", r.Accounts[0].Name)
+	}
+}
+
+func TestErrorsNameTheOption(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		args, env []string
+		file      string
+		want      string
+	}{
+		{name: "unknown flag", args: []string{"--blob-prot", "1"}, want: "unknown flag: --blob-prot"},
+		{name: "port out of range", args: []string{"--blob-port", "65536"}, want: `--blob-port: "65536" is not a number from 0 to 65535`},
+		{name: "port in words", env: []string{"LAZULI_QUEUE_PORT=many"}, want: `environment variable LAZULI_QUEUE_PORT: "many" is not a number`},
+		{name: "host with port", args: []string{"--blobHost", "127.0.0.1:1"}, want: "--blob-host:"},
+		{name: "empty location", args: []string{"--location="}, want: "--location: the value is empty"},
+		{name: "durability", file: "durability: maybe\n", want: `lazuli.yaml:1: durability: "maybe" is not one of sync, relaxed`},
+		{name: "unknown key", file: "# first\nblob-prot: 1\n", want: `lazuli.yaml:2: unknown option "blob-prot"`},
+		{name: "key given twice", file: "silent: true\nsilent: false\n", want: "silent"},
+		{name: "key given twice, two spellings", file: "blob-port: 1\nblobPort: 2\n", want: "lazuli.yaml:2: blob-port is given twice"},
+		{name: "mapping as value", file: "blob-port:\n  a: 1\n", want: "lazuli.yaml:1: blob-port: want a single value"},
+		{name: "no value", file: "blob-port:\n", want: "lazuli.yaml:1: blob-port: want a single value"},
+		{name: "file with a list", file: "- blob-port\n", want: "want lines of the form"},
+		{name: "not YAML", file: "a: [\n", want: "configuration file"},
+		{name: "two documents", file: "silent: true\n---\nsilent: true\n", want: "more than one document"},
+		{name: "no such file", env: []string{"LAZULI_CONFIG=/nonexistent/lazuli.yaml"}, want: "/nonexistent/lazuli.yaml"},
+		{name: "equal ports", args: []string{"--blob-port", "5", "--table-port", "5"}, want: "blob-port and table-port are both 5"},
+		{name: "equal ports on overlapping hosts", args: []string{"--blob-host", "0.0.0.0", "--blob-port", "5", "--table-port", "5"}, want: "blob-port and table-port are both 5"},
+		{name: "memory and location", args: []string{"--in-memory", "--location", "x"}, want: "location and in-memory cannot both be set"},
+		{name: "contradiction", args: []string{"--strict-api-version", "--skipApiVersionCheck"}, want: "contradict"},
+		{name: "oauth", args: []string{"--oauth", "basic"}, want: "bearer tokens are not implemented"},
+		{name: "cert", args: []string{"--cert", "x.pem", "--key", "y.pem"}, want: "HTTPS is not implemented"},
+		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
+		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"}, want: "AZURITE_DB: metadata in an SQL database is not implemented"},
+		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"}, want: "AZURITE_ACCOUNTS: account 1 is not of the form"},
+		{name: "account key not base64", env: []string{"AZURITE_ACCOUNTS=abc:!!"}, want: "account abc, key 1"},
+		{name: "account name", env: []string{"LAZULI_ACCOUNTS=Abc:a2V5"}, want: "LAZULI_ACCOUNTS: account name"},
+		{name: "account given twice", env: []string{"LAZULI_ACCOUNTS=abc:a2V5;abc:a2V5"}, want: "given twice"},
+		{name: "account in the file", file: "accounts:\n  - name: abc\n    key: x\n", want: `unknown key "key"`},
+		{name: "replicas alone", args: []string{"--nats-replicas", "3"}, want: "set nats-url"},
+		{name: "listen and url", args: []string{"--nats-url", "nats://x", "--nats-listen", ":4222"}, want: "nats-listen"},
+		{name: "time", args: []string{"--shutdown-timeout", "soon"}, want: "--shutdown-timeout"},
+		{name: "negative time", args: []string{"--shutdown-timeout=-1s"}, want: "--shutdown-timeout"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, err := load(t, tc.args, tc.env, tc.file)
+			if err == nil {
+				t.Fatalf("accepted: %+v", r.Config)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %q, want it to say %q", err, tc.want)
+			}
+			if strings.Contains(err.Error(), "a2V5") {
+				t.Errorf("the error shows a key: %q", err)
+			}
+		})
+	}
+}
+
+func TestAccountsInFile(t *testing.T) {
+	r := mustLoad(t, nil, nil, "accounts:\n  - name: first1\n    keys: [a2V5, a2V5]\n  - name: second2\n    keys:\n      - a2V5\n")
+	if got := formatAccounts(r.Accounts); got != "first1:**redacted**:**redacted**;second2:**redacted**" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// An image sets the folder; who runs it may still ask for memory.
+func TestInMemoryOverARemoterLocation(t *testing.T) {
+	r := mustLoad(t, []string{"--in-memory"}, []string{"LAZULI_LOCATION=/data"}, "")
+	if !r.InMemory {
+		t.Error("not in memory")
+	}
+}
+
+func TestUnknownVariablesAreNoted(t *testing.T) {
+	r := mustLoad(t, nil, []string{"LAZULI_BLOB_PROT=1", "LAZULI_SERVICE_HOST=10.0.0.1", "LAZULI_PORT=tcp://10.0.0.1:10000",
+		"LAZULI_PORT_10000_TCP_ADDR=10.0.0.1", "OTHER=1"}, "")
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "LAZULI_BLOB_PROT") {
+		t.Errorf("got %q, want a note on LAZULI_BLOB_PROT alone", r.Notes)
+	}
+}
+
+func TestKeysAreNeverPrinted(t *testing.T) {
+	r := mustLoad(t, nil, []string{"LAZULI_ACCOUNTS=abc:c2VjcmV0"}, "")
+	for _, text := range []string{r.Print(), fmt.Sprintf("%v %+v %#v", r.Config, r.Config, r.Config), fmt.Sprint(r.Accounts)} {
+		if strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "secret") {
+			t.Errorf("a key is printed: %s", text)
+		}
+	}
+}
+
+// What Print writes is a configuration file with the same meaning.
+func TestPrintReadsBack(t *testing.T) {
+	first := mustLoad(t, []string{"--blob-port", "0", "--nats-listen", "127.0.0.1:4222", "--log-level", "debug"}, nil, "")
+	text := regexp.MustCompile(`(?m)^accounts: .*$`).ReplaceAllString(first.Print(), "")
+	text = regexp.MustCompile(`(?m)^[a-z-]+: ""$`).ReplaceAllString(text, "") // unset
+	second := mustLoad(t, nil, nil, text)
+	if second.Blob != first.Blob || !reflect.DeepEqual(second.NATS, first.NATS) || second.LogLevel != first.LogLevel || second.ShutdownTimeout != first.ShutdownTimeout {
+		t.Errorf("got %+v, want %+v", second.Config, first.Config)
+	}
+	if !strings.Contains(first.Print(), "blob-port: 0") || !strings.Contains(first.Print(), "# flag") {
+		t.Errorf("got %s", first.Print())
+	}
+}
+
+func TestExposed(t *testing.T) {
+	for _, tc := range []struct {
+		args, env []string
+		want      string
+	}{
+		{nil, nil, ""},
+		{[]string{"--host", "localhost"}, nil, ""},
+		{[]string{"--host", "::1"}, nil, ""},
+		{[]string{"--host", "0.0.0.0"}, nil, "blob, queue, table"},
+		{[]string{"--blob-host", "10.0.0.1"}, nil, "blob"},
+		{[]string{"--host", "0.0.0.0"}, []string{"LAZULI_ACCOUNTS=abc:a2V5"}, ""},
+	} {
+		if got := mustLoad(t, tc.args, tc.env, "").Exposed(); got != tc.want {
+			t.Errorf("%q %q: got %q, want %q", tc.args, tc.env, got, tc.want)
+		}
+	}
+}
+
+func TestKebab(t *testing.T) {
+	for in, want := range map[string]string{"blobPort": "blob-port", "blob-port": "blob-port", "disableProductStyleUrl": "disable-product-style-url",
+		"BlobPort": "blob-port", "blob-Port": "blob-port", "": ""} {
+		if got := kebab(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// docs/configuration.md holds the tables of Reference between two marks. -update writes them.
+func TestReferencePageIsCurrent(t *testing.T) {
+	const page = "../../docs/configuration.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- generated: options -->\n", "<!-- end of options -->"
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
+	}
+	want := head + begin + "\n" + Reference() + "\n" + end + tail
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Errorf("%s is not current: run go generate ./internal/config", page)
+	}
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// clusterVariable matches variables that Kubernetes makes for a service called lazuli, or lazuli-something.
+var clusterVariable = regexp.MustCompile(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
+
+// environSettings reads the environment. An empty variable is as good as none.
+func environSettings(environ []string) (list []setting, notes []string, err error) {
+	vars := make(map[string]string, len(environ))
+	for _, e := range environ {
+		if name, text, ok := strings.Cut(e, "="); ok && text != "" && (strings.HasPrefix(name, "LAZULI_") || strings.HasPrefix(name, "AZURITE_")) {
+			vars[name] = text
+		}
+	}
+	used := map[string]bool{"LAZULI_CONFIG": true}
+	add := func(o *option, name string) {
+		used[name] = true
+		if text, ok := vars[name]; ok {
+			list = append(list, setting{o, text, FromEnvironment, "environment variable " + name})
+		}
+	}
+	for name, why := range azuriteVariablesRefused {
+		if vars[name] != "" {
+			return nil, nil, fmt.Errorf("environment variable %s: %s", name, why)
+		}
+	}
+	for name, target := range azuriteVariables { // before Lazuli's own, which win
+		add(lookup(target), name)
+	}
+	for g := range groups {
+		for i := range groups[g].options {
+			o := &groups[g].options[i]
+			add(o, o.env())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if strings.HasPrefix(name, "LAZULI_") && !used[name] && !clusterVariable.MatchString(name) {
+			notes = append(notes, "environment variable "+name+" is not an option of Lazuli's; it is ignored")
+		}
+	}
+	return list, notes, nil
+}

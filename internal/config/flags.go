@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// value is a flag's text, kept until Load reads it.
+type value struct {
+	text, kind string
+	refused    string // why the flag is refused, "" if it is not
+}
+
+func (v *value) String() string { return v.text }
+
+func (v *value) Set(s string) error {
+	if v.refused != "" {
+		return errors.New(v.refused)
+	}
+	v.text = s
+	return nil
+}
+
+func (v *value) Type() string { return v.kind }
+
+// AddFlags defines the flags of all options that have one, and Azurite's, on fs. With names it defines only those.
+func AddFlags(fs *pflag.FlagSet, names ...string) {
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(canonical(name))
+	})
+	fs.SortFlags = false
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	defaults := Default()
+	add := func(name, short, kind, usage, def string) *pflag.Flag {
+		f := fs.VarPF(&value{text: def, kind: kind}, name, short, usage)
+		if kind == "" {
+			f.NoOptDefVal = "true"
+		}
+		return f
+	}
+	for _, g := range groups {
+		for _, o := range g.options {
+			if o.noFlag || len(names) > 0 && !wanted[o.name] {
+				continue
+			}
+			def := ""
+			if o.get != nil {
+				def = o.get(&defaults)
+			}
+			add(o.name, o.short, o.kind, o.usage, def)
+		}
+	}
+	add("config", "", "file", "Configuration file (YAML), see docs/configuration.md", "")
+	if len(names) > 0 {
+		return
+	}
+	for _, a := range azuriteNothing {
+		add(a.name, a.short, "", a.usage, "").Hidden = true
+	}
+	for _, a := range azuriteRefused {
+		f := add(a.name, "", a.kind, "Refused: "+a.why, "")
+		f.Value.(*value).refused = a.why
+		f.Hidden = true
+	}
+}
+
+// flagSettings reads the flags that were given.
+func flagSettings(fs *pflag.FlagSet) (list []setting, notes []string, err error) {
+	if fs == nil {
+		return nil, nil, nil
+	}
+	given := make(map[string]bool)
+	fs.Visit(func(f *pflag.Flag) {
+		given[f.Name] = true
+		if o := lookup(f.Name); o != nil {
+			list = append(list, setting{o, f.Value.String(), FromFlag, "--" + f.Name})
+		}
+	})
+	for _, a := range azuriteNothing {
+		if given[a.name] && a.note != "" {
+			notes = append(notes, a.note)
+		}
+	}
+	if given["strict-api-version"] && given["skip-api-version-check"] {
+		return nil, nil, fmt.Errorf("--strict-api-version and --skip-api-version-check contradict each other")
+	}
+	return list, notes, nil
+}

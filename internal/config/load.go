@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Source is where a value came from. A later one wins.
+type Source int
+
+// The sources.
+const (
+	FromDefault Source = iota
+	FromFile
+	FromEnvironment
+	FromFlag
+)
+
+// String returns a word for the source.
+func (s Source) String() string {
+	return [...]string{"default", "file", "environment", "flag"}[s]
+}
+
+// Sources are the places that Load reads.
+type Sources struct {
+	// Flags is a set with AddFlags' flags, after parsing; nil for none.
+	Flags *pflag.FlagSet
+	// Environ is the environment as "name=value".
+	Environ []string
+}
+
+// Result is a configuration and how it came about.
+type Result struct {
+	Config
+	// Notes are for the operator: what was accepted and has no effect, what was ignored.
+	Notes []string
+
+	sources map[*option]Source
+}
+
+// setting is one value from one source.
+type setting struct {
+	option *option
+	value  string
+	from   Source
+	where  string // what the user calls it: "--blob-port", "environment variable X", "lazuli.yaml:3: blob-port"
+}
+
+// Load reads all sources and checks the result. Its errors are the user's to mend; they name the option and where it
+// was set.
+func Load(s Sources) (*Result, error) {
+	r := &Result{Config: Default(), sources: make(map[*option]Source)}
+	flags, notes, err := flagSettings(s.Flags)
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = append(r.Notes, notes...)
+	environ, notes, err := environSettings(s.Environ)
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = append(r.Notes, notes...)
+	var all []setting
+	if path := filePath(s); path != "" {
+		if all, err = fileSettings(path); err != nil {
+			return nil, err
+		}
+	}
+	all = append(append(all, environ...), flags...)
+	for _, set := range all {
+		if err := set.option.set(&r.Config, set.value); err != nil {
+			return nil, fmt.Errorf("%s: %w", set.where, err)
+		}
+		r.sources[set.option] = set.from
+	}
+	if err := r.persistence(); err != nil {
+		return nil, err
+	}
+	r.complete()
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// filePath is the configuration file that flags or environment name.
+func filePath(s Sources) string {
+	if s.Flags != nil {
+		if f := s.Flags.Lookup("config"); f != nil && f.Changed {
+			return f.Value.String()
+		}
+	}
+	path := ""
+	for _, e := range s.Environ {
+		if v, ok := strings.CutPrefix(e, "LAZULI_CONFIG="); ok {
+			path = v
+		}
+	}
+	return path
+}
+
+// persistence refuses a data folder for a process that keeps nothing, unless the folder is a remoter source's idea: an
+// image may set it, and who runs the image say --in-memory.
+func (r *Result) persistence() error {
+	location, memory := r.sources[lookup("location")], r.sources[lookup("in-memory")]
+	if r.InMemory && location != FromDefault && location >= memory {
+		return errors.New("location and in-memory cannot both be set: one keeps data, the other does not")
+	}
+	return nil
+}
+
+// Print writes all options as a configuration file, secrets redacted, with where each value came from.
+func (r *Result) Print() string {
+	var b strings.Builder
+	for i, g := range groups {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "# %s\n", g.title)
+		for j := range g.options {
+			o := &g.options[j]
+			if o.get == nil {
+				continue
+			}
+			v := o.get(&r.Config)
+			if v == "" || strings.ContainsAny(v, ":#*,{}[]&!|>'\"%@` ") {
+				v = fmt.Sprintf("%q", v)
+			}
+			line := fmt.Sprintf("%s: %s", o.name, v)
+			if from := r.sources[o]; from != FromDefault {
+				line = fmt.Sprintf("%-40s # %s", line, from)
+			}
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}

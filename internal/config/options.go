@@ -1,0 +1,227 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// option is one row of the table: a thing that can be set.
+type option struct {
+	// name is the flag and the key in the file; with LAZULI_, upper case and underscores, it is the variable.
+	name  string
+	short string // one-letter flag, "" for none
+	// kind is the word for the value in help texts; "" marks a switch, which needs no value.
+	kind string
+	// usage is one sentence without a full stop.
+	usage string
+	// noFlag keeps secrets off the command line, where other users of the machine see them.
+	noFlag bool
+	set    func(*Config, string) error
+	get    func(*Config) string
+}
+
+// env is the option's environment variable.
+func (o *option) env() string {
+	return "LAZULI_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+}
+
+// group is a heading of the reference page with its options.
+type group struct {
+	title   string
+	options []option
+}
+
+// groups is the table of options.
+var groups = []group{
+	{"Data", []option{
+		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location }, notEmpty),
+		boolean("in-memory", "", "Keep nothing beyond the life of the process", func(c *Config) *bool { return &c.InMemory }),
+		{name: "durability", kind: "sync|relaxed", usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
+			set: func(c *Config, s string) error {
+				c.Durability = Durability(s)
+				return oneOf(s, string(Sync), string(Relaxed))
+			},
+			get: func(c *Config) string { return string(c.Durability) }},
+	}},
+	{"Listeners", []option{
+		text("host", "", "address", "Address that the three services listen on; 0.0.0.0 is every address of the machine", func(c *Config) *string { return &c.Host }, host),
+		text("blob-host", "", "address", "Blob service's address, if it has one of its own", func(c *Config) *string { return &c.Blob.Host }, host),
+		port("blob-port", "Blob service's port; 0 picks a free one", func(c *Config) *int { return &c.Blob.Port }),
+		duration("blob-keep-alive-timeout", "How long the Blob service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
+		text("queue-host", "", "address", "Queue service's address, if it has one of its own", func(c *Config) *string { return &c.Queue.Host }, host),
+		port("queue-port", "Queue service's port; 0 picks a free one", func(c *Config) *int { return &c.Queue.Port }),
+		duration("queue-keep-alive-timeout", "How long the Queue service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
+		text("table-host", "", "address", "Table service's address, if it has one of its own", func(c *Config) *string { return &c.Table.Host }, host),
+		port("table-port", "Table service's port; 0 picks a free one", func(c *Config) *int { return &c.Table.Port }),
+		duration("table-keep-alive-timeout", "How long the Table service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
+	}},
+	{"Accounts and protocol", []option{
+		{name: "accounts", kind: "name:key1[:key2];...", noFlag: true,
+			usage: "Storage accounts with one or two base64 keys each, in place of the development account",
+			set: func(c *Config, s string) (err error) {
+				c.Accounts, err = parseAccounts(s)
+				return err
+			},
+			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
+		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
+			func(c *Config) *bool { return &c.StrictVersion }),
+		boolean("path-style-only", "", "Always take the account from the path, never from a host name like account.blob.localhost",
+			func(c *Config) *bool { return &c.PathStyleOnly }),
+	}},
+	{"Admin listener", []option{
+		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),
+		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
+		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
+		{name: "admin-allow-host", kind: "names", usage: "Names, separated by commas, by which the admin listener may be called beside IP addresses and localhost",
+			set: func(c *Config, s string) error {
+				c.AllowHosts = nil
+				for name := range strings.SplitSeq(s, ",") {
+					name = strings.TrimSpace(name)
+					if err := host(name); err != nil {
+						return err
+					}
+					c.AllowHosts = append(c.AllowHosts, name)
+				}
+				return nil
+			},
+			get: func(c *Config) string { return strings.Join(c.AllowHosts, ",") }},
+		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
+	}},
+	{"Queues' NATS", []option{
+		text("nats-listen", "", "host:port", "Open the embedded NATS to clients such as the nats CLI; it has no authentication", func(c *Config) *string { return &c.NATS.Listen }, hostPort),
+		text("nats-url", "", "urls", "Use this NATS server or cluster, URLs separated by commas, in place of the embedded one", func(c *Config) *string { return &c.NATS.URL }, notEmpty),
+		text("nats-credentials", "", "file", "Credentials file for nats-url", func(c *Config) *string { return &c.NATS.Credentials }, notEmpty),
+		text("nats-ca", "", "file", "PEM file with the authority of nats-url's certificate, where the system does not know it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
+		text("nats-cert", "", "file", "PEM file with a client certificate for nats-url", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
+		text("nats-key", "", "file", "PEM file with the key of nats-cert", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
+		number("nats-replicas", "How many servers of the cluster keep each queue, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
+	}},
+	{"Process", []option{
+		duration("shutdown-timeout", "How long running requests may take once the process is asked to stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
+		boolean("silent", "s", "Print nothing but errors, and the addresses of services whose port was picked", func(c *Config) *bool { return &c.Silent }),
+		{name: "log-level", kind: "level", usage: "Least level that is logged: debug, info, warn or error",
+			set: func(c *Config, s string) error {
+				if err := oneOf(strings.ToLower(s), "debug", "info", "warn", "error"); err != nil {
+					return err
+				}
+				return c.LogLevel.UnmarshalText([]byte(s))
+			},
+			get: func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
+		{name: "log-format", kind: "text|json", usage: "Form of the log",
+			set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
+			get: func(c *Config) string { return c.LogFormat }},
+		text("log-file", "", "file", "Append the log to this file in place of standard error", func(c *Config) *string { return &c.LogFile }, notEmpty),
+		{name: "debug", short: "d", kind: "file", usage: "Short for --log-level debug --log-file FILE, as Azurite has it",
+			set: func(c *Config, s string) error {
+				c.LogLevel, c.LogFile = slog.LevelDebug, s
+				return notEmpty(s)
+			}},
+	}},
+}
+
+// lookup finds an option by its name.
+func lookup(name string) *option {
+	for g := range groups {
+		for i := range groups[g].options {
+			if o := &groups[g].options[i]; o.name == name {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// The kinds of options.
+
+func text(name, short, kind, usage string, field func(*Config) *string, check func(string) error) option {
+	return option{name: name, short: short, kind: kind, usage: usage,
+		set: func(c *Config, s string) error { *field(c) = s; return check(s) },
+		get: func(c *Config) string { return *field(c) }}
+}
+
+func boolean(name, short, usage string, field func(*Config) *bool) option {
+	return option{name: name, short: short, usage: usage,
+		set: func(c *Config, s string) (err error) {
+			if *field(c), err = strconv.ParseBool(s); err != nil {
+				return fmt.Errorf("%q is not true or false", s)
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strconv.FormatBool(*field(c)) }}
+}
+
+func number(name, usage string, low, high int, field func(*Config) *int) option {
+	return option{name: name, kind: "number", usage: usage,
+		set: func(c *Config, s string) (err error) {
+			if *field(c), err = strconv.Atoi(s); err != nil || *field(c) < low || *field(c) > high {
+				return fmt.Errorf("%q is not a number from %d to %d", s, low, high)
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strconv.Itoa(*field(c)) }}
+}
+
+func port(name, usage string, field func(*Config) *int) option {
+	o := number(name, usage, 0, 65535, field)
+	o.kind = "port"
+	return o
+}
+
+// duration takes Go's form ("1m30s") and, as Azurite does, plain seconds.
+func duration(name, usage string, field func(*Config) *time.Duration) option {
+	return option{name: name, kind: "time", usage: usage,
+		set: func(c *Config, s string) error {
+			text := s
+			if _, err := strconv.ParseUint(s, 10, 31); err == nil {
+				text += "s"
+			}
+			d, err := time.ParseDuration(text)
+			if err != nil || d < 0 {
+				return fmt.Errorf("%q is not a time such as 5s or 1m30s, nor a number of seconds", s)
+			}
+			*field(c) = d
+			return nil
+		},
+		get: func(c *Config) string { return field(c).String() }}
+}
+
+// Checks of single values.
+
+func notEmpty(s string) error {
+	if s == "" {
+		return fmt.Errorf("the value is empty")
+	}
+	return nil
+}
+
+func oneOf(s string, words ...string) error {
+	for _, w := range words {
+		if s == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", s, strings.Join(words, ", "))
+}
+
+// host takes an IP address or a host name.
+func host(s string) error {
+	if s == "" || len(s) > 253 || strings.ContainsAny(s, " \t/@?#,") || strings.Contains(s, ":") && net.ParseIP(s) == nil {
+		return fmt.Errorf("%q is not an IP address or a host name", s)
+	}
+	return nil
+}
+
+func hostPort(s string) error {
+	h, p, err := net.SplitHostPort(s)
+	if err == nil && h != "" {
+		err = host(h)
+	}
+	if n, e := strconv.Atoi(p); err != nil || e != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is not of the form host:port", s)
+	}
+	return nil
+}

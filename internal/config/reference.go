@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+//go:generate go test . -run TestReferencePageIsCurrent -update
+
+// Reference renders the tables of the reference page.
+func Reference() string {
+	var b strings.Builder
+	defaults := Default()
+	for _, g := range groups {
+		fmt.Fprintf(&b, "### %s\n\n| option | default | meaning |\n| --- | --- | --- |\n", g.title)
+		for i := range g.options {
+			o := &g.options[i]
+			name := "`" + o.name + "`"
+			switch {
+			case o.noFlag:
+				name += " (no flag: secret)"
+			case o.short != "":
+				name += ", `-" + o.short + "`"
+			}
+			def := "none"
+			if o.get != nil {
+				if v := o.get(&defaults); o.name == "accounts" {
+					def = "the development account"
+				} else if v != "" {
+					def = "`" + v + "`"
+				}
+			} else {
+				name += " (flag and variable)"
+			}
+			kind := ""
+			if o.kind != "" {
+				kind = " (" + strings.ReplaceAll(o.kind, "|", ", ") + ")"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s%s. |\n", name, def, o.usage, kind)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("### Azurite's names\n\n| Azurite | here |\n| --- | --- |\n")
+	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; `--location`, `-l`; `--silent`, `-s`; `--debug`, `-d` | the same option |\n")
+	for _, a := range []string{"inMemoryPersistence", "disableProductStyleUrl"} {
+		fmt.Fprintf(&b, "| `--%s` | `--%s` |\n", a, canonical(a))
+	}
+	for _, a := range azuriteNothing {
+		short := ""
+		if a.short != "" {
+			short = ", `-" + a.short + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s`%s | accepted. %s. |\n", camel(a.name), short, a.usage)
+	}
+	for _, a := range azuriteRefused {
+		fmt.Fprintf(&b, "| `--%s` | refused: %s. |\n", camel(a.name), a.why)
+	}
+	b.WriteString("| `AZURITE_ACCOUNTS` | `LAZULI_ACCOUNTS`, which wins if both are set. It is read once, at start. |\n")
+	b.WriteString("| `AZURITE_SKIP_API_VERSION_CHECK` | nothing to skip, see `--skipApiVersionCheck`. |\n")
+	for name, why := range azuriteVariablesRefused {
+		fmt.Fprintf(&b, "| `%s` | refused: %s. |\n", name, why)
+	}
+	return b.String()
+}
+
+// camel is kebab's inverse.
+func camel(name string) string {
+	parts := strings.Split(name, "-")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+	}
+	return strings.Join(parts, "")
+}
