@@ -1,0 +1,157 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// maxAppends is the number of blocks that an append blob can have.
+const maxAppends = 50_000
+
+// createAppendBlob is Put Blob for an append blob.
+func (s *Service) createAppendBlob(c *call) error {
+	n, err := c.contentLength(0)
+	if err != nil {
+		if n == 0 && c.HTTP.ContentLength > 0 {
+			return wire.InvalidHeader("Content-Length", strconv.FormatInt(c.HTTP.ContentLength, 10))
+		}
+		return err
+	}
+	b, p, err := c.newBlob(appendBlob, true)
+	if err != nil {
+		return err
+	}
+	return s.createEmpty(c, &b, &p)
+}
+
+// appendConditions are the conditions that only Append Block knows.
+type appendConditions struct {
+	position, maxSize       int64
+	hasPosition, hasMaxSize bool
+}
+
+func (c *call) appendConditions() (a appendConditions, err error) {
+	if text := c.Header("X-Ms-Blob-Condition-Appendpos"); text != "" {
+		if a.position, a.hasPosition = parseOffset(text); !a.hasPosition {
+			return a, wire.InvalidHeader("x-ms-blob-condition-appendpos", text)
+		}
+	}
+	if text := c.Header("X-Ms-Blob-Condition-Maxsize"); text != "" {
+		if a.maxSize, a.hasMaxSize = parseOffset(text); !a.hasMaxSize {
+			return a, wire.InvalidHeader("x-ms-blob-condition-maxsize", text)
+		}
+	}
+	return a, nil
+}
+
+// check compares the conditions with a blob of length bytes that is to grow by n.
+func (a appendConditions) check(length, n int64) error {
+	if a.hasPosition && a.position != length {
+		return errAppendPosition
+	}
+	if a.hasMaxSize && length+n > a.maxSize {
+		return errMaxBlobSize
+	}
+	return nil
+}
+
+// appendBlock: https://learn.microsoft.com/rest/api/storageservices/append-block
+func (s *Service) appendBlock(c *call) error {
+	limit := int64(4 * mib)
+	if c.version() >= v20221102 {
+		limit = 100 * mib
+	}
+	n, err := c.contentLength(limit)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return wire.InvalidHeader("Content-Length", "0")
+	}
+	conditions, err := c.appendConditions()
+	if err != nil {
+		return err
+	}
+	up, err := s.receive(c, n, false)
+	if err != nil {
+		return err
+	}
+	defer up.close()
+	return s.append(c, conditions, up, func() { c.sendHashes(up) })
+}
+
+// append adds received content to the end of an append blob, and answers; extra adds response headers.
+func (s *Service) append(c *call, conditions appendConditions, up *upload, extra func()) error {
+	changed := s.ticks.next(c.Now)
+	var at, blocks int64
+	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if b.kind != appendBlob {
+			return errInvalidBlobType
+		}
+		if err := conditions.check(b.length, up.length); err != nil {
+			return err
+		}
+		if b.sealed {
+			return errBlobIsSealed
+		}
+		if b.blocks >= maxAppends {
+			return errAppendCountExceeded
+		}
+		if b.content.id == 0 {
+			b.content = newContent(tx)
+		}
+		at = b.length
+		p := up.pieces()
+		p[0].start = at
+		putPieces(tx, b.content.id, p)
+		b.length += up.length
+		b.blocks++
+		blocks = b.blocks
+		b.changed = changed
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(changed)
+	c.SetInt("x-ms-blob-append-offset", at)
+	c.SetInt("x-ms-blob-committed-block-count", blocks)
+	extra()
+	c.sendEncrypted()
+	return c.Status(http.StatusCreated)
+}
+
+// sealBlob: https://learn.microsoft.com/rest/api/storageservices/append-blob-seal
+// Sealing a sealed blob succeeds and changes nothing.
+func (s *Service) sealBlob(c *call) error {
+	conditions, err := c.appendConditions()
+	if err != nil {
+		return err
+	}
+	changed := s.ticks.next(c.Now)
+	var out ticks
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if b.kind != appendBlob {
+			return errInvalidBlobType
+		}
+		if conditions.hasPosition && conditions.position != b.length {
+			return errAppendPosition
+		}
+		if !b.sealed {
+			b.sealed, b.changed = true, changed
+			putBlob(tx, gen, c.blob, baseSlot, b)
+		}
+		out = b.changed
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(out)
+	c.Set("x-ms-blob-sealed", "true")
+	return c.Status(http.StatusOK)
+}

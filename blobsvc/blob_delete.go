@@ -1,0 +1,128 @@
+package blobsvc
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// What Delete Blob does with snapshots.
+type deleteSnapshots byte
+
+const (
+	refuseSnapshots deleteSnapshots = iota
+	includeSnapshots
+	onlySnapshots
+)
+
+func (c *call) deleteSnapshots() (deleteSnapshots, error) {
+	switch s := c.Header("X-Ms-Delete-Snapshots"); s {
+	case "":
+		return refuseSnapshots, nil
+	case "include":
+		return includeSnapshots, nil
+	case "only":
+		return onlySnapshots, nil
+	default:
+		return 0, wire.InvalidHeader("x-ms-delete-snapshots", s)
+	}
+}
+
+// deleteBlob: https://learn.microsoft.com/rest/api/storageservices/delete-blob
+func (s *Service) deleteBlob(c *call) error {
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	slot, err := c.slot()
+	if err != nil {
+		return err
+	}
+	mode, err := c.deleteSnapshots()
+	if err != nil {
+		return err
+	}
+	if c.Query.Has("deletetype") {
+		return wire.ErrNotImplemented
+	}
+	if slot != baseSlot && mode != refuseSnapshots {
+		return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
+	}
+	err = s.update(c, func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
+			return err
+		}
+		if slot != baseSlot {
+			if err := p.checkConditions(&b); err != nil {
+				return err
+			}
+			s.remove(tx, c, gen, slot, &b)
+			return nil
+		}
+		if err := p.checkWrite(&b, c.now()); err != nil {
+			return err
+		}
+		snapshots, err := snapshotsOf(tx, gen, c.blob, mode == refuseSnapshots)
+		if err != nil {
+			return err
+		}
+		if len(snapshots) > 0 && mode == refuseSnapshots {
+			return errSnapshotsPresent
+		}
+		for _, at := range snapshots {
+			var snapshot blobRecord
+			if err := getBlob(tx, gen, c.blob, at, &snapshot); err != nil {
+				return err
+			}
+			s.remove(tx, c, gen, at, &snapshot)
+		}
+		if mode != onlySnapshots {
+			s.remove(tx, c, gen, baseSlot, &b)
+			discardBlocks(tx, gen, c.blob)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.wakeCleaner()
+	c.Set("x-ms-delete-type-permanent", "true")
+	return c.Status(http.StatusAccepted)
+}
+
+// remove deletes one record of the blob that c names.
+func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, b *blobRecord) {
+	tx.Delete(blobsBucket, blobKey(gen, c.blob, slot))
+	c.freed += b.length
+	b.content.drop(tx)
+	if slot == baseSlot {
+		s.unindexTags(tx, c.Account, gen, c.blob, b)
+	}
+}
+
+// snapshotsOf returns the slots of a blob's snapshots, oldest first; the first alone if one is enough to know.
+func snapshotsOf(tx *store.Tx, gen uint64, name string, one bool) ([]uint64, error) {
+	var slots []uint64
+	scope := namePrefix(gen, name)
+	cur := tx.Cursor(blobsBucket)
+	for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+		_, _, slot, err := parseBlobKey(k)
+		if err != nil {
+			return nil, err
+		}
+		if slot == baseSlot {
+			break
+		}
+		if slots = append(slots, slot); one {
+			break
+		}
+	}
+	return slots, nil
+}

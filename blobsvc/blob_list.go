@@ -1,0 +1,362 @@
+package blobsvc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// listing is one request for a page of blobs.
+type listing struct {
+	prefix, delimiter string
+	// from is where the page begins: the rest of a blob key after the generation, or a prefix of one.
+	from []byte
+	max  int
+	// What is included beside base blobs.
+	snapshots, uncommitted bool
+}
+
+// listed is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
+type listed struct {
+	prefix string
+	name   string
+	slot   uint64
+	record []byte // of the blob; nil for a prefix and for uncommitted blocks
+}
+
+// page calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
+// snapshots that are not wanted, and everything below a prefix that was emitted, are skipped by seeking.
+func (l *listing) page(tx *store.Tx, gen uint64, emit func(listed) error) (next []byte, err error) {
+	scope := generationPrefix(gen)
+	within := append(bytes.Clone(scope), l.prefix...)
+	start := append(bytes.Clone(scope), l.from...)
+	if bytes.Compare(start, within) < 0 {
+		start = within
+	}
+	blobs := walker{cur: tx.Cursor(blobsBucket), within: within}
+	blobs.seek(start)
+	var pending walker
+	if l.uncommitted {
+		pending = walker{cur: tx.Cursor(pendingBucket), within: within}
+		pending.seek(pendingStart(start))
+	}
+	count := 0
+	full := func(at []byte) bool {
+		if count < l.max {
+			return false
+		}
+		next = bytes.Clone(at[8:])
+		return true
+	}
+	for blobs.key != nil || pending.key != nil {
+		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
+			_, rawName, err := parsePendingKey(pending.key)
+			if err != nil {
+				return nil, err
+			}
+			name := string(rawName)
+			key := blobKey(gen, name, baseSlot)
+			if tx.Get(blobsBucket, key) != nil { // listed as what is committed
+				pending.next()
+				continue
+			}
+			if full(key) {
+				return next, nil
+			}
+			if p := l.commonPrefix(name); p != "" {
+				err = emit(listed{prefix: p})
+				skip := successor(append(bytes.Clone(scope), p...))
+				blobs.seek(skip)
+				pending.seek(skip)
+			} else {
+				err = emit(listed{name: name, slot: baseSlot})
+				pending.next()
+			}
+			if err != nil {
+				return nil, err
+			}
+			count++
+			continue
+		}
+		_, rawName, slot, err := parseBlobKey(blobs.key)
+		if err != nil {
+			return nil, err
+		}
+		if slot != baseSlot && !l.snapshots {
+			blobs.seek(blobKey(gen, string(rawName), baseSlot))
+			continue
+		}
+		if full(blobs.key) {
+			return next, nil
+		}
+		if l.delimiter != "" {
+			if p := l.commonPrefix(string(rawName)); p != "" {
+				if err := emit(listed{prefix: p}); err != nil {
+					return nil, err
+				}
+				count++
+				skip := successor(append(bytes.Clone(scope), p...))
+				blobs.seek(skip)
+				if pending.key != nil && bytes.Compare(pending.key, skip) < 0 {
+					pending.seek(skip)
+				}
+				continue
+			}
+		}
+		if err := emit(listed{name: string(rawName), slot: slot, record: blobs.value}); err != nil {
+			return nil, err
+		}
+		count++
+		blobs.next()
+	}
+	return nil, nil
+}
+
+// pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
+// blob, and the pending record of the same name must still be found.
+func pendingStart(start []byte) []byte {
+	if n := len(start) - 8; n > 8 && start[n-1] == 0 {
+		return start[:n]
+	}
+	return start
+}
+
+// commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
+// after the prefix; "" if there is none.
+func (l *listing) commonPrefix(name string) string {
+	if l.delimiter == "" {
+		return ""
+	}
+	i := strings.Index(name[len(l.prefix):], l.delimiter)
+	if i < 0 {
+		return ""
+	}
+	return name[:len(l.prefix)+i+len(l.delimiter)]
+}
+
+// walker is a cursor that ends where the keys leave a prefix.
+type walker struct {
+	cur        *store.Cursor
+	within     []byte
+	key, value []byte
+}
+
+func (w *walker) seek(k []byte) { w.take(w.cur.Seek(k)) }
+func (w *walker) next()         { w.take(w.cur.Next()) }
+func (w *walker) take(k, v []byte) {
+	if !bytes.HasPrefix(k, w.within) {
+		k, v = nil, nil
+	}
+	w.key, w.value = k, v
+}
+
+// Markers are opaque to clients: a version, and the position in base64.
+const markerVersion = "1!"
+
+func encodeMarker(at []byte) string {
+	if at == nil {
+		return ""
+	}
+	return markerVersion + base64.RawURLEncoding.EncodeToString(at)
+}
+
+func decodeMarker(s string) ([]byte, bool) {
+	s, ok := strings.CutPrefix(s, markerVersion)
+	if !ok || len(s) > 8<<10 {
+		return nil, false
+	}
+	at, err := base64.RawURLEncoding.DecodeString(s)
+	return at, err == nil
+}
+
+// listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
+func (s *Service) listBlobs(c *call) error {
+	n, err := c.maxResults()
+	if err != nil {
+		return err
+	}
+	include, err := c.includes("snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions",
+		"deletedwithversions", "immutabilitypolicy", "legalhold", "permissions")
+	if err != nil {
+		return err
+	}
+	if include["permissions"] { // of accounts with a hierarchical namespace
+		return invalidQuery("include", c.Query.Get("include"))
+	}
+	l := listing{prefix: c.Query.Get("prefix"), delimiter: c.Query.Get("delimiter"), max: n,
+		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"]}
+	if l.snapshots && l.delimiter != "" {
+		return invalidQuery("include", c.Query.Get("include"))
+	}
+	marker, startFrom := c.Query.Get("marker"), c.Query.Get("startfrom")
+	l.from = []byte(startFrom)
+	if marker != "" {
+		var ok bool
+		if l.from, ok = decodeMarker(marker); !ok {
+			return invalidQuery("marker", marker)
+		}
+	}
+	w := blobWriter{XML: wire.NewXML(1024 + 900*min(n, 256)), c: c, now: c.now(),
+		metadata: include["metadata"], copies: include["copy"], tags: include["tags"]}
+	w.Open("EnumerationResults", "ServiceEndpoint", c.Base+"/", "ContainerName", c.container)
+	echo(w.XML, "Prefix", l.prefix)
+	echo(w.XML, "Marker", marker)
+	if c.Query.Has("maxresults") {
+		w.Int("MaxResults", int64(n))
+	}
+	echo(w.XML, "StartFrom", startFrom)
+	echo(w.XML, "Delimiter", l.delimiter)
+	var next []byte
+	err = s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		w.Open("Blobs")
+		next, err = l.page(tx, gen, w.write)
+		w.Close("Blobs")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Text("NextMarker", encodeMarker(next)).Close("EnumerationResults")
+	return c.XML(http.StatusOK, w.XML)
+}
+
+// blobWriter writes the items of a listing.
+type blobWriter struct {
+	*wire.XML
+	c                      *call
+	now                    ticks
+	metadata, copies, tags bool
+	rec                    blobRecord // of the item at hand, reused
+}
+
+func (w *blobWriter) write(item listed) error {
+	if item.prefix != "" {
+		w.Open("BlobPrefix")
+		w.name(item.prefix)
+		w.Close("BlobPrefix")
+		return nil
+	}
+	w.Open("Blob")
+	w.name(item.name)
+	if item.record == nil {
+		w.uncommitted()
+		w.Close("Blob")
+		return nil
+	}
+	b := &w.rec
+	if err := decodeBlob(item.record, b); err != nil {
+		return err
+	}
+	if item.slot != baseSlot {
+		w.Text("Snapshot", ticks(item.slot).iso())
+	}
+	w.Open("Properties")
+	w.properties(b, item.slot)
+	w.Close("Properties")
+	if w.metadata {
+		writeMetadata(w.XML, b.metadata)
+	}
+	if w.tags && len(b.tags) > 0 {
+		w.Open("Tags")
+		writeTagSet(w.XML, b.tags)
+		w.Close("Tags")
+	}
+	if w.c.version() >= v20190202 {
+		w.Empty("OrMetadata")
+	}
+	w.Close("Blob")
+	return nil
+}
+
+// name writes a Name element. From version 2021-02-12 a name that XML cannot hold is percent-encoded and marked.
+func (w *blobWriter) name(s string) {
+	const v20210212 = 20210212
+	if !representable(s) && w.c.version() >= v20210212 {
+		w.Open("Name", "Encoded", "true").Raw(url.PathEscape(s)).Close("Name")
+		return
+	}
+	w.Text("Name", s)
+}
+
+// representable reports whether XML 1.0 has a form for all characters of s.
+func representable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c >= utf8.RuneSelf {
+			return !strings.ContainsFunc(s, func(r rune) bool {
+				return r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF
+			})
+		}
+	}
+	return true
+}
+
+func (w *blobWriter) uncommitted() {
+	w.Raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + defaultTier +
+		"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
+		"<LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted></Properties>")
+}
+
+func (w *blobWriter) properties(b *blobRecord, slot uint64) {
+	if w.c.version() >= v20171109 {
+		w.Text("Creation-Time", b.created.rfc1123())
+	}
+	w.Text("Last-Modified", b.changed.rfc1123())
+	w.Text("Etag", b.changed.etag())
+	w.Int("Content-Length", b.length)
+	h := &b.headers
+	w.Text("Content-Type", h.contentType)
+	w.Text("Content-Encoding", h.encoding)
+	w.Text("Content-Language", h.language)
+	if w.c.version() >= v20190202 {
+		w.Empty("Content-CRC64")
+	}
+	w.Text("Content-MD5", base64MD5(h.md5))
+	w.Text("Cache-Control", h.cacheControl)
+	w.Text("Content-Disposition", h.disposition)
+	if b.kind == pageBlob {
+		w.Int("x-ms-blob-sequence-number", b.sequence)
+	}
+	w.Text("BlobType", b.kind.String())
+	if b.sealed {
+		w.Bool("Sealed", true)
+	}
+	if tier, inferred := b.accessTier(slot); tier != "" {
+		w.Text("AccessTier", tier)
+		if inferred {
+			w.Bool("AccessTierInferred", true)
+		}
+		if b.tierChanged != 0 {
+			w.Text("AccessTierChangeTime", b.tierChanged.rfc1123())
+		}
+		if b.rehydrateTo != "" {
+			w.Text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
+		}
+	}
+	if slot == baseSlot {
+		writeLease(w.XML, b.lease, w.now)
+	}
+	if cp := &b.copy; w.copies && cp.id != "" {
+		w.Text("CopyId", cp.id)
+		w.Text("CopySource", cp.source)
+		w.Text("CopyStatus", cp.status)
+		w.Text("CopyProgress", progress(cp.copied, cp.of))
+		if cp.completed != 0 {
+			w.Text("CopyCompletionTime", cp.completed.rfc1123())
+		}
+		echo(w.XML, "CopyStatusDescription", cp.description)
+	}
+	w.Bool("ServerEncrypted", true)
+	if len(b.tags) > 0 {
+		w.Int("TagCount", int64(len(b.tags)))
+	}
+}

@@ -1,0 +1,150 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// updateBlob changes the base blob in one transaction, once the preconditions of a write hold. change may run twice and
+// writes the record itself if it is to be kept.
+func (s *Service) updateBlob(c *call, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	return s.update(c, func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
+			return err
+		}
+		if err := p.checkWrite(&b, c.now()); err != nil {
+			return err
+		}
+		return change(tx, gen, &b)
+	})
+}
+
+// setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
+func (s *Service) setBlobMetadata(c *call) error {
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	changed := s.ticks.next(c.Now)
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		b.metadata, b.changed = metadata, changed
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(changed)
+	c.sendEncrypted()
+	return c.Status(http.StatusOK)
+}
+
+// sequenceAction is what Set Blob Properties does to the sequence number of a page blob.
+type sequenceAction struct {
+	kind   string // "", "max", "update" or "increment"
+	number int64
+}
+
+func (c *call) sequenceAction() (a sequenceAction, err error) {
+	a.kind = c.Header("X-Ms-Sequence-Number-Action")
+	number := c.Header("X-Ms-Blob-Sequence-Number")
+	switch a.kind {
+	case "":
+		if number != "" {
+			return a, wire.MissingHeader("x-ms-sequence-number-action")
+		}
+	case "increment":
+		if number != "" {
+			return a, wire.InvalidHeader("x-ms-blob-sequence-number", number)
+		}
+	case "max", "update":
+		if number == "" {
+			return a, wire.MissingHeader("x-ms-blob-sequence-number")
+		}
+		var ok bool
+		if a.number, ok = parseOffset(number); !ok {
+			return a, wire.InvalidHeader("x-ms-blob-sequence-number", number)
+		}
+	default:
+		return a, wire.InvalidHeader("x-ms-sequence-number-action", a.kind)
+	}
+	return a, nil
+}
+
+func (a sequenceAction) apply(n int64) (int64, error) {
+	switch a.kind {
+	case "max":
+		return max(n, a.number), nil
+	case "update":
+		return a.number, nil
+	case "increment":
+		if n == 1<<63-1 {
+			return n, errSequenceNumberTooLarge
+		}
+		return n + 1, nil
+	}
+	return n, nil
+}
+
+// setBlobProperties: https://learn.microsoft.com/rest/api/storageservices/set-blob-properties
+// The headers are replaced as a whole, except when the request only resizes a page blob or sets its sequence number.
+func (s *Service) setBlobProperties(c *call) error {
+	h, err := c.contentHeaders(false)
+	if err != nil {
+		return err
+	}
+	seq, err := c.sequenceAction()
+	if err != nil {
+		return err
+	}
+	size := int64(-1)
+	if text := c.Header("X-Ms-Blob-Content-Length"); text != "" {
+		if size, err = parsePageBlobSize(text); err != nil {
+			return err
+		}
+	}
+	ofPages := seq.kind != "" || size >= 0
+	changed := s.ticks.next(c.Now)
+	var out blobRecord
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if ofPages && b.kind != pageBlob {
+			return errInvalidBlobType
+		}
+		if !ofPages || h != (contentHeaders{}) {
+			b.headers = h
+		}
+		var err error
+		if b.sequence, err = seq.apply(b.sequence); err != nil {
+			return err
+		}
+		if size >= 0 && size != b.length {
+			if err := resizePages(tx, b, size); err != nil {
+				return err
+			}
+		}
+		b.changed = changed
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		out = *b
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(changed)
+	if out.kind == pageBlob {
+		c.Set("x-ms-blob-sequence-number", strconv.FormatInt(out.sequence, 10))
+	}
+	return c.Status(http.StatusOK)
+}

@@ -1,0 +1,307 @@
+package blobsvc
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/minio/crc64nvme"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// slot reads the snapshot parameter: which slot of the blob the request is about.
+func (c *call) slot() (uint64, error) {
+	if c.Query.Has("versionid") {
+		return 0, wire.ErrNotImplemented
+	}
+	if !c.Query.Has("snapshot") {
+		return baseSlot, nil
+	}
+	s := c.Query.Get("snapshot")
+	t, ok := parseSnapshotTime(s)
+	if !ok {
+		return 0, invalidQuery("snapshot", s)
+	}
+	return uint64(t), nil
+}
+
+// viewBlob reads the blob that the request names and checks the preconditions of a read. more, if not nil, goes on in
+// the same transaction.
+func (s *Service) viewBlob(c *call, b *blobRecord, more func(tx *store.Tx, gen, slot uint64) error) (slot uint64, err error) {
+	p, err := c.preconditions()
+	if err != nil {
+		return 0, err
+	}
+	if slot, err = c.slot(); err != nil {
+		return 0, err
+	}
+	return slot, s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		if err := getBlob(tx, gen, c.blob, slot, b); err != nil {
+			return err
+		}
+		if err := p.checkRead(b, c.now()); err != nil {
+			return err
+		}
+		if more == nil {
+			return nil
+		}
+		return more(tx, gen, slot)
+	})
+}
+
+// rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
+const rangeHashLimit = 4 * mib
+
+// rangeHash reads x-ms-range-get-content-md5 and -crc64.
+func (c *call) rangeHash() (name string, err error) {
+	for _, h := range [...][2]string{
+		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
+		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
+	} {
+		switch s := c.Header(h[0]); s {
+		case "", "false", "False":
+		case "true", "True":
+			if name != "" {
+				return "", wire.InvalidHeader(h[1], s)
+			}
+			name = h[1]
+		default:
+			return "", wire.InvalidHeader(h[1], s)
+		}
+	}
+	return name, nil
+}
+
+// getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
+func (s *Service) getBlob(c *call) error {
+	rng, partial, err := c.requestRange()
+	if err != nil {
+		return err
+	}
+	hashName, err := c.rangeHash()
+	if err != nil {
+		return err
+	}
+	if hashName != "" && !partial {
+		return errRangeHashNeedsRange
+	}
+	var b blobRecord
+	var body blobReader
+	var off, n int64
+	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
+		if b.tier == archiveTier {
+			return errBlobArchived
+		}
+		off, n = 0, b.length
+		if partial {
+			var err error
+			if off, n, err = rng.within(b.length); err != nil {
+				return err
+			}
+		}
+		if hashName != "" && n > rangeHashLimit {
+			return errRangeHashTooLarge
+		}
+		return body.open(s, tx, &b, off, n)
+	})
+	if err != nil {
+		return err
+	}
+	defer body.close()
+	if hashName != "" {
+		value, err := s.hashRange(&body, hashName)
+		if err != nil {
+			return err
+		}
+		if hashName == "x-ms-range-get-content-md5" {
+			c.Set("Content-MD5", value)
+		} else {
+			c.Set("x-ms-content-crc64", value)
+		}
+	}
+	c.sendBlob(&b, slot)
+	c.SetInt("Content-Length", n)
+	status := http.StatusOK
+	if partial {
+		status = http.StatusPartialContent
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+strconv.FormatInt(b.length, 10))
+		if b.headers.md5 != "" {
+			c.Set("x-ms-blob-content-md5", base64MD5(b.headers.md5))
+		}
+	} else if b.headers.md5 != "" {
+		c.Set("Content-MD5", base64MD5(b.headers.md5))
+	}
+	return body.send(c, status)
+}
+
+// getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
+func (s *Service) getBlobProperties(c *call) error {
+	var b blobRecord
+	slot, err := s.viewBlob(c, &b, nil)
+	if err != nil {
+		return err
+	}
+	c.sendBlob(&b, slot)
+	c.sendTier(&b, slot)
+	if b.headers.md5 != "" {
+		c.Set("Content-MD5", base64MD5(b.headers.md5))
+	}
+	c.SetInt("Content-Length", b.length)
+	c.Out.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
+func (s *Service) getBlobMetadata(c *call) error {
+	var b blobRecord
+	if _, err := s.viewBlob(c, &b, nil); err != nil {
+		return err
+	}
+	c.sendVersion(b.changed)
+	c.SetMetadata(b.metadata)
+	return c.Status(http.StatusOK)
+}
+
+// blobReader reads a range of a blob: runs of content and of zeros.
+type blobReader struct {
+	s    *Service
+	runs []run
+	n    int64
+	// first is the reader of the first run, opened while the metadata was read, so that a blob that is deleted in
+	// between can still be sent.
+	readers []io.ReadCloser
+}
+
+// open prepares reading n bytes from off of b.
+func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64) (err error) {
+	r.s, r.n = s, n
+	r.close()
+	if r.runs, err = b.content.runs(tx, off, n, b.length); err != nil {
+		return err
+	}
+	r.readers = make([]io.ReadCloser, len(r.runs))
+	for i, x := range r.runs {
+		if x.slices == nil {
+			continue
+		}
+		if r.readers[i], err = s.extents.NewReader(x.slices, x.skip, x.length); err != nil {
+			r.readers[i] = nil
+			r.close()
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *blobReader) close() {
+	for _, x := range r.readers {
+		if x != nil {
+			_ = x.Close()
+		}
+	}
+	r.readers = nil
+}
+
+// copyTo writes everything to w. Readers are used up.
+func (r *blobReader) copyTo(w io.Writer) error {
+	for i, x := range r.runs {
+		var err error
+		if r.readers[i] == nil {
+			err = writeZeros(w, x.length)
+		} else {
+			var n int64
+			n, err = io.Copy(w, r.readers[i])
+			if err == nil && n != x.length {
+				err = io.ErrUnexpectedEOF
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var zeros [64 << 10]byte
+
+func writeZeros(w io.Writer, n int64) error {
+	for n > 0 {
+		k, err := w.Write(zeros[:min(n, int64(len(zeros)))])
+		if err != nil {
+			return err
+		}
+		n -= int64(k)
+	}
+	return nil
+}
+
+// smallBody is the size in bytes up to which a body is read into memory and sent in one write with its head, which
+// is quicker than handing the file to the kernel.
+const smallBody = 64 << 10
+
+// send answers with the content.
+func (r *blobReader) send(c *call, status int) error {
+	if r.n > smallBody || len(r.runs) != 1 || r.readers[0] == nil {
+		c.Out.WriteHeader(status)
+		if err := r.copyTo(c.Out); err != nil {
+			return errBroken{err}
+		}
+		return nil
+	}
+	chunk := chunks.Get().(*[chunkSize]byte)
+	defer chunks.Put(chunk)
+	// Read before the head is sent: a damaged extent is still an error that can be answered.
+	if _, err := io.ReadFull(r.readers[0], chunk[:r.n]); err != nil {
+		return err
+	}
+	c.Out.WriteHeader(status)
+	_, _ = c.Out.Write(chunk[:r.n])
+	return nil
+}
+
+// errBroken is an answer that could not be sent whole: the client went away, or the disk failed under way.
+type errBroken struct{ error }
+
+func (e errBroken) Unwrap() error { return e.error }
+
+// hashRange computes the hash of a range of at most 4 MiB and makes r ready to be read again.
+func (s *Service) hashRange(r *blobReader, name string) (string, error) {
+	var h hash.Hash
+	if name == "x-ms-range-get-content-md5" {
+		h = md5.New()
+	} else {
+		h = crc64nvme.New()
+	}
+	if err := r.copyTo(h); err != nil {
+		return "", err
+	}
+	runs := r.runs
+	r.close()
+	r.readers = make([]io.ReadCloser, len(runs))
+	for i, x := range runs {
+		if x.slices != nil {
+			var err error
+			if r.readers[i], err = s.extents.NewReader(x.slices, x.skip, x.length); err != nil {
+				r.readers[i] = nil
+				return "", errors.Join(err)
+			}
+		}
+	}
+	sum := h.Sum(nil)
+	if len(sum) == 8 { // hash/crc64 sums are big-endian, the header is not
+		for i := range 4 {
+			sum[i], sum[7-i] = sum[7-i], sum[i]
+		}
+	}
+	return base64.StdEncoding.EncodeToString(sum), nil
+}

@@ -1,0 +1,288 @@
+package blobsvc
+
+import (
+	"encoding/binary"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// blobKind is the type of a blob.
+type blobKind byte
+
+const (
+	blockBlob blobKind = iota + 1
+	pageBlob
+	appendBlob
+)
+
+// String is the value of x-ms-blob-type.
+func (k blobKind) String() string {
+	switch k {
+	case blockBlob:
+		return "BlockBlob"
+	case pageBlob:
+		return "PageBlob"
+	case appendBlob:
+		return "AppendBlob"
+	}
+	return ""
+}
+
+func parseBlobKind(s string) (blobKind, bool) {
+	switch s {
+	case "BlockBlob":
+		return blockBlob, true
+	case "PageBlob":
+		return pageBlob, true
+	case "AppendBlob":
+		return appendBlob, true
+	}
+	return 0, false
+}
+
+// blobRecord is the state of one committed blob, or of one snapshot of it.
+type blobRecord struct {
+	kind blobKind
+	// created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
+	created, changed ticks
+	// length is the size of the content in bytes.
+	length  int64
+	content content
+
+	headers  contentHeaders
+	metadata []wire.Meta
+	tags     []tag
+	lease    lease
+
+	// tier is the access tier that was set, "" where the account's default is inferred; tierChanged is when.
+	tier        string
+	tierChanged ticks
+	// rehydrateTo is the tier that an archived blob is on its way to.
+	rehydrateTo string
+
+	// sequence is the sequence number of a page blob.
+	sequence int64
+	// blocks is the number of blocks of an append blob.
+	blocks int64
+	// sealed is set for an append blob that takes no more blocks.
+	sealed bool
+
+	copy copyRecord
+}
+
+// contentHeaders are the properties of a blob that a client sets and gets back as headers.
+type contentHeaders struct {
+	contentType, encoding, language, cacheControl, disposition string
+	// dispositionSet tells an empty disposition, which is sent back as an empty header, from none.
+	dispositionSet bool
+	// md5 is the 16 bytes of Content-MD5, or "".
+	md5 string
+}
+
+// tag is one blob index tag.
+type tag struct{ key, value string }
+
+// copyRecord is the last copy into the blob; zero if there was none.
+type copyRecord struct {
+	id, source string
+	// status is "success" or "aborted": copies are done before they are answered.
+	status      string
+	copied, of  int64
+	completed   ticks
+	description string
+}
+
+// The tags of a blob record.
+const (
+	btKind        = 1
+	btCreated     = 2
+	btChanged     = 3
+	btLength      = 4
+	btContentID   = 5
+	btPieces      = 6
+	btType        = 7
+	btEncoding    = 8
+	btLanguage    = 9
+	btMD5         = 10
+	btCache       = 11
+	btDisposition = 12
+	btMetadata    = 13
+	btTags        = 14
+	btLease       = 15
+	btTier        = 16
+	btTierChanged = 17
+	btRehydrateTo = 18
+	btSequence    = 19
+	btBlocks      = 20
+	btSealed      = 21
+	btCopy        = 22
+)
+
+func (b *blobRecord) encode() []byte {
+	e := newEncoder(160)
+	e.uint(btKind, uint64(b.kind))
+	e.uint(btCreated, uint64(b.created))
+	if b.changed != b.created { // most blobs are written once
+		e.uint(btChanged, uint64(b.changed))
+	}
+	e.uint(btLength, uint64(b.length))
+	e.uint(btContentID, b.content.id)
+	if len(b.content.pieces) > 0 {
+		e.tag(btPieces)
+		e.pieces(b.content.pieces)
+	}
+	e.text(btType, b.headers.contentType)
+	e.text(btEncoding, b.headers.encoding)
+	e.text(btLanguage, b.headers.language)
+	e.text(btMD5, b.headers.md5)
+	e.text(btCache, b.headers.cacheControl)
+	if b.headers.dispositionSet {
+		e.tag(btDisposition)
+		e.string(b.headers.disposition)
+	}
+	e.metadata(btMetadata, b.metadata)
+	if len(b.tags) > 0 {
+		e.tag(btTags)
+		e.uvarint(uint64(len(b.tags)))
+		for _, t := range b.tags {
+			e.string(t.key)
+			e.string(t.value)
+		}
+	}
+	e.lease(btLease, b.lease)
+	e.text(btTier, b.tier)
+	e.uint(btTierChanged, uint64(b.tierChanged))
+	e.text(btRehydrateTo, b.rehydrateTo)
+	e.uint(btSequence, uint64(b.sequence))
+	e.uint(btBlocks, uint64(b.blocks))
+	e.bool(btSealed, b.sealed)
+	if c := &b.copy; c.id != "" {
+		e.tag(btCopy)
+		e.string(c.id)
+		e.string(c.source)
+		e.string(c.status)
+		e.uvarint(uint64(c.copied))
+		e.uvarint(uint64(c.of))
+		e.uvarint(uint64(c.completed))
+		e.string(c.description)
+	}
+	return e.b
+}
+
+// decodeBlob reads a record. The result shares nothing with v.
+func decodeBlob(v []byte, b *blobRecord) error {
+	*b = blobRecord{}
+	d := newDecoder(v)
+	for d.more() {
+		switch d.byte() {
+		case btKind:
+			b.kind = blobKind(d.uint())
+		case btCreated:
+			b.created = ticks(d.uint())
+			b.changed = b.created
+		case btChanged:
+			b.changed = ticks(d.uint())
+		case btLength:
+			b.length = int64(d.uint())
+		case btContentID:
+			b.content.id = d.uint()
+		case btPieces:
+			b.content.pieces = d.pieces()
+		case btType:
+			b.headers.contentType = d.string()
+		case btEncoding:
+			b.headers.encoding = d.string()
+		case btLanguage:
+			b.headers.language = d.string()
+		case btMD5:
+			b.headers.md5 = d.string()
+		case btCache:
+			b.headers.cacheControl = d.string()
+		case btDisposition:
+			b.headers.disposition, b.headers.dispositionSet = d.string(), true
+		case btMetadata:
+			b.metadata = d.metadata()
+		case btTags:
+			b.tags = make([]tag, d.count(2))
+			for i := range b.tags {
+				b.tags[i] = tag{d.string(), d.string()}
+			}
+		case btLease:
+			b.lease = d.lease()
+		case btTier:
+			b.tier = d.string()
+		case btTierChanged:
+			b.tierChanged = ticks(d.uint())
+		case btRehydrateTo:
+			b.rehydrateTo = d.string()
+		case btSequence:
+			b.sequence = int64(d.uint())
+		case btBlocks:
+			b.blocks = int64(d.uint())
+		case btSealed:
+			b.sealed = d.bool()
+		case btCopy:
+			b.copy = copyRecord{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks(d.uint()), d.string()}
+		default:
+			d.fail()
+		}
+	}
+	if !d.bad && (b.kind < blockBlob || b.kind > appendBlob || b.length < 0) {
+		d.fail()
+	}
+	return d.err()
+}
+
+// getBlob reads a blob, or its snapshot in slot. It fails with errBlobNotFound.
+func getBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) error {
+	v := tx.Get(blobsBucket, blobKey(gen, name, slot))
+	if v == nil {
+		return errBlobNotFound
+	}
+	return decodeBlob(v, b)
+}
+
+func putBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {
+	tx.Put(blobsBucket, blobKey(gen, name, slot), b.encode())
+}
+
+// pendingRecord sums up the uncommitted blocks of one blob name.
+type pendingRecord struct {
+	// set is the first part of the keys of the blocks.
+	set uint64
+	// last is when the last block came; a week later all are dropped.
+	last ticks
+	// count is the number of blocks, idLength the length of their ids in bytes, before base64.
+	count    int64
+	idLength int
+}
+
+func (p pendingRecord) encode() []byte {
+	b := append(make([]byte, 0, 16), recordVersion)
+	b = binary.AppendUvarint(b, p.set)
+	b = binary.AppendUvarint(b, uint64(p.last))
+	b = binary.AppendUvarint(b, uint64(p.count))
+	return binary.AppendUvarint(b, uint64(p.idLength))
+}
+
+func decodePending(v []byte) (pendingRecord, error) {
+	d := newDecoder(v)
+	p := pendingRecord{set: d.uint(), last: ticks(d.uint()), count: int64(d.uint()), idLength: int(d.uint())}
+	return p, d.err()
+}
+
+// encodeBlock is the record of an uncommitted block: its piece, without the id, which is in the key.
+func encodeBlock(p piece) []byte {
+	e := newEncoder(32)
+	e.uvarint(uint64(p.length))
+	e.slices(p.slices)
+	return e.b
+}
+
+func decodeBlock(v []byte) (p piece, err error) {
+	d := newDecoder(v)
+	p.length = int64(d.uint())
+	p.slices = d.slices()
+	return p, d.err()
+}

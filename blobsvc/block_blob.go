@@ -1,0 +1,635 @@
+package blobsvc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"io"
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Limits of block blobs.
+// https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs--append-blobs--and-page-blobs
+const (
+	maxBlockID           = 64      // bytes of a block id, before base64
+	maxCommittedBlocks   = 50_000  // blocks in a block list
+	maxUncommittedBlocks = 100_000 // uncommitted blocks of one blob
+	maxBlockListBody     = 16 * mib
+)
+
+// contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
+// ones are absent, as Put Blob does; elsewhere they describe the request's own body.
+func (c *call) contentHeaders(standard bool) (h contentHeaders, err error) {
+	pick := func(own, http string) string {
+		if s := c.Header(own); s != "" || !standard || http == "" {
+			return s
+		}
+		return c.Header(http)
+	}
+	h.contentType = pick("X-Ms-Blob-Content-Type", "Content-Type")
+	h.encoding = pick("X-Ms-Blob-Content-Encoding", "Content-Encoding")
+	h.language = pick("X-Ms-Blob-Content-Language", "Content-Language")
+	h.cacheControl = pick("X-Ms-Blob-Cache-Control", "Cache-Control")
+	h.disposition = c.Header("X-Ms-Blob-Content-Disposition")
+	h.dispositionSet = c.HasHeader("X-Ms-Blob-Content-Disposition")
+	if s := c.Header("X-Ms-Blob-Content-Md5"); s != "" {
+		b, err := parseMD5(s)
+		if err != nil {
+			return h, err
+		}
+		h.md5 = string(b)
+	}
+	return h, nil
+}
+
+// defaultType is the content type of a blob that was given none.
+const defaultType = "application/octet-stream"
+
+// putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
+func (s *Service) putBlob(c *call) error {
+	switch kind, ok := parseBlobKind(c.Header("X-Ms-Blob-Type")); {
+	case !c.HasHeader("X-Ms-Blob-Type"):
+		return wire.MissingHeader("x-ms-blob-type")
+	case !ok:
+		return wire.InvalidHeader("x-ms-blob-type", c.Header("X-Ms-Blob-Type"))
+	case kind == pageBlob:
+		return s.createPageBlob(c)
+	case kind == appendBlob:
+		return s.createAppendBlob(c)
+	}
+	return s.putBlockBlob(c)
+}
+
+// newBlob reads what the operations that create a blob have in common.
+func (c *call) newBlob(kind blobKind, standard bool) (b blobRecord, p preconditions, err error) {
+	b.kind = kind
+	if p, err = c.preconditions(); err != nil {
+		return b, p, err
+	}
+	if b.headers, err = c.contentHeaders(standard); err != nil {
+		return b, p, err
+	}
+	if b.headers.contentType == "" {
+		b.headers.contentType = defaultType
+	}
+	if b.metadata, err = c.Metadata(); err != nil {
+		return b, p, err
+	}
+	if b.tier, err = c.newTier(kind); err != nil {
+		return b, p, err
+	}
+	b.tags, err = c.headerTags()
+	return b, p, err
+}
+
+// mayWrite says early whether a body is worth receiving; the transaction after it decides.
+func (s *Service) mayWrite(c *call, p *preconditions) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		switch err := getBlob(tx, gen, c.blob, baseSlot, &b); err {
+		case nil:
+			return p.checkWrite(&b, c.now())
+		case errBlobNotFound:
+			return p.checkCreate()
+		default:
+			return err
+		}
+	})
+}
+
+// earlyCheck is the size in bytes from which on a body is received only after the preconditions were found to hold.
+const earlyCheck = 1 * mib
+
+// replace writes b over whatever has the name now, if the preconditions let it. The lease, and the creation time of a blob
+// that exists, stay; snapshots stay; uncommitted blocks go.
+func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord) error {
+	gen, err := containerGen(tx, c.Account, c.container)
+	if err != nil {
+		return err
+	}
+	var old blobRecord
+	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); err {
+	case nil:
+		if err := p.checkWrite(&old, c.now()); err != nil {
+			return err
+		}
+		if old.tier == archiveTier {
+			return errBlobArchived
+		}
+		b.lease = old.lease
+		c.freed += old.length
+		old.content.drop(tx)
+		s.unindexTags(tx, c.Account, gen, c.blob, &old)
+	case errBlobNotFound:
+		if err := p.checkCreate(); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	discardBlocks(tx, gen, c.blob)
+	s.indexTags(tx, c.Account, gen, c.blob, b)
+	putBlob(tx, gen, c.blob, baseSlot, b)
+	return nil
+}
+
+func (s *Service) putBlockBlob(c *call) error {
+	n, err := c.contentLength(c.byVersion(5000*mib, 256*mib, 64*mib))
+	if err != nil {
+		return err
+	}
+	b, p, err := c.newBlob(blockBlob, true)
+	if err != nil {
+		return err
+	}
+	if n >= earlyCheck {
+		if err := s.mayWrite(c, &p); err != nil {
+			return err
+		}
+	}
+	up, err := s.receive(c, n, true)
+	if err != nil {
+		return err
+	}
+	defer up.close()
+	if b.headers.md5 == "" {
+		b.headers.md5 = string(up.md5)
+	}
+	b.created = s.ticks.next(c.Now)
+	b.changed = b.created
+	if b.tier != "" {
+		b.tierChanged = b.created
+	}
+	err = s.update(c, func(tx *store.Tx) error {
+		b := b
+		b.content, b.length = layOut(tx, up.pieces())
+		return s.replace(tx, c, &p, &b)
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(b.changed)
+	c.sendEncrypted()
+	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.md5))
+	if up.hasCRC {
+		c.Set("x-ms-content-crc64", formatCRC(up.crc))
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// blockID reads the blockid parameter.
+func (c *call) blockID() (string, error) {
+	if !c.Query.Has("blockid") {
+		return "", wire.MissingQuery("blockid")
+	}
+	s := c.Query.Get("blockid")
+	id, ok := parseBlockID(s)
+	if !ok {
+		return "", invalidQuery("blockid", s)
+	}
+	return id, nil
+}
+
+func parseBlockID(s string) (string, bool) {
+	if len(s) > 4*((maxBlockID+2)/3) {
+		return "", false
+	}
+	id, err := base64.StdEncoding.DecodeString(s)
+	return string(id), err == nil && len(id) > 0 && len(id) <= maxBlockID
+}
+
+// putBlock: https://learn.microsoft.com/rest/api/storageservices/put-block
+func (s *Service) putBlock(c *call) error {
+	n, err := c.contentLength(c.byVersion(4000*mib, 100*mib, 4*mib))
+	if err != nil {
+		return err
+	}
+	id, err := c.blockID()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return wire.InvalidHeader("Content-Length", "0")
+	}
+	lease, err := c.leaseID("X-Ms-Lease-Id")
+	if err != nil {
+		return err
+	}
+	if n >= earlyCheck {
+		err := s.db.View(func(tx *store.Tx) error {
+			_, err := s.blockTarget(tx, c, lease)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	up, err := s.receive(c, n, false)
+	if err != nil {
+		return err
+	}
+	defer up.close()
+	if err := s.stage(c, lease, id, up); err != nil {
+		return err
+	}
+	c.sendHashes(up)
+	c.sendEncrypted()
+	return c.Status(http.StatusCreated)
+}
+
+// blockTarget finds the blob for which a block is staged: none, or a block blob whose lease the caller holds.
+func (s *Service) blockTarget(tx *store.Tx, c *call, lease string) (gen uint64, err error) {
+	if gen, err = containerGen(tx, c.Account, c.container); err != nil {
+		return 0, err
+	}
+	var b blobRecord
+	switch err := getBlob(tx, gen, c.blob, baseSlot, &b); err {
+	case nil:
+		if b.kind != blockBlob {
+			return 0, errInvalidBlobType
+		}
+		return gen, b.lease.checkWrite(lease, c.now(), &blobLeaseErrors)
+	case errBlobNotFound:
+		if lease != "" {
+			return 0, blobLeaseErrors.notPresent
+		}
+		return gen, nil
+	default:
+		return 0, err
+	}
+}
+
+// stage records an uncommitted block.
+func (s *Service) stage(c *call, lease, id string, up *upload) error {
+	value := encodeBlock(up.pieces()[0])
+	return s.db.Update(func(tx *store.Tx) error {
+		gen, err := s.blockTarget(tx, c, lease)
+		if err != nil {
+			return err
+		}
+		key := pendingKey(gen, c.blob)
+		var p pendingRecord
+		if v := tx.Get(pendingBucket, key); v != nil {
+			if p, err = decodePending(v); err != nil {
+				return err
+			}
+		} else {
+			p = pendingRecord{set: nextID(tx), idLength: len(id)}
+		}
+		if p.idLength != len(id) {
+			return errInvalidBlobOrBlock
+		}
+		block := blockKey(p.set, id)
+		if tx.Get(blocksBucket, block) == nil {
+			if p.count >= maxUncommittedBlocks {
+				return errBlockCountExceedsLimit
+			}
+			p.count++
+		}
+		p.last = c.now()
+		tx.Put(pendingBucket, key, p.encode())
+		tx.Put(blocksBucket, block, value)
+		return nil
+	})
+}
+
+// discardAtOnce is up to how many uncommitted blocks are removed in the transaction that commits or discards them; more are
+// left to the background.
+const discardAtOnce = 64
+
+// discardBlocks drops the uncommitted blocks of a name.
+func discardBlocks(tx *store.Tx, gen uint64, name string) {
+	key := pendingKey(gen, name)
+	v := tx.Get(pendingBucket, key)
+	if v == nil {
+		return
+	}
+	tx.Delete(pendingBucket, key)
+	if p, err := decodePending(v); err == nil {
+		dropBlockSet(tx, p)
+	}
+}
+
+func dropBlockSet(tx *store.Tx, p pendingRecord) {
+	if p.count > discardAtOnce {
+		tx.Put(garbageBucket, garbageKey(garbageBlocks, p.set), []byte{recordVersion})
+		return
+	}
+	scope := generationPrefix(p.set)
+	var keys [][]byte
+	cur := tx.Cursor(blocksBucket)
+	for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		tx.Delete(blocksBucket, k)
+	}
+}
+
+// parseBlockList reads the body of Put Block List. It fails with wire.ErrInvalidXMLDocument, errBlockListTooLong or
+// errInvalidBlockList.
+func parseBlockList(body []byte) ([]blockRef, error) {
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
+	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wire.ErrInvalidXMLDocument }
+	var refs []blockRef
+	depth := 0
+	var source blockSource
+	var text []byte
+	for {
+		tok, err := d.RawToken()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, wire.ErrInvalidXMLDocument
+		}
+		switch t := tok.(type) {
+		case xml.StartElement:
+			depth++
+			switch name := t.Name.Local; {
+			case depth == 1 && name == "BlockList" && refs == nil:
+				refs = []blockRef{}
+			case depth == 2 && name == "Committed":
+				source = fromCommitted
+			case depth == 2 && name == "Uncommitted":
+				source = fromUncommitted
+			case depth == 2 && name == "Latest":
+				source = fromLatest
+			default:
+				return nil, wire.ErrInvalidXMLDocument
+			}
+			text = text[:0]
+		case xml.CharData:
+			if depth == 2 {
+				text = append(text, t...)
+			} else if len(bytes.TrimSpace(t)) > 0 {
+				return nil, wire.ErrInvalidXMLDocument
+			}
+		case xml.EndElement:
+			depth--
+			if depth < 0 || depth == 1 && t.Name.Local != elementOf(source) || depth == 0 && t.Name.Local != "BlockList" {
+				return nil, wire.ErrInvalidXMLDocument
+			}
+			if depth == 1 {
+				id, ok := parseBlockID(string(bytes.TrimSpace(text)))
+				if !ok {
+					return nil, errInvalidBlockList
+				}
+				if len(refs) == maxCommittedBlocks {
+					return nil, errBlockListTooLong
+				}
+				refs = append(refs, blockRef{source, id})
+			}
+		case xml.Directive:
+			return nil, wire.ErrInvalidXMLDocument
+		}
+	}
+	if refs == nil || depth != 0 {
+		return nil, wire.ErrInvalidXMLDocument
+	}
+	return refs, nil
+}
+
+func elementOf(s blockSource) string {
+	switch s {
+	case fromCommitted:
+		return "Committed"
+	case fromUncommitted:
+		return "Uncommitted"
+	}
+	return "Latest"
+}
+
+// putBlockList: https://learn.microsoft.com/rest/api/storageservices/put-block-list
+func (s *Service) putBlockList(c *call) error {
+	b, p, err := c.newBlob(blockBlob, false)
+	if err != nil {
+		return err
+	}
+	if _, err := c.contentLength(maxBlockListBody); err != nil {
+		return err
+	}
+	sent, err := c.transportHashes()
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody(maxBlockListBody)
+	if err != nil {
+		return err
+	}
+	up := upload{hasCRC: sent.hasCRC || c.version() >= v20190202}
+	up.hash(body, sent.md5 != nil || !up.hasCRC)
+	if err := sent.check(&up); err != nil {
+		return err
+	}
+	refs, err := parseBlockList(body)
+	if err != nil {
+		return err
+	}
+	b.changed = s.ticks.next(c.Now)
+	if b.tier != "" {
+		b.tierChanged = b.changed
+	}
+	err = s.update(c, func(tx *store.Tx) error {
+		b := b
+		return s.commitBlocks(tx, c, &p, &b, refs)
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(b.changed)
+	c.sendHashes(&up)
+	c.sendEncrypted()
+	return c.Status(http.StatusCreated)
+}
+
+// commitBlocks makes the blocks that refs name the content of b and puts b in place.
+func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobRecord, refs []blockRef) error {
+	gen, err := containerGen(tx, c.Account, c.container)
+	if err != nil {
+		return err
+	}
+	var old blobRecord
+	b.created = b.changed
+	var committed []piece
+	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); err {
+	case nil:
+		if old.kind != blockBlob {
+			return errInvalidBlobType
+		}
+		b.created = old.created
+		err := old.content.walk(tx, 0, old.length, old.length, func(p *piece) error {
+			committed = append(committed, *p)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	case errBlobNotFound:
+	default:
+		return err
+	}
+	var set uint64
+	if v := tx.Get(pendingBucket, pendingKey(gen, c.blob)); v != nil {
+		pending, err := decodePending(v)
+		if err != nil {
+			return err
+		}
+		set = pending.set
+	}
+	pieces, err := assemble(refs, committed, func(id string) (piece, bool, error) {
+		if set == 0 {
+			return piece{}, false, nil
+		}
+		v := tx.Get(blocksBucket, blockKey(set, id))
+		if v == nil {
+			return piece{}, false, nil
+		}
+		p, err := decodeBlock(v)
+		return p, true, err
+	})
+	if err != nil {
+		// Preconditions come before the list's own faults.
+		if old.kind != 0 {
+			if err := p.checkWrite(&old, c.now()); err != nil {
+				return err
+			}
+		} else if err := p.checkCreate(); err != nil {
+			return err
+		}
+		return err
+	}
+	b.content, b.length = layOut(tx, pieces)
+	return s.replace(tx, c, p, b)
+}
+
+// getBlockList: https://learn.microsoft.com/rest/api/storageservices/get-block-list
+func (s *Service) getBlockList(c *call) error {
+	kind := c.Query.Get("blocklisttype")
+	var committed, uncommitted bool
+	switch kind {
+	case "", "committed":
+		committed = true
+	case "uncommitted":
+		uncommitted = true
+	case "all":
+		committed, uncommitted = true, true
+	default:
+		return invalidQuery("blocklisttype", kind)
+	}
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	slot, err := c.slot()
+	if err != nil {
+		return err
+	}
+	var b blobRecord
+	x := wire.NewXML(1024).Open("BlockList")
+	err = s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		pending := tx.Get(pendingBucket, pendingKey(gen, c.blob))
+		switch err := getBlob(tx, gen, c.blob, slot, &b); {
+		case err == nil:
+			if b.kind != blockBlob {
+				return errInvalidBlobType
+			}
+			if err := p.checkRead(&b, c.now()); err != nil {
+				return err
+			}
+		case err == errBlobNotFound && pending != nil && slot == baseSlot:
+		default:
+			return err
+		}
+		if committed {
+			list := newBlockXML(x, "CommittedBlocks")
+			err := b.content.walk(tx, 0, b.length, b.length, func(p *piece) error {
+				if p.block != "" { // Put Blob writes content without blocks
+					list.add(p.block, p.length)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			list.end()
+		}
+		if !uncommitted {
+			return nil
+		}
+		list := newBlockXML(x, "UncommittedBlocks")
+		if pending != nil && slot == baseSlot {
+			if err := walkBlocks(tx, pending, list.add); err != nil {
+				return err
+			}
+		}
+		list.end()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if b.kind != 0 {
+		c.sendVersion(b.changed)
+		c.SetInt("x-ms-blob-content-length", b.length)
+	}
+	return c.XML(http.StatusOK, x.Close("BlockList"))
+}
+
+// walkBlocks calls fn with the uncommitted blocks that a pending record stands for, in the order of their ids.
+func walkBlocks(tx *store.Tx, pending []byte, fn func(id string, length int64)) error {
+	p, err := decodePending(pending)
+	if err != nil {
+		return err
+	}
+	scope := generationPrefix(p.set)
+	cur := tx.Cursor(blocksBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+		_, id, err := parseBlockKey(k)
+		if err != nil {
+			return err
+		}
+		block, err := decodeBlock(v)
+		if err != nil {
+			return err
+		}
+		fn(id, block.length)
+	}
+	return nil
+}
+
+// blockXML writes one list of Get Block List; an empty one as an empty element.
+type blockXML struct {
+	x    *wire.XML
+	name string
+	any  bool
+}
+
+func newBlockXML(x *wire.XML, name string) *blockXML { return &blockXML{x: x, name: name} }
+
+func (l *blockXML) add(id string, length int64) {
+	if !l.any {
+		l.any = true
+		l.x.Open(l.name)
+	}
+	l.x.Open("Block").Text("Name", base64.StdEncoding.EncodeToString([]byte(id))).Int("Size", length).Close("Block")
+}
+
+func (l *blockXML) end() {
+	if l.any {
+		l.x.Close(l.name)
+	} else {
+		l.x.Empty(l.name)
+	}
+}

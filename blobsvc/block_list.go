@@ -1,0 +1,69 @@
+package blobsvc
+
+// blockSource says where a block of a block list is to be looked for.
+type blockSource byte
+
+const (
+	fromCommitted blockSource = iota + 1
+	fromUncommitted
+	fromLatest
+)
+
+// blockRef is one entry of the list that Put Block List was given.
+type blockRef struct {
+	source blockSource
+	// id is the block id, before base64.
+	id string
+}
+
+// assemble decides what Put Block List commits: the pieces of the new blob, in the order of refs. committed holds the
+// pieces of the present blob, uncommitted looks up an uncommitted block. Latest means the uncommitted block, and the
+// committed one only where there is none. A block may be named more than once. It fails with errInvalidBlockList if a
+// block is not where it was said to be.
+//
+// Whatever is not in the result is dropped by the caller: uncommitted blocks that are not named are discarded.
+// https://learn.microsoft.com/rest/api/storageservices/put-block-list#remarks
+func assemble(refs []blockRef, committed []piece, uncommitted func(id string) (piece, bool, error)) ([]piece, error) {
+	if len(refs) > maxCommittedBlocks {
+		return nil, errBlockListTooLong
+	}
+	var byID map[string]*piece
+	find := func(id string) *piece {
+		if byID == nil {
+			byID = make(map[string]*piece, len(committed))
+			for i := range committed {
+				if _, seen := byID[committed[i].block]; !seen {
+					byID[committed[i].block] = &committed[i]
+				}
+			}
+			delete(byID, "")
+		}
+		return byID[id]
+	}
+	out := make([]piece, 0, len(refs))
+	var total int64
+	for _, ref := range refs {
+		var p piece
+		found := false
+		if ref.source != fromCommitted {
+			var err error
+			if p, found, err = uncommitted(ref.id); err != nil {
+				return nil, err
+			}
+		}
+		if !found && ref.source != fromUncommitted {
+			if c := find(ref.id); c != nil {
+				p, found = *c, true
+			}
+		}
+		if !found {
+			return nil, errInvalidBlockList
+		}
+		p.block = ref.id
+		if total += p.length; total < 0 {
+			return nil, errBlockListTooLong
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package blobsvc
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.
+type preconditions struct {
+	wire.Conditions
+	// leaseID is x-ms-lease-id in canonical form, "" if absent.
+	leaseID string
+	// tags is x-ms-if-tags; nil if absent.
+	tags *tagQuery
+}
+
+func (c *call) preconditions() (p preconditions, err error) {
+	if p.Conditions, err = c.Conditions(); err != nil {
+		return p, err
+	}
+	if p.leaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+		return p, err
+	}
+	if s := c.Header("X-Ms-If-Tags"); s != "" {
+		p.tags, err = parseTagCondition(s)
+	}
+	return p, err
+}
+
+// leaseID reads a header with a lease id, a GUID in any of its usual forms.
+func (c *call) leaseID(header string) (string, error) {
+	s := c.Header(header)
+	if s == "" {
+		return "", nil
+	}
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return "", wire.InvalidHeader(header, s)
+	}
+	return id.String(), nil
+}
+
+// checkRead decides whether b may be read. The order is Azure's: conditional headers, then the lease.
+func (p *preconditions) checkRead(b *blobRecord, now ticks) error {
+	if p.IfNoneMatch == "*" {
+		return errUnsatisfiableCondition
+	}
+	if !p.Empty() {
+		if err := p.CheckRead(b.changed.etag(), b.changed.time()); err != nil {
+			return err
+		}
+	}
+	if p.tags != nil && !p.tags.match(b.tags) {
+		return wire.ErrConditionNotMet
+	}
+	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+}
+
+// checkConditions decides whether the conditional headers let b be written.
+func (p *preconditions) checkConditions(b *blobRecord) error {
+	if p.IfNoneMatch == "*" {
+		return errBlobAlreadyExists
+	}
+	if !p.Empty() {
+		if err := p.CheckWrite(b.changed.etag(), b.changed.time()); err != nil {
+			return err
+		}
+	}
+	if p.tags != nil && !p.tags.match(b.tags) {
+		return wire.ErrConditionNotMet
+	}
+	return nil
+}
+
+// checkWrite decides whether b may be written, and gives it the lease that it has after the write.
+func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
+	if err := p.checkConditions(b); err != nil {
+		return err
+	}
+	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
+		return err
+	}
+	b.lease = b.lease.afterWrite(now)
+	return nil
+}
+
+// checkCreate decides whether a blob that does not exist may be written: a demand on what is there fails.
+func (p *preconditions) checkCreate() error {
+	if err := p.CheckCreate(); err != nil {
+		return err
+	}
+	if p.tags != nil {
+		return wire.ErrConditionNotMet
+	}
+	if p.leaseID != "" {
+		return blobLeaseErrors.notPresent
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package blobsvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// publicAccess reads x-ms-blob-public-access.
+func (c *call) publicAccess() (string, error) {
+	switch s := c.Header("X-Ms-Blob-Public-Access"); s {
+	case "", "blob", "container":
+		return s, nil
+	case "true": // the name of "container" before 2009-09-19, still sent by old tools
+		return "container", nil
+	default:
+		return "", wire.InvalidHeader("x-ms-blob-public-access", s)
+	}
+}
+
+// createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
+func (s *Service) createContainer(c *call) error {
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	access, err := c.publicAccess()
+	if err != nil {
+		return err
+	}
+	rec := containerRecord{changed: s.ticks.next(c.Now), metadata: metadata, access: access}
+	err = s.db.Update(func(tx *store.Tx) error {
+		key := containerKey(c.Account, c.container)
+		if tx.Get(containersBucket, key) != nil {
+			return errContainerAlreadyExists
+		}
+		rec := rec
+		rec.gen = nextID(tx)
+		tx.Put(containersBucket, key, rec.encode())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(rec.changed)
+	return c.Status(http.StatusCreated)
+}
+
+// viewContainer reads the container for an operation that reads it, and checks the lease id if one was sent.
+func (s *Service) viewContainer(c *call) (rec containerRecord, err error) {
+	id, err := c.leaseID("X-Ms-Lease-Id")
+	if err != nil {
+		return rec, err
+	}
+	err = s.db.View(func(tx *store.Tx) (err error) {
+		rec, err = getContainer(tx, c.Account, c.container)
+		return err
+	})
+	if err == nil {
+		err = rec.lease.checkRead(id, c.now(), &containerLeaseErrors)
+	}
+	return rec, err
+}
+
+// getContainerProperties: https://learn.microsoft.com/rest/api/storageservices/get-container-properties
+func (s *Service) getContainerProperties(c *call) error {
+	rec, err := s.viewContainer(c)
+	if err != nil {
+		return err
+	}
+	c.sendVersion(rec.changed)
+	c.SetMetadata(rec.metadata)
+	c.sendLease(rec.lease)
+	c.sendAccess(&rec)
+	c.Set("x-ms-has-immutability-policy", "false")
+	c.Set("x-ms-has-legal-hold", "false")
+	if c.version() >= v20190202 {
+		c.Set("x-ms-default-encryption-scope", "$account-encryption-key")
+		c.Set("x-ms-deny-encryption-scope-override", "false")
+	}
+	if c.version() >= v20201002 {
+		c.Set("x-ms-immutable-storage-with-versioning-enabled", "false")
+	}
+	return c.Status(http.StatusOK)
+}
+
+func (c *call) sendAccess(rec *containerRecord) {
+	if rec.access != "" {
+		c.Set("x-ms-blob-public-access", rec.access)
+	}
+}
+
+// getContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/get-container-metadata
+func (s *Service) getContainerMetadata(c *call) error {
+	rec, err := s.viewContainer(c)
+	if err != nil {
+		return err
+	}
+	c.sendVersion(rec.changed)
+	c.SetMetadata(rec.metadata)
+	return c.Status(http.StatusOK)
+}
+
+// containerConditions reads the conditional headers of an operation on a container, which knows only dates.
+func (c *call) containerConditions() (p preconditions, err error) {
+	if p.Conditions, err = c.Conditions(); err != nil {
+		return p, err
+	}
+	if p.IfMatch != "" || p.IfNoneMatch != "" {
+		return p, errConditionHeadersNotSupported
+	}
+	p.leaseID, err = c.leaseID("X-Ms-Lease-Id")
+	return p, err
+}
+
+// errConditionHeadersNotSupported: a conditional header that the operation does not know.
+var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHeadersNotSupported", "Condition headers are not supported.")
+
+// updateContainer changes a container in one transaction. leased demands the lease id of a leased container, as Azure
+// does for Delete Container alone; the others take none but refuse a wrong one.
+func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *containerRecord) error) error {
+	p, err := c.containerConditions()
+	if err != nil {
+		return err
+	}
+	return s.db.Update(func(tx *store.Tx) error {
+		rec, err := getContainer(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		if err := p.CheckWrite(rec.changed.etag(), rec.changed.time()); err != nil {
+			return err
+		}
+		if leased {
+			err = rec.lease.checkWrite(p.leaseID, c.now(), &containerLeaseErrors)
+		} else {
+			err = rec.lease.checkRead(p.leaseID, c.now(), &containerLeaseErrors)
+		}
+		if err != nil {
+			return err
+		}
+		return change(tx, &rec)
+	})
+}
+
+// setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
+func (s *Service) setContainerMetadata(c *call) error {
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	changed := s.ticks.next(c.Now)
+	err = s.updateContainer(c, false, func(tx *store.Tx, rec *containerRecord) error {
+		rec.metadata, rec.changed = metadata, changed
+		putContainer(tx, c.Account, c.container, rec)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(changed)
+	return c.Status(http.StatusOK)
+}
+
+// deleteContainer: https://learn.microsoft.com/rest/api/storageservices/delete-container
+// The record goes now, the contents in the background. The name can be used again at once; on Azure it is blocked for
+// some time.
+func (s *Service) deleteContainer(c *call) error {
+	err := s.updateContainer(c, true, func(tx *store.Tx, rec *containerRecord) error {
+		tx.Delete(containersBucket, containerKey(c.Account, c.container))
+		tx.Put(garbageBucket, garbageKey(garbageContainer, rec.gen), []byte{recordVersion})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.wakeCleaner()
+	return c.Status(http.StatusAccepted)
+}

@@ -1,0 +1,105 @@
+package blobsvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// The failures of the Blob service. Codes, statuses and texts are Azure's.
+// https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
+var (
+	// errContainerNotFound: the container of the request does not exist.
+	errContainerNotFound = fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist.")
+	// errContainerAlreadyExists: Create Container with a name in use.
+	errContainerAlreadyExists = fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists.")
+	// errBlobNotFound: no committed blob, snapshot or version of that name.
+	errBlobNotFound = fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist.")
+	// errBlobAlreadyExists: If-None-Match: * on a write to a blob that exists.
+	errBlobAlreadyExists = fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists.")
+	// errInvalidBlobType: the operation is not one of this type of blob, or the overwritten blob has another type.
+	errInvalidBlobType = fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation.")
+	// errInvalidRange: the range begins past the end of the blob.
+	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The range specified is invalid for the current size of the resource.")
+	// errInvalidPageRange: a range that is not aligned to 512 bytes or ends past the page blob.
+	errInvalidPageRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid.")
+	// errUnsatisfiableCondition: If-None-Match: * on a read.
+	errUnsatisfiableCondition = fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation.")
+	// errInvalidOperation: what was asked for is not allowed on this state or kind of resource.
+	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
+	// errSnapshotsPresent: Delete Blob without x-ms-delete-snapshots on a blob that has some.
+	errSnapshotsPresent = fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots.")
+	// errSnapshotOperationRateExceeded: kept for completeness of the catalogue of snapshot errors.
+	errSnapshotCountExceeded = fail(http.StatusConflict, "SnapshotCountExceeded", "The snapshot count against this blob has been exceeded.")
+
+	// errInvalidBlockID: a block id that is no base64 of 1 to 64 bytes.
+	errInvalidBlockID = fail(http.StatusBadRequest, "InvalidQueryParameterValue", "Value for one of the query parameters specified in the request URI is invalid.")
+	// errInvalidBlobOrBlock: a block id of another length than those of the blob's uncommitted blocks, or a block for a
+	// blob of another type.
+	errInvalidBlobOrBlock = fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid.")
+	// errInvalidBlockList: a block list names a block that is not there.
+	errInvalidBlockList = fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid.")
+	// errBlockListTooLong: more than 50,000 blocks.
+	errBlockListTooLong = fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks.")
+	// errBlockCountExceedsLimit: more than 100,000 uncommitted blocks, or 50,000 of an append blob.
+	errBlockCountExceedsLimit = fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.")
+	errAppendCountExceeded    = fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks.")
+
+	// errMissingContentMD5 and errInvalidRangeMD5: x-ms-range-get-content-md5 without a range, or over 4 MiB.
+	errRangeHashNeedsRange = wire.MissingHeader("Range")
+	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
+
+	// errAppendPosition, errMaxBlobSize: the conditions of Append Block.
+	errAppendPosition = fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met.")
+	errMaxBlobSize    = fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met.")
+	// errBlobIsSealed: a write to a sealed append blob.
+	errBlobIsSealed = fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.")
+
+	// errSequenceNumber: the conditions of Put Page. The others: a sequence number that cannot be set.
+	errSequenceNumber          = fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met.")
+	errSequenceNumberTooLarge  = fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number.")
+	errPreviousSnapshotMissing = fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found.")
+
+	// The lease operations.
+	errLeaseAlreadyPresent                = fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present.")
+	errLeaseIsBreakingAndCannotBeAcquired = fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.")
+	errLeaseIsBreakingAndCannotBeChanged  = fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed.")
+	errLeaseIsBrokenAndCannotBeRenewed    = fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.")
+	errLeaseNotPresentWithLeaseOperation  = fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource.")
+	errLeaseIDMismatchWithLeaseOperation  = fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource.")
+
+	// Copies.
+	errNoPendingCopy          = fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation.")
+	errCannotVerifyCopySource = fail(http.StatusPreconditionFailed, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
+	errCopySourceNotFound     = fail(http.StatusNotFound, "CannotVerifyCopySource", "The specified resource does not exist.")
+	errInvalidSourceBlobType  = fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation.")
+	errCopySourceTooLarge     = fail(http.StatusBadRequest, "InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.")
+
+	// Tiers and tags.
+	errInvalidBlobTier      = fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type.")
+	errBlobArchived         = fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob.")
+	errBlobBeingRehydrated  = fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated.")
+	errInvalidTag           = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
+	errTagsTooMany          = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
+	errAccessTierNotAllowed = fail(http.StatusConflict, "AccessTierNotSupportedForBlobType", "The access tier is not supported for this blob type.")
+)
+
+// What using a leased resource answers.
+var (
+	blobLeaseErrors = leaseErrors{
+		missing:    fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
+		mismatch:   fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
+		lost:       fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
+		notPresent: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
+	}
+	containerLeaseErrors = leaseErrors{
+		missing:    fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
+		mismatch:   fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
+		lost:       fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
+		notPresent: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
+	}
+)
+
+func fail(status int, code, message string) *wire.Error {
+	return &wire.Error{Status: status, Code: code, Message: message}
+}

@@ -1,0 +1,181 @@
+package blobsvc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// The buckets of blobs.db. A bucket is one ordered keyspace.
+//
+//	bucket      key                                          value
+//	containers  account 0x00 container                       containerRecord
+//	blobs       generation(8) name 0x00 slot(8)              blobRecord
+//	pending     generation(8) name 0x00                      pendingRecord: the uncommitted blocks of a name, in sum
+//	blocks      block set(8) block id                        one uncommitted block; the pending record names the set
+//	content     content id(8) end offset(8)                  piece list (block, append and page blobs of many pieces)
+//	            content id(8) 0(8)                           number of blob records that refer to the content
+//	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
+//	garbage     kind(1) generation, set or content id(8)     nothing: to be removed in the background
+//	accounts    account                                      serviceProperties
+//	meta        name                                         counters
+//
+// Numbers are big-endian, so that byte order is numeric order. 0x00 is below every character that a name may have:
+// the order of keys is the order of names by UTF-8 bytes, and within one name the order of slots. A slot is the time of
+// a snapshot or version in ticks; the base blob has the highest one, as in Azure's own markers, so that listings show
+// snapshots oldest first and the base blob last.
+//
+// A generation is the number of one creation of a container. Deleting a container removes its record and leaves its
+// generation to the garbage: the contents are out of reach at once, and are removed in the background.
+const (
+	containersBucket store.Bucket = "containers"
+	blobsBucket      store.Bucket = "blobs"
+	pendingBucket    store.Bucket = "pending"
+	blocksBucket     store.Bucket = "blocks"
+	contentBucket    store.Bucket = "content"
+	tagsBucket       store.Bucket = "tags"
+	garbageBucket    store.Bucket = "garbage"
+	accountsBucket   store.Bucket = "accounts"
+	metaBucket       store.Bucket = "meta"
+)
+
+// Buckets are the keyspaces that the service needs in the database it is given.
+func Buckets() []store.Bucket {
+	return []store.Bucket{containersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
+		garbageBucket, accountsBucket, metaBucket}
+}
+
+// baseSlot is the slot of the base blob: above every snapshot's.
+const baseSlot = ^uint64(0)
+
+// errKey means that a stored key is not of its bucket's form.
+var errKey = errors.New("blobsvc: malformed key")
+
+func containerKey(account, container string) []byte {
+	k := make([]byte, 0, len(account)+1+len(container))
+	k = append(k, account...)
+	k = append(k, 0)
+	return append(k, container...)
+}
+
+func parseContainerKey(k []byte) (account, container string, err error) {
+	a, c, ok := bytes.Cut(k, []byte{0})
+	if !ok {
+		return "", "", errKey
+	}
+	return string(a), string(c), nil
+}
+
+func generationPrefix(gen uint64) []byte { return binary.BigEndian.AppendUint64(nil, gen) }
+
+// namePrefix is the common prefix of all slots and blocks of one blob name.
+func namePrefix(gen uint64, name string) []byte {
+	k := make([]byte, 8, 8+len(name)+1+8)
+	binary.BigEndian.PutUint64(k, gen)
+	k = append(k, name...)
+	return append(k, 0)
+}
+
+func blobKey(gen uint64, name string, slot uint64) []byte {
+	return binary.BigEndian.AppendUint64(namePrefix(gen, name), slot)
+}
+
+// parseBlobKey splits a key of the blobs bucket. name aliases k.
+func parseBlobKey(k []byte) (gen uint64, name []byte, slot uint64, err error) {
+	if len(k) < 8+1+1+8 || k[len(k)-9] != 0 {
+		return 0, nil, 0, errKey
+	}
+	return binary.BigEndian.Uint64(k), k[8 : len(k)-9], binary.BigEndian.Uint64(k[len(k)-8:]), nil
+}
+
+func pendingKey(gen uint64, name string) []byte { return namePrefix(gen, name) }
+
+// parsePendingKey splits a key of the pending bucket. name aliases k.
+func parsePendingKey(k []byte) (gen uint64, name []byte, err error) {
+	if len(k) < 8+1+1 || k[len(k)-1] != 0 {
+		return 0, nil, errKey
+	}
+	return binary.BigEndian.Uint64(k), k[8 : len(k)-1], nil
+}
+
+func blockKey(set uint64, id string) []byte {
+	k := make([]byte, 8, 8+len(id))
+	binary.BigEndian.PutUint64(k, set)
+	return append(k, id...)
+}
+
+// parseBlockKey splits a key of the blocks bucket.
+func parseBlockKey(k []byte) (set uint64, id string, err error) {
+	if len(k) < 9 {
+		return 0, "", errKey
+	}
+	return binary.BigEndian.Uint64(k), string(k[8:]), nil
+}
+
+// pieceKey is the key of the pieces of a content that end at end; end 0 holds the reference count.
+func pieceKey(content uint64, end int64) []byte {
+	k := make([]byte, 16)
+	binary.BigEndian.PutUint64(k, content)
+	binary.BigEndian.PutUint64(k[8:], uint64(end))
+	return k
+}
+
+func parsePieceKey(k []byte) (content uint64, end int64, err error) {
+	if len(k) != 16 {
+		return 0, 0, errKey
+	}
+	return binary.BigEndian.Uint64(k), int64(binary.BigEndian.Uint64(k[8:])), nil
+}
+
+func tagsKey(account string, gen uint64, name string, slot uint64) []byte {
+	k := make([]byte, 0, len(account)+1+8+len(name)+1+8)
+	k = append(k, account...)
+	k = append(k, 0)
+	k = binary.BigEndian.AppendUint64(k, gen)
+	k = append(k, name...)
+	k = append(k, 0)
+	return binary.BigEndian.AppendUint64(k, slot)
+}
+
+// The kinds of garbage.
+const (
+	garbageContainer byte = 'c' // a generation: its blobs, blocks and pending records
+	garbageContent   byte = 'p' // a content that no blob refers to: its pieces
+	garbageBlocks    byte = 'b' // a block set that was committed or discarded
+)
+
+func garbageKey(kind byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kind}, id)
+}
+
+func parseGarbageKey(k []byte) (kind byte, id uint64, err error) {
+	if len(k) != 9 {
+		return 0, 0, errKey
+	}
+	return k[0], binary.BigEndian.Uint64(k[1:]), nil
+}
+
+// successor returns the first key that does not begin with prefix; nil if there is none.
+func successor(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			next := bytes.Clone(prefix[:i+1])
+			next[i]++
+			return next
+		}
+	}
+	return nil
+}
+
+// nextID draws a number that was never drawn before, for generations, block sets and contents.
+func nextID(tx *store.Tx) uint64 {
+	key := []byte("next")
+	var n uint64 = 1
+	if v := tx.Get(metaBucket, key); len(v) == 8 {
+		n = binary.BigEndian.Uint64(v)
+	}
+	tx.Put(metaBucket, key, binary.BigEndian.AppendUint64(nil, n+1))
+	return n
+}

@@ -1,0 +1,133 @@
+package blobsvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+)
+
+// What callers need, in the letters of the SAS permission tables.
+// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
+var (
+	needKey     = auth.Need{On: auth.OnService}
+	onAccount   = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
+	onBox       = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
+	onBoxByAcct = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
+	onObject    = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
+	readBlob    = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob}
+	readBox     = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
+	listBox     = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
+	everyone    = auth.Need{Public: auth.Everyone}
+)
+
+type op = frontend.Operation[*Service, *call]
+
+const (
+	get     = http.MethodGet
+	head    = http.MethodHead
+	put     = http.MethodPut
+	post    = http.MethodPost
+	del     = http.MethodDelete
+	options = http.MethodOptions
+
+	copySourceHeader = "X-Ms-Copy-Source"
+	requiresSync     = "X-Ms-Requires-Sync"
+	blobTypeHeader   = "X-Ms-Blob-Type"
+)
+
+// Operations is the operations table without its handlers, for the compatibility page.
+func Operations() []frontend.Row { return frontend.Rows(operations) }
+
+// operations is the operations table of the Blob service: a row per operation of the REST reference, and method.
+// https://learn.microsoft.com/rest/api/storageservices/operations-on-the-blob-service
+var operations = []op{
+	// The account.
+	{Name: "ListContainers", Method: get, On: onService, Comp: "list", Needs: onAccount("l"), State: frontend.Partial,
+		Note: "Deleted containers are not kept, so include=deleted shows none.", Do: (*Service).listContainers},
+	{Name: "GetBlobServiceProperties", Method: get, On: onService, Comp: "properties", Restype: "service", Needs: onAccount("r"), Do: (*Service).getServiceProperties},
+	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: onAccount("w"), State: frontend.Partial,
+		Note: "CORS and the default version are honoured; turning on analytics, soft delete or the static website is refused.", Do: (*Service).setServiceProperties},
+	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: onAccount("r"), Do: (*Service).getServiceStats},
+	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: needKey, State: frontend.NotImplemented},
+	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: needKey, State: frontend.NotImplemented},
+	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), State: frontend.NotImplemented},
+	{Name: "PreflightBlobRequest", Method: options, On: onService, Needs: everyone, Do: (*Service).preflight},
+
+	// Containers.
+	{Name: "CreateContainer", Method: put, On: onContainer, Restype: "container", Needs: onBoxByAcct("cw"), Do: (*Service).createContainer},
+	{Name: "GetContainerProperties", Method: get, On: onContainer, Restype: "container", Needs: readBox, Do: (*Service).getContainerProperties},
+	{Name: "GetContainerProperties", Method: head, On: onContainer, Restype: "container", Needs: readBox, Do: (*Service).getContainerProperties},
+	{Name: "GetContainerMetadata", Method: get, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
+	{Name: "GetContainerMetadata", Method: head, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
+	{Name: "SetContainerMetadata", Method: put, On: onContainer, Comp: "metadata", Restype: "container", Needs: onBoxByAcct("w"), Do: (*Service).setContainerMetadata},
+	{Name: "GetContainerACL", Method: get, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).getContainerACL},
+	{Name: "GetContainerACL", Method: head, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).getContainerACL},
+	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).setContainerACL},
+	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onBoxByAcct("d"), Do: (*Service).deleteContainer},
+	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onBoxByAcct("w"), State: frontend.NotImplemented,
+		Note: "Deleted containers are not kept."},
+	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onBoxByAcct("wd"), Do: (*Service).leaseContainer},
+	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, State: frontend.Partial,
+		Note: "There are no deleted blobs, versions or immutability policies to include.", Do: (*Service).listBlobs},
+	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), State: frontend.NotImplemented},
+	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: needKey, State: frontend.NotImplemented},
+	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
+
+	// Blobs of all types.
+	{Name: "PutBlob", Method: put, On: onBlob, HasNot: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlob},
+	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), State: frontend.Partial,
+		Note: "The source must be a blob of this process.", Do: (*Service).putBlobFromURL},
+	{Name: "GetBlob", Method: get, On: onBlob, Needs: readBlob, Do: (*Service).getBlob},
+	{Name: "GetBlobProperties", Method: head, On: onBlob, Needs: readBlob, Do: (*Service).getBlobProperties},
+	{Name: "SetBlobProperties", Method: put, On: onBlob, Comp: "properties", Needs: onObject("w"), Do: (*Service).setBlobProperties},
+	{Name: "GetBlobMetadata", Method: get, On: onBlob, Comp: "metadata", Needs: readBlob, Do: (*Service).getBlobMetadata},
+	{Name: "GetBlobMetadata", Method: head, On: onBlob, Comp: "metadata", Needs: readBlob, Do: (*Service).getBlobMetadata},
+	{Name: "SetBlobMetadata", Method: put, On: onBlob, Comp: "metadata", Needs: onObject("w"), Do: (*Service).setBlobMetadata},
+	{Name: "GetBlobTags", Method: get, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).getBlobTags},
+	{Name: "SetBlobTags", Method: put, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).setBlobTags},
+	{Name: "LeaseBlob", Method: put, On: onBlob, Comp: "lease", Needs: onObject("wd"), Do: (*Service).leaseBlob},
+	{Name: "SnapshotBlob", Method: put, On: onBlob, Comp: "snapshot", Needs: onObject("cw"), Do: (*Service).snapshotBlob},
+	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), State: frontend.Partial,
+		Note: "The source must be a blob of this process. Copies are complete when they are answered.", Do: (*Service).copyBlob},
+	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), State: frontend.Partial,
+		Note: "The source must be a blob of this process.", Do: (*Service).copyBlobFromURL},
+	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
+	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject("d"), State: frontend.Partial,
+		Note: "Deletes for good: there is no soft delete.", Do: (*Service).deleteBlob},
+	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), State: frontend.NotImplemented},
+	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onObject("w"), Do: (*Service).setBlobTier},
+	{Name: "SetBlobExpiry", Method: put, On: onBlob, Comp: "expiry", Needs: onObject("w"), State: frontend.NotImplemented},
+	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: onObject("i"), State: frontend.NotImplemented},
+	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: onObject("i"), State: frontend.NotImplemented},
+	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: onObject("i"), State: frontend.NotImplemented},
+	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), State: frontend.NotImplemented},
+	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
+
+	// Block blobs.
+	{Name: "PutBlock", Method: put, On: onBlob, Comp: "block", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putBlock},
+	{Name: "PutBlockFromURL", Method: put, On: onBlob, Comp: "block", Has: []string{copySourceHeader}, Needs: onObject("w"), State: frontend.Partial,
+		Note: "The source must be a blob of this process.", Do: (*Service).putBlockFromURL},
+	{Name: "PutBlockList", Method: put, On: onBlob, Comp: "blocklist", Needs: onObject("cw"), Do: (*Service).putBlockList},
+	{Name: "GetBlockList", Method: get, On: onBlob, Comp: "blocklist", Needs: readBlob, Do: (*Service).getBlockList},
+
+	// Page blobs.
+	{Name: "PutPage", Method: put, On: onBlob, Comp: "page", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPage},
+	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), State: frontend.Partial,
+		Note: "The source must be a blob of this process.", Do: (*Service).putPageFromURL},
+	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, State: frontend.Partial,
+		Note: "Answers in one page: marker and maxresults are refused. Differences to a snapshot by its URL are refused.", Do: (*Service).getPageRanges},
+	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.NotImplemented},
+
+	// Append blobs.
+	{Name: "AppendBlock", Method: put, On: onBlob, Comp: "appendblock", HasNot: []string{copySourceHeader}, Needs: onObject("aw"), Do: (*Service).appendBlock},
+	{Name: "AppendBlockFromURL", Method: put, On: onBlob, Comp: "appendblock", Has: []string{copySourceHeader}, Needs: onObject("aw"), State: frontend.Partial,
+		Note: "The source must be a blob of this process.", Do: (*Service).appendBlockFromURL},
+	{Name: "SealAppendBlob", Method: put, On: onBlob, Comp: "seal", Needs: onObject("w"), Do: (*Service).sealBlob},
+}

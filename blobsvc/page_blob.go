@@ -1,0 +1,420 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Limits of page blobs.
+const (
+	pageSize     = 512
+	maxPageBlob  = 8 << 40
+	maxPageWrite = 4 * mib
+)
+
+// parsePageBlobSize reads x-ms-blob-content-length.
+func parsePageBlobSize(s string) (int64, error) {
+	n, ok := parseOffset(s)
+	if !ok || n%pageSize != 0 || n > maxPageBlob {
+		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
+	}
+	return n, nil
+}
+
+// createPageBlob is Put Blob for a page blob: all zeros, sparse.
+func (s *Service) createPageBlob(c *call) error {
+	n, err := c.contentLength(maxPageBlob)
+	if err != nil {
+		return err
+	}
+	if n != 0 {
+		return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
+	}
+	if !c.HasHeader("X-Ms-Blob-Content-Length") {
+		return wire.MissingHeader("x-ms-blob-content-length")
+	}
+	size, err := parsePageBlobSize(c.Header("X-Ms-Blob-Content-Length"))
+	if err != nil {
+		return err
+	}
+	b, p, err := c.newBlob(pageBlob, true)
+	if err != nil {
+		return err
+	}
+	b.length = size
+	if text := c.Header("X-Ms-Blob-Sequence-Number"); text != "" {
+		var ok bool
+		if b.sequence, ok = parseOffset(text); !ok {
+			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
+		}
+	}
+	return s.createEmpty(c, &b, &p)
+}
+
+// createEmpty puts a blob without content in place and answers.
+func (s *Service) createEmpty(c *call, b *blobRecord, p *preconditions) error {
+	b.created = s.ticks.next(c.Now)
+	b.changed = b.created
+	err := s.update(c, func(tx *store.Tx) error {
+		b := *b
+		return s.replace(tx, c, p, &b)
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(b.changed)
+	c.sendEncrypted()
+	return c.Status(http.StatusCreated)
+}
+
+// sequenceConditions are the conditions of Put Page on the sequence number.
+type sequenceConditions struct {
+	le, lt, eq          int64
+	hasLE, hasLT, hasEQ bool
+}
+
+func (c *call) sequenceConditions() (q sequenceConditions, err error) {
+	read := func(canonical, name string) (int64, bool) {
+		text := c.Header(canonical)
+		if text == "" || err != nil {
+			return 0, false
+		}
+		n, ok := parseOffset(text)
+		if !ok {
+			err = wire.InvalidHeader(name, text)
+		}
+		return n, true
+	}
+	q.le, q.hasLE = read("X-Ms-If-Sequence-Number-Le", "x-ms-if-sequence-number-le")
+	q.lt, q.hasLT = read("X-Ms-If-Sequence-Number-Lt", "x-ms-if-sequence-number-lt")
+	q.eq, q.hasEQ = read("X-Ms-If-Sequence-Number-Eq", "x-ms-if-sequence-number-eq")
+	return q, err
+}
+
+func (q sequenceConditions) check(n int64) error {
+	if q.hasLE && n > q.le || q.hasLT && n >= q.lt || q.hasEQ && n != q.eq {
+		return errSequenceNumber
+	}
+	return nil
+}
+
+// pageRange reads the range of a write of pages: aligned at both ends. end is exclusive.
+func (c *call) pageRange() (start, end int64, err error) {
+	r, ok, err := c.requestRange()
+	if err != nil {
+		return 0, 0, err
+	}
+	if !ok {
+		return 0, 0, wire.MissingHeader("Range")
+	}
+	if r.end == openEnd || r.start%pageSize != 0 || (r.end+1)%pageSize != 0 {
+		return 0, 0, errInvalidPageRange
+	}
+	return r.start, r.end + 1, nil
+}
+
+// putPage: https://learn.microsoft.com/rest/api/storageservices/put-page
+func (s *Service) putPage(c *call) error {
+	n, err := c.contentLength(maxPageWrite)
+	if err != nil {
+		return err
+	}
+	start, end, err := c.pageRange()
+	if err != nil {
+		return err
+	}
+	seq, err := c.sequenceConditions()
+	if err != nil {
+		return err
+	}
+	switch action := c.Header("X-Ms-Page-Write"); action {
+	case "update", "Update":
+		if end-start > maxPageWrite {
+			return errInvalidPageRange
+		}
+		if n != end-start {
+			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
+		}
+	case "clear", "Clear":
+		if n != 0 {
+			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
+		}
+		return s.writePages(c, start, end, seq, nil, func() {})
+	case "":
+		return wire.MissingHeader("x-ms-page-write")
+	default:
+		return wire.InvalidHeader("x-ms-page-write", action)
+	}
+	up, err := s.receive(c, n, false)
+	if err != nil {
+		return err
+	}
+	defer up.close()
+	return s.writePages(c, start, end, seq, up.slices, func() {
+		c.sendHashes(up)
+		c.sendEncrypted()
+	})
+}
+
+// writePages puts slices at [start, end) of a page blob, or clears that range if there are none, and answers; extra adds
+// response headers.
+func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, slices []extent.Slice, extra func()) error {
+	changed := s.ticks.next(c.Now)
+	var sequence int64
+	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if b.kind != pageBlob {
+			return errInvalidBlobType
+		}
+		if err := seq.check(b.sequence); err != nil {
+			return err
+		}
+		if end > b.length {
+			return errInvalidPageRange
+		}
+		if b.content.id == 0 {
+			b.content = newContent(tx)
+		}
+		if err := b.content.cut(tx, start, end); err != nil {
+			return err
+		}
+		if slices != nil {
+			putPieces(tx, b.content.id, []piece{{start: start, length: end - start, slices: slices}})
+		}
+		b.changed = changed
+		sequence = b.sequence
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(changed)
+	c.SetInt("x-ms-blob-sequence-number", sequence)
+	extra()
+	return c.Status(http.StatusCreated)
+}
+
+// cut removes [start, end) from the pieces of a page blob. Each of them has a record of its own.
+func (c content) cut(tx *store.Tx, start, end int64) error {
+	var hit []piece
+	err := c.walk(tx, start, end-start, end, func(p *piece) error {
+		hit = append(hit, *p)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range hit {
+		tx.Delete(contentBucket, pieceKey(c.id, p.end()))
+		if p.start < start {
+			putPieces(tx, c.id, []piece{p.window(p.start, start)})
+		}
+		if p.end() > end {
+			putPieces(tx, c.id, []piece{p.window(end, p.end())})
+		}
+	}
+	return nil
+}
+
+// resizePages changes the length of a page blob: what is past the new end is gone, what is new is zeros.
+func resizePages(tx *store.Tx, b *blobRecord, size int64) error {
+	if size < b.length && b.content.id != 0 {
+		if err := b.content.cut(tx, size, b.length); err != nil {
+			return err
+		}
+	}
+	b.length = size
+	return nil
+}
+
+// storePages stores the pieces of a page blob under a new id, one record each.
+func storePages(tx *store.Tx, list []piece) content {
+	if len(list) == 0 {
+		return content{}
+	}
+	c := newContent(tx)
+	for i := range list {
+		putPieces(tx, c.id, list[i:i+1])
+	}
+	return c
+}
+
+// span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
+type span struct {
+	start, end int64
+	cleared    bool
+}
+
+// appendSpan adds a span, joining it to the last if they adjoin and are of one kind.
+func appendSpan(list []span, s span) []span {
+	if n := len(list); n > 0 && list[n-1].end == s.start && list[n-1].cleared == s.cleared {
+		list[n-1].end = s.end
+		return list
+	}
+	return append(list, s)
+}
+
+// spans returns the pages of [off, off+n) that hold content.
+func (c content) spans(tx *store.Tx, off, n, limit int64) (list []span, err error) {
+	err = c.walk(tx, off, n, limit, func(p *piece) error {
+		list = appendSpan(list, span{start: max(p.start, off), end: min(p.end(), off+n)})
+		return nil
+	})
+	return list, err
+}
+
+// diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
+// bytes of the same slices: pages that were written anew count as changed, whatever was written.
+func diffPages(before, after []piece, off, end int64) []span {
+	var out []span
+	add := func(from, to int64, cleared bool) {
+		from, to = max(from, off), min(to, end)
+		if from < to {
+			out = appendSpan(out, span{from, to, cleared})
+		}
+	}
+	i, j := 0, 0
+	at := off
+	for at < end {
+		for i < len(before) && before[i].end() <= at {
+			i++
+		}
+		for j < len(after) && after[j].end() <= at {
+			j++
+		}
+		next := end
+		var was, is *piece
+		if i < len(before) {
+			if p := &before[i]; p.start <= at {
+				was, next = p, min(next, p.end())
+			} else {
+				next = min(next, p.start)
+			}
+		}
+		if j < len(after) {
+			if p := &after[j]; p.start <= at {
+				is, next = p, min(next, p.end())
+			} else {
+				next = min(next, p.start)
+			}
+		}
+		switch {
+		case is == nil && was != nil:
+			add(at, next, true)
+		case is != nil && (was == nil || !samePages(was, is)):
+			add(at, next, false)
+		}
+		at = next
+	}
+	return out
+}
+
+// samePages reports whether two pieces have the same bytes of the same extent at the same offset of the blob. Only the
+// first slice is compared: what one write brought is never rearranged.
+func samePages(a, b *piece) bool {
+	if len(a.slices) == 0 || len(b.slices) == 0 {
+		return false
+	}
+	x, y := a.slices[0], b.slices[0]
+	return x.Extent == y.Extent && x.Offset-a.start == y.Offset-b.start
+}
+
+// getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
+// With prevsnapshot it answers the differences to an earlier snapshot.
+func (s *Service) getPageRanges(c *call) error {
+	rng, partial, err := c.requestRange()
+	if err != nil {
+		return err
+	}
+	for _, name := range [...]string{"marker", "maxresults", "previoussnapshoturl"} {
+		if c.Query.Has(name) {
+			return wire.ErrNotImplemented
+		}
+	}
+	if c.HasHeader("X-Ms-Previous-Snapshot-Url") {
+		return wire.ErrNotImplemented
+	}
+	var previous ticks
+	if c.Query.Has("prevsnapshot") {
+		var ok bool
+		if previous, ok = parseSnapshotTime(c.Query.Get("prevsnapshot")); !ok {
+			return invalidQuery("prevsnapshot", c.Query.Get("prevsnapshot"))
+		}
+	}
+	var b blobRecord
+	var list []span
+	_, err = s.viewBlob(c, &b, func(tx *store.Tx, gen, slot uint64) (err error) {
+		if b.kind != pageBlob {
+			return errInvalidBlobType
+		}
+		off, n := int64(0), b.length
+		if partial {
+			if off, n, err = rng.within(b.length); err != nil {
+				return err
+			}
+			// The answer covers the pages that the range touches.
+			end := (off + n + pageSize - 1) / pageSize * pageSize
+			off -= off % pageSize
+			n = end - off
+		}
+		if previous == 0 {
+			list, err = b.content.spans(tx, off, n, b.length)
+			return err
+		}
+		if uint64(previous) > slot {
+			return errPreviousSnapshotNewer
+		}
+		var old blobRecord
+		if err := getBlob(tx, gen, c.blob, uint64(previous), &old); err != nil {
+			if err == errBlobNotFound {
+				return errPreviousSnapshotMissing
+			}
+			return err
+		}
+		var before, after []piece
+		collect := func(to *[]piece) func(*piece) error {
+			return func(p *piece) error { *to = append(*to, *p); return nil }
+		}
+		if err := old.content.walk(tx, off, n, old.length, collect(&before)); err != nil {
+			return err
+		}
+		if err := b.content.walk(tx, off, n, b.length, collect(&after)); err != nil {
+			return err
+		}
+		list = diffPages(before, after, off, off+n)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	x := wire.NewXML(256 + 80*len(list))
+	if len(list) == 0 {
+		x.Empty("PageList")
+	} else {
+		x.Open("PageList")
+		// Pages with content come before cleared ones.
+		for _, cleared := range [...]bool{false, true} {
+			for _, p := range list {
+				if p.cleared != cleared {
+					continue
+				}
+				name := "PageRange"
+				if cleared {
+					name = "ClearRange"
+				}
+				x.Open(name).Int("Start", p.start).Int("End", p.end-1).Close(name)
+			}
+		}
+		x.Close("PageList")
+	}
+	c.sendVersion(b.changed)
+	c.SetInt("x-ms-blob-content-length", b.length)
+	return c.XML(http.StatusOK, x)
+}
+
+// errPreviousSnapshotNewer: prevsnapshot is later than the state that is asked about.
+var errPreviousSnapshotNewer = fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value.")

@@ -1,0 +1,168 @@
+package blobsvc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Config is what the service works with.
+type Config struct {
+	// Path is the database with everything but content; Extents is the folder of the content. They are created if
+	// absent, in a folder that exists. Required.
+	Path, Extents string
+	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
+	Relaxed, Ephemeral bool
+	// Common is handed to the front-end: accounts, clock, log. Accounts are required.
+	frontend.Common
+	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
+	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
+	// [Service.Clean].
+	CleanEvery time.Duration
+}
+
+// Service is the Blob service. Its methods are safe for concurrent use.
+type Service struct {
+	db       *store.DB
+	extents  *extent.Store
+	accounts *auth.Accounts
+	now      func() time.Time
+	log      *slog.Logger
+	ticks    tickSource
+	handler  http.Handler
+	settings settingsCache
+
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	closed sync.Once
+	err    error // of the first Close
+	cleaner
+}
+
+// The levels of a path.
+const (
+	onService   frontend.Level = "service"
+	onContainer frontend.Level = "container"
+	onBlob      frontend.Level = "blob"
+)
+
+// call is one request to the service: the parsed request and what its path names.
+type call struct {
+	*wire.Request
+	// container and blob are decoded names; "" where the path is of a higher level.
+	container, blob string
+	// identity is who calls.
+	identity auth.Identity
+	// freed is the content in bytes that the call's transaction gave up.
+	freed int64
+}
+
+// New opens the state and starts the service. Close it.
+func New(c Config) (*Service, error) {
+	s := &Service{accounts: c.Accounts, now: c.Now, log: c.Log, cleaner: newCleaner()}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	var err error
+	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
+	if err != nil {
+		return nil, err
+	}
+	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
+	if err != nil {
+		return nil, errors.Join(err, s.extents.Close())
+	}
+	if err := s.settings.load(s.db); err != nil {
+		return nil, errors.Join(err, s.db.Close(), s.extents.Close())
+	}
+	s.handler = frontend.New(frontend.Config[*Service, *call]{
+		Service:    wire.Blob,
+		State:      s,
+		Operations: operations,
+		Resolve:    (*Service).resolve,
+		Render:     wire.RenderXML,
+		Admit:      (*Service).admit,
+		Policy:     (*Service).policy,
+		Before:     (*Service).before,
+		Common:     c.Common,
+	})
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	if c.CleanEvery >= 0 {
+		s.done.Go(func() { s.cleanForever(ctx, cmp.Or(c.CleanEvery, time.Second)) })
+	}
+	return s, nil
+}
+
+// Handler serves the Blob protocol.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// Close ends the background work and closes the state. Requests must have ended before; calling it twice is fine.
+func (s *Service) Close() error {
+	s.closed.Do(func() {
+		s.stop()
+		s.done.Wait()
+		s.err = errors.Join(s.db.Close(), s.extents.Close())
+	})
+	return s.err
+}
+
+// admit notes who calls, and lets anonymous callers read public containers.
+// https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure
+func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
+	c.identity = id
+	if id.Mechanism != auth.Anonymous {
+		return nil
+	}
+	var rec containerRecord
+	err := s.db.View(func(tx *store.Tx) (err error) {
+		rec, err = getContainer(tx, c.Account, c.container)
+		return err
+	})
+	if err == nil && (rec.access == "container" || rec.access == "blob" && need.Public == auth.PublicBlob) {
+		return nil
+	}
+	if err != nil && err != errContainerNotFound {
+		return err
+	}
+	return frontend.RefuseAnonymous(c.Request)
+}
+
+// policy finds a stored access policy of the container that a call names.
+func (s *Service) policy(c *call, id string) (p auth.Policy, found bool, err error) {
+	err = s.db.View(func(tx *store.Tx) error {
+		rec, err := getContainer(tx, c.Account, c.container)
+		if errors.Is(err, errContainerNotFound) {
+			return nil
+		}
+		p, found = properties.FindPolicy(rec.policies, id)
+		return err
+	})
+	return p, found, err
+}
+
+// update is a transaction of a call that changes content: what it gives up is counted once it is durable.
+func (s *Service) update(c *call, fn func(*store.Tx) error) error {
+	err := s.db.Update(func(tx *store.Tx) error {
+		c.freed = 0
+		return fn(tx)
+	})
+	if err == nil && c.freed > 0 {
+		s.freed(c.freed)
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package blobsvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
+// It copies the record; content is shared, except for the list of a page blob's pieces, which is copied.
+func (s *Service) snapshotBlob(c *call) error {
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	at := s.ticks.next(c.Now)
+	var out blobRecord
+	err = s.db.Update(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
+			return err
+		}
+		if err := p.checkConditions(&b); err != nil {
+			return err
+		}
+		// A snapshot needs no lease: it does not change the blob.
+		if err := b.lease.checkRead(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
+			return err
+		}
+		if b.tier == archiveTier {
+			return errBlobArchived
+		}
+		if b.content, err = b.content.freeze(tx, &b); err != nil {
+			return err
+		}
+		b.lease = lease{}
+		if metadata != nil {
+			b.metadata, b.changed = metadata, at
+		}
+		putBlob(tx, gen, c.blob, uint64(at), &b)
+		out = b
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sendVersion(out.changed)
+	c.Set("x-ms-snapshot", at.iso())
+	c.Set("x-ms-request-server-encrypted", "false") // nothing was written but a reference
+	return c.Status(http.StatusCreated)
+}
+
+// freeze returns b's content for one more record, which will not change when b does.
+func (c content) freeze(tx *store.Tx, b *blobRecord) (content, error) {
+	if b.kind != pageBlob || c.id == 0 {
+		return c.share(tx), nil
+	}
+	var list []piece
+	err := c.walk(tx, 0, b.length, b.length, func(p *piece) error {
+		list = append(list, *p)
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	return storePages(tx, list), nil
+}

@@ -1,0 +1,189 @@
+package blobsvc
+
+import (
+	"encoding/xml"
+	"net/http"
+	"net/url"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Limits of blob index tags.
+// https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
+const (
+	maxTags     = 10
+	maxTagKey   = 128
+	maxTagValue = 256
+)
+
+// validTags checks and orders tags. Keys must be unique.
+func validTags(list []tag) ([]tag, error) {
+	if len(list) > maxTags {
+		return nil, errTagsTooMany
+	}
+	for _, t := range list {
+		if t.key == "" || utf8.RuneCountInString(t.key) > maxTagKey || utf8.RuneCountInString(t.value) > maxTagValue ||
+			!tagCharacters(t.key) || !tagCharacters(t.value) {
+			return nil, errInvalidTag
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].key < list[j].key })
+	for i := 1; i < len(list); i++ {
+		if list[i].key == list[i-1].key {
+			return nil, errInvalidTag
+		}
+	}
+	return list, nil
+}
+
+// tagCharacters reports whether s has only letters, digits, space and + - . / : = _
+func tagCharacters(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(" +-./:=_", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// headerTags reads x-ms-tags, which has the form of a query string.
+func (c *call) headerTags() ([]tag, error) {
+	s := c.Header("X-Ms-Tags")
+	if s == "" {
+		return nil, nil
+	}
+	var list []tag
+	for part := range strings.SplitSeq(s, "&") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, wire.InvalidHeader("x-ms-tags", s)
+		}
+		var err1, err2 error
+		key, err1 = url.QueryUnescape(key)
+		value, err2 = url.QueryUnescape(value)
+		if err1 != nil || err2 != nil {
+			return nil, wire.InvalidHeader("x-ms-tags", s)
+		}
+		if list = append(list, tag{key, value}); len(list) > maxTags {
+			return nil, errTagsTooMany
+		}
+	}
+	return validTags(list)
+}
+
+// tagDocument is the body of Set Blob Tags.
+type tagDocument struct {
+	XMLName xml.Name `xml:"Tags"`
+	Tags    []struct {
+		Key   string `xml:"Key"`
+		Value string `xml:"Value"`
+	} `xml:"TagSet>Tag"`
+}
+
+func writeTagSet(x *wire.XML, list []tag) {
+	if len(list) == 0 {
+		x.Empty("TagSet")
+		return
+	}
+	x.Open("TagSet")
+	for _, t := range list {
+		x.Open("Tag").Text("Key", t.key).Text("Value", t.value).Close("Tag")
+	}
+	x.Close("TagSet")
+}
+
+// setBlobTags: https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
+// Tags are no part of the blob's content: the entity tag stays.
+func (s *Service) setBlobTags(c *call) error {
+	sent, err := c.transportHashes()
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody(64 << 10)
+	if err != nil {
+		return err
+	}
+	if sent.hasCRC {
+		up := upload{hasCRC: true}
+		up.hash(body, false)
+		if err := sent.check(&up); err != nil {
+			return err
+		}
+	}
+	var doc tagDocument
+	if err := wire.ParseXML(body, &doc); err != nil {
+		return err
+	}
+	var list []tag
+	for _, t := range doc.Tags {
+		list = append(list, tag{t.Key, t.Value})
+	}
+	if list, err = validTags(list); err != nil {
+		return err
+	}
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	slot, err := c.slot()
+	if err != nil {
+		return err
+	}
+	if slot != baseSlot {
+		return errInvalidOperation
+	}
+	err = s.db.Update(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
+			return err
+		}
+		if p.tags != nil && !p.tags.match(b.tags) {
+			return wire.ErrConditionNotMet
+		}
+		if err := b.lease.checkWrite(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
+			return err
+		}
+		s.unindexTags(tx, c.Account, gen, c.blob, &b)
+		b.tags = list
+		s.indexTags(tx, c.Account, gen, c.blob, &b)
+		putBlob(tx, gen, c.blob, baseSlot, &b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Status(http.StatusNoContent)
+}
+
+// getBlobTags: https://learn.microsoft.com/rest/api/storageservices/get-blob-tags
+func (s *Service) getBlobTags(c *call) error {
+	var b blobRecord
+	if _, err := s.viewBlob(c, &b, nil); err != nil {
+		return err
+	}
+	x := wire.NewXML(256).Open("Tags")
+	writeTagSet(x, b.tags)
+	return c.XML(http.StatusOK, x.Close("Tags"))
+}
+
+// indexTags records that a blob has tags, so that Find Blobs by Tags reads only blobs that have some.
+func (s *Service) indexTags(tx *store.Tx, account string, gen uint64, name string, b *blobRecord) {
+	if len(b.tags) > 0 {
+		tx.Put(tagsBucket, tagsKey(account, gen, name, baseSlot), []byte{recordVersion})
+	}
+}
+
+func (s *Service) unindexTags(tx *store.Tx, account string, gen uint64, name string, b *blobRecord) {
+	if len(b.tags) > 0 {
+		tx.Delete(tagsBucket, tagsKey(account, gen, name, baseSlot))
+	}
+}

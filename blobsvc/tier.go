@@ -1,0 +1,105 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// archiveTier is the tier whose blobs cannot be read until they are moved to another.
+const archiveTier = "Archive"
+
+// parseTier reads an access tier of block blobs, in any case.
+func parseTier(s string) (string, bool) {
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", archiveTier} {
+		if strings.EqualFold(s, tier) {
+			return tier, true
+		}
+	}
+	return "", false
+}
+
+// newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
+func (c *call) newTier(kind blobKind) (string, error) {
+	s := c.Header("X-Ms-Access-Tier")
+	if s == "" {
+		return "", nil
+	}
+	tier, ok := parseTier(s)
+	if !ok {
+		return "", wire.InvalidHeader("x-ms-access-tier", s)
+	}
+	if kind != blockBlob {
+		return "", errInvalidBlobTier
+	}
+	return tier, nil
+}
+
+// setBlobTier: https://learn.microsoft.com/rest/api/storageservices/set-blob-tier
+// Rehydration is pending until the next request that would change the tier; content does not move.
+func (s *Service) setBlobTier(c *call) error {
+	text := c.Header("X-Ms-Access-Tier")
+	if text == "" {
+		return wire.MissingHeader("x-ms-access-tier")
+	}
+	tier, ok := parseTier(text)
+	if !ok {
+		return wire.InvalidHeader("x-ms-access-tier", text)
+	}
+	switch priority := c.Header("X-Ms-Rehydrate-Priority"); priority {
+	case "", "Standard", "High":
+	default:
+		return wire.InvalidHeader("x-ms-rehydrate-priority", priority)
+	}
+	p, err := c.preconditions()
+	if err != nil {
+		return err
+	}
+	slot, err := c.slot()
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	err = s.db.Update(func(tx *store.Tx) error {
+		status = http.StatusOK
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
+			return err
+		}
+		if b.kind != blockBlob {
+			return errInvalidBlobTier
+		}
+		if p.tags != nil && !p.tags.match(b.tags) {
+			return wire.ErrConditionNotMet
+		}
+		// Setting a tier needs no lease, but one that is named must be right.
+		if err := b.lease.checkRead(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
+			return err
+		}
+		if b.rehydrateTo != "" && tier == archiveTier {
+			return errBlobBeingRehydrated
+		}
+		if b.rehydrateTo != "" && tier != b.rehydrateTo {
+			return errBlobBeingRehydrated
+		}
+		if b.tier == archiveTier && tier != archiveTier {
+			b.rehydrateTo = tier
+			status = http.StatusAccepted
+		} else {
+			b.tier = tier
+		}
+		b.tierChanged = c.now()
+		putBlob(tx, gen, c.blob, slot, &b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Status(status)
+}
