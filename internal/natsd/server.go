@@ -120,6 +120,7 @@ func (s *Server) embed() error {
 func (s *Server) connect() error {
 	options := []nats.Option{
 		nats.Name("lazuli"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectBufSize(-1), // while it is away, fail: who waits for the answer cannot wait for long
 		nats.ErrorHandler(s.onError),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -163,6 +164,9 @@ func (s *Server) Replicas() int { return s.config.Replicas }
 
 // Shared reports whether others may write to the streams as well: another process, or somebody at the open port.
 func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" }
+
+// External reports whether NATS is another process: it can be away, and answers can be lost.
+func (s *Server) External() bool { return s.config.URL != "" }
 
 // ClientURL is where the embedded server can be reached from outside; "" if it opened no port.
 func (s *Server) ClientURL() string {

@@ -1,0 +1,154 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// load starts to fill the index if that has not been done yet, and returns at once.
+func (q *Queue) load() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return ErrQueueNotFound
+	}
+	if q.loading != unloaded {
+		return nil
+	}
+	q.loading, q.loadErr = loading, nil
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	q.stop = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		if err := q.readStream(ctx); err != nil && ctx.Err() == nil {
+			q.failLoad(err)
+		}
+	}()
+	return nil
+}
+
+// readStream reads the headers of all records in the stream, from the oldest. If others write to the stream it goes on
+// with what they write, until ctx ends.
+func (q *Queue) readStream(ctx context.Context) error {
+	var subscription *nats.Subscription
+	defer func() {
+		if subscription != nil {
+			subscription.Unsubscribe()
+		}
+	}()
+	stream, err := q.store.js.Stream(ctx, q.stream)
+	if err != nil {
+		return err
+	}
+	if stream.CachedInfo().State.Msgs == 0 {
+		q.finishLoad()
+		if !q.store.shared {
+			return nil
+		}
+	}
+	caught := make(chan struct{})
+	end := stream.CachedInfo().State.LastSeq
+	legacy, err := q.store.conn.JetStream()
+	if err != nil {
+		return err
+	}
+	reached := false
+	subscription, err = legacy.Subscribe(q.prefix+"*", func(m *nats.Msg) {
+		meta, err := m.Metadata()
+		if err != nil {
+			return
+		}
+		q.take(m, meta.Sequence.Stream)
+		if !reached && (meta.Sequence.Stream >= end || meta.NumPending == 0) {
+			reached = true
+			close(caught)
+		}
+	}, nats.BindStream(q.stream), nats.OrderedConsumer(), nats.HeadersOnly(), nats.DeliverAll(), nats.Context(ctx))
+	if err != nil {
+		return err
+	}
+	if err := subscription.SetPendingLimits(-1, -1); err != nil {
+		return err
+	}
+	// The last records may have gone since: then nothing would come to tell that the end is reached.
+	if info, err := subscription.ConsumerInfo(); err == nil && info.NumPending == 0 && info.Delivered.Consumer == 0 {
+		q.finishLoad()
+	}
+	select {
+	case <-caught:
+		q.finishLoad()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !q.store.shared {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// take takes over a record that the stream has delivered.
+func (q *Queue) take(m *nats.Msg, seq uint64) {
+	r, err := decodeRecord(m.Header.Get(headerRecord))
+	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	id, ok := parseToken(token)
+	switch {
+	case err != nil || !ok && r.kind != recordCleared:
+		q.logger().Warn("the queue's stream holds a record that is not a message's", "subject", m.Subject, "seq", seq)
+		return
+	case r.kind == recordCleared:
+		q.clearIndex(seq)
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.index.len()
+	q.applyLocked(id, seq, &r)
+	if n := q.index.len(); q.loading == loading && n > before && n&(n-1) == 0 { // at 1, 2, 4, 8, ... messages
+		q.announce()
+	}
+}
+
+// announce wakes who waits for the index to grow. The lock is held.
+func (q *Queue) announce() {
+	close(q.progress)
+	q.progress = make(chan struct{})
+}
+
+func (q *Queue) finishLoad() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.loading != loading {
+		return
+	}
+	q.loading = loaded
+	q.deleted = make(map[ID]uint64)
+	q.announce()
+}
+
+// failLoad gives the error to those who wait, and lets the next caller try again.
+func (q *Queue) failLoad(err error) {
+	if isNoStream(err) {
+		err = q.vanished(context.Background())
+	} else {
+		err = fmt.Errorf("%w: reading the stream: %w", ErrUnavailable, err)
+	}
+	q.logger().Warn("a queue could not be read", "err", err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stop = nil
+	q.loading, q.loadErr = unloaded, err
+	q.announce()
+}
+
+// isNoStream reports whether err is the NATS client's word for a stream that does not exist.
+func isNoStream(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrStreamNotFound) ||
+		errors.Is(err, errNoStream) || errors.Is(err, nats.ErrNoResponders)
+}

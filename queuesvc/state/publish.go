@@ -1,0 +1,297 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// The failures of a publish or a read. They say what may have happened to the stream.
+var (
+	// ErrUnavailable: NATS cannot be reached or did not answer in time. A change may or may not have been made.
+	ErrUnavailable = errors.New("the queue's stream cannot be reached")
+	// errNoStream: nobody listens on the subject, so nothing was changed: the stream was deleted, or its cluster has no
+	// leader for it at the moment.
+	errNoStream = errors.New("no such stream")
+	// errNoRecord: the subject holds no record.
+	errNoRecord = errors.New("no record")
+)
+
+// wrongSequence is JetStream's refusal of a publish: the subject's current record is another one. Nothing was changed.
+type wrongSequence struct{ current uint64 }
+
+func (e wrongSequence) Error() string { return fmt.Sprintf("current record is %d", e.current) }
+
+// JetStream's headers and codes.
+// https://docs.nats.io/nats-concepts/jetstream/headers
+const (
+	headerExpected = "Nats-Expected-Last-Subject-Sequence"
+	headerTTL      = "Nats-TTL"
+	headerSequence = "Nats-Sequence"
+	headerSubject  = "Nats-Subject"
+	headerStatus   = "Status"
+
+	codeWrongSequence         = 10071
+	codeWrongSequenceConstant = 10164 // the same, where the server does not say which record is current
+)
+
+// client sends requests to JetStream and matches the answers. All of a store's requests share one subscription, so
+// that a request costs one publish. It is safe for concurrent use.
+type client struct {
+	conn    *nats.Conn
+	timeout time.Duration // for one answer
+	writer  string        // with changes' numbers, it makes their writers
+	changes atomic.Uint64
+
+	inbox string // with a dot at the end; followed by the number of the request
+	sub   *nats.Subscription
+	next  atomic.Uint64
+	mu    sync.Mutex // guards waits
+	waits map[uint64]chan *nats.Msg
+}
+
+func newClient(conn *nats.Conn, timeout time.Duration) (*client, error) {
+	c := &client{
+		conn: conn, timeout: timeout, inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
+		writer: strconv.FormatUint(rand.Uint64(), 36) + ".",
+	}
+	sub, err := conn.Subscribe(c.inbox+"*", c.receive)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	// The answers are few: each request waits for its own.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	c.sub = sub
+	return c, nil
+}
+
+func (c *client) close() { c.sub.Unsubscribe() }
+
+// newWriter returns a text that no other change has.
+func (c *client) newWriter() string { return c.writer + strconv.FormatUint(c.changes.Add(1), 36) }
+
+func (c *client) receive(m *nats.Msg) {
+	n, err := strconv.ParseUint(m.Subject[len(c.inbox):], 36, 64)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	wait := c.waits[n]
+	delete(c.waits, n)
+	c.mu.Unlock()
+	if wait != nil {
+		wait <- m
+	}
+}
+
+// pending is a request on its way.
+type pending struct {
+	c      *client
+	number uint64
+	answer chan *nats.Msg
+	err    error // sending failed
+}
+
+// send sends a request. The answer must be waited for with [pending.wait].
+func (c *client) send(m *nats.Msg) pending {
+	p := pending{c: c, number: c.next.Add(1), answer: make(chan *nats.Msg, 1)}
+	m.Reply = c.inbox + strconv.FormatUint(p.number, 36)
+	c.mu.Lock()
+	c.waits[p.number] = p.answer
+	c.mu.Unlock()
+	if err := c.conn.PublishMsg(m); err != nil {
+		p.forget()
+		p.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return p
+}
+
+func (p *pending) forget() {
+	p.c.mu.Lock()
+	delete(p.c.waits, p.number)
+	p.c.mu.Unlock()
+}
+
+// timers are used again: each request needs one for the moment.
+var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+
+// wait waits for the answer.
+func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(p.c.timeout)
+	defer timers.Put(timer)
+	select {
+	case m := <-p.answer:
+		timer.Stop()
+		if len(m.Data) == 0 && m.Header.Get(headerStatus) == "503" {
+			return nil, errNoStream
+		}
+		return m, nil
+	case <-timer.C:
+		p.forget()
+		return nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, p.c.timeout)
+	case <-ctx.Done():
+		timer.Stop()
+		p.forget()
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// sequence waits for the acknowledgement of a publish: the sequence number of the new record.
+func (p *pending) sequence(ctx context.Context) (uint64, error) {
+	m, err := p.wait(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return parseAck(m.Data)
+}
+
+// parseAck reads {"stream":"s","seq":7} or {"error":{...}}. The first, the usual one, is scanned.
+func parseAck(data []byte) (uint64, error) {
+	if !bytes.Contains(data, []byte(`"error"`)) {
+		if _, rest, ok := bytes.Cut(data, []byte(`"seq":`)); ok {
+			var n uint64
+			for _, c := range bytes.TrimLeft(rest, " ") {
+				if c < '0' || c > '9' {
+					break
+				}
+				n = n*10 + uint64(c-'0')
+			}
+			if n > 0 {
+				return n, nil
+			}
+		}
+	}
+	var ack struct {
+		Error apiError `json:"error"`
+	}
+	if err := json.Unmarshal(data, &ack); err != nil {
+		return 0, fmt.Errorf("%w: bad acknowledgement: %w", ErrUnavailable, err)
+	}
+	return 0, ack.Error.err()
+}
+
+// apiError is JetStream's error document.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// err translates it.
+func (e *apiError) err() error {
+	switch {
+	case e.ErrCode == codeWrongSequence || e.ErrCode == codeWrongSequenceConstant:
+		var current uint64
+		if i := bytes.LastIndexByte([]byte(e.Description), ' '); i >= 0 {
+			current, _ = strconv.ParseUint(e.Description[i+1:], 10, 64)
+		}
+		return wrongSequence{current}
+	case e.Code == 404 && e.ErrCode == 10037: // no message found
+		return errNoRecord
+	case e.Code == 404:
+		return errNoStream
+	default:
+		return fmt.Errorf("%w: JetStream: %s (%d)", ErrUnavailable, e.Description, e.ErrCode)
+	}
+}
+
+// stored is a record as it lies in a stream.
+type stored struct {
+	seq uint64
+	record
+	body []byte
+}
+
+// last asks for the current record of a subject. On a cluster, any replica may answer, and one that lags may answer
+// with an older record or none.
+func (c *client) last(stream, subject string) pending {
+	return c.send(nats.NewMsg("$JS.API.DIRECT.GET." + stream + "." + subject))
+}
+
+// stored waits for the answer to [client.last].
+func (p *pending) stored(ctx context.Context) (stored, error) {
+	m, err := p.wait(ctx)
+	if err != nil {
+		return stored{}, err
+	}
+	switch status := m.Header.Get(headerStatus); status {
+	case "":
+	case "404":
+		return stored{}, errNoRecord
+	default:
+		return stored{}, fmt.Errorf("%w: JetStream: status %s", ErrUnavailable, status)
+	}
+	seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+	if err != nil {
+		return stored{}, fmt.Errorf("%w: bad sequence: %w", ErrUnavailable, err)
+	}
+	return newStored(seq, m.Header, m.Data)
+}
+
+func newStored(seq uint64, header nats.Header, body []byte) (stored, error) {
+	r, err := decodeRecord(header.Get(headerRecord))
+	if err != nil {
+		return stored{}, fmt.Errorf("record %d: %w", seq, err)
+	}
+	return stored{seq, r, body}, nil
+}
+
+// leaderLast asks the stream's leader for the current record of a subject: slower than last, and never behind.
+func (c *client) leaderLast(ctx context.Context, stream, subject string) (seq uint64, header nats.Header, body []byte, err error) {
+	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	p := c.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: request})
+	m, err := p.wait(ctx)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message *struct {
+			Seq  uint64 `json:"seq"`
+			Hdrs []byte `json:"hdrs"`
+			Data []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return 0, nil, nil, fmt.Errorf("%w: bad answer: %w", ErrUnavailable, err)
+	}
+	switch {
+	case answer.Error != nil:
+		return 0, nil, nil, answer.Error.err()
+	case answer.Message == nil:
+		return 0, nil, nil, fmt.Errorf("%w: empty answer", ErrUnavailable)
+	}
+	if len(answer.Message.Hdrs) > 0 {
+		if header, err = nats.DecodeHeadersMsg(answer.Message.Hdrs); err != nil {
+			return 0, nil, nil, fmt.Errorf("%w: bad header: %w", ErrUnavailable, err)
+		}
+	}
+	return answer.Message.Seq, header, answer.Message.Data, nil
+}
+
+// leaderRecord is leaderLast for a message's record.
+func (c *client) leaderRecord(ctx context.Context, stream, subject string) (stored, error) {
+	seq, header, body, err := c.leaderLast(ctx, stream, subject)
+	if err != nil {
+		return stored{}, err
+	}
+	return newStored(seq, header, body)
+}

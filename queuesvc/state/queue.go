@@ -1,0 +1,536 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// tombstoneTTL is how long a deletion stays in the stream, so that other front-ends see it and readers of the
+	// stream cannot mistake it for anything else.
+	tombstoneTTL = 10 * time.Second
+	// expirySlack is how long after its expiry JetStream removes a message. The expiry itself is decided by the
+	// callers' clock.
+	expirySlack = time.Minute
+	// sweepPause is the least time between two searches for expired messages in a queue's index.
+	sweepPause = time.Second
+	// claimRounds bounds how often Get looks for other candidates when those that it tried were taken by another
+	// front-end.
+	claimRounds = 8
+)
+
+// Queue is one queue that exists, or did when it was looked up: its operations answer [ErrQueueNotFound] once it was
+// deleted. It is safe for concurrent use. Times are the callers'.
+type Queue struct {
+	// Account and Name are the queue's address.
+	Account, Name string
+
+	store  *Store
+	stream string // the stream's name
+	prefix string // of the subjects, with a dot at the end
+
+	mu       sync.Mutex // guards the rest
+	index    *index
+	loading  loadState
+	progress chan struct{} // closed and replaced whenever the index has grown, while loading
+	loadErr  error
+	deleted  map[ID]uint64 // while loading: what was deleted meanwhile, by the tombstone's sequence
+	cleared  uint64        // records before this one are void
+	stop     func()        // ends loading and following
+	gone     bool
+}
+
+// loadState says how much of the stream the index knows.
+type loadState uint8
+
+const (
+	unloaded loadState = iota
+	loading
+	loaded
+)
+
+func newQueue(s *Store, account, name, stream, prefix string) *Queue {
+	return &Queue{Account: account, Name: name, store: s, stream: stream, prefix: prefix, index: newIndex(),
+		progress: make(chan struct{}), deleted: make(map[ID]uint64)}
+}
+
+func (q *Queue) subject(id ID) string { return q.prefix + id.token() }
+
+// Put adds a message. Its body is kept until Put returns. It becomes visible after visibility and expires after ttl,
+// or never if that is Forever.
+func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Duration, now time.Time) (Message, error) {
+	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
+	if err != nil {
+		return Message{}, err
+	}
+	m := Message{ID: newID(now), State: s, Body: body}
+	seq, err := q.change(ctx, m.ID, 0, record{state: s}, body, now)
+	if err != nil {
+		return Message{}, err
+	}
+	m.Receipt = Receipt(seq)
+	return m, q.store.sync(q.stream)
+}
+
+// Get claims up to n visible messages for the time of visibility.
+func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now time.Time) ([]Message, error) {
+	if err := q.load(); err != nil {
+		return nil, err
+	}
+	found := make([]Message, 0, min(n, 32))
+	var failure error
+	for round := 0; len(found) < n && round < claimRounds && failure == nil; round++ {
+		candidates, err := q.candidates(ctx, n-len(found), now)
+		if err != nil {
+			failure = err
+			break
+		}
+		if len(candidates) == 0 {
+			break
+		}
+		found, failure = q.claim(ctx, found, candidates, visibility, now)
+	}
+	if len(found) == 0 {
+		return nil, failure
+	}
+	// What was claimed is handed out even if the rest could not be: otherwise it would only be hidden.
+	return found, q.store.sync(q.stream)
+}
+
+// candidates takes up to n visible entries out of the heap. While the index is being loaded it waits until there are
+// some, or until there cannot be any.
+func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, error) {
+	at := now.UnixNano()
+	var found []entry
+	q.mu.Lock()
+	for {
+		for len(found) < n {
+			e, ok := q.index.claim(at)
+			if !ok {
+				break
+			}
+			found = append(found, e)
+		}
+		if len(found) > 0 || q.loading != loading {
+			err := q.loadErr
+			if len(found) > 0 {
+				err = nil
+			}
+			q.mu.Unlock()
+			return found, err
+		}
+		progress := q.progress
+		q.mu.Unlock()
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
+		q.mu.Lock()
+	}
+}
+
+// claim claims the candidates that can be claimed and appends them to found. All are read, then all are published:
+// the requests to JetStream overlap.
+func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, visibility time.Duration, now time.Time) ([]Message, error) {
+	var failure error
+	reads := make([]pending, len(candidates))
+	for i := range candidates {
+		reads[i] = q.store.client.last(q.stream, q.subject(candidates[i].id))
+	}
+	type attempt struct {
+		entry
+		message Message
+		replace uint64
+		write   change
+	}
+	attempts := make([]attempt, 0, len(candidates))
+	for i, e := range candidates {
+		current, err := q.read(ctx, reads[i], e)
+		if err != nil {
+			if !errors.Is(err, ErrMessageNotFound) {
+				q.restore(e)
+				failure = err
+			}
+			continue
+		}
+		next, _, err := Next(&current.state, Event{Kind: Claim, Visibility: visibility}, now.UnixNano())
+		if err != nil { // another front-end has claimed it, or it expired: the index knows by now
+			q.restore(entry{id: e.id, seq: current.seq})
+			continue
+		}
+		attempts = append(attempts, attempt{entry: e, replace: current.seq,
+			message: Message{ID: e.id, State: next, Body: current.body},
+			write:   q.begin(e.id, current.seq, record{state: next}, current.body, now)})
+	}
+	for _, a := range attempts {
+		seq, err := q.finish(ctx, a.write)
+		switch {
+		case err == nil:
+			a.message.Receipt = Receipt(seq)
+			found = append(found, a.message)
+		case errors.Is(err, ErrReceiptMismatch), errors.Is(err, ErrMessageNotFound):
+			// Another front-end was faster; finish has looked what it made of the message.
+		default:
+			// Whether it is claimed is not known: the next who tries will see.
+			q.restore(entry{id: a.id, seq: a.replace})
+			failure = err
+		}
+	}
+	return found, failure
+}
+
+// read waits for the current record of a candidate and brings the index up to date with it.
+func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
+	current, err := p.stored(ctx)
+	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
+		// The replica that answered may lag behind.
+		current, err = q.store.client.leaderRecord(ctx, q.stream, q.subject(e.id))
+	}
+	switch {
+	case errors.Is(err, errNoRecord):
+		q.mu.Lock()
+		q.index.remove(e.id, e.seq)
+		q.mu.Unlock()
+		return stored{}, ErrMessageNotFound
+	case errors.Is(err, errNoStream):
+		return stored{}, q.vanished(ctx)
+	case err != nil:
+		return stored{}, err
+	}
+	q.apply(e.id, current.seq, &current.record)
+	if current.kind != recordMessage || current.seq < q.clearedBefore() {
+		return stored{}, ErrMessageNotFound
+	}
+	return current, nil
+}
+
+func (q *Queue) clearedBefore() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cleared
+}
+
+func (q *Queue) restore(e entry) {
+	q.mu.Lock()
+	q.index.restore(e.id, e.seq)
+	q.mu.Unlock()
+}
+
+// Peek returns up to n visible messages without changing them. They carry no receipt that a caller may use.
+func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, error) {
+	if err := q.load(); err != nil {
+		return nil, err
+	}
+	var entries []entry
+	for {
+		q.mu.Lock()
+		entries = q.index.look(n, now.UnixNano())
+		done, progress, err := q.loading != loading, q.progress, q.loadErr
+		q.mu.Unlock()
+		if len(entries) >= n || done {
+			if err != nil && len(entries) == 0 {
+				return nil, err
+			}
+			break
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
+	}
+	reads := make([]pending, len(entries))
+	for i, e := range entries {
+		reads[i] = q.store.client.last(q.stream, q.subject(e.id))
+	}
+	found := make([]Message, 0, len(entries))
+	var failure error
+	for i, e := range entries {
+		current, err := q.read(ctx, reads[i], e)
+		if err != nil {
+			if !errors.Is(err, ErrMessageNotFound) {
+				failure = err
+			}
+			continue
+		}
+		s, _, err := Next(&current.state, Event{Kind: Look}, now.UnixNano())
+		if err == nil {
+			found = append(found, Message{ID: e.id, State: s, Receipt: Receipt(current.seq), Body: current.body})
+		}
+	}
+	if len(found) == 0 {
+		return nil, failure
+	}
+	return found, nil
+}
+
+// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The answer carries
+// the new receipt.
+func (q *Queue) Update(ctx context.Context, id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (Message, error) {
+	current, err := q.current(ctx, id, receipt)
+	if err != nil {
+		return Message{}, err
+	}
+	next, _, err := Next(&current.state,
+		Event{Kind: Change, Visibility: visibility, Current: current.seq == uint64(receipt)}, now.UnixNano())
+	if err != nil {
+		return Message{}, err
+	}
+	if body == nil {
+		body = current.body
+	}
+	seq, err := q.change(ctx, id, uint64(receipt), record{state: next}, body, now)
+	if err != nil {
+		return Message{}, err
+	}
+	return Message{ID: id, State: next, Receipt: Receipt(seq), Body: body}, q.store.sync(q.stream)
+}
+
+// current reads a message's record for the holder of a receipt.
+func (q *Queue) current(ctx context.Context, id ID, receipt Receipt) (stored, error) {
+	p := q.store.client.last(q.stream, q.subject(id))
+	return q.read(ctx, p, entry{id: id, seq: uint64(receipt)})
+}
+
+// Delete deletes a message.
+func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Time) error {
+	q.mu.Lock()
+	e := q.index.get(id)
+	known := e != nil && e.seq == uint64(receipt)
+	expired := known && e.expires != Never && e.expires <= now.UnixNano()
+	q.mu.Unlock()
+	if expired {
+		return ErrMessageNotFound
+	}
+	if !known { // the record tells a stale receipt from a message that is gone
+		current, err := q.current(ctx, id, receipt)
+		if err != nil {
+			return err
+		}
+		if _, _, err = Next(&current.state, Event{Kind: Remove, Current: current.seq == uint64(receipt)}, now.UnixNano()); err != nil {
+			return err
+		}
+	}
+	if _, err := q.change(ctx, id, uint64(receipt), record{kind: recordTombstone}, nil, now); err != nil {
+		return err
+	}
+	return q.store.sync(q.stream)
+}
+
+// Clear deletes all messages, also those that are hidden. What is put at the same time may stay or go.
+func (q *Queue) Clear(ctx context.Context) error {
+	// The marker makes everything before it void, for all front-ends and for good. Purging only gives the space back.
+	m := &nats.Msg{Subject: q.prefix + "cleared",
+		Header: nats.Header{headerRecord: {(&record{kind: recordCleared, writer: q.store.client.newWriter()}).encode()}}}
+	p := q.store.client.send(m)
+	seq, err := p.sequence(ctx)
+	if err != nil {
+		if errors.Is(err, errNoStream) {
+			err = q.vanished(ctx)
+		}
+		return err
+	}
+	q.clearIndex(seq)
+	if err := q.store.purge(ctx, q.stream, seq); err != nil {
+		q.store.log.Warn("a cleared queue's messages could not be purged", "account", q.Account, "queue", q.Name, "err", err)
+	}
+	return q.store.sync(q.stream)
+}
+
+// ApproximateCount is how many messages the queue has, visible or not.
+func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error) {
+	if err := q.load(); err != nil {
+		return 0, err
+	}
+	q.mu.Lock()
+	if q.loading != loading {
+		q.index.sweep(now.UnixNano(), int64(sweepPause))
+		n, err := q.index.len(), q.loadErr
+		q.mu.Unlock()
+		return n, err
+	}
+	q.mu.Unlock()
+	info, err := q.store.js.Stream(ctx, q.stream) // includes tombstones: an approximation, as the name says
+	if err != nil {
+		return 0, q.vanishedOr(ctx, err)
+	}
+	return int(info.CachedInfo().State.Msgs), nil
+}
+
+// change publishes a new record in place of another (0: of none) and waits for the acknowledgement.
+func (q *Queue) change(ctx context.Context, id ID, replace uint64, r record, body []byte, now time.Time) (uint64, error) {
+	return q.finish(ctx, q.begin(id, replace, r, body, now))
+}
+
+// change is a publish on its way.
+type change struct {
+	id      ID
+	replace uint64
+	record  record
+	message *nats.Msg
+	pending pending
+}
+
+// begin publishes.
+func (q *Queue) begin(id ID, replace uint64, r record, body []byte, now time.Time) change {
+	r.writer = q.store.client.newWriter()
+	header := nats.Header{
+		headerRecord:   {r.encode()},
+		headerExpected: {strconv.FormatUint(replace, 10)},
+	}
+	switch {
+	case r.kind == recordTombstone:
+		header[headerTTL] = []string{seconds(tombstoneTTL)}
+	case r.state.Expires != Never:
+		header[headerTTL] = []string{seconds(time.Duration(r.state.Expires-now.UnixNano()) + expirySlack)}
+	}
+	m := &nats.Msg{Subject: q.subject(id), Header: header, Data: body}
+	return change{id, replace, r, m, q.store.client.send(m)}
+}
+
+// seconds writes a duration for JetStream, which takes whole seconds and at most what fits into 64 bits of nanoseconds.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10) + "s"
+}
+
+// finish waits for the acknowledgement of a change and takes it over into the index. ErrMessageNotFound and
+// ErrReceiptMismatch mean that nothing was changed: the record to replace was not the current one.
+//
+// An answer can be lost, with a cluster's leader for example. The change is then sent again: it cannot happen twice,
+// since it names the record that it replaces, and the writer in the record tells whether the first attempt succeeded.
+func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
+	seq, err := c.pending.sequence(ctx)
+	for attempt := 1; err != nil && q.retry(ctx, err, attempt); attempt++ {
+		again := q.store.client.send(&nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
+		if seq, err = again.sequence(ctx); errors.As(err, new(wrongSequence)) {
+			current, readErr := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
+			if readErr == nil && current.writer == c.record.writer {
+				seq, err = current.seq, nil
+			}
+		}
+	}
+	switch {
+	case err == nil:
+		q.apply(c.id, seq, &c.record)
+		return seq, nil
+	case errors.Is(err, errNoStream):
+		return 0, q.vanished(ctx)
+	case errors.As(err, new(wrongSequence)):
+		current, err := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
+		if errors.Is(err, errNoRecord) {
+			q.mu.Lock()
+			q.index.remove(c.id, c.replace)
+			q.mu.Unlock()
+			return 0, ErrMessageNotFound
+		}
+		if err != nil {
+			return 0, err
+		}
+		q.apply(c.id, current.seq, &current.record)
+		if current.kind != recordMessage {
+			return 0, ErrMessageNotFound
+		}
+		return 0, ErrReceiptMismatch
+	default:
+		return 0, err
+	}
+}
+
+// retry says whether a change whose outcome is unknown is tried again, and waits a moment first. The embedded server
+// answers always, so that there is nothing to wait for.
+func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
+	if !q.store.external || attempt > q.store.retries || ctx.Err() != nil {
+		return false
+	}
+	if errors.Is(err, errNoStream) {
+		if q.store.queueGone(ctx, q) {
+			return false
+		}
+	} else if !errors.Is(err, ErrUnavailable) {
+		return false
+	}
+	select {
+	case <-time.After(q.store.retryPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// apply takes a record over into the index.
+func (q *Queue) apply(id ID, seq uint64, r *record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.applyLocked(id, seq, r)
+}
+
+func (q *Queue) applyLocked(id ID, seq uint64, r *record) {
+	switch {
+	case r.kind == recordTombstone:
+		q.index.remove(id, seq)
+		if q.loading == loading {
+			q.deleted[id] = seq
+		}
+	case seq < q.cleared || q.deleted[id] > seq:
+	default:
+		q.index.apply(id, seq, &r.state)
+	}
+}
+
+// clearIndex takes over that everything before seq is void.
+func (q *Queue) clearIndex(seq uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if seq > q.cleared {
+		q.cleared = seq
+		q.index.clear(seq)
+	}
+}
+
+// vanished finds out why the stream does not answer: ErrQueueNotFound if the queue was deleted.
+func (q *Queue) vanished(ctx context.Context) error {
+	if q.store.queueGone(ctx, q) {
+		return ErrQueueNotFound
+	}
+	return fmt.Errorf("%w: the stream of queue %s has no leader", ErrUnavailable, q.Name)
+}
+
+// vanishedOr is vanished if err says that there is no stream.
+func (q *Queue) vanishedOr(ctx context.Context, err error) error {
+	if isNoStream(err) {
+		return q.vanished(ctx)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// close ends what runs in the background for the queue.
+func (q *Queue) close(gone bool) {
+	q.mu.Lock()
+	q.gone = q.gone || gone
+	stop := q.stop
+	q.stop = nil
+	q.loading = loaded
+	q.loadErr = ErrQueueNotFound
+	if gone {
+		q.index = newIndex()
+	}
+	close(q.progress)
+	q.progress = make(chan struct{})
+	q.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// logger for what happens in the background of this queue.
+func (q *Queue) logger() *slog.Logger {
+	return q.store.log.With("account", q.Account, "queue", q.Name)
+}

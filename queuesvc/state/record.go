@@ -1,0 +1,179 @@
+package state
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Never is the expiry of a message that does not expire.
+const Never int64 = 0
+
+// ID is a message's identity, a GUID. Its first bytes are the time, so that the stream's subjects share prefixes.
+type ID [16]byte
+
+// newID makes an ID in the layout of RFC 9562's version 7.
+func newID(now time.Time) ID {
+	var id ID
+	rand.Read(id[6:])
+	ms := uint64(now.UnixMilli())
+	binary.BigEndian.PutUint16(id[0:], uint16(ms>>32))
+	binary.BigEndian.PutUint32(id[2:], uint32(ms))
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// String returns the GUID: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+func (id ID) String() string {
+	var b [36]byte
+	hex.Encode(b[0:], id[0:4])
+	hex.Encode(b[9:], id[4:6])
+	hex.Encode(b[14:], id[6:8])
+	hex.Encode(b[19:], id[8:10])
+	hex.Encode(b[24:], id[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// ParseID reads what String writes, in either case.
+func ParseID(s string) (id ID, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return ID{}, false
+	}
+	var digits [32]byte
+	n := copy(digits[0:], s[0:8])
+	n += copy(digits[n:], s[9:13])
+	n += copy(digits[n:], s[14:18])
+	n += copy(digits[n:], s[19:23])
+	copy(digits[n:], s[24:36])
+	_, err := hex.Decode(id[:], digits[:])
+	return id, err == nil
+}
+
+// token is the ID as the last token of a subject.
+func (id ID) token() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// parseToken reads what token writes.
+func parseToken(s string) (id ID, ok bool) {
+	if len(s) != 22 {
+		return ID{}, false
+	}
+	n, err := base64.RawURLEncoding.Decode(id[:], []byte(s))
+	return id, err == nil && n == len(id)
+}
+
+// State is all of a message but its identity and body. Times are nanoseconds since 1970, UTC.
+type State struct {
+	Inserted     int64
+	Expires      int64 // Never if it does not
+	NextVisible  int64
+	DequeueCount uint32
+}
+
+// Message is a message as callers see it.
+type Message struct {
+	ID ID
+	State
+	// Receipt is the pop receipt: the sequence number of the record that this is.
+	Receipt Receipt
+	Body    []byte
+}
+
+// The record's headers. The payload is the message's body as it is.
+//
+//	Lazuli-Message: 1 <inserted> <expires> <next visible> <dequeue count> <writer>
+//	Lazuli-Message: 1 deleted <writer>
+//	Lazuli-Message: 1 cleared <writer>
+//
+// 1 is the format's version; numbers are decimal. The writer is unique for each change, and tells whoever had no
+// answer to a publish whether the record that is there is his.
+const (
+	headerRecord  = "Lazuli-Message"
+	formatVersion = "1"
+	wordDeleted   = "deleted"
+	wordCleared   = "cleared"
+)
+
+// recordKind is what a record says of its subject.
+type recordKind uint8
+
+const (
+	recordMessage   recordKind = iota // the message exists
+	recordTombstone                   // it was deleted
+	recordCleared                     // all older records of the stream are void
+)
+
+// record is a parsed record header.
+type record struct {
+	kind   recordKind
+	state  State
+	writer string
+}
+
+// errRecord means that a record cannot be read: it is not ours, or of a later version.
+var errRecord = errors.New("not a message record of a known version")
+
+// encode returns the header's value.
+func (r *record) encode() string {
+	b := make([]byte, 0, 96)
+	b = append(b, formatVersion...)
+	switch r.kind {
+	case recordTombstone:
+		b = append(b, ' ')
+		b = append(b, wordDeleted...)
+	case recordCleared:
+		b = append(b, ' ')
+		b = append(b, wordCleared...)
+	default:
+		for _, n := range [...]int64{r.state.Inserted, r.state.Expires, r.state.NextVisible, int64(r.state.DequeueCount)} {
+			b = append(b, ' ')
+			b = strconv.AppendInt(b, n, 10)
+		}
+	}
+	b = append(b, ' ')
+	b = append(b, r.writer...)
+	return string(b)
+}
+
+// decodeRecord reads what encode writes.
+func decodeRecord(s string) (record, error) {
+	version, rest, _ := strings.Cut(s, " ")
+	if version != formatVersion {
+		return record{}, errRecord
+	}
+	word, rest, ok := strings.Cut(rest, " ")
+	switch {
+	case !ok:
+		return record{}, errRecord
+	case word == wordDeleted:
+		return record{kind: recordTombstone, writer: rest}, nil
+	case word == wordCleared:
+		return record{kind: recordCleared, writer: rest}, nil
+	}
+	var n [4]int64
+	for i := range n {
+		v, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || v < 0 {
+			return record{}, errRecord
+		}
+		n[i] = v
+		if i < len(n)-1 {
+			if word, rest, ok = strings.Cut(rest, " "); !ok {
+				return record{}, errRecord
+			}
+		}
+	}
+	if n[3] > 1<<32-1 || rest == "" {
+		return record{}, errRecord
+	}
+	return record{
+		state:  State{Inserted: n[0], Expires: n[1], NextVisible: n[2], DequeueCount: uint32(n[3])},
+		writer: rest,
+	}, nil
+}

@@ -1,0 +1,414 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+)
+
+// Where queues are addressed.
+var (
+	// ErrQueueNotFound: there is no such queue.
+	ErrQueueNotFound = errors.New("queue not found")
+	// ErrQueueExists: there is one already, with other metadata.
+	ErrQueueExists = errors.New("queue exists with other metadata")
+)
+
+const (
+	// answerTimeout is how long one request to NATS may take.
+	answerTimeout = 10 * time.Second
+	// externalAnswerTimeout is the same on a cluster, where a lost leader loses requests, which are sent again.
+	externalAnswerTimeout = 2 * time.Second
+	externalRetries       = 8
+	externalRetryPause    = 250 * time.Millisecond
+	// catalogTombstoneTTL is how long the catalog remembers a deleted queue.
+	catalogTombstoneTTL = time.Hour
+	// orphanAge is how old a stream without a queue must be to be removed at start, on a NATS that others use: it
+	// might belong to a queue that is just being created.
+	orphanAge = 10 * time.Minute
+	// conflictRounds bounds how often a change of the catalog is tried again after another front-end's.
+	conflictRounds = 16
+)
+
+// Store is all queues of all accounts on one NATS. It is safe for concurrent use.
+type Store struct {
+	nats    *natsd.Server
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	client  *client
+	log     *slog.Logger
+	catalog *catalog
+	follow  *nats.Subscription // of the catalog; nil unless shared
+
+	shared     bool // others may write to the streams
+	external   bool // NATS is elsewhere and may lose answers
+	replicated bool // reads may be answered by a replica that lags
+	retries    int
+	retryPause time.Duration
+
+	mu     sync.Mutex // guards queues
+	queues map[string]*Queue
+}
+
+// Open reads the catalog and returns when queues can be used. n must stay open until after [Store.Close]. A nil log
+// is slog.Default().
+func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error) {
+	if log == nil {
+		log = slog.Default()
+	}
+	s := &Store{nats: n, conn: n.Conn(), log: log, catalog: newCatalog(), shared: n.Shared(),
+		external: n.External(), replicated: n.Replicas() > 1, retries: externalRetries, retryPause: externalRetryPause,
+		queues: make(map[string]*Queue)}
+	timeout := answerTimeout
+	if s.external {
+		timeout = externalAnswerTimeout
+	}
+	var err error
+	if s.client, err = newClient(s.conn, timeout); err != nil {
+		return nil, err
+	}
+	if s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(answerTimeout)); err != nil {
+		s.client.close()
+		return nil, fmt.Errorf("queues: %w", err)
+	}
+	if err = s.openCatalog(ctx); err == nil {
+		err = s.removeOrphans(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends what runs in the background.
+func (s *Store) Close() {
+	if s.follow != nil {
+		s.follow.Unsubscribe()
+	}
+	s.mu.Lock()
+	queues := s.queues
+	s.queues = make(map[string]*Queue)
+	s.mu.Unlock()
+	for _, q := range queues {
+		q.close(false)
+	}
+	s.client.close()
+}
+
+func (s *Store) storage() jetstream.StorageType {
+	if s.nats.InMemory() {
+		return jetstream.MemoryStorage
+	}
+	return jetstream.FileStorage
+}
+
+func (s *Store) sync(stream string) error { return s.nats.Sync(stream) }
+
+// streamPrefix begins the names of all queues' streams.
+const streamPrefix = "queue_"
+
+// streamName is the name of a queue's stream: one that a person recognises. Account and queue names have neither
+// underscores nor dots.
+func streamName(accountName, queue, incarnation string) string {
+	return streamPrefix + accountName + "_" + queue + "_" + incarnation
+}
+
+func subjectPrefix(accountName, queue, incarnation string) string {
+	return "lazuli.queue." + accountName + "." + queue + "." + incarnation + "."
+}
+
+// streamConfig is the configuration of a queue's stream.
+func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        streamName(accountName, queue, incarnation),
+		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
+		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
+		// A message is a subject, and only its newest record counts.
+		MaxMsgsPerSubject: 1,
+		AllowMsgTTL:       true,
+		AllowDirect:       true,
+		Storage:           s.storage(),
+		Replicas:          s.nats.Replicas(),
+		Metadata:          map[string]string{"lazuli.account": accountName, "lazuli.queue": queue},
+	}
+}
+
+// newIncarnation returns ten random letters and digits.
+func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
+
+// Create makes a queue. created is false if it existed with the same metadata. A queue that was deleted can be made
+// again at once: the new one is another stream.
+func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []Pair) (created bool, err error) {
+	for range conflictRounds {
+		r, err := s.lookup(ctx, accountName, queue)
+		if err != nil {
+			return false, err
+		}
+		if r.entry != nil {
+			if !sameMetadata(r.entry.Metadata, metadata) {
+				return false, ErrQueueExists
+			}
+			return false, nil
+		}
+		entry := &catalogEntry{Incarnation: newIncarnation(), Metadata: metadata}
+		config := s.streamConfig(accountName, queue, entry.Incarnation)
+		if _, err := s.js.CreateStream(ctx, config); err != nil {
+			return false, fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err)
+		}
+		if err := s.nats.SyncConfig(config.Name); err != nil {
+			return false, err
+		}
+		if err = s.write(ctx, accountName, queue, r.seq, entry); err == nil {
+			s.openQueue(accountName, queue, entry.Incarnation, true)
+			return true, nil
+		}
+		s.deleteStream(ctx, config.Name)
+		if !errors.Is(err, errConflict) {
+			return false, err
+		}
+		if _, err := s.refresh(ctx, accountName, queue); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
+}
+
+// Delete deletes a queue and its messages.
+func (s *Store) Delete(ctx context.Context, accountName, queue string) error {
+	var incarnation string
+	err := s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { incarnation = e.Incarnation; return nil })
+	if err != nil {
+		return err
+	}
+	// The queue is gone; the stream only takes space, and would be removed at the next start.
+	s.deleteStream(ctx, streamName(accountName, queue, incarnation))
+	return nil
+}
+
+// edit changes a queue's entry in the catalog. fn gets a copy, may run more than once, and returns nil to delete.
+func (s *Store) edit(ctx context.Context, accountName, queue string, fn func(*catalogEntry) *catalogEntry) error {
+	for range conflictRounds {
+		r, err := s.lookup(ctx, accountName, queue)
+		if err != nil {
+			return err
+		}
+		if r.entry == nil {
+			return ErrQueueNotFound
+		}
+		c := *r.entry
+		if err = s.write(ctx, accountName, queue, r.seq, fn(&c)); !errors.Is(err, errConflict) {
+			return err
+		}
+		if _, err := s.refresh(ctx, accountName, queue); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
+}
+
+func (s *Store) deleteStream(ctx context.Context, name string) {
+	if err := s.js.DeleteStream(ctx, name); err != nil && !isNoStream(err) {
+		s.log.Warn("a deleted queue's stream could not be removed", "stream", name, "err", err)
+		return
+	}
+	if err := s.nats.Forget(name); err != nil {
+		s.log.Warn("the removal of a stream could not be synced", "stream", name, "err", err)
+	}
+}
+
+// Queue returns a queue that exists.
+func (s *Store) Queue(ctx context.Context, accountName, queue string) (*Queue, error) {
+	r, err := s.lookup(ctx, accountName, queue)
+	if err != nil {
+		return nil, err
+	}
+	if r.entry == nil {
+		return nil, ErrQueueNotFound
+	}
+	return s.openQueue(accountName, queue, r.entry.Incarnation, false), nil
+}
+
+func (s *Store) openQueue(accountName, queue, incarnation string, created bool) *Queue {
+	name := streamName(accountName, queue, incarnation)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[name]
+	if q == nil {
+		q = newQueue(s, accountName, queue, name, subjectPrefix(accountName, queue, incarnation))
+		if created && !s.shared { // nothing in it that the index does not know, and nobody else to put something
+			q.loading = loaded
+		}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// dropQueue forgets a queue that was deleted.
+func (s *Store) dropQueue(accountName, queue, incarnation string) {
+	name := streamName(accountName, queue, incarnation)
+	s.mu.Lock()
+	q := s.queues[name]
+	delete(s.queues, name)
+	s.mu.Unlock()
+	if q != nil {
+		go q.close(true) // not here: this may be the follower's own goroutine
+	}
+}
+
+// queueGone asks the catalog whether a queue, whose stream does not answer, was deleted.
+func (s *Store) queueGone(ctx context.Context, q *Queue) bool {
+	r := s.catalog.get(q.Account, q.Name)
+	if s.shared {
+		var err error
+		if r, err = s.refresh(ctx, q.Account, q.Name); err != nil {
+			return false
+		}
+	}
+	return r.entry == nil || streamName(q.Account, q.Name, r.entry.Incarnation) != q.stream
+}
+
+// Metadata returns a queue's metadata. The caller must not change it.
+func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]Pair, error) {
+	e, err := s.entry(ctx, accountName, queue)
+	if err != nil {
+		return nil, err
+	}
+	return e.Metadata, nil
+}
+
+// SetMetadata replaces a queue's metadata.
+func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, metadata []Pair) error {
+	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Metadata = metadata; return e })
+}
+
+// Policies returns a queue's stored access policies. The caller must not change them.
+func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]Policy, error) {
+	e, err := s.entry(ctx, accountName, queue)
+	if err != nil {
+		return nil, err
+	}
+	return e.Policies, nil
+}
+
+// SetPolicies replaces a queue's stored access policies.
+func (s *Store) SetPolicies(ctx context.Context, accountName, queue string, policies []Policy) error {
+	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Policies = policies; return e })
+}
+
+func (s *Store) entry(ctx context.Context, accountName, queue string) (*catalogEntry, error) {
+	r, err := s.lookup(ctx, accountName, queue)
+	if err != nil {
+		return nil, err
+	}
+	if r.entry == nil {
+		return nil, ErrQueueNotFound
+	}
+	return r.entry, nil
+}
+
+// Listed is a queue in a listing.
+type Listed struct {
+	Name     string
+	Metadata []Pair
+}
+
+// List returns up to n queues in the order of their names: those that begin with prefix and are not before from. next
+// is the name to go on from, "" at the end.
+func (s *Store) List(accountName, prefix, from string, n int) (queues []Listed, next string) {
+	names, entries := s.catalog.list(accountName, prefix, from, n+1)
+	if len(names) > n {
+		next = names[n]
+		names = names[:n]
+	}
+	queues = make([]Listed, len(names))
+	for i, name := range names {
+		queues[i] = Listed{name, entries[i].Metadata}
+	}
+	return queues, next
+}
+
+// Properties returns what SetProperties stored for the account, nil if nothing was. The caller must not change it.
+func (s *Store) Properties(accountName string) []byte {
+	value, _ := s.catalog.properties(accountName)
+	return value
+}
+
+// SetProperties stores an account's service properties. Of concurrent calls the last wins.
+func (s *Store) SetProperties(ctx context.Context, accountName string, value []byte) error {
+	subject := propertiesSubject(accountName)
+	for range conflictRounds {
+		_, replace := s.catalog.properties(accountName)
+		seq, err := s.writeCatalog(ctx, &nats.Msg{Subject: subject, Header: nats.Header{}, Data: value}, replace)
+		if err == nil {
+			s.catalog.putProperties(accountName, value, seq)
+			return nil
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		current, _, data, err := s.client.leaderLast(ctx, catalogStream, subject)
+		if err != nil {
+			return fmt.Errorf("queue catalog: %w", unavailable(err))
+		}
+		s.catalog.putProperties(accountName, data, current)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
+}
+
+// purge removes all records before seq from a stream.
+func (s *Store) purge(ctx context.Context, stream string, seq uint64) error {
+	request, err := json.Marshal(map[string]uint64{"seq": seq})
+	if err != nil {
+		return err
+	}
+	p := s.client.send(&nats.Msg{Subject: "$JS.API.STREAM.PURGE." + stream, Data: request})
+	m, err := p.wait(ctx)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return answer.Error.err()
+	}
+	return nil
+}
+
+// removeOrphans removes the streams of queues that the catalog does not have: a process was killed after it had made
+// the stream and before it had entered the queue, or after it had taken the queue out and before it had removed the
+// stream.
+func (s *Store) removeOrphans(ctx context.Context) error {
+	known := s.catalog.streams()
+	lister := s.js.ListStreams(ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
+	for info := range lister.Info() {
+		name := info.Config.Name
+		if !strings.HasPrefix(name, streamPrefix) || known[name] {
+			continue
+		}
+		if s.shared && time.Since(info.Created) < orphanAge {
+			continue
+		}
+		s.log.Info("removing a stream that belongs to no queue", "stream", name)
+		s.deleteStream(ctx, name)
+	}
+	if err := lister.Err(); err != nil {
+		return fmt.Errorf("queues: listing streams: %w", err)
+	}
+	return nil
+}
