@@ -1,0 +1,161 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/workers/bindings"
+)
+
+// QueueMessage is what a queue handler receives.
+type QueueMessage = bindings.QueueMessage
+
+// QueueHandler handles one message.
+type QueueHandler func(ctx context.Context, m QueueMessage) error
+
+// App is a set of functions and their triggers. Register the functions, then Run the app, or Start and Stop it. An app may
+// be started again after it was stopped. Registration is not safe for concurrent use, and not allowed while the app runs.
+type App struct {
+	config     Config
+	middleware []Middleware
+	functions  []*Function
+	names      map[string]bool
+	errs       []error // of registration; Start returns them
+	openQueue  func(*Storage, string) (queueClient, error)
+
+	mu      sync.Mutex // guards current
+	current *run       // nil when not started
+}
+
+// New returns an app without functions.
+func New(config Config) *App {
+	return &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue}
+}
+
+// Function is a registered handler with its trigger.
+type Function struct {
+	name     string
+	trigger  string
+	settings settings
+	// listen builds the trigger's listener for one run of the app.
+	listen func(a *App, f *Function, storage *Storage) (listener, error)
+	stats  stats
+}
+
+// Name returns the name under which the function is registered.
+func (f *Function) Name() string { return f.name }
+
+// listener is a trigger at work. listen takes work until soft is done, then waits for what it has begun, and returns. Once
+// hard is done too, it cancels what is still running, and returns as soon as it can.
+type listener interface {
+	listen(soft, hard context.Context) error
+	// wake ends a wait for new work at once.
+	wake()
+}
+
+// Queue registers a handler for the messages of a queue, by default the queue called like the function. A mistake in the
+// settings is reported by Start.
+func (a *App) Queue(name string, h QueueHandler, options ...Option) *Function {
+	f := a.register(name, "queueTrigger", options)
+	if h == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
+	}
+	if err := f.settings.validateQueue(); err != nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
+	}
+	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
+		return newQueueListener(a, f, storage, h)
+	}
+	return f
+}
+
+func (a *App) register(name, trigger string, options []Option) *Function {
+	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
+	for _, o := range append(append([]Option{}, a.config.Defaults...), options...) {
+		o(&f.settings)
+	}
+	switch {
+	case strings.TrimSpace(name) == "":
+		a.errs = append(a.errs, errors.New("workers: a function has no name"))
+	case a.names[name]:
+		a.errs = append(a.errs, fmt.Errorf("workers: two functions are called %q", name))
+	}
+	a.names[name] = true
+	a.functions = append(a.functions, f)
+	return f
+}
+
+// Message is a queue message with its body decoded from JSON.
+type Message[T any] struct {
+	// Body is the decoded body.
+	Body T
+	// Raw is the message as it came.
+	Raw QueueMessage
+}
+
+// Queue registers a handler for messages whose bodies are the JSON of a T. A body that is not goes to the poison queue at
+// once, since no later attempt could read it.
+func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error, options ...Option) *Function {
+	return a.Queue(name, func(ctx context.Context, raw QueueMessage) error {
+		m := Message[T]{Raw: raw}
+		if err := json.Unmarshal(raw.Body, &m.Body); err != nil {
+			return Permanent(fmt.Errorf("the body is not a %T: %w", m.Body, err))
+		}
+		return h(ctx, &m)
+	}, options...)
+}
+
+// Wake makes every function that listens to the queue look at it now instead of at the end of its polling interval. It is
+// for a sender in the same process.
+func (a *App) Wake(queue string) {
+	a.mu.Lock()
+	r := a.current
+	a.mu.Unlock()
+	if r == nil {
+		return
+	}
+	for i, f := range a.functions {
+		if f.trigger == "queueTrigger" && f.settings.queueName == queue {
+			r.listeners[i].wake()
+		}
+	}
+}
+
+// Run starts the app, waits until ctx is done, then stops it within Config.DrainTimeout. It returns nil if every handler
+// returned of its own accord or when its context was cancelled.
+func (a *App) Run(ctx context.Context) error {
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop, cancel := a.drainContext()
+	defer cancel()
+	return a.Stop(stop)
+}
+
+func (a *App) drainContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if a.config.DrainTimeout < 0 {
+		cancel()
+		return ctx, cancel
+	}
+	timer := a.config.Clock.NewTimer(a.config.DrainTimeout)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+var (
+	errStarted     = errors.New("workers: the app is running already")
+	errNoFunctions = errors.New("workers: the app has no functions")
+)

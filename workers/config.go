@@ -1,0 +1,87 @@
+package workers
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+)
+
+// DefaultConnection is the name of the connection that functions use unless WithConnection says otherwise. It is the name of
+// the setting in Azure Functions.
+const DefaultConnection = "AzureWebJobsStorage"
+
+// Config holds what the functions of an app share. The zero value connects to the development account on this machine,
+// unless the environment variable AzureWebJobsStorage names another.
+type Config struct {
+	// ConnectionString is the default connection. Empty means the environment variable AzureWebJobsStorage, and
+	// without it UseDevelopmentStorage=true.
+	ConnectionString string
+	// Storage, when set, is used instead of ConnectionString: for clients with their own transport or credential.
+	Storage *Storage
+	// Connections maps further names that WithConnection may use to connection strings. A name that is not in here is
+	// looked up as an environment variable, as in Azure Functions.
+	Connections map[string]string
+	// HostID names the app within the storage account, where several instances of it find each other's locks and
+	// records. Default "lazuli".
+	HostID string
+	// Logger receives the runtime's own records; nil means slog.Default(). Invocation id and function are added to records
+	// that concern one call. A handler's own logging is its own affair: see NewLogHandler.
+	Logger *slog.Logger
+	// Defaults apply to every function before its own options.
+	Defaults []Option
+	// DrainTimeout is how long Run waits for running handlers after its context is done, before it cancels theirs.
+	// Default 30 s; negative means not at all.
+	DrainTimeout time.Duration
+	// StuckTimeout is how long a handler may take to return once its context has been cancelled, before it is reported
+	// with a dump of its goroutines and given up. Default 10 s.
+	StuckTimeout time.Duration
+	// Clock is the time by which leases, timers and back-off go; nil means the system's.
+	Clock Clock
+}
+
+func (c Config) withDefaults() Config {
+	if c.HostID == "" {
+		c.HostID = "lazuli"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	if c.StuckTimeout <= 0 {
+		c.StuckTimeout = 10 * time.Second
+	}
+	if c.Clock == nil {
+		c.Clock = systemClock{}
+	}
+	return c
+}
+
+// connect opens the storage account behind a connection's name.
+func (c Config) connect(name string) (*Storage, error) {
+	s, known := c.Connections[name]
+	switch {
+	case known:
+	case name == DefaultConnection && c.Storage != nil:
+		return c.Storage, nil
+	case name == DefaultConnection && c.ConnectionString != "":
+		s = c.ConnectionString
+	default:
+		s, known = os.LookupEnv(name)
+		if !known && name != DefaultConnection {
+			return nil, fmt.Errorf("workers: connection %q is neither in Config.Connections nor an environment variable", name)
+		}
+		if s == "" {
+			s = connstr.Development
+		}
+	}
+	storage, err := OpenStorage(s)
+	if err != nil {
+		return nil, fmt.Errorf("workers: connection %q: %w", name, err)
+	}
+	return storage, nil
+}

@@ -1,0 +1,331 @@
+package workers
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+)
+
+// The moments around the last effect of every message: its deletion.
+var (
+	pointBeforeDelete = fault.Declare("workers/before-delete-message")
+	pointAfterDelete  = fault.Declare("workers/after-delete-message")
+)
+
+// delivery is one message that this instance received, from then until it is settled. All of its fields belong to the
+// goroutine in live.
+type delivery struct {
+	l       *queueListener
+	message receivedMessage // receipt is the current one
+	body    []byte          // decoded
+	facts   messageFacts
+	state   messageState
+	expires time.Time // when the lease ends if it is not renewed
+
+	invocation *InvocationContext
+	log        *slog.Logger
+}
+
+func newDelivery(l *queueListener, m receivedMessage, leaseEnd time.Time) *delivery {
+	d := &delivery{l: l, message: m, expires: leaseEnd, facts: messageFacts{dequeueCount: m.dequeueCount}}
+	if l.settings.encoding == Base64 {
+		body, err := base64.StdEncoding.DecodeString(m.text)
+		d.body, d.facts.undecodable = body, err != nil
+	} else {
+		d.body = []byte(m.text)
+	}
+	return d
+}
+
+// step tells the state machine of an event and returns what to do.
+func (d *delivery) step(e messageEvent) effect {
+	state, effect, err := d.l.policy.next(d.state, e, d.facts)
+	if err != nil {
+		panic(err) // A broken invariant of this file: the machine's own tests cover every pair.
+	}
+	d.state = state
+	return effect
+}
+
+// live takes the message from received to gone.
+func (d *delivery) live(soft, hard context.Context) {
+	d.invocation = d.newInvocation()
+	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count", d.message.dequeueCount)
+
+	event := begin
+	if soft.Err() != nil {
+		event = turnAway
+	}
+	effect := d.step(event)
+	if effect.kind == doRun {
+		effect = d.run(hard)
+	}
+	if d.state == settling {
+		d.settle(context.WithoutCancel(hard), effect)
+		d.step(settled)
+	}
+}
+
+func (d *delivery) newInvocation() *InvocationContext {
+	m := d.message
+	return &InvocationContext{
+		InvocationID: uuid.NewString(),
+		FunctionName: d.l.function.name,
+		TriggerType:  d.l.function.trigger,
+		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1), MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
+		TriggerMetadata: map[string]string{
+			"Id": m.id, "PopReceipt": m.receipt, "DequeueCount": strconv.FormatInt(m.dequeueCount, 10),
+			"InsertionTime": stamp(m.inserted), "ExpirationTime": stamp(m.expires), "NextVisibleTime": stamp(m.nextVisible),
+		},
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// run calls the handler and keeps the lease until it returns. The lease is renewed also while the app drains: it must not
+// lapse as long as somebody works on the message.
+func (d *delivery) run(hard context.Context) effect {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
+	defer cancel(nil)
+	returned := make(chan error, 1)
+	message := d.queueMessage() // Taken here: the handler's goroutine must not see the receipt change.
+	go func() { returned <- d.invoke(ctx, message) }()
+
+	interval := d.l.settings.lease / 2
+	renewal := d.l.clock.NewTimer(interval)
+	defer func() { renewal.Stop() }()
+	limit, stuck := d.timer(d.l.settings.timeout), d.timer(0)
+	defer func() { limit.Stop(); stuck.Stop() }()
+	stopping := hard.Done()
+
+	cancelled := false
+	giveUpOn := func(cause error) {
+		cancel(cause)
+		if !cancelled {
+			cancelled = true
+			stuck = d.timer(d.l.stuck)
+		}
+	}
+	for {
+		select {
+		case err := <-returned:
+			return d.finish(ctx, err)
+		case <-renewal.C():
+			if interval = d.renew(ctx, interval); interval > 0 {
+				renewal = d.l.clock.NewTimer(interval)
+			} else if d.step(leaseLost).kind == doCancel {
+				d.l.function.stats.leaseLost.Add(1)
+				d.log.Warn("the lease on the message is lost; cancelling its handler")
+				giveUpOn(ErrLeaseLost)
+			}
+		case <-limit.C():
+			giveUpOn(ErrTimeout)
+		case <-stopping:
+			stopping = nil
+			giveUpOn(ErrStopping)
+		case <-stuck.C():
+			d.abandon(ctx)
+			return d.finish(ctx, ErrStuck)
+		}
+	}
+}
+
+// timer is a clock's timer, or for 0 one that never fires.
+func (d *delivery) timer(after time.Duration) Timer {
+	if after <= 0 {
+		return never{}
+	}
+	return d.l.clock.NewTimer(after)
+}
+
+type never struct{}
+
+func (never) C() <-chan time.Time { return nil }
+func (never) Stop()               {}
+
+// renew extends the lease and returns when to renew next, or 0 if the lease is lost. After a failure that may pass, the
+// next try comes after half the interval, at least a twentieth of the lease and never after its end.
+func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Duration {
+	lease := d.l.settings.lease
+	now := d.l.clock.Now()
+	attempt, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	deadline := d.timer(max(d.expires.Sub(now), time.Millisecond))
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		defer deadline.Stop()
+		select {
+		case <-deadline.C():
+			cancel()
+		case <-finished:
+		}
+	}()
+	receipt, err := d.l.queue.update(attempt, d.message, lease)
+	switch {
+	case err == nil:
+		d.message.receipt, d.expires = receipt, now.Add(lease)
+		d.l.function.stats.leaseRenewals.Add(1)
+		return lease / 2
+	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
+		return 0
+	}
+	d.log.Warn("cannot renew the lease; trying again", "err", err)
+	left := d.expires.Sub(d.l.clock.Now())
+	if left <= 0 {
+		return 0
+	}
+	return min(max(interval/2, lease/20), left)
+}
+
+// invoke calls the handler through the middleware; a panic becomes an error.
+func (d *delivery) invoke(ctx context.Context, m QueueMessage) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	ctx = context.WithValue(NewContext(ctx, d.invocation), deliveryKey{}, m)
+	return d.l.wrapped(ctx, &MiddlewareContext{d.invocation})
+}
+
+type deliveryKey struct{}
+
+// callHandler is the innermost of the middleware chain.
+func (l *queueListener) callHandler(ctx context.Context, _ *MiddlewareContext) error {
+	m, ok := ctx.Value(deliveryKey{}).(QueueMessage)
+	if !ok {
+		return errors.New("workers: middleware replaced the invocation's context instead of deriving from it")
+	}
+	return l.handler(ctx, m)
+}
+
+func (d *delivery) queueMessage() QueueMessage {
+	m := d.message
+	return QueueMessage{
+		Body: d.body, Id: m.id, PopReceipt: m.receipt, DequeueCount: m.dequeueCount,
+		InsertionTime: stamp(m.inserted), ExpirationTime: stamp(m.expires), NextVisibleTime: stamp(m.nextVisible),
+	}
+}
+
+// finish records the handler's outcome and returns what follows from it.
+func (d *delivery) finish(ctx context.Context, err error) effect {
+	d.facts.outcome = err
+	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping)
+	stats := &d.l.function.stats
+	var snooze *snoozeError
+	var panicked *PanicError
+	switch {
+	case err == nil:
+		stats.succeeded.Add(1)
+	case errors.As(err, &snooze):
+		stats.snoozed.Add(1)
+	default:
+		stats.failed.Add(1)
+		stats.lastError.Store(&LastError{d.l.clock.Now(), err})
+		attrs := []any{"err", err}
+		if errors.As(err, &panicked) {
+			attrs = append(attrs, "stack", string(panicked.Stack))
+		}
+		d.log.Error("the handler failed", attrs...)
+	}
+	return d.step(finish)
+}
+
+// abandon reports a handler that does not return. Its goroutine stays behind: Go cannot end it.
+func (d *delivery) abandon(ctx context.Context) {
+	d.l.mu.Lock()
+	d.l.abandoned++
+	d.l.mu.Unlock()
+	dump := make([]byte, 1<<20)
+	dump = dump[:runtime.Stack(dump, true)]
+	d.log.Error("the handler did not return after its context was cancelled; giving it up", "cause", context.Cause(ctx), "goroutines", string(dump))
+}
+
+// settleTimeout bounds the last requests of a message, so that a stop comes to an end also when the service does not answer.
+const settleTimeout = 30 * time.Second
+
+// settle tells the service what became of the message. If it cannot be told, the lease runs out and the message comes back:
+// at least once, never lost.
+func (d *delivery) settle(ctx context.Context, e effect) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	err := d.carryOut(ctx, e)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
+		d.log.Warn("another instance has the message by now, or it is gone", "wanted", e.kind)
+	default:
+		d.l.function.stats.lastError.Store(&LastError{d.l.clock.Now(), err})
+		d.log.Error("cannot settle the message; it will come back when its lease ends", "wanted", e.kind, "err", err)
+	}
+}
+
+func (d *delivery) carryOut(ctx context.Context, e effect) error {
+	switch e.kind {
+	case doDelete:
+		return d.deleteMessage(ctx)
+	case doRelease:
+		_, err := d.l.queue.update(ctx, d.message, e.delay)
+		if d.facts.interrupted || d.facts.outcome == nil {
+			d.l.function.stats.released.Add(1)
+		}
+		return err
+	case doRequeue:
+		if err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive()); err != nil {
+			return fmt.Errorf("put the copy: %w", err)
+		}
+		return d.deleteMessage(ctx)
+	case doPoison:
+		d.log.Error("moving the message to the poison queue", "reason", e.reason)
+		if err := d.putPoison(ctx); err != nil {
+			return fmt.Errorf("put to the poison queue: %w", err)
+		}
+		d.l.function.stats.poisoned.Add(1)
+		return d.deleteMessage(ctx)
+	case doLeave:
+		d.log.Error("the message is hopeless and its queue has no poison queue; leaving it hidden until its lease ends", "reason", e.reason)
+	}
+	return nil
+}
+
+func (d *delivery) deleteMessage(ctx context.Context) error {
+	if err := fault.Point(pointBeforeDelete); err != nil {
+		return err
+	}
+	if err := d.l.queue.delete(ctx, d.message); err != nil {
+		return err
+	}
+	return fault.Point(pointAfterDelete)
+}
+
+// putPoison copies the body unchanged, as Azure Functions does, and creates the poison queue if it is not there.
+func (d *delivery) putPoison(ctx context.Context) error {
+	err := d.l.poison.put(ctx, d.message.text, 0, -1)
+	if errors.Is(err, errNoQueue) {
+		if err := d.l.poison.create(ctx); err != nil {
+			return err
+		}
+		err = d.l.poison.put(ctx, d.message.text, 0, -1)
+	}
+	return err
+}
+
+// timeToLive is what is left of the message's life; a message without an end (the service then gives a date in the far
+// future) stays without.
+func (d *delivery) timeToLive() time.Duration {
+	left := d.message.expires.Sub(d.l.clock.Now())
+	if left > 365*24*time.Hour {
+		return -1
+	}
+	return max(left, time.Second)
+}

@@ -1,0 +1,196 @@
+package workers
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// fakeAccount is a queue service in memory, on the time package's clock, which in a synctest bubble is virtual. It keeps
+// the rules that the runtime depends on: visibility, dequeue counts, one current receipt per message. Unlike the service
+// it keeps strict order, and it has no limits on sizes or times.
+type fakeAccount struct {
+	mu     sync.Mutex
+	queues map[string]*fakeQueue
+}
+
+type fakeQueue struct {
+	account  *fakeAccount
+	name     string
+	exists   bool
+	messages []*fakeMessage
+	serial   int
+	creates  int
+
+	// Hooks run before the request takes effect; an error is returned in its place.
+	onReceive func(context.Context) error
+	onUpdate  func(visibleIn time.Duration) error
+	onDelete  func() error
+}
+
+type fakeMessage struct {
+	receivedMessage
+	visible time.Time
+}
+
+func newFakeAccount() *fakeAccount { return &fakeAccount{queues: map[string]*fakeQueue{}} }
+
+// queue returns a handle; the queue need not exist.
+func (a *fakeAccount) queue(name string) *fakeQueue {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil {
+		q = &fakeQueue{account: a, name: name}
+		a.queues[name] = q
+	}
+	return q
+}
+
+func (a *fakeAccount) open(_ *Storage, name string) (queueClient, error) { return a.queue(name), nil }
+
+func (q *fakeQueue) create(context.Context) error {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	q.exists = true
+	q.creates++
+	return nil
+}
+
+func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Duration) error {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	if !q.exists {
+		return errNoQueue
+	}
+	q.serial++
+	now := time.Now()
+	expires := now.Add(ttl)
+	if ttl < 0 {
+		expires = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	}
+	q.messages = append(q.messages, &fakeMessage{
+		receivedMessage: receivedMessage{id: fmt.Sprintf("%s-%d", q.name, q.serial), text: text, inserted: now, expires: expires},
+		visible:         now.Add(visibleIn),
+	})
+	return nil
+}
+
+// send puts a body in base64, creating the queue.
+func (q *fakeQueue) send(bodies ...string) {
+	_ = q.create(context.Background())
+	for _, b := range bodies {
+		_ = q.put(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), 0, 7*24*time.Hour)
+	}
+}
+
+func (q *fakeQueue) receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error) {
+	if q.onReceive != nil {
+		if err := q.onReceive(ctx); err != nil {
+			return nil, err
+		}
+	}
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !q.exists {
+		return nil, errNoQueue
+	}
+	now := time.Now()
+	var got []receivedMessage
+	for _, m := range q.messages {
+		if len(got) < n && !m.visible.After(now) {
+			m.dequeueCount++
+			q.renew(m, now.Add(lease))
+			got = append(got, m.receivedMessage)
+		}
+	}
+	return got, nil
+}
+
+func (q *fakeQueue) renew(m *fakeMessage, visible time.Time) {
+	q.serial++
+	m.receipt = fmt.Sprintf("receipt-%d", q.serial)
+	m.visible, m.nextVisible = visible, visible
+}
+
+func (q *fakeQueue) update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (string, error) {
+	if q.onUpdate != nil {
+		if err := q.onUpdate(visibleIn); err != nil {
+			return "", err
+		}
+	}
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	held := q.held(m)
+	if held == nil {
+		return "", errNotHeld
+	}
+	q.renew(held, time.Now().Add(visibleIn))
+	return held.receipt, nil
+}
+
+func (q *fakeQueue) delete(ctx context.Context, m receivedMessage) error {
+	if q.onDelete != nil {
+		if err := q.onDelete(); err != nil {
+			return err
+		}
+	}
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	held := q.held(m)
+	if held == nil {
+		return errNotHeld
+	}
+	q.messages = slices.DeleteFunc(q.messages, func(m *fakeMessage) bool { return m == held })
+	return nil
+}
+
+func (q *fakeQueue) held(m receivedMessage) *fakeMessage {
+	for _, have := range q.messages {
+		if have.id == m.id && have.receipt == m.receipt {
+			return have
+		}
+	}
+	return nil
+}
+
+// steal gives every message a new receipt, as if another instance had received it, hidden for d.
+func (q *fakeQueue) steal(d time.Duration) {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	for _, m := range q.messages {
+		q.renew(m, time.Now().Add(d))
+	}
+}
+
+// texts returns the decoded bodies of all messages, also invisible ones, in order.
+func (q *fakeQueue) texts() []string {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	all := []string{}
+	for _, m := range q.messages {
+		b, err := base64.StdEncoding.DecodeString(m.text)
+		if err != nil {
+			b = []byte(m.text)
+		}
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// visibleIn returns when each message becomes visible, from now.
+func (q *fakeQueue) visibleIn() []time.Duration {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	all := []time.Duration{}
+	for _, m := range q.messages {
+		all = append(all, max(time.Until(m.visible), 0))
+	}
+	return all
+}

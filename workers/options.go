@@ -1,0 +1,135 @@
+package workers
+
+import (
+	"fmt"
+	"time"
+)
+
+// Option changes one setting of one function. An option that does not concern the function's trigger has no effect.
+type Option func(*settings)
+
+// Encoding is how a message's bytes are written in the queue.
+type Encoding string
+
+const (
+	// Base64 is what Azure Functions and its clients write, and the default.
+	Base64 Encoding = "base64"
+	// NoEncoding leaves the text as it is.
+	NoEncoding Encoding = "none"
+)
+
+// settings are those of one function, with the defaults of Azure Functions unless the option's comment says otherwise.
+type settings struct {
+	connection string
+	queueName  string
+	encoding   Encoding
+
+	batchSize         int
+	newBatchThreshold int // -1: half of batchSize for each processor
+	maxDequeueCount   int64
+	maxPolling        time.Duration // 0: depends on whether the account is local
+	lease             time.Duration
+	retry             RetryPolicy
+	timeout           time.Duration // 0: none
+}
+
+func defaultSettings(name string) settings {
+	return settings{
+		connection:        DefaultConnection,
+		queueName:         name,
+		encoding:          Base64,
+		batchSize:         16,
+		newBatchThreshold: -1,
+		maxDequeueCount:   5,
+		lease:             time.Minute,
+		retry:             Fixed(0),
+	}
+}
+
+// WithConnection names the connection to use. See Config.Connections.
+func WithConnection(name string) Option { return func(s *settings) { s.connection = name } }
+
+// WithQueueName sets the queue. By default it is called like the function.
+func WithQueueName(name string) Option { return func(s *settings) { s.queueName = name } }
+
+// WithMessageEncoding sets how message bodies are encoded. A body that cannot be decoded goes to the poison queue without
+// a call. Default Base64.
+func WithMessageEncoding(e Encoding) Option { return func(s *settings) { s.encoding = e } }
+
+// WithBatchSize sets how many messages are asked for at once, 1 to 32. Default 16.
+func WithBatchSize(n int) Option { return func(s *settings) { s.batchSize = n } }
+
+// WithNewBatchThreshold sets the number of messages in work at or below which the next batch is fetched. So at most batch
+// size + threshold messages are in work on one instance; a batch size of 1 with a threshold of 0 handles one at a time.
+// Default: half the batch size for each processor.
+func WithNewBatchThreshold(n int) Option { return func(s *settings) { s.newBatchThreshold = n } }
+
+// WithConcurrency sets batch size and threshold so that at most n messages are in work on one instance.
+func WithConcurrency(n int) Option {
+	return func(s *settings) {
+		s.batchSize = min(32, n/2+1)
+		s.newBatchThreshold = n - s.batchSize
+	}
+}
+
+// WithMaxDequeueCount sets after how many attempts a failing message is moved to the poison queue, at least 1. Default 5.
+func WithMaxDequeueCount(n int) Option { return func(s *settings) { s.maxDequeueCount = int64(n) } }
+
+// WithVisibilityTimeout sets how long a message stays invisible after a failed attempt. It is not the lease. Default 0.
+// The same as WithRetry(Fixed(d)).
+func WithVisibilityTimeout(d time.Duration) Option { return WithRetry(Fixed(d)) }
+
+// WithRetry sets how long a message stays invisible after each failed attempt. Default Fixed(0).
+func WithRetry(p RetryPolicy) Option { return func(s *settings) { s.retry = p } }
+
+// WithMaxPollingInterval sets the longest wait between polls of an empty queue, at least 100 ms. Default 1 min, or 2 s when
+// the account is on this machine.
+func WithMaxPollingInterval(d time.Duration) Option { return func(s *settings) { s.maxPolling = d } }
+
+// WithLease sets for how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The
+// lease is renewed at half its length for as long as the handler runs; so it only bounds how long a message stays
+// hidden after its instance died. Default 1 min. (Azure Functions: 10 min, not settable.)
+func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
+
+// WithTimeout cancels a handler's context after d, with the cause ErrTimeout. Default: no limit.
+func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+
+const maxLease = 7 * 24 * time.Hour
+
+// validateQueue names the first setting that is out of bounds.
+func (s settings) validateQueue() error {
+	switch {
+	case s.batchSize < 1 || s.batchSize > 32:
+		return fmt.Errorf("batch size %d is not within 1 to 32", s.batchSize)
+	case s.newBatchThreshold < -1:
+		return fmt.Errorf("new batch threshold %d is negative", s.newBatchThreshold)
+	case s.maxDequeueCount < 1:
+		return fmt.Errorf("maximum dequeue count %d is less than 1", s.maxDequeueCount)
+	case s.maxPolling != 0 && s.maxPolling < minPollingInterval:
+		return fmt.Errorf("maximum polling interval %v is less than %v", s.maxPolling, minPollingInterval)
+	case s.lease < time.Second || s.lease > maxLease || s.lease%time.Second != 0:
+		return fmt.Errorf("lease %v is not a whole number of seconds from 1 s to 7 days", s.lease)
+	case s.encoding != Base64 && s.encoding != NoEncoding:
+		return fmt.Errorf("message encoding %q is neither %q nor %q", s.encoding, Base64, NoEncoding)
+	case s.retry == nil:
+		return fmt.Errorf("retry policy is nil")
+	case s.timeout < 0:
+		return fmt.Errorf("timeout %v is negative", s.timeout)
+	}
+	return validateQueueName(s.queueName)
+}
+
+// validateQueueName checks the rules of https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata.
+func validateQueueName(name string) error {
+	if len(name) < 3 || len(name) > 63 {
+		return fmt.Errorf("queue name %q is not 3 to 63 characters long", name)
+	}
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		inner := i > 0 && i < len(name)-1
+		if !letter && (c != '-' || !inner || name[i-1] == '-') {
+			return fmt.Errorf("queue name %q may hold only lower-case letters, digits and single dashes between them", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+)
+
+// receivedMessage is a message as the queue service gave it.
+type receivedMessage struct {
+	id, receipt                    string
+	text                           string // as in the queue, still encoded
+	dequeueCount                   int64
+	inserted, expires, nextVisible time.Time
+}
+
+var (
+	// errNoQueue: the queue does not exist, or is being deleted.
+	errNoQueue = errors.New("the queue does not exist")
+	// errNotHeld: the message is gone, or the receipt is no longer the current one.
+	errNotHeld = errors.New("the message is no longer held under this receipt")
+)
+
+// queueClient is what the listener needs of a queue. Errors are, or wrap, errNoQueue and errNotHeld where those apply; any
+// other error leaves it open whether the request took effect.
+type queueClient interface {
+	// receive hides up to n messages for the length of the lease.
+	receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error)
+	// update sets when the message becomes visible, leaves its text, and returns the new receipt.
+	update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (receipt string, err error)
+	delete(ctx context.Context, m receivedMessage) error
+	// put adds a message that becomes visible after the delay and lives for ttl; a negative one is for ever.
+	put(ctx context.Context, text string, visibleIn, ttl time.Duration) error
+	create(ctx context.Context) error
+}
+
+// azureQueue is a queueClient on the official SDK.
+type azureQueue struct{ client *azqueue.QueueClient }
+
+var _ queueClient = azureQueue{}
+
+func (q azureQueue) receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error) {
+	got, err := q.client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
+		NumberOfMessages:  to.Ptr(int32(n)),
+		VisibilityTimeout: seconds(lease),
+	})
+	if err != nil {
+		return nil, queueFailure(err)
+	}
+	messages := make([]receivedMessage, 0, len(got.Messages))
+	for _, m := range got.Messages {
+		messages = append(messages, receivedMessage{
+			id: value(m.MessageID), receipt: value(m.PopReceipt), text: value(m.MessageText), dequeueCount: value(m.DequeueCount),
+			inserted: value(m.InsertionTime), expires: value(m.ExpirationTime), nextVisible: value(m.TimeNextVisible),
+		})
+	}
+	return messages, nil
+}
+
+func (q azureQueue) update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (string, error) {
+	got, err := q.client.UpdateMessage(ctx, m.id, m.receipt, m.text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibleIn)})
+	if err != nil {
+		return "", queueFailure(err)
+	}
+	return value(got.PopReceipt), nil
+}
+
+func (q azureQueue) delete(ctx context.Context, m receivedMessage) error {
+	_, err := q.client.DeleteMessage(ctx, m.id, m.receipt, nil)
+	return queueFailure(err)
+}
+
+func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Duration) error {
+	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(visibleIn), TimeToLive: to.Ptr(int32(-1))}
+	if ttl >= 0 {
+		options.TimeToLive = to.Ptr(max(*seconds(ttl), *options.VisibilityTimeout+1, 1))
+	}
+	_, err := q.client.EnqueueMessage(ctx, text, options)
+	return queueFailure(err)
+}
+
+func (q azureQueue) create(ctx context.Context) error {
+	_, err := q.client.Create(ctx, nil)
+	if queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
+		return nil
+	}
+	return err
+}
+
+func queueFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case queueerror.HasCode(err, queueerror.QueueNotFound, queueerror.QueueBeingDeleted):
+		return errors.Join(errNoQueue, err)
+	case queueerror.HasCode(err, queueerror.MessageNotFound, queueerror.PopReceiptMismatch):
+		return errors.Join(errNotHeld, err)
+	}
+	return err
+}
+
+// seconds rounds up: a message must not come back before its time. The service accepts at most seven days.
+func seconds(d time.Duration) *int32 {
+	d = min(max(d, 0), maxLease)
+	return to.Ptr(int32((d + time.Second - 1) / time.Second))
+}
+
+func value[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}

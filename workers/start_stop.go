@@ -1,0 +1,123 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// run is one stretch from Start to the end of Stop.
+type run struct {
+	listeners []listener // one per function, in order
+	// soft is done when no new work may begin, hard when running handlers are to be cancelled.
+	soft, hard         context.Context
+	stopSoft, stopHard context.CancelFunc
+	done               chan struct{} // closed when every listener has returned; errs is then final
+
+	mu   sync.Mutex // guards errs
+	errs []error
+}
+
+// Start builds the clients and begins to listen; it returns when all functions listen, or with an error and nothing
+// running. When ctx is done the app stops as by Stop with Config.DrainTimeout. ctx's values reach the handlers.
+//
+// The storage account need not be up yet, and queues need not exist: both are looked for with the polling back-off.
+func (a *App) Start(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != nil {
+		return errStarted
+	}
+	if err := errors.Join(a.errs...); err != nil {
+		return err
+	}
+	if len(a.functions) == 0 {
+		return errNoFunctions
+	}
+	listeners, err := a.buildListeners()
+	if err != nil {
+		return err
+	}
+	r := &run{listeners: listeners, done: make(chan struct{})}
+	base := context.WithoutCancel(ctx)
+	r.soft, r.stopSoft = context.WithCancel(base)
+	r.hard, r.stopHard = context.WithCancel(base)
+
+	var wg sync.WaitGroup
+	for _, l := range listeners {
+		wg.Go(func() {
+			if err := l.listen(r.soft, r.hard); err != nil {
+				r.mu.Lock()
+				r.errs = append(r.errs, err)
+				r.mu.Unlock()
+			}
+		})
+	}
+	a.current = r
+	unwatch := context.AfterFunc(ctx, func() {
+		stop, cancel := a.drainContext()
+		defer cancel()
+		_ = a.stop(stop, r) // Whoever calls Stop or Run gets the error.
+	})
+	go func() {
+		wg.Wait()
+		unwatch()
+		r.stopSoft()
+		r.stopHard()
+		close(r.done)
+	}()
+	return nil
+}
+
+func (a *App) buildListeners() ([]listener, error) {
+	open := map[string]*Storage{}
+	var listeners []listener
+	for _, f := range a.functions {
+		name := f.settings.connection
+		if open[name] == nil {
+			s, err := a.config.connect(name)
+			if err != nil {
+				return nil, err
+			}
+			open[name] = s
+		}
+		l, err := f.listen(a, f, open[name])
+		if err != nil {
+			return nil, fmt.Errorf("workers: function %q: %w", f.name, err)
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// Stop takes no new work, gives back what was received but not begun, and waits for running handlers, whose leases go on
+// being renewed. When ctx is done it cancels their contexts with the cause ErrStopping, and gives their messages back
+// too. It returns once nothing of the app runs any more, with an error if a handler had to be given up as stuck.
+//
+// Stop may be called several times and at once; every call waits for the same end. Without a Start it does nothing.
+func (a *App) Stop(ctx context.Context) error {
+	a.mu.Lock()
+	r := a.current
+	a.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return a.stop(ctx, r)
+}
+
+func (a *App) stop(ctx context.Context, r *run) error {
+	r.stopSoft()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		r.stopHard()
+		<-r.done
+	}
+	a.mu.Lock()
+	if a.current == r {
+		a.current = nil
+	}
+	a.mu.Unlock()
+	return errors.Join(r.errs...)
+}
