@@ -8,8 +8,7 @@ import (
 // Azurite's flags, in kebab-case, that have another name here. Those that are not listed are called the same.
 // https://learn.microsoft.com/azure/storage/common/storage-use-azurite#command-line-options
 var azuriteNames = map[string]string{
-	"in-memory-persistence":     "in-memory",
-	"disable-product-style-url": "path-style-only",
+	"in-memory-persistence": "in-memory",
 }
 
 // azuriteNothing are Azurite's switches that have nothing to switch here, with the note that is printed when it may
@@ -27,6 +26,7 @@ var azuriteRefused = []struct{ name, kind, why string }{
 	{"key", "file", "HTTPS is not implemented; put a TLS proxy in front, or use http"},
 	{"pwd", "password", "HTTPS is not implemented; put a TLS proxy in front, or use http"},
 	{"oauth", "level", "bearer tokens are not implemented; use an account key or a SAS"},
+	{"disable-product-style-url", "", "reading the account from the path alone is not implemented; host names are only read as account.blob.…, .queue.… and .table.…"},
 	{"extent-memory-limit", "megabytes", "--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
 }
 

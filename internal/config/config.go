@@ -77,8 +77,6 @@ type Config struct {
 	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
 	// are treated as the newest known one.
 	StrictVersion bool
-	// PathStyleOnly always takes the account from the path and never from a host name.
-	PathStyleOnly bool
 
 	// NATS keeps the queues.
 	NATS NATS

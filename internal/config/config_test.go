@@ -114,9 +114,9 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 // The command lines of Azurite's documentation run as they are, or are refused with a reason.
 func TestAzurite(t *testing.T) {
 	r := mustLoad(t, []string{"--silent", "--location", "/data", "--debug", "/data/debug.log", "--loose", "--skipApiVersionCheck",
-		"--disableProductStyleUrl", "--disableTelemetry", "--blobHost", "0.0.0.0", "--blobPort", "1", "--queuePort=2", "--tablePort", "3",
+		"--disableTelemetry", "--blobHost", "0.0.0.0", "--blobPort", "1", "--queuePort=2", "--tablePort", "3",
 		"--blobKeepAliveTimeout", "5"}, nil, "")
-	if !r.Silent || r.Location != "/data" || r.LogFile != "/data/debug.log" || r.LogLevel.String() != "DEBUG" || !r.PathStyleOnly ||
+	if !r.Silent || r.Location != "/data" || r.LogFile != "/data/debug.log" || r.LogLevel.String() != "DEBUG" ||
 		r.Blob.Address() != "0.0.0.0:1" || r.Queue.Address() != "127.0.0.1:2" || r.Table.Port != 3 || r.Blob.KeepAlive != 5*time.Second {
 		t.Errorf("got %+v", r.Config)
 	}
@@ -168,6 +168,7 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "contradiction", args: []string{"--strict-api-version", "--skipApiVersionCheck"}, want: "contradict"},
 		{name: "oauth", args: []string{"--oauth", "basic"}, want: "bearer tokens are not implemented"},
 		{name: "cert", args: []string{"--cert", "x.pem", "--key", "y.pem"}, want: "HTTPS is not implemented"},
+		{name: "path style only", args: []string{"--disableProductStyleUrl"}, want: "not implemented"},
 		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
 		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"}, want: "AZURITE_DB: metadata in an SQL database is not implemented"},
 		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"}, want: "AZURITE_ACCOUNTS: account 1 is not of the form"},

@@ -23,7 +23,13 @@ func (v *value) Set(s string) error {
 	return nil
 }
 
-func (v *value) Type() string { return v.kind }
+// Type is the word for the value in help texts; "bool" is pflag's word for a switch.
+func (v *value) Type() string {
+	if v.kind == "" {
+		return "bool"
+	}
+	return v.kind
+}
 
 // AddFlags defines the flags of all options that have one, and Azurite's, on fs. With names it defines only those.
 func AddFlags(fs *pflag.FlagSet, names ...string) {
@@ -64,7 +70,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 	}
 	for _, a := range azuriteRefused {
 		f := add(a.name, "", a.kind, "Refused: "+a.why, "")
-		f.Value.(*value).refused = a.why
+		f.Value.(*value).refused = a.why // a switch is given "true", and refused as well
 		f.Hidden = true
 	}
 }

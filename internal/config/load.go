@@ -112,6 +112,9 @@ func (r *Result) persistence() error {
 	return nil
 }
 
+// Source says where the named option's value came from.
+func (r *Result) Source(name string) Source { return r.sources[lookup(name)] }
+
 // Print writes all options as a configuration file, secrets redacted, with where each value came from.
 func (r *Result) Print() string {
 	var b strings.Builder

@@ -69,8 +69,6 @@ var groups = []group{
 			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
 		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
 			func(c *Config) *bool { return &c.StrictVersion }),
-		boolean("path-style-only", "", "Always take the account from the path, never from a host name like account.blob.localhost",
-			func(c *Config) *bool { return &c.PathStyleOnly }),
 	}},
 	{"Admin listener", []option{
 		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),

@@ -42,7 +42,7 @@ func Reference() string {
 	}
 	b.WriteString("### Azurite's names\n\n| Azurite | here |\n| --- | --- |\n")
 	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; `--location`, `-l`; `--silent`, `-s`; `--debug`, `-d` | the same option |\n")
-	for _, a := range []string{"inMemoryPersistence", "disableProductStyleUrl"} {
+	for _, a := range []string{"inMemoryPersistence"} {
 		fmt.Fprintf(&b, "| `--%s` | `--%s` |\n", a, canonical(a))
 	}
 	for _, a := range azuriteNothing {
