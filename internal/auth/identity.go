@@ -15,7 +15,13 @@ const (
 	Anonymous Mechanism = iota
 	SharedKey
 	SAS
+	Bearer
 )
+
+// String returns the mechanism as the Storage Analytics log has it in authentication-type.
+func (m Mechanism) String() string {
+	return [...]string{"anonymous", "authenticated", "sas", "bearer"}[m]
+}
 
 // Identity is who sends a request. The zero value is an anonymous caller.
 type Identity struct {
@@ -24,10 +30,28 @@ type Identity struct {
 	Permissions string
 
 	token *Token
+	// principal is who the bearer token, or the user delegation key behind a SAS, belongs to; rights is what their
+	// roles permit on the resource that the request names.
+	principal *Principal
+	rights    rights
+	scope     func(resource string) rights
 }
 
 // Token is the caller's shared access signature, nil for other mechanisms.
 func (id Identity) Token() *Token { return id.token }
+
+// Principal is who a bearer token or a user delegation SAS stands for; nil for other credentials.
+func (id Identity) Principal() *Principal { return id.principal }
+
+// At is the identity before another resource of the same account and service than the one that the request's path
+// names: the table of an operation in a batch, the container of a blob in a batch. Roles may be held for one
+// resource and not for another. It changes nothing for other credentials.
+func (id Identity) At(resource string) Identity {
+	if id.scope != nil {
+		id.rights = id.scope(resource)
+	}
+	return id
+}
 
 // Policy is a stored access policy: limits that a service SAS takes from the resource instead of carrying them.
 // Empty fields are left to the token.
@@ -47,11 +71,11 @@ func (id Identity) PolicyID() string {
 // policy: revoked, the token is worth nothing from then on.
 func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) {
 	if !found {
-		return Identity{}, sasFailed("The signed identifier is not a stored access policy of the resource.")
+		return Identity{}, failed("The signed identifier is not a stored access policy of the resource.")
 	}
 	t := id.token
 	if p.Start != "" && t.Start != "" || p.Expiry != "" && t.Expiry != "" || p.Permissions != "" && t.Permissions != "" {
-		return Identity{}, sasFailed("A field is given both in the signature and in its stored access policy.")
+		return Identity{}, failed("A field is given both in the signature and in its stored access policy.")
 	}
 	id.Permissions = t.Permissions + p.Permissions
 	return id, checkWindow(t.Start+p.Start, t.Expiry+p.Expiry, now)
@@ -63,9 +87,14 @@ func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) 
 func (id Identity) Check(svc wire.Service, n Need) error {
 	switch id.Mechanism {
 	case SharedKey:
+		if n.Bearer == DelegationKey {
+			return failed("Only authentication scheme Bearer is supported.")
+		}
 		return nil
 	case SAS:
 		return id.checkToken(svc, n)
+	case Bearer:
+		return id.Holds(n)
 	}
 	if n.Public == NotPublic {
 		return ErrAuthorizationFailure
@@ -76,7 +105,7 @@ func (id Identity) Check(svc wire.Service, n Need) error {
 func (id Identity) checkToken(svc wire.Service, n Need) error {
 	t := id.token
 	if t.AccountSAS() {
-		if !strings.Contains(t.Services, svc.String()[:1]) {
+		if strings.IndexByte(t.Services, svc.String()[0]) < 0 {
 			return ErrAuthorizationServiceMismatch
 		}
 		if n.Any == "" && n.All == "" {
@@ -94,20 +123,33 @@ func (id Identity) checkToken(svc wire.Service, n Need) error {
 }
 
 // Holds reports whether the identity has the permission letters that n asks for: nil, or
-// [wire.ErrAuthorizationPermissionMismatch]. Account keys have all.
+// [wire.ErrAuthorizationPermissionMismatch]. Account keys have all. A user delegation SAS needs them twice: in the
+// token and in the roles of who signed it.
 func (id Identity) Holds(n Need) error {
-	if id.Mechanism == SharedKey {
+	switch id.Mechanism {
+	case SharedKey:
 		return nil
-	}
-	for i := range len(n.All) {
-		if strings.IndexByte(id.Permissions, n.All[i]) < 0 {
+	case SAS:
+		if !lettersOf(id.Permissions).meets(n.Any, n.All) || id.principal != nil && !id.rights.permit(n) {
 			return wire.ErrAuthorizationPermissionMismatch
 		}
+		return nil
+	case Bearer:
+		if n.Public != Everyone && !id.rights.permit(n) {
+			return wire.ErrAuthorizationPermissionMismatch
+		}
+		return nil
 	}
-	if n.Any != "" && !strings.ContainsAny(id.Permissions, n.Any) {
-		return wire.ErrAuthorizationPermissionMismatch
+	return wire.ErrAuthorizationPermissionMismatch
+}
+
+// Table is the only table that a service SAS is for, in lower case. limited is false for other credentials. The
+// operations of a batch must be held against it: the batch's own path names no table.
+func (id Identity) Table() (name string, limited bool) {
+	if id.token == nil || id.token.TableName == "" {
+		return "", false
 	}
-	return nil
+	return strings.ToLower(id.token.TableName), true
 }
 
 // EntityRange is the range of entity keys that a table's token is limited to. Has fields say which bounds there are;

@@ -22,6 +22,22 @@ const (
 	Everyone               // CORS preflight requests
 )
 
+// Action is what a bearer token's roles must permit.
+type Action uint8
+
+// The actions. The zero value asks the roles for the letters that a SAS would need, which is right for nearly all
+// operations: each role stands for a set of letters (see roles.go).
+const (
+	ByLetters Action = iota
+	// DelegationKey is Get User Delegation Key: any data role over the whole account, and no other credential than a
+	// bearer token.
+	DelegationKey
+	// AccessPolicy is reading and writing stored access policies and the public access level: owners only.
+	AccessPolicy
+	// NoRole is covered by no data role: service properties and statistics belong to the account's management.
+	NoRole
+)
+
 // Need is what a caller must hold to call an operation: a column of the operations tables. An account key holds
 // everything.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
@@ -34,6 +50,8 @@ type Need struct {
 	Any, All string
 	// AccountSASOnly refuses service SAS, as for operations on the service and for creating containers.
 	AccountSASOnly bool
+	// Bearer is what the roles of a bearer token must permit.
+	Bearer Action
 	// Public opens the operation to anonymous callers.
 	Public Public
 }

@@ -1,148 +1,87 @@
 package auth
 
 import (
-	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
-// Versions at which the string to sign of a shared access signature changes.
-const (
-	sas20120212 wire.Version = 20120212 // the version is signed
-	sas20130815 wire.Version = 20130815 // response header overrides, for blobs
-	sas20150221 wire.Version = 20150221 // the resource begins with its service
-	sas20150405 wire.Version = 20150405 // addresses and protocols; account SAS
-	sas20181109 wire.Version = 20181109 // the resource's kind and snapshot time, for blobs
-	sas20201206 wire.Version = 20201206 // encryption scope
-)
-
-// Token is a shared access signature as a URL carries it. Fields that are absent are empty.
-// https://learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature
-type Token struct {
-	Version     wire.Version // sv
-	VersionText string
-	Signature   string // sig
-
-	Permissions   string // sp
-	Start, Expiry string // st, se
-	IP, Protocol  string // sip, spr
-	Scope         string // ses
-
-	Services, ResourceTypes string // ss, srt: an account SAS has them
-
-	Policy   string // si: a stored access policy of the resource
-	Resource string // sr: b, c, bs, bv or d
-	Snapshot string // the snapshot or version that the URL names, which sr=bs and sr=bv sign
-	Depth    string // sdd
-
-	TableName              string // tn
-	StartPK, StartRK       string // spk, srk
-	EndPK, EndRK           string // epk, erk
-	hasStartPK, hasStartRK bool
-	hasEndPK, hasEndRK     bool
-	CacheControl           string // rscc
-	ContentDisposition     string // rscd
-	ContentEncoding        string // rsce
-	ContentLanguage        string // rscl
-	ContentType            string // rsct
-	delegationKey          bool   // skoid: signed with a user delegation key
-}
-
-// AccountSAS reports whether the token is for an account, not for one resource.
-func (t *Token) AccountSAS() bool { return t.Services != "" || t.ResourceTypes != "" }
-
-// tokenOf reads the token of a request. ok is false for parameters given twice, an unreadable version, or one that
-// did not have this kind of token.
-func tokenOf(q wire.Query) (t Token, ok bool) {
-	fields := map[string]*string{
-		"sv": &t.VersionText, "sig": &t.Signature, "sp": &t.Permissions, "st": &t.Start, "se": &t.Expiry,
-		"sip": &t.IP, "spr": &t.Protocol, "ses": &t.Scope, "ss": &t.Services, "srt": &t.ResourceTypes,
-		"si": &t.Policy, "sr": &t.Resource, "sdd": &t.Depth, "tn": &t.TableName, "spk": &t.StartPK, "srk": &t.StartRK,
-		"epk": &t.EndPK, "erk": &t.EndRK, "rscc": &t.CacheControl, "rscd": &t.ContentDisposition,
-		"rsce": &t.ContentEncoding, "rscl": &t.ContentLanguage, "rsct": &t.ContentType,
-	}
-	seen := make(map[string]bool, len(q))
-	for _, p := range q {
-		field, known := fields[p.Name]
-		if p.Name == "skoid" {
-			t.delegationKey = true
-		}
-		if !known {
-			continue
-		}
-		if seen[p.Name] {
-			return t, false
-		}
-		seen[p.Name] = true
-		*field = p.Value
-	}
-	t.hasStartPK, t.hasStartRK, t.hasEndPK, t.hasEndRK = seen["spk"], seen["srk"], seen["epk"], seen["erk"]
-	if t.VersionText != "" {
-		if t.Version, ok = wire.ParseVersion(t.VersionText); !ok {
-			return t, false
-		}
-	}
-	if t.AccountSAS() && t.Version < sas20150405 {
-		return t, false
-	}
-	return t, true
-}
-
-// authenticateSAS checks a token's signature, times, address and protocol, and says what it permits. A token that
-// names a stored access policy is checked for the rest by [Identity.Apply], once the policy is known.
-func authenticateSAS(r *wire.Request, accounts *Accounts) (Identity, error) {
-	t, ok := tokenOf(r.Query)
+// sas checks a token's signature, times, address and protocol, and says what it permits. A token that names a stored
+// access policy is checked for the rest by [Identity.Apply], once the policy is known.
+func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
+	t, ok := readToken(r.Query)
 	if !ok {
-		return Identity{}, sasFailed("The signature's query parameters cannot be read.")
+		return Identity{}, failed("The signature's query parameters cannot be read, or are not part of its version.")
 	}
-	account := accounts.Get(r.Account)
+	account := a.Accounts.Get(r.Account)
 	if account == nil {
 		return Identity{}, wire.ErrAuthenticationFailed
 	}
-	if t.delegationKey {
-		return Identity{}, wire.ErrNotImplemented.WithMessage("User delegation SAS are not implemented.")
-	}
-	switch t.Resource {
-	case "bs":
-		t.Snapshot = r.Query.Get("snapshot")
-	case "bv":
-		t.Snapshot = r.Query.Get("versionid")
+	if r.Service == wire.Blob {
+		switch t.Resource {
+		case "bs":
+			t.Snapshot = r.Query.Get("snapshot")
+		case "bv":
+			t.Snapshot = r.Query.Get("versionid")
+		}
 	}
 	resource, ok := t.resource(r)
 	if !ok {
-		return Identity{}, sasFailed("The signature is not for this kind of resource.")
+		return Identity{}, failed("The signature is not for this kind of resource.")
 	}
-	message := []byte(t.stringToSign(r.Service, r.Account, resource))
-	good := false
-	for _, key := range account.Keys {
-		good = key.Matches(message, t.Signature) || good
-	}
-	if !good {
-		return Identity{}, sasFailed("Signature did not match. String to sign used was " + string(message))
+	id := Identity{Mechanism: SAS, Permissions: t.Permissions, token: t}
+	if t.Delegation != nil {
+		if err := a.delegated(r, account, &id, resource); err != nil {
+			return Identity{}, err
+		}
+	} else {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		if *buf = t.appendStringToSign((*buf)[:0], r.Service, r.Account, resource); !account.signed(*buf, t.Signature) {
+			return Identity{}, failed("Signature did not match. String to sign used was " + string(*buf))
+		}
 	}
 	if err := t.checkCaller(r); err != nil {
 		return Identity{}, err
 	}
-	if r.Version == 0 { // a URL opened in a browser: the token's version stands for the missing header
-		r.Version = min(t.Version, wire.LatestVersion())
-		r.Set("x-ms-version", t.VersionText)
+	if err := t.setVersion(r); err != nil {
+		return Identity{}, err
 	}
-	id := Identity{Mechanism: SAS, Permissions: t.Permissions, token: &t}
 	if t.Policy == "" {
 		return id, checkWindow(t.Start, t.Expiry, r.Now)
 	}
-	if t.AccountSAS() {
-		return Identity{}, sasFailed("An account SAS cannot name a stored access policy.")
+	if t.AccountSAS() || t.Delegation != nil {
+		return Identity{}, failed("Only a service SAS can name a stored access policy.")
 	}
 	return id, nil
 }
 
-func sasFailed(why string) error {
-	return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail", why)
+// setVersion gives a request without x-ms-version the version that its URL names: api-version, or else sv.
+// https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services
+func (t *Token) setVersion(r *wire.Request) error {
+	if r.Version != 0 {
+		return nil
+	}
+	v, text := t.Version, t.VersionText
+	if asked := r.Query.Get("api-version"); asked != "" {
+		var ok bool
+		if v, ok = wire.ParseVersion(asked); !ok {
+			return wire.InvalidQuery("api-version", asked, "")
+		}
+		text = asked
+	}
+	if v == 0 {
+		return nil
+	}
+	r.Version = min(v, wire.LatestVersion())
+	if r.Out != nil { // a copy source is checked like a request, and not answered
+		r.Set("x-ms-version", text)
+	}
+	return nil
 }
 
 // checkCaller checks the limits on where and how a token is used.
@@ -154,7 +93,7 @@ func (t *Token) checkCaller(r *wire.Request) error {
 			return ErrAuthorizationProtocolMismatch
 		}
 	default:
-		return sasFailed("The signed protocol is not valid.")
+		return failed("The signed protocol is not valid.")
 	}
 	if t.IP != "" && !inRange(t.IP, r.HTTP.RemoteAddr) {
 		return ErrAuthorizationSourceIPMismatch
@@ -180,23 +119,57 @@ func inRange(signed, remote string) bool {
 
 // checkWindow checks a token's times. Without an expiry it is never valid.
 func checkWindow(start, expiry string, now time.Time) error {
+	from := time.Time{}
 	if start != "" {
-		t, ok := wire.ParseISO(start)
-		if !ok {
-			return sasFailed("The signed start time is not valid.")
-		}
-		if now.Before(t) {
-			return sasFailed("Signature not valid in the specified time frame: Start [" + wire.FormatRFC1123(t) + "] - Current [" + wire.FormatRFC1123(now) + "]")
+		var ok bool
+		if from, ok = wire.ParseISO(start); !ok {
+			return failed("The signed start time is not valid.")
 		}
 	}
-	t, ok := wire.ParseISO(expiry)
+	to, ok := wire.ParseISO(expiry)
 	if !ok {
-		return sasFailed("The signed expiry time is missing or not valid.")
+		return failed("The signed expiry time is missing or not valid.")
 	}
-	if !now.Before(t) {
-		return sasFailed("Signature not valid in the specified time frame: Expiry [" + wire.FormatRFC1123(t) + "] - Current [" + wire.FormatRFC1123(now) + "]")
+	if now.Before(from) || !now.Before(to) {
+		why := "Signature not valid in the specified time frame: "
+		if start != "" {
+			why += "Start [" + wire.FormatRFC1123(from) + "] - "
+		}
+		return failed(why + "Expiry [" + wire.FormatRFC1123(to) + "] - Current [" + wire.FormatRFC1123(now) + "]")
 	}
 	return nil
+}
+
+// segments splits a request's path below the account as the services do: at the first slash as sent, before
+// anything is decoded. An encoded slash in the first segment is part of a name, and of no legal one.
+func segments(path string) (head, rest string, below, ok bool) {
+	head, rest, below = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	var err1, err2 error
+	head, err1 = url.PathUnescape(head)
+	rest, err2 = url.PathUnescape(rest)
+	return head, rest, below, err1 == nil && err2 == nil
+}
+
+// container is the container, queue or table that a request's path names, decoded; "" for the service itself. A
+// batch of table operations names none.
+func container(r *wire.Request) string {
+	head, _, below, ok := segments(r.RawPath)
+	switch {
+	case !ok:
+		return ""
+	case r.Service == wire.Table:
+		name, argument, _ := strings.Cut(head, "(")
+		switch {
+		case strings.EqualFold(name, "Tables"): // Tables('name')
+			return strings.Trim(strings.TrimSuffix(argument, ")"), "'")
+		case name == "$batch":
+			return ""
+		}
+		return name
+	case r.Service == wire.Blob && !below && head != "" && r.Restype != "container":
+		return "$root"
+	}
+	return head
 }
 
 // resource is the canonicalised resource that the token must have been signed for, from the request's own path: a
@@ -204,84 +177,65 @@ func checkWindow(start, expiry string, now time.Time) error {
 // the token is for.
 func (t *Token) resource(r *wire.Request) (string, bool) {
 	if t.AccountSAS() {
-		return "", true
+		return "", t.Version >= sas20150405
 	}
-	path, err := url.PathUnescape(strings.TrimPrefix(r.RawPath, "/"))
-	if err != nil {
+	head, rest, below, ok := segments(r.RawPath)
+	if !ok || head == "" {
 		return "", false
 	}
 	prefix := "/" + r.Account + "/"
 	if t.Version >= sas20150221 {
 		prefix = "/" + r.Service.String() + prefix
 	}
-	head, rest, below := strings.Cut(path, "/")
 	switch r.Service {
 	case wire.Table:
 		name, _, _ := strings.Cut(head, "(")
+		if name == "$batch" { // whose operations are held against the token by [Identity.Table]
+			return prefix + strings.ToLower(t.TableName), t.TableName != ""
+		}
 		// The name is signed in lower case; tn repeats it and must be the table that the path names.
 		return prefix + strings.ToLower(name), name != "" && strings.EqualFold(name, t.TableName)
 	case wire.Queue:
-		return prefix + head, head != ""
+		return prefix + head, true
 	}
-	if !below && t.Resource != "c" { // a blob of the root container
+	if !below && r.Restype != "container" { // a blob of the root container
 		head, rest, below = "$root", head, true
 	}
 	switch t.Resource {
 	case "c":
-		return prefix + head, head != ""
-	case "b", "bs", "bv":
-		return prefix + head + "/" + rest, below && rest != "" && (t.Resource == "b" || t.Snapshot != "")
+		return prefix + head, true
+	case "b":
+		return prefix + head + "/" + rest, below && rest != ""
+	case "bs":
+		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20181109
+	case "bv":
+		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20191212
+	case "d":
+		directory, ok := t.directory(rest)
+		return prefix + head + directory, ok && below && t.Version >= sas20200210
 	}
-	return "", false // sr=d needs a hierarchical namespace
+	return "", false
 }
 
-// stringToSign is the text whose HMAC is the signature.
-// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
-// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#construct-the-signature-string
-func (t *Token) stringToSign(svc wire.Service, account, resource string) string {
-	v := t.Version
-	if t.AccountSAS() {
-		lines := []string{account, t.Permissions, t.Services, t.ResourceTypes, t.Start, t.Expiry, t.IP, t.Protocol, t.VersionText}
-		if v >= sas20201206 {
-			lines = append(lines, t.Scope)
-		}
-		return strings.Join(lines, "\n") + "\n"
-	}
-	lines := []string{t.Permissions, t.Start, t.Expiry, resource, t.Policy}
-	if v >= sas20150405 {
-		lines = append(lines, t.IP, t.Protocol)
-	}
-	if v >= sas20120212 {
-		lines = append(lines, t.VersionText)
-	}
-	switch svc {
-	case wire.Table:
-		lines = append(lines, t.StartPK, t.StartRK, t.EndPK, t.EndRK)
-	case wire.Blob:
-		if v >= sas20181109 {
-			lines = append(lines, t.Resource, t.Snapshot)
-		}
-		if v >= sas20201206 {
-			lines = append(lines, t.Scope)
-		}
-		if v >= sas20130815 {
-			lines = append(lines, t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
+// maxDepth bounds sdd: a blob name of 1024 characters has no more directories.
+const maxDepth = 1024
 
-// The refusals of a shared access signature that is genuine but not for this call.
-// https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
-var (
-	ErrAuthorizationServiceMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationServiceMismatch",
-		Message: "This request is not authorized to perform this operation using this service."}
-	ErrAuthorizationResourceTypeMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationResourceTypeMismatch",
-		Message: "This request is not authorized to perform this operation using this resource type."}
-	ErrAuthorizationProtocolMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationProtocolMismatch",
-		Message: "This request is not authorized to perform this operation using this protocol."}
-	ErrAuthorizationSourceIPMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationSourceIPMismatch",
-		Message: "This request is not authorized to perform this operation using this source IP."}
-	ErrAuthorizationFailure = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationFailure",
-		Message: "This request is not authorized to perform this operation."}
-)
+// directory is the part of a blob's path that a token for a directory is signed for: its first sdd segments.
+func (t *Token) directory(path string) (string, bool) {
+	n, err := strconv.Atoi(t.Depth)
+	if err != nil || n < 0 || n > maxDepth {
+		return "", false
+	}
+	end := 0
+	for ; n > 0; n-- {
+		i := strings.IndexByte(path[end:], '/')
+		if i <= 0 { // the blob does not lie below the directory
+			return "", false
+		}
+		end += i + 1
+	}
+	if end == 0 {
+		return "", path != ""
+	}
+	return "/" + path[:end-1], len(path) > end
+}

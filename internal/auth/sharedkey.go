@@ -16,38 +16,13 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key#specifying-the-date-header
 const MaxSkew = 15 * time.Minute
 
-// Authenticate finds out who sends r. A request without any credential is anonymous; a credential that does not hold
-// is [wire.ErrAuthenticationFailed], one that cannot be read [wire.ErrInvalidAuthenticationInfo].
-func Authenticate(r *wire.Request, accounts *Accounts) (Identity, error) {
-	header := r.Header("Authorization")
-	if header == "" {
-		if r.Query.Has("sig") {
-			return authenticateSAS(r, accounts)
-		}
-		if accounts.Get(r.Account) == nil {
-			return Identity{}, wire.ErrAuthenticationFailed
-		}
-		return Identity{}, nil
-	}
-	scheme, credential, ok := strings.Cut(header, " ")
-	if !ok {
-		return Identity{}, wire.ErrInvalidAuthenticationInfo
-	}
-	var lite bool
-	switch {
-	case strings.EqualFold(scheme, "SharedKey"):
-	case strings.EqualFold(scheme, "SharedKeyLite"):
-		lite = true
-	case strings.EqualFold(scheme, "Bearer"):
-		return Identity{}, wire.ErrNotImplemented.WithMessage("Bearer tokens are not implemented.")
-	default:
-		return Identity{}, wire.ErrInvalidAuthenticationInfo
-	}
-	name, signature, ok := strings.Cut(strings.TrimSpace(credential), ":")
+// sharedKey checks a Shared Key or Shared Key Lite signature, "account:signature".
+func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool) (Identity, error) {
+	name, signature, ok := strings.Cut(credential, ":")
 	if !ok || name == "" || signature == "" {
 		return Identity{}, wire.ErrInvalidAuthenticationInfo
 	}
-	account := accounts.Get(r.Account)
+	account := a.Accounts.Get(r.Account)
 	if account == nil || strings.TrimSuffix(name, "-secondary") != account.Name {
 		return Identity{}, wire.ErrAuthenticationFailed
 	}
@@ -56,26 +31,30 @@ func Authenticate(r *wire.Request, accounts *Accounts) (Identity, error) {
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for _, owner := range owners(r) {
-		*buf = appendStringToSign((*buf)[:0], r, owner, lite)
-		for _, key := range account.Keys {
-			if key.Matches(*buf, signature) {
-				return Identity{Mechanism: SharedKey}, nil
-			}
-		}
+	usual := usualForm(r, lite)
+	*buf = appendStringToSign((*buf)[:0], r, r.Account, usual)
+	if account.signed(*buf, signature) {
+		return Identity{Mechanism: SharedKey}, nil
 	}
-	return Identity{}, wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail",
-		"The MAC signature found in the HTTP request '"+printableSignature(signature)+"' is not the same as any "+
-			"computed signature. Server used following string to sign: '"+string(*buf)+"'.")
+	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) + "' is not the same as any " +
+		"computed signature. Server used following string to sign: '" + string(*buf) + "'."
+	if otherForm(r, usual, func(owner string, f form) bool {
+		*buf = appendStringToSign((*buf)[:0], r, owner, f)
+		return account.signed(*buf, signature)
+	}) {
+		return Identity{Mechanism: SharedKey}, nil
+	}
+	return Identity{}, failed(detail)
 }
 
-// owners lists the account names with which a canonicalised resource may begin. For the secondary endpoint the
-// reference shows account-secondary, while most SDKs sign the account's own name; Azure takes both.
-func owners(r *wire.Request) []string {
-	if r.Secondary {
-		return []string{r.Account + "-secondary", r.Account}
+// signed reports whether one of the account's keys made signature for message.
+func (a *Account) signed(message []byte, signature string) bool {
+	for _, key := range a.Keys {
+		if key.Matches(message, signature) {
+			return true
+		}
 	}
-	return []string{r.Account}
+	return false
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
@@ -97,21 +76,19 @@ func checkDate(r *wire.Request) error {
 	}
 	t, err := wire.ParseRFC1123(s)
 	if err != nil {
-		return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail",
-			"The Date header in the request is incorrect.")
+		return failed("The Date header in the request is incorrect.")
 	}
 	if skew := r.Now.Sub(t); skew > MaxSkew || skew < -MaxSkew {
-		return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail",
-			"Request date header too old or too far in the future: '"+wire.FormatRFC1123(t)+"'.")
+		return failed("Request date header too old or too far in the future: '" + wire.FormatRFC1123(t) + "'.")
 	}
 	return nil
 }
 
 // appendStringToSign builds what the client signed, in one of the four forms that the reference defines.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
-func appendStringToSign(b []byte, r *wire.Request, owner string, lite bool) []byte {
+func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte {
 	if r.Service == wire.Table {
-		return appendTableStringToSign(b, r, owner, lite)
+		return appendTableStringToSign(b, r, owner, f.lite)
 	}
 	h := r.HTTP.Header
 	line := func(name string) {
@@ -121,10 +98,10 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, lite bool) []by
 		b = append(b, '\n')
 	}
 	b = append(append(b, r.HTTP.Method...), '\n')
-	if !lite {
+	if !f.lite {
 		line("Content-Encoding")
 		line("Content-Language")
-		b = appendContentLength(b, r)
+		b = appendContentLength(b, r, f.zeroLength)
 		b = append(b, '\n')
 	}
 	line("Content-Md5")
@@ -134,15 +111,15 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, lite bool) []by
 	} else {
 		line("Date")
 	}
-	if !lite {
+	if !f.lite {
 		line("If-Modified-Since")
 		line("If-Match")
 		line("If-None-Match")
 		line("If-Unmodified-Since")
 		line("Range")
 	}
-	b = appendCanonicalHeaders(b, h)
-	if lite {
+	b = appendCanonicalHeaders(b, h, f)
+	if f.lite {
 		return appendLiteResource(b, r, owner)
 	}
 	return appendResource(b, r, owner)
@@ -167,9 +144,9 @@ func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool)
 }
 
 // appendContentLength appends the Content-Length as it is signed: from version 2015-02-21 on, 0 is signed as "".
-func appendContentLength(b []byte, r *wire.Request) []byte {
+func appendContentLength(b []byte, r *wire.Request, zero bool) []byte {
 	switch v := r.Header("Content-Length"); {
-	case v == "0" && (r.Version == 0 || r.Version >= wire.V20150221):
+	case v == "0" && !zero:
 		return b
 	case v == "" && r.HTTP.ContentLength > 0: // sent in process, without a connection
 		return strconv.AppendInt(b, r.HTTP.ContentLength, 10)
@@ -178,26 +155,41 @@ func appendContentLength(b []byte, r *wire.Request) []byte {
 	}
 }
 
-// appendCanonicalHeaders appends all x-ms-* headers: names in lower case and sorted, values trimmed and unfolded.
-func appendCanonicalHeaders(b []byte, h http.Header) []byte {
-	var array [24]string
-	names := array[:0]
+// signedNames appends the names of the x-ms-* headers in order.
+func signedNames(names []string, h http.Header, compare func(a, b string) int) []string {
 	for name := range h {
-		if strings.HasPrefix(name, "X-Ms-") {
+		if strings.HasPrefix(name, signedPrefix) {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, compareFold)
-	for _, name := range names {
+	slices.SortFunc(names, compare)
+	return names
+}
+
+// appendCanonicalHeaders appends all x-ms-* headers: names in lower case and sorted, values trimmed.
+func appendCanonicalHeaders(b []byte, h http.Header, f form) []byte {
+	var array [24]string
+	compare := compareFold
+	if f.weighted {
+		compare = compareWeighted
+	}
+	for _, name := range signedNames(array[:0], h, compare) {
+		values := h[name]
+		if f.skipEmpty && len(values) == 1 && values[0] == "" {
+			continue
+		}
 		for i := range len(name) {
 			b = append(b, lower(name[i]))
 		}
 		b = append(b, ':')
-		for i, value := range h[name] {
+		for i, value := range values {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, strings.TrimSpace(value)...)
+			if value = strings.TrimSpace(value); f.squeeze {
+				value = strings.Join(strings.Fields(value), " ")
+			}
+			b = append(b, value...)
 		}
 		b = append(b, '\n')
 	}

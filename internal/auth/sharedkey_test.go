@@ -81,7 +81,7 @@ func TestStringToSign(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := parse(t, tc.svc, time.Now(), tc.head)
-			if got := string(appendStringToSign(nil, r, r.Account, tc.lite)); got != tc.want {
+			if got := string(appendStringToSign(nil, r, r.Account, usualForm(r, tc.lite))); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
@@ -93,7 +93,7 @@ func TestAuthenticate(t *testing.T) {
 	accounts := Development()
 	key := accounts.Get(DevelopmentAccount).Keys[0]
 	sign := func(r *wire.Request, lite bool) string {
-		return base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, lite))
+		return base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, lite)))
 	}
 	for _, tc := range []struct {
 		name   string
@@ -146,7 +146,7 @@ func TestAuthenticate(t *testing.T) {
 				if tc.want == nil && id.Mechanism != SharedKey {
 					t.Errorf("identity %v", id)
 				}
-				if err != nil && strings.Contains(err.Error(), base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, lite))) {
+				if err != nil && strings.Contains(err.Error(), base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, lite)))) {
 					t.Error("the error tells the right signature")
 				}
 			})
@@ -164,7 +164,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	r := parse(b, wire.Blob, now, "PUT /devstoreaccount1/container/blob?comp=block&blockid=AAAA HTTP/1.1\nHost: 127.0.0.1\n"+
 		"x-ms-version: 2021-12-02\nx-ms-blob-type: BlockBlob\nx-ms-client-request-id: 1\nContent-Length: 4096\nx-ms-date: "+wire.FormatRFC1123(now))
 	r.HTTP.Header.Set("Authorization", "SharedKey "+DevelopmentAccount+":"+
-		base64Signature(accounts.Get(DevelopmentAccount).Keys[0], appendStringToSign(nil, r, DevelopmentAccount, false)))
+		base64Signature(accounts.Get(DevelopmentAccount).Keys[0], appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, false))))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Authenticate(r, accounts); err != nil {

@@ -40,6 +40,10 @@ type Config[S, C any] struct {
 type Common struct {
 	// Accounts are the accounts that are served. Required.
 	Accounts *auth.Accounts
+	// OAuth checks bearer tokens and user delegation SAS; nil refuses both.
+	OAuth *auth.OAuth
+	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	RequireHTTPS bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// Log is where defects go; nil is slog.Default().
@@ -49,6 +53,12 @@ type Common struct {
 	Observe func(*wire.Request, Outcome)
 	// Options decide how requests are read.
 	Options wire.Options
+}
+
+// Authenticator is what the front-end asks who sends a request, for services that meet further requests inside one:
+// parts of a batch, sources of a copy.
+func (c *Common) Authenticator() *auth.Authenticator {
+	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS}
 }
 
 // Outcome is what became of a request.
@@ -66,7 +76,9 @@ type Outcome struct {
 // Frontend serves one service. It is an http.Handler, safe for concurrent use.
 type Frontend[S, C any] struct {
 	Config[S, C]
-	index index[S, C]
+	index     index[S, C]
+	callers   *auth.Authenticator
+	challenge string
 }
 
 // New makes a front-end. It panics if the operations table is ambiguous or a required field is missing: these are
@@ -81,7 +93,11 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Frontend[S, C]{c, newIndex(c.Operations)}
+	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations), callers: c.Authenticator()}
+	if c.OAuth != nil {
+		f.challenge = c.OAuth.Challenge()
+	}
+	return f
 }
 
 // ServeHTTP takes one request through the house.
@@ -89,6 +105,7 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	out := recorder{ResponseWriter: w}
 	r, err := wire.Parse(f.Service, hr, &out, f.Now(), f.Options)
 	r.Begin()
+	r.Challenge = f.challenge
 	var id auth.Identity
 	if f.Observe != nil {
 		start := time.Now()
@@ -118,7 +135,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 		f.Before(f.State, r)
 	}
 	if r.HTTP.Method != http.MethodOptions { // a preflight request carries no credential
-		if id, err = auth.Authenticate(r, f.Accounts); err != nil {
+		if id, err = f.callers.Authenticate(r); err != nil {
 			return id, err
 		}
 	}
@@ -185,8 +202,11 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 func refuseAnonymous(r *wire.Request) error {
 	switch {
 	case r.Version >= wire.V20191212:
-		return wire.ErrNoAuthenticationInformation.WithHeader("WWW-Authenticate",
-			"Bearer authorization_uri="+r.Base+"/oauth2/authorize resource_id=https://storage.azure.com")
+		challenge := r.Challenge
+		if challenge == "" {
+			challenge = "Bearer authorization_uri=" + r.Base + "/oauth2/authorize resource_id=" + auth.StorageAudience
+		}
+		return wire.ErrNoAuthenticationInformation.WithHeader("WWW-Authenticate", challenge)
 	case r.Service == wire.Blob:
 		return wire.ErrResourceNotFound
 	default:

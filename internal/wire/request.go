@@ -42,6 +42,9 @@ type Request struct {
 	// Now is when the request came; every rule that asks for the time uses it.
 	Now time.Time
 
+	// Challenge is the WWW-Authenticate header for callers without a credential; "" makes one from Base.
+	Challenge string
+
 	// Operation is the name of the operation that serves the request, "" until it is known.
 	Operation string
 	// Failure is the error that was answered, nil for success. The front-end sets it.

@@ -1,0 +1,262 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// PublicKey is a signing key of an issuer.
+type PublicKey struct {
+	// Key is an *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey.
+	Key crypto.PublicKey
+	// Algorithm is the only JWT algorithm for the key; "" leaves it to the key's type.
+	Algorithm string
+}
+
+// allows reports whether a token signed with alg may be checked with the key. That the key is of the algorithm's type
+// is checked where it is used.
+func (k PublicKey) allows(alg string) bool { return k.Algorithm == "" || k.Algorithm == alg }
+
+// KeySet is a fixed set of keys by their ids: a [KeySource].
+type KeySet map[string]PublicKey
+
+// Key implements [KeySource].
+func (s KeySet) Key(_ context.Context, kid string, _ time.Time) (PublicKey, error) {
+	if kid == "" && len(s) == 1 {
+		for _, k := range s {
+			return k, nil
+		}
+	}
+	k, ok := s[kid]
+	if !ok {
+		return k, ErrUnknownKey
+	}
+	return k, nil
+}
+
+// Limits of a key set.
+const (
+	maxJWKS    = 1 << 20 // bytes
+	maxKeys    = 64
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// ParseJWKS reads a JSON Web Key Set (RFC 7517). Keys for other uses than signatures, and of other kinds than RSA, EC
+// and Ed25519, are left out. It fails for a set without any key, and for RSA keys under 2048 bits.
+func ParseJWKS(text []byte) (KeySet, error) {
+	if len(text) > maxJWKS {
+		return nil, fmt.Errorf("the key set is larger than %d bytes", maxJWKS)
+	}
+	var doc struct {
+		Keys []struct{ Kty, Use, Kid, Alg, N, E, Crv, X, Y string }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, errors.New("the key set is not valid JSON")
+	}
+	if len(doc.Keys) > maxKeys {
+		return nil, fmt.Errorf("the key set has more than %d keys", maxKeys)
+	}
+	set := make(KeySet)
+	for _, j := range doc.Keys {
+		if j.Use != "" && j.Use != "sig" {
+			continue
+		}
+		var key crypto.PublicKey
+		var err error
+		switch j.Kty {
+		case "RSA":
+			key, err = rsaKey(j.N, j.E)
+		case "EC":
+			key, err = ecKey(j.Crv, j.X, j.Y)
+		case "OKP":
+			key, err = edKey(j.Crv, j.X)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("key %q: %w", j.Kid, err)
+		}
+		set[j.Kid] = PublicKey{key, j.Alg}
+	}
+	if len(set) == 0 {
+		return nil, errors.New("the key set has no signing key")
+	}
+	return set, nil
+}
+
+func rsaKey(n, e string) (crypto.PublicKey, error) {
+	modulus, err1 := base64.RawURLEncoding.DecodeString(n)
+	exponent, err2 := base64.RawURLEncoding.DecodeString(e)
+	if err1 != nil || err2 != nil || len(exponent) == 0 || len(exponent) > 4 || len(modulus) > maxRSABits/8+1 {
+		return nil, errors.New("not an RSA key")
+	}
+	k := &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: int(new(big.Int).SetBytes(exponent).Int64())}
+	if bits := k.N.BitLen(); bits < minRSABits || bits > maxRSABits || k.E < 3 || k.E%2 == 0 {
+		return nil, fmt.Errorf("RSA keys must have %d to %d bits", minRSABits, maxRSABits)
+	}
+	return k, nil
+}
+
+func ecKey(curve, x, y string) (crypto.PublicKey, error) {
+	c, ok := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}[curve]
+	bx, err1 := base64.RawURLEncoding.DecodeString(x)
+	by, err2 := base64.RawURLEncoding.DecodeString(y)
+	size := 0
+	if ok {
+		size = (c.Params().BitSize + 7) / 8
+	}
+	if !ok || err1 != nil || err2 != nil || len(bx) != size || len(by) != size {
+		return nil, errors.New("not an EC key of a known curve")
+	}
+	return ecdsa.ParseUncompressedPublicKey(c, append(append([]byte{4}, bx...), by...))
+}
+
+func edKey(curve, x string) (crypto.PublicKey, error) {
+	b, err := base64.RawURLEncoding.DecodeString(x)
+	if curve != "Ed25519" || err != nil || len(b) != ed25519.PublicKeySize {
+		return nil, errors.New("not an Ed25519 key")
+	}
+	return ed25519.PublicKey(b), nil
+}
+
+// RemoteKeys fetches an issuer's keys over HTTP when they are first needed, again each hour, and for an unknown key
+// at most once a minute. While the issuer cannot be reached the keys that were last read stay good. It is a
+// [KeySource], safe for concurrent use.
+type RemoteKeys struct {
+	issuer, url string
+	client      *http.Client
+
+	mu   sync.Mutex
+	keys KeySet    // guarded by mu
+	read time.Time // guarded by mu: when keys were read
+	last time.Time // guarded by mu: when reading them was last tried
+}
+
+// NewRemoteKeys names the issuer whose keys are wanted: they are found through its
+// .well-known/openid-configuration, or at keysURL if that is given. URLs must be https, or of a loopback address.
+func NewRemoteKeys(issuer, keysURL string) (*RemoteKeys, error) {
+	for _, s := range []string{issuer, keysURL} {
+		if s == "" {
+			continue
+		}
+		if err := checkURL(s); err != nil {
+			return nil, err
+		}
+	}
+	if issuer == "" && keysURL == "" {
+		return nil, errors.New("neither an issuer nor the address of its keys is given")
+	}
+	return &RemoteKeys{issuer: issuer, url: keysURL, client: &http.Client{
+		Timeout:       10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%q is not a URL", s)
+	}
+	if u.Scheme == "https" {
+		return nil
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && addr.IsLoopback()) {
+		return nil
+	}
+	return fmt.Errorf("%q must be https: whoever can change the answer could sign tokens", s)
+}
+
+const (
+	keysGood  = time.Hour
+	keysRetry = time.Minute
+)
+
+// Key implements [KeySource].
+func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (PublicKey, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, err := k.keys.Key(ctx, kid, now)
+	if fresh := k.keys != nil && now.Sub(k.read) < keysGood; fresh && err == nil {
+		return key, nil
+	}
+	if !k.last.IsZero() && now.Sub(k.last) < keysRetry && now.Sub(k.last) >= 0 {
+		if k.keys == nil {
+			return key, errors.New("the issuer's keys could not be read a moment ago")
+		}
+		return key, err
+	}
+	k.last = now
+	keys, fetchErr := k.fetch(ctx)
+	if fetchErr != nil {
+		if err == nil {
+			return key, nil // old, and still the best there is
+		}
+		return key, fetchErr
+	}
+	k.keys, k.read = keys, now
+	return keys.Key(ctx, kid, now)
+}
+
+// fetch reads the keys, and where they are.
+func (k *RemoteKeys) fetch(ctx context.Context) (KeySet, error) {
+	at := k.url
+	if at == "" {
+		text, err := k.get(ctx, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration")
+		if err != nil {
+			return nil, err
+		}
+		var doc struct {
+			JWKSURI string `json:"jwks_uri"`
+		}
+		if err := json.Unmarshal(text, &doc); err != nil {
+			return nil, errors.New("the issuer's configuration is not valid JSON")
+		}
+		if err := checkURL(doc.JWKSURI); err != nil {
+			return nil, fmt.Errorf("jwks_uri: %w", err)
+		}
+		at = doc.JWKSURI
+	}
+	text, err := k.get(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return ParseJWKS(text)
+}
+
+func (k *RemoteKeys) get(ctx context.Context, at string) ([]byte, error) {
+	hr, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := k.client.Do(hr)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", at, resp.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxJWKS+1))
+	if err == nil && len(text) > maxJWKS {
+		err = errors.New("the answer is too large")
+	}
+	return text, err
+}
