@@ -1,0 +1,29 @@
+# Lazuli in an image of its own binary, certificates and nothing else.
+#
+#   docker build -t lazuli .
+#   docker run --rm -p 10000-10002:10000-10002 -v lazuli:/data lazuli
+#
+# Arguments after the image's name are arguments of lazuli.
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/lazuli ./cmd/lazuli
+# Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
+RUN mkdir -p /out/data /out/tmp
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build --chown=65532:65532 /out/data /data
+COPY --from=build --chown=65532:65532 /out/tmp /tmp
+COPY --from=build /out/lazuli /lazuli
+USER 65532:65532
+# Inside a container every address is the container's own; what is published decides who reaches it.
+ENV LAZULI_HOST=0.0.0.0 LAZULI_ADMIN_HOST=0.0.0.0 LAZULI_LOCATION=/data
+VOLUME /data
+EXPOSE 10000 10001 10002 10003
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --start-interval=1s CMD ["/lazuli", "health"]
+ENTRYPOINT ["/lazuli"]
