@@ -13,6 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // The catalog is a stream with one subject per queue and one per account:
@@ -27,29 +30,13 @@ const (
 	catalogPrefix = "lazuli.catalog."
 )
 
-// Policy is a stored access policy, as the client has written it.
-type Policy struct {
-	ID         string `json:"id"`
-	Start      string `json:"start,omitempty"`
-	Expiry     string `json:"expiry,omitempty"`
-	Permission string `json:"permission,omitempty"`
-	// HasPolicy tells an empty access policy from none.
-	HasPolicy bool `json:"has_policy,omitempty"`
-}
-
-// Pair is one entry of a queue's metadata, its name in the case in which it was set.
-type Pair struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
 // catalogEntry is what the catalog says of a queue.
 type catalogEntry struct {
 	Version int `json:"version"` // 1
 	// Incarnation tells a queue from one of the same name that was deleted: it is part of the stream's name.
-	Incarnation string   `json:"incarnation"`
-	Metadata    []Pair   `json:"metadata,omitempty"`
-	Policies    []Policy `json:"policies,omitempty"`
+	Incarnation string                    `json:"incarnation"`
+	Metadata    []wire.Meta               `json:"metadata,omitempty"`
+	Policies    []properties.StoredPolicy `json:"policies,omitempty"`
 }
 
 // errConflict means that another front-end changed the record first.
@@ -334,8 +321,8 @@ func unavailable(err error) error {
 }
 
 // sameMetadata compares as the service does: names without regard to case.
-func sameMetadata(a, b []Pair) bool {
-	fold := func(pairs []Pair) map[string]string {
+func sameMetadata(a, b []wire.Meta) bool {
+	fold := func(pairs []wire.Meta) map[string]string {
 		m := make(map[string]string, len(pairs))
 		for _, p := range pairs {
 			m[strings.ToLower(p.Name)] = p.Value

@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // Where queues are addressed.
@@ -150,7 +152,7 @@ func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
 
 // Create makes a queue. created is false if it existed with the same metadata. A queue that was deleted can be made
 // again at once: the new one is another stream.
-func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []Pair) (created bool, err error) {
+func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []wire.Meta) (created bool, err error) {
 	for range conflictRounds {
 		r, err := s.lookup(ctx, accountName, queue)
 		if err != nil {
@@ -280,7 +282,7 @@ func (s *Store) queueGone(ctx context.Context, q *Queue) bool {
 }
 
 // Metadata returns a queue's metadata. The caller must not change it.
-func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]Pair, error) {
+func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]wire.Meta, error) {
 	e, err := s.entry(ctx, accountName, queue)
 	if err != nil {
 		return nil, err
@@ -289,12 +291,12 @@ func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]Pair
 }
 
 // SetMetadata replaces a queue's metadata.
-func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, metadata []Pair) error {
+func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, metadata []wire.Meta) error {
 	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Metadata = metadata; return e })
 }
 
 // Policies returns a queue's stored access policies. The caller must not change them.
-func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]Policy, error) {
+func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]properties.StoredPolicy, error) {
 	e, err := s.entry(ctx, accountName, queue)
 	if err != nil {
 		return nil, err
@@ -303,7 +305,7 @@ func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]Poli
 }
 
 // SetPolicies replaces a queue's stored access policies.
-func (s *Store) SetPolicies(ctx context.Context, accountName, queue string, policies []Policy) error {
+func (s *Store) SetPolicies(ctx context.Context, accountName, queue string, policies []properties.StoredPolicy) error {
 	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Policies = policies; return e })
 }
 
@@ -321,7 +323,7 @@ func (s *Store) entry(ctx context.Context, accountName, queue string) (*catalogE
 // Listed is a queue in a listing.
 type Listed struct {
 	Name     string
-	Metadata []Pair
+	Metadata []wire.Meta
 }
 
 // List returns up to n queues in the order of their names: those that begin with prefix and are not before from. next

@@ -1,0 +1,164 @@
+package queuesvc
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+const (
+	// maxMessage is the size in bytes of a message's text, in UTF-8.
+	maxMessage = 64 << 10
+	// maxBody bounds the request body of Put and Update Message: a text of which every character is escaped.
+	maxBody = 6*maxMessage + 1024
+)
+
+// messageText reads the request body of Put and Update Message:
+//
+//	<QueueMessage><MessageText>...</MessageText></QueueMessage>
+//
+// It fails with InvalidXmlDocument, and with RequestBodyTooLarge where the text is over 64 KiB.
+func (c *call) messageText() ([]byte, error) {
+	body, err := c.ReadBody(maxBody)
+	if err != nil {
+		if e, ok := err.(*wire.Error); ok && e.Is(wire.ErrRequestBodyTooLarge) {
+			return nil, errMessageTooLarge
+		}
+		return nil, err
+	}
+	return parseMessage(body)
+}
+
+func parseMessage(body []byte) ([]byte, error) {
+	text, ok := plainMessage(body)
+	if !ok {
+		var err error
+		if text, err = decodeMessage(body); err != nil {
+			return nil, err
+		}
+	}
+	if len(text) > maxMessage {
+		return nil, errMessageTooLarge
+	}
+	return text, nil
+}
+
+// plainMessage reads the document that nearly all clients send: no attributes, comments or references. ok is false for
+// anything else, which [decodeMessage] reads. The text is a part of body.
+func plainMessage(body []byte) (text []byte, ok bool) {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(body, []byte("<?xml ")) {
+		end := bytes.Index(body, []byte("?>"))
+		if end < 0 || !utf8Declared(body[:end]) {
+			return nil, false
+		}
+		body = body[end+2:]
+	}
+	body, ok = after(body, "<QueueMessage>")
+	if !ok {
+		return nil, false
+	}
+	if body, ok = after(body, "<MessageText>"); !ok {
+		return nil, false
+	}
+	end := bytes.IndexByte(body, '<')
+	if end < 0 {
+		return nil, false
+	}
+	text, body = body[:end], body[end:]
+	if body, ok = after(body, "</MessageText>"); !ok {
+		return nil, false
+	}
+	if body, ok = after(body, "</QueueMessage>"); !ok || len(trimSpace(body)) > 0 {
+		return nil, false
+	}
+	return text, plainText(text)
+}
+
+// utf8Declared reports whether an XML declaration names no other encoding than UTF-8.
+func utf8Declared(declaration []byte) bool {
+	_, rest, ok := bytes.Cut(declaration, []byte("encoding="))
+	return !ok || len(rest) >= 7 && bytes.EqualFold(rest[1:6], []byte("utf-8"))
+}
+
+// after skips white space and then literal.
+func after(b []byte, literal string) ([]byte, bool) {
+	b = trimSpace(b)
+	if len(b) < len(literal) || string(b[:len(literal)]) != literal {
+		return nil, false
+	}
+	return b[len(literal):], true
+}
+
+func trimSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
+
+// plainText reports whether text stands for itself: it is UTF-8, of characters that XML allows, without references, and
+// without carriage returns, which XML readers turn into line feeds.
+func plainText(text []byte) bool {
+	ascii := true
+	for _, c := range text {
+		if c < 0x20 && c != '\n' && c != '\t' || c == '&' || c == '>' {
+			return false
+		}
+		ascii = ascii && c < utf8.RuneSelf
+	}
+	return ascii || utf8.Valid(text) && !bytes.Contains(text, []byte("\uFFFE")) && !bytes.Contains(text, []byte("\uFFFF"))
+}
+
+// decodeMessage reads the document by encoding/xml, and takes nothing that does not belong into it.
+func decodeMessage(body []byte) ([]byte, error) {
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
+	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
+	text := []byte{}
+	var path []string // of open elements
+	done, found := false, false
+	for {
+		token, err := d.Token()
+		if err == io.EOF && done {
+			if !found {
+				return nil, invalidXML(d)
+			}
+			return text, nil
+		}
+		if err != nil {
+			return nil, invalidXML(d)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			switch {
+			case len(path) == 0 && !done && t.Name.Local == "QueueMessage":
+			case len(path) == 1 && !found && t.Name.Local == "MessageText":
+				found = true
+			default:
+				return nil, invalidXML(d)
+			}
+			path = append(path, t.Name.Local)
+		case xml.EndElement:
+			path = path[:len(path)-1]
+			done = len(path) == 0
+		case xml.CharData:
+			switch {
+			case len(path) == 2:
+				if len(text)+len(t) > maxMessage {
+					return nil, errMessageTooLarge
+				}
+				text = append(text, t...)
+			case len(bytes.TrimSpace(t)) > 0:
+				return nil, invalidXML(d)
+			}
+		case xml.Directive: // no document type, and with it no entities
+			return nil, invalidXML(d)
+		}
+	}
+}
+
+// invalidXML says where the document is wrong.
+func invalidXML(d *xml.Decoder) error {
+	line, column := d.InputPos()
+	return wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(line)).
+		With("LinePosition", strconv.Itoa(column)).With("Reason", "Error parsing Xml content")
+}

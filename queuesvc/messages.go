@@ -1,0 +1,192 @@
+package queuesvc
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/queuesvc/state"
+)
+
+// Versions at which messages change.
+const (
+	v20110818 wire.Version = 20110818 // visibility of up to a week; before, two hours
+	v20160531 wire.Version = 20160531 // Put Message answers with the message
+	v20170729 wire.Version = 20170729 // messages may live longer than a week
+)
+
+// before reports whether the request asks for the behaviour before a version.
+func (c *call) before(v wire.Version) bool { return c.Version != 0 && c.Version < v }
+
+// putMessage is Put Message.
+// https://learn.microsoft.com/rest/api/storageservices/put-message
+func (s *Service) putMessage(c *call) error {
+	visibility, err := c.seconds("visibilitytimeout", 0, 0, maxVisibility)
+	if err != nil {
+		return err
+	}
+	ttl, err := c.messageTTL()
+	if err != nil {
+		return err
+	}
+	text, err := c.messageText()
+	if err != nil {
+		return err
+	}
+	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	m, err := q.Put(c.HTTP.Context(), text, visibility, ttl, c.Now)
+	switch {
+	case errors.Is(err, state.ErrPastExpiry):
+		return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
+			"messagettl must be greater than visibilitytimeout")
+	case err != nil:
+		return s.failure(c, err)
+	case c.before(v20160531):
+		return c.Status(http.StatusCreated)
+	}
+	x := wire.NewXML(512).Open("QueueMessagesList").Open("QueueMessage")
+	identityXML(x, &m)
+	receiptXML(x, &m)
+	return c.XML(http.StatusCreated, x.Close("QueueMessage").Close("QueueMessagesList"))
+}
+
+// messageTTL reads messagettl: seconds, -1 for never, a week by default.
+func (c *call) messageTTL() (time.Duration, error) {
+	const name = "messagettl"
+	if c.before(v20170729) {
+		return c.seconds(name, weekTTL, 1, weekTTL)
+	}
+	switch c.Query.Get(name) {
+	case "-1":
+		return state.Forever, nil
+	case "0": // between the two that are allowed
+		return 0, outOfRange(name, "0", 1, maxTTL)
+	}
+	return c.seconds(name, weekTTL, 1, maxTTL)
+}
+
+// getMessages is Get Messages: it makes up to 32 messages invisible and hands them out.
+// https://learn.microsoft.com/rest/api/storageservices/get-messages
+func (s *Service) getMessages(c *call) error {
+	if c.Secondary { // it changes the messages
+		return wire.ErrInsufficientAccountPermissions
+	}
+	n, err := c.number("numofmessages", 1, 1, maxBatch)
+	if err != nil {
+		return err
+	}
+	most := int64(maxVisibility)
+	if c.before(v20110818) {
+		most = 2 * 60 * 60
+	}
+	visibility, err := c.seconds("visibilitytimeout", defaultVisibility, 1, most)
+	if err != nil {
+		return err
+	}
+	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	list, err := q.Get(c.HTTP.Context(), int(n), visibility, c.Now)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	return c.messages(list, true)
+}
+
+// peekMessages is Peek Messages: it shows up to 32 visible messages.
+// https://learn.microsoft.com/rest/api/storageservices/peek-messages
+func (s *Service) peekMessages(c *call) error {
+	n, err := c.number("numofmessages", 1, 1, maxBatch)
+	if err != nil {
+		return err
+	}
+	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	list, err := q.Peek(c.HTTP.Context(), int(n), c.Now)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	return c.messages(list, false)
+}
+
+// clearMessages is Clear Messages.
+// https://learn.microsoft.com/rest/api/storageservices/clear-messages
+func (s *Service) clearMessages(c *call) error {
+	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	if err := q.Clear(c.HTTP.Context()); err != nil {
+		return s.failure(c, err)
+	}
+	return c.Status(http.StatusNoContent)
+}
+
+// messages answers with messages, with or without their receipts.
+func (c *call) messages(list []state.Message, receipts bool) error {
+	size := 128
+	for i := range list {
+		size += 512 + len(list[i].Body)
+	}
+	x := wire.NewXML(size)
+	if len(list) == 0 {
+		x.Empty("QueueMessagesList")
+	} else {
+		x.Open("QueueMessagesList")
+		for i := range list {
+			m := &list[i]
+			x.Open("QueueMessage")
+			identityXML(x, m)
+			if receipts {
+				receiptXML(x, m)
+			}
+			if !c.before(wire.V20090919) {
+				x.Int("DequeueCount", int64(m.DequeueCount))
+			}
+			x.Text("MessageText", string(m.Body)).Close("QueueMessage")
+		}
+		x.Close("QueueMessagesList")
+	}
+	c.noCache()
+	return c.XML(http.StatusOK, x)
+}
+
+func identityXML(x *wire.XML, m *state.Message) {
+	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime", expiryTime(m.Expires))
+}
+
+func receiptXML(x *wire.XML, m *state.Message) {
+	x.Text("PopReceipt", m.Receipt.String()).Text("TimeNextVisible", messageTime(m.NextVisible))
+}
+
+func messageTime(ns int64) string { return wire.FormatRFC1123(time.Unix(0, ns)) }
+
+// expiryTime is messageTime for an expiry, which may be never: then it is the last second of the year 9999.
+func expiryTime(ns int64) string {
+	if ns == state.Never {
+		return "Fri, 31 Dec 9999 23:59:59 GMT"
+	}
+	return messageTime(ns)
+}
+
+// requiredSeconds is seconds for a parameter that must be there.
+func (c *call) requiredSeconds(name string, least, most int64) (time.Duration, error) {
+	if !c.Query.Has(name) {
+		return 0, wire.MissingQuery(name)
+	}
+	if c.Query.Get(name) == "" {
+		return 0, wire.InvalidQuery(name, "", "Failed to parse "+name)
+	}
+	return c.seconds(name, 0, least, most)
+}
+
+// formatSeconds writes what a client has sent as a duration.
+func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }

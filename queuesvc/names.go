@@ -1,0 +1,67 @@
+package queuesvc
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// call is one request to the service: the parsed request and what its path names.
+type call struct {
+	*wire.Request
+	// queue and message are decoded; "" where the path is of a higher level.
+	queue, message string
+}
+
+// resolve reads the path: /<queue>, /<queue>/messages, /<queue>/messages/<id>.
+func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
+	c := &call{Request: r}
+	if r.RawPath == "" {
+		return c, onService, nil
+	}
+	first, rest, _ := strings.Cut(r.RawPath[1:], "/")
+	var err error
+	if c.queue, err = url.PathUnescape(first); err != nil {
+		return c, onQueue, wire.ErrInvalidURI
+	}
+	if err := checkName(c.queue); err != nil {
+		return c, onQueue, err
+	}
+	collection, id, _ := strings.Cut(rest, "/")
+	switch {
+	case rest == "":
+		return c, onQueue, nil
+	case collection != "messages" || strings.Contains(id, "/"):
+		return c, onQueue, wire.ErrInvalidURI
+	case id == "" && r.HTTP.Method == http.MethodGet && strings.EqualFold(r.Query.Get("peekonly"), "true"):
+		return c, onPeek, nil
+	case id == "":
+		return c, onMessages, nil
+	}
+	if c.message, err = url.PathUnescape(id); err != nil {
+		return c, onMessage, wire.ErrInvalidURI
+	}
+	return c, onMessage, nil
+}
+
+// checkName checks a queue's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a letter or
+// digit, no two hyphens in a row.
+// https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
+func checkName(s string) error {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		case c == '-' && i > 0 && i < len(s)-1 && s[i-1] != '-':
+		default:
+			return errName
+		}
+	}
+	if n := utf8.RuneCountInString(s); n < 3 || n > 63 {
+		return errNameLength
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package queuesvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/properties"
+)
+
+// policyLetters are the permissions of a stored access policy: read, add, update, process.
+const policyLetters = "raup"
+
+// createQueue is Create Queue: 201, or 204 where the queue exists with the same metadata.
+// https://learn.microsoft.com/rest/api/storageservices/create-queue4
+func (s *Service) createQueue(c *call) error {
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	created, err := s.state.Create(c.HTTP.Context(), c.Account, c.queue, metadata)
+	switch {
+	case err != nil:
+		return s.failure(c, err)
+	case created:
+		return c.Status(http.StatusCreated)
+	default:
+		return c.Status(http.StatusNoContent)
+	}
+}
+
+// deleteQueue is Delete Queue. The name can be used again at once.
+// https://learn.microsoft.com/rest/api/storageservices/delete-queue3
+func (s *Service) deleteQueue(c *call) error {
+	if err := s.state.Delete(c.HTTP.Context(), c.Account, c.queue); err != nil {
+		return s.failure(c, err)
+	}
+	return c.Status(http.StatusNoContent)
+}
+
+// getQueueMetadata is Get Queue Metadata, with the approximate number of messages.
+// https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
+func (s *Service) getQueueMetadata(c *call) error {
+	ctx := c.HTTP.Context()
+	metadata, err := s.state.Metadata(ctx, c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	q, err := s.state.Queue(ctx, c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	n, err := q.ApproximateCount(ctx, c.Now)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	c.SetMetadata(metadata)
+	c.SetInt("x-ms-approximate-messages-count", int64(n))
+	c.noCache()
+	return c.Status(http.StatusOK)
+}
+
+// setQueueMetadata is Set Queue Metadata; without headers it removes all.
+// https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata
+func (s *Service) setQueueMetadata(c *call) error {
+	metadata, err := c.Metadata()
+	if err != nil {
+		return err
+	}
+	if err := s.state.SetMetadata(c.HTTP.Context(), c.Account, c.queue, metadata); err != nil {
+		return s.failure(c, err)
+	}
+	return c.Status(http.StatusNoContent)
+}
+
+// getQueueACL is Get Queue ACL.
+// https://learn.microsoft.com/rest/api/storageservices/get-queue-acl
+func (s *Service) getQueueACL(c *call) error {
+	list, err := s.state.Policies(c.HTTP.Context(), c.Account, c.queue)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	c.noCache()
+	return c.XML(http.StatusOK, properties.PoliciesXML(list))
+}
+
+// setQueueACL is Set Queue ACL; an empty body removes all policies.
+// https://learn.microsoft.com/rest/api/storageservices/set-queue-acl
+func (s *Service) setQueueACL(c *call) error {
+	body, err := c.ReadBody(properties.MaxPoliciesBytes)
+	if err != nil {
+		return err
+	}
+	list, err := properties.ParsePolicies(body, policyLetters)
+	if err != nil {
+		return err
+	}
+	if err := s.state.SetPolicies(c.HTTP.Context(), c.Account, c.queue, list); err != nil {
+		return s.failure(c, err)
+	}
+	return c.Status(http.StatusNoContent)
+}

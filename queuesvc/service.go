@@ -1,0 +1,123 @@
+package queuesvc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/queuesvc/state"
+)
+
+// Config is what a Queue service is made of.
+type Config struct {
+	// NATS is where queues live. Required; it stays open until after [Service.Close].
+	NATS *natsd.Server
+	// Features are the analytics settings that may be turned on. The zero value refuses all.
+	Features properties.Features
+	// Common are accounts, clock and log. Accounts are required.
+	frontend.Common
+}
+
+// Service is the Queue service. It is safe for concurrent use.
+type Service struct {
+	state    *state.Store
+	log      *slog.Logger
+	front    *frontend.Frontend[*Service, *call]
+	features properties.Features
+	// settings has the service properties by account, parsed: every request asks for the CORS rules.
+	settings sync.Map   // string to *settings
+	setting  sync.Mutex // held while service properties are read and changed
+	close    sync.Once
+}
+
+// New opens the queues and returns when they can be used. Call Close when no requests are served any more.
+func New(c Config) (*Service, error) {
+	if c.NATS == nil || c.Accounts == nil {
+		return nil, errors.New("queuesvc: Config.NATS and Config.Accounts are required")
+	}
+	s := &Service{log: c.Log, features: c.Features}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	var err error
+	if s.state, err = state.Open(context.Background(), c.NATS, s.log); err != nil {
+		return nil, fmt.Errorf("opening queues: %w", err)
+	}
+	s.front = frontend.New(frontend.Config[*Service, *call]{
+		Service:    wire.Queue,
+		State:      s,
+		Operations: operations,
+		Resolve:    resolve,
+		Render:     wire.RenderXML,
+		Policy:     (*Service).policy,
+		Before:     (*Service).before,
+		Common:     c.Common,
+	})
+	return s, nil
+}
+
+// Handler serves the Queue service.
+func (s *Service) Handler() http.Handler { return s.front }
+
+// Close ends background work. It may be called twice.
+func (s *Service) Close() error {
+	s.close.Do(s.state.Close)
+	return nil
+}
+
+// policy finds a stored access policy of the queue that the call names. It is the front-end's Policy.
+func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
+	if c.queue == "" {
+		return auth.Policy{}, false, nil
+	}
+	list, err := s.state.Policies(c.HTTP.Context(), c.Account, c.queue)
+	if errors.Is(err, state.ErrQueueNotFound) {
+		return auth.Policy{}, false, nil
+	}
+	if err != nil {
+		return auth.Policy{}, false, s.failure(c, err)
+	}
+	p, found := properties.FindPolicy(list, id)
+	return p, found, nil
+}
+
+// before sets the headers of cross-origin answers. It is the front-end's Before.
+func (s *Service) before(r *wire.Request) { properties.SetCORS(r, s.propertiesOf(r.Account).CORS) }
+
+// settings are an account's service properties as stored and as parsed.
+type settings struct {
+	stored []byte
+	parsed properties.Properties
+}
+
+// noSettings is what an account has that has set nothing.
+var noSettings properties.Properties
+
+// propertiesOf returns an account's service properties. They must not be changed.
+func (s *Service) propertiesOf(account string) *properties.Properties {
+	stored := s.state.Properties(account)
+	if len(stored) == 0 {
+		return &noSettings
+	}
+	if v, ok := s.settings.Load(account); ok {
+		if cached := v.(*settings); &cached.stored[0] == &stored[0] && len(cached.stored) == len(stored) {
+			return &cached.parsed
+		}
+	}
+	fresh := &settings{stored: stored}
+	if err := json.Unmarshal(stored, &fresh.parsed); err != nil {
+		s.log.Error("stored queue service properties cannot be read", "account", account, "err", err)
+		return &noSettings
+	}
+	s.settings.Store(account, fresh)
+	return &fresh.parsed
+}

@@ -1,0 +1,137 @@
+package queuesvc
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// noCache is on every answer to a read.
+func (c *call) noCache() { c.Set("Cache-Control", "no-cache") }
+
+// listQueues is List Queues.
+// https://learn.microsoft.com/rest/api/storageservices/list-queues1
+func (s *Service) listQueues(c *call) error {
+	most, err := c.number("maxresults", maxListed, 1, 1<<31-1)
+	if err != nil {
+		return err
+	}
+	withMetadata := false
+	for item := range strings.SplitSeq(c.Query.Get("include"), ",") {
+		switch strings.ToLower(strings.TrimSpace(item)) {
+		case "metadata":
+			withMetadata = true
+		case "":
+		default:
+			return wire.InvalidQuery("include", c.Query.Get("include"), "Invalid query parameter value.")
+		}
+	}
+	prefix, marker := c.Query.Get("prefix"), c.Query.Get("marker")
+	owner := "/" + c.Account + "/" // markers are /<account>/<queue>
+	queues, next := s.state.List(c.Account, prefix, strings.TrimPrefix(marker, owner), int(min(most, maxListed)))
+
+	x := wire.NewXML(256 + 64*len(queues))
+	old := c.Version != 0 && c.Version < wire.V20130815
+	if old {
+		x.Open("EnumerationResults", "AccountName", c.Base+"/")
+	} else {
+		x.Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
+	}
+	if prefix != "" {
+		x.Text("Prefix", prefix)
+	}
+	if marker != "" {
+		x.Text("Marker", marker)
+	}
+	if c.Query.Has("maxresults") {
+		x.Int("MaxResults", most)
+	}
+	if len(queues) == 0 {
+		x.Empty("Queues")
+	} else {
+		x.Open("Queues")
+		for _, q := range queues {
+			x.Open("Queue").Text("Name", q.Name)
+			if old {
+				x.Text("Url", c.Base+"/"+q.Name)
+			}
+			if withMetadata {
+				metadataXML(x, q.Metadata)
+			}
+			x.Close("Queue")
+		}
+		x.Close("Queues")
+	}
+	if next != "" {
+		next = owner + next
+	}
+	x.Text("NextMarker", next).Close("EnumerationResults")
+	c.noCache()
+	return c.XML(http.StatusOK, x)
+}
+
+func metadataXML(x *wire.XML, list []wire.Meta) {
+	if len(list) == 0 {
+		x.Empty("Metadata")
+		return
+	}
+	x.Open("Metadata")
+	for _, m := range list {
+		x.Text(m.Name, m.Value)
+	}
+	x.Close("Metadata")
+}
+
+// getServiceProperties is Get Queue Service Properties.
+// https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties
+func (s *Service) getServiceProperties(c *call) error {
+	c.noCache()
+	return c.XML(http.StatusOK, s.propertiesOf(c.Account).XML(wire.Queue, c.Version))
+}
+
+// setServiceProperties is Set Queue Service Properties.
+// https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties
+func (s *Service) setServiceProperties(c *call) error {
+	body, err := c.ReadBody(properties.MaxBody)
+	if err != nil {
+		return err
+	}
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	p, err := s.propertiesOf(c.Account).Update(wire.Queue, body, s.features)
+	if err != nil {
+		return err
+	}
+	stored, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if err := s.state.SetProperties(c.HTTP.Context(), c.Account, stored); err != nil {
+		return s.failure(c, err)
+	}
+	return c.Status(http.StatusAccepted)
+}
+
+// getServiceStats is Get Queue Service Stats. It is answered by the secondary endpoint alone.
+// https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats
+func (s *Service) getServiceStats(c *call) error {
+	if !c.Secondary {
+		return wire.InvalidQuery("comp", c.Query.Get("comp"), "")
+	}
+	c.noCache()
+	return c.XML(http.StatusOK, wire.NewXML(256).Open("StorageServiceStats").Open("GeoReplication").
+		Text("Status", "live").Text("LastSyncTime", wire.FormatRFC1123(c.Now)).
+		Close("GeoReplication").Close("StorageServiceStats"))
+}
+
+// preflight is Preflight Queue Request.
+// https://learn.microsoft.com/rest/api/storageservices/preflight-queue-request
+func (s *Service) preflight(c *call) error {
+	if err := properties.Preflight(c.Request, s.propertiesOf(c.Account).CORS); err != nil {
+		return err
+	}
+	return c.Status(http.StatusOK)
+}
