@@ -40,6 +40,8 @@ type Conn struct {
 	date   dateCache
 	// capture, when set, sees every good answer.
 	capture func(*Request, *Response)
+	// done, when closed, keeps further requests from being sent: operations of many requests end early.
+	done <-chan struct{}
 }
 
 type link struct {
@@ -96,8 +98,13 @@ func isLoopback(host string) bool {
 }
 
 // Do sends r and reads the answer, which is valid until the next Do. An answer with another status than r.Want is a
-// *StatusError, returned together with the response.
+// *StatusError, returned together with the response. Once the run is interrupted it sends nothing and returns errDone.
 func (c *Conn) Do(r *Request) (*Response, error) {
+	select {
+	case <-c.done:
+		return nil, errDone
+	default:
+	}
 	now := time.Now()
 	l, err := c.link(r.Service, now)
 	if err != nil {

@@ -31,19 +31,25 @@ type env struct {
 
 func newEnv(ctx context.Context, t *Target, cfg *Config, run string) *env {
 	e := &env{ctx: ctx, target: t, run: run, seed: cfg.Seed, preload: cfg.Preload, progress: cfg.progress}
-	for range cfg.Connections {
-		e.conns = append(e.conns, newConn(t))
-	}
+	e.connect(cfg.Connections)
 	return e
+}
+
+// connect makes n connections that end with the run.
+func (e *env) connect(n int) {
+	e.conns = nil
+	for range n {
+		c := newConn(e.target)
+		c.done = e.ctx.Done()
+		e.conns = append(e.conns, c)
+	}
 }
 
 // onFloor is a view of e whose requests go to the floor: same names and data sets, other connections.
 func (e *env) onFloor(t *Target) *env {
 	f := *e
-	f.target, f.conns, f.cleanups = t, nil, nil
-	for range e.conns {
-		f.conns = append(f.conns, newConn(t))
-	}
+	f.target, f.cleanups = t, nil
+	f.connect(len(e.conns))
 	return &f
 }
 
@@ -78,13 +84,16 @@ func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *
 		})
 	}
 	wg.Wait()
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
 	if err := failed.Load(); err != nil {
 		return fmt.Errorf("loading %s into %s (%d of %d done): %w", what, e.target.Name, next.Load(), n, *err)
 	}
 	if d := time.Since(start); d > time.Second {
 		e.progress("%s: loaded %d %s in %.1f s", e.target.Name, n, what, d.Seconds())
 	}
-	return e.ctx.Err()
+	return nil
 }
 
 // onCleanup registers the removal of a resource.

@@ -284,7 +284,6 @@ func (r *run) finish(ctx context.Context) error {
 func (r *run) close() {
 	for i, e := range r.envs {
 		own := i == 0 && r.server != nil
-		e.ctx = context.WithoutCancel(e.ctx)
 		e.close(!own)
 	}
 	if r.server != nil {

@@ -181,6 +181,31 @@ func TestUnreachableTarget(t *testing.T) {
 	}
 }
 
+// An interrupted run ends although an operation of many requests is under way, reports what it has and cleans up.
+func TestInterruptedRun(t *testing.T) {
+	f := newFakeAzure()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f.fail = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("comp") == "block" {
+			cancel()
+		}
+		return false
+	}
+	cfg := quick(startFake(t, f))
+	cfg.Duration, cfg.Workloads = time.Hour, []string{"blob-put-1g"}
+	report, err := Run(ctx, cfg)
+	if !errors.Is(err, context.Canceled) || report == nil || len(report.Workloads) != 1 {
+		t.Errorf("error %v, report %v; want the report so far and context.Canceled", err, report)
+	}
+	if left := f.leftovers(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if n := f.served.Load(); n > 50 {
+		t.Errorf("%d requests: the interruption was not noticed", n)
+	}
+}
+
 // turnTaker notes whose turn it was.
 type turnTaker struct {
 	mu    *sync.Mutex
@@ -241,6 +266,7 @@ func TestSelectWorkloads(t *testing.T) {
 		{[]string{"queue-*"}, "queue-put,queue-get-delete"},
 		{[]string{"queue-put", "point-get"}, "point-get,queue-put"},
 		{[]string{"table-scan"}, "table-scan"},
+		{[]string{"blob-put-*"}, "blob-put-4k,blob-put-64m"},
 		{nil, "entity-insert,point-get,query-1000,egt-100,queue-put,queue-get-delete,blob-put-4k,blob-get-4k,blob-put-64m,blob-get-64m,list-10000"},
 	} {
 		ws, err := selectWorkloads(tt.patterns)

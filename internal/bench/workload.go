@@ -18,7 +18,7 @@ type Workload struct {
 	Unit  string
 	// Bytes is the payload that one operation moves, 0 when throughput in MiB/s says nothing.
 	Bytes int64
-	// Extra workloads run only when asked for by name.
+	// Extra workloads run only when asked for by their full name.
 	Extra bool
 
 	// prepare creates and loads what the workload needs on a target. It is not called for the floor.
@@ -43,7 +43,7 @@ func workloads() []*Workload {
 // Catalogue returns every workload with its description.
 func Catalogue() []*Workload { return workloads() }
 
-// selectWorkloads resolves names and globs; none selects all workloads that are not Extra.
+// selectWorkloads resolves names and globs; none selects all workloads. Neither selects Extra ones, only names do.
 func selectWorkloads(patterns []string) ([]*Workload, error) {
 	all := workloads()
 	if len(patterns) == 0 {
@@ -57,7 +57,7 @@ func selectWorkloads(patterns []string) ([]*Workload, error) {
 			if err != nil {
 				return nil, fmt.Errorf("workload %q: %w", p, err)
 			}
-			if ok {
+			if ok && (!w.Extra || p == w.Name) {
 				wanted[w.Name], hit = true, true
 			}
 		}
