@@ -1,0 +1,78 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+)
+
+// Config says what to run. The zero value is not valid: one of Location and InMemory must be given.
+type Config struct {
+	// Location is the data folder; it is created if it does not exist.
+	Location string
+	// InMemory keeps nothing: the state lives in files without names, on a temporary file system, until Stop.
+	InMemory bool
+	// Relaxed acknowledges writes before they are synced. They survive the process, not the machine.
+	Relaxed bool
+
+	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
+	// a free port on that host.
+	Blob, Queue, Table string
+
+	// Accounts are the accounts served. Nil is the development account alone.
+	Accounts *auth.Accounts
+	// StrictVersion refuses values of x-ms-version that are not published.
+	StrictVersion bool
+	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
+	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
+
+	// NATS says where the queues live. Its Dir, Relaxed and Log follow from the fields here; a URL in it names an
+	// existing NATS instead of the embedded one.
+	NATS natsd.Config
+
+	// Now is the clock of all services; nil is time.Now.
+	Now func() time.Time
+	// Log takes what a person should see; nil is slog.Default().
+	Log *slog.Logger
+	// Metrics, if set, is where the request counters are registered.
+	Metrics prometheus.Registerer
+}
+
+// ErrPortTaken wraps the failure to listen on an address that another process uses. Its text names the address.
+var ErrPortTaken = errors.New("address is already in use")
+
+func (c *Config) validate() error {
+	if (c.Location == "") != c.InMemory {
+		return errors.New("exactly one of Location and InMemory must be given")
+	}
+	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table}} {
+		if a.addr == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(a.addr)
+		if err != nil {
+			return fmt.Errorf("%s address: %w", a.name, err)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			return fmt.Errorf("%s address %q: the port must be a number from 0 to 65535", a.name, a.addr)
+		}
+	}
+	if c.Accounts == nil {
+		c.Accounts = auth.Development()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/datadir"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/telemetry"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// Stack is a running Lazuli. Its methods are safe for concurrent use.
+type Stack struct {
+	config  Config
+	dir     *datadir.Dir
+	servers []*server
+	closers []func() error // in order of start; closed in reverse
+	started time.Time
+
+	ready atomic.Bool
+	stop  sync.Once
+	err   error
+}
+
+// server is one service's listener.
+type server struct {
+	service wire.Service
+	flag    string // the flag that sets its port, for error messages
+	addr    string
+	idle    time.Duration
+	l       net.Listener
+	http    *http.Server
+	done    chan struct{}
+}
+
+// Start opens the state and serves. It returns once all three services answer; on an error nothing is left running.
+func Start(c Config) (_ *Stack, err error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("stack: %w", err)
+	}
+	s := &Stack{config: c, started: c.Now()}
+	s.servers = []*server{
+		{service: wire.Blob, flag: "--blobPort", addr: c.Blob, idle: c.BlobKeepAlive},
+		{service: wire.Queue, flag: "--queuePort", addr: c.Queue, idle: c.QueueKeepAlive},
+		{service: wire.Table, flag: "--tablePort", addr: c.Table, idle: c.TableKeepAlive},
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Stop(context.Background())
+		}
+	}()
+	// The ports first: a second Lazuli is told of the port that is taken before it waits for anything else.
+	for _, srv := range s.servers {
+		if err := srv.listen(); err != nil {
+			return nil, err
+		}
+	}
+	if c.InMemory {
+		s.dir, err = datadir.OpenTemp("")
+	} else {
+		s.dir, err = datadir.Open(c.Location)
+	}
+	if err != nil {
+		return nil, err
+	}
+	handlers, err := s.services()
+	if err != nil {
+		return nil, err
+	}
+	for _, srv := range s.servers {
+		srv.serve(handlers[srv.service], c)
+	}
+	s.ready.Store(true)
+	return s, nil
+}
+
+// services opens the state of each service.
+func (s *Stack) services() (map[wire.Service]http.Handler, error) {
+	c := s.config
+	common := frontend.Common{Accounts: c.Accounts, Now: c.Now, Log: c.Log, Options: wire.Options{StrictVersion: c.StrictVersion}}
+	if c.Metrics != nil {
+		common.Observe = telemetry.NewMetrics(c.Metrics).Observe
+	}
+	tables, err := tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(),
+		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory}})
+	if err != nil {
+		return nil, fmt.Errorf("start the Table service: %w", err)
+	}
+	s.closers = append(s.closers, tables.Close)
+	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Relaxed: c.Relaxed, Ephemeral: c.InMemory})
+	if err != nil {
+		return nil, fmt.Errorf("start the Blob service: %w", err)
+	}
+	s.closers = append(s.closers, blobs.Close)
+	return map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: http.NotFoundHandler(), wire.Table: tables.Handler()}, nil
+}
+
+func (srv *server) listen() error {
+	addr := srv.addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("the %s service cannot listen on %s: %w; stop what uses it, or choose another port with %s",
+			srv.service, addr, ErrPortTaken, srv.flag)
+	}
+	if err != nil {
+		return fmt.Errorf("the %s service cannot listen on %s: %w", srv.service, addr, err)
+	}
+	srv.l = l
+	return nil
+}
+
+func (srv *server) serve(h http.Handler, c Config) {
+	srv.http = frontend.NewServer(h, c.Log, srv.idle)
+	srv.done = make(chan struct{})
+	go func() {
+		defer close(srv.done)
+		if err := srv.http.Serve(frontend.Listener(srv.l)); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("listener failed", "service", srv.service.String(), "err", err)
+		}
+	}()
+}
+
+// Stop lets requests in flight end until ctx is done, then breaks them off, and closes the state. Calling it again
+// returns the first call's error.
+func (s *Stack) Stop(ctx context.Context) error {
+	s.stop.Do(func() {
+		s.ready.Store(false)
+		var wait sync.WaitGroup
+		for _, srv := range s.servers {
+			wait.Go(func() { srv.stop(ctx) })
+		}
+		wait.Wait()
+		for i := len(s.closers) - 1; i >= 0; i-- {
+			s.err = errors.Join(s.err, s.closers[i]())
+		}
+		if s.dir != nil {
+			s.err = errors.Join(s.err, s.dir.Close())
+		}
+	})
+	return s.err
+}
+
+func (srv *server) stop(ctx context.Context) {
+	switch {
+	case srv.http != nil:
+		if srv.http.Shutdown(ctx) != nil {
+			_ = srv.http.Close()
+		}
+		<-srv.done
+	case srv.l != nil:
+		_ = srv.l.Close()
+	}
+}
+
+// Ready returns nil while the stack serves, and otherwise why it does not.
+func (s *Stack) Ready() error {
+	if !s.ready.Load() {
+		return errors.New("stopping")
+	}
+	return nil
+}
+
+// Path is the data folder.
+func (s *Stack) Path() string { return s.dir.Path() }
+
+// Addr returns the address that a service listens on, host:port.
+func (s *Stack) Addr(svc wire.Service) string {
+	for _, srv := range s.servers {
+		if srv.service == svc {
+			return srv.l.Addr().String()
+		}
+	}
+	return ""
+}
+
+// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1". A wildcard address is
+// shown as the loopback address.
+func (s *Stack) URL(svc wire.Service, account string) string {
+	host, port, err := net.SplitHostPort(s.Addr(svc))
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/" + account
+}
+
+// ConnectionString returns what SDKs connect with, for the development account, whose key is public.
+func (s *Stack) ConnectionString() string {
+	return s.connectionString(auth.DevelopmentAccount, auth.DevelopmentKey)
+}
+
+func (s *Stack) connectionString(account, key string) string {
+	var b strings.Builder
+	b.WriteString("DefaultEndpointsProtocol=http;AccountName=" + account + ";AccountKey=" + key + ";")
+	for _, e := range []struct {
+		name string
+		svc  wire.Service
+	}{{"BlobEndpoint", wire.Blob}, {"QueueEndpoint", wire.Queue}, {"TableEndpoint", wire.Table}} {
+		b.WriteString(e.name + "=" + s.URL(e.svc, account) + ";")
+	}
+	return b.String()
+}
