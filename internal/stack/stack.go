@@ -16,9 +16,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/datadir"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/telemetry"
 	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
@@ -105,7 +107,22 @@ func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 		return nil, fmt.Errorf("start the Blob service: %w", err)
 	}
 	s.closers = append(s.closers, blobs.Close)
-	return map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: http.NotFoundHandler(), wire.Table: tables.Handler()}, nil
+	n := c.NATS
+	n.Log = c.Log
+	if n.URL == "" && !c.InMemory {
+		n.Dir, n.Relaxed = s.dir.Queues(), c.Relaxed
+	}
+	nats, err := natsd.Start(n)
+	if err != nil {
+		return nil, fmt.Errorf("start NATS: %w", err)
+	}
+	s.closers = append(s.closers, func() error { nats.Close(); return nil })
+	queues, err := queuesvc.New(queuesvc.Config{Common: common, NATS: nats})
+	if err != nil {
+		return nil, fmt.Errorf("start the Queue service: %w", err)
+	}
+	s.closers = append(s.closers, queues.Close)
+	return map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tables.Handler()}, nil
 }
 
 func (srv *server) listen() error {
