@@ -303,7 +303,7 @@ func representable(s string) bool {
 func (w *blobWriter) uncommitted() {
 	w.Raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + defaultTier +
 		"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
-		"<LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted></Properties>")
+		"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties>")
 }
 
 func (w *blobWriter) properties(b *blobRecord, slot uint64) {

@@ -120,9 +120,6 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		if err := p.checkWrite(&old, c.now()); err != nil {
 			return err
 		}
-		if old.tier == archiveTier {
-			return errBlobArchived
-		}
 		b.lease = old.lease
 		c.freed += old.length
 		old.content.drop(tx)

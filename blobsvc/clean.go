@@ -105,9 +105,13 @@ func (s *Service) Clean(ctx context.Context) error {
 func (s *Service) collect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var key []byte
+		var account string
 		err := s.db.View(func(tx *store.Tx) error {
-			k, _ := tx.Cursor(garbageBucket).Seek(nil)
+			k, v := tx.Cursor(garbageBucket).Seek(nil)
 			key = bytes.Clone(k)
+			if len(v) > 0 {
+				account = string(v[1:])
+			}
 			return nil
 		})
 		if err != nil || key == nil {
@@ -123,7 +127,7 @@ func (s *Service) collect(ctx context.Context) error {
 			}
 			err := s.db.Update(func(tx *store.Tx) error {
 				var err error
-				if done, err = removeBatch(tx, kind, id); done && err == nil {
+				if done, err = removeBatch(tx, kind, id, account); done && err == nil {
 					tx.Delete(garbageBucket, key)
 				}
 				return err
@@ -137,7 +141,7 @@ func (s *Service) collect(ctx context.Context) error {
 }
 
 // removeBatch removes up to garbageBatch keys of one piece of garbage. done is set when nothing is left.
-func removeBatch(tx *store.Tx, kind byte, id uint64) (done bool, err error) {
+func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool, err error) {
 	switch kind {
 	case garbageContent:
 		return removeKeys(tx, contentBucket, id, nil)
@@ -145,12 +149,16 @@ func removeBatch(tx *store.Tx, kind byte, id uint64) (done bool, err error) {
 		return removeKeys(tx, blocksBucket, id, nil)
 	case garbageContainer:
 		var b blobRecord
-		done, err = removeKeys(tx, blobsBucket, id, func(_, v []byte) error {
+		done, err = removeKeys(tx, blobsBucket, id, func(k, v []byte) error {
 			if err := decodeBlob(v, &b); err != nil {
 				return err
 			}
+			_, name, slot, err := parseBlobKey(k)
+			if err == nil && slot == baseSlot && len(b.tags) > 0 {
+				tx.Delete(tagsBucket, tagsKey(account, id, string(name), slot))
+			}
 			b.content.drop(tx)
-			return nil
+			return err
 		})
 		if !done || err != nil {
 			return false, err

@@ -169,12 +169,13 @@ func (s *Service) setContainerMetadata(c *call) error {
 func (s *Service) deleteContainer(c *call) error {
 	err := s.updateContainer(c, true, func(tx *store.Tx, rec *containerRecord) error {
 		tx.Delete(containersBucket, containerKey(c.Account, c.container))
-		tx.Put(garbageBucket, garbageKey(garbageContainer, rec.gen), []byte{recordVersion})
+		tx.Put(garbageBucket, garbageKey(garbageContainer, rec.gen), append([]byte{recordVersion}, c.Account...))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	s.freed(1)
 	s.wakeCleaner()
 	return c.Status(http.StatusAccepted)
 }

@@ -18,7 +18,7 @@ import (
 //	content     content id(8) end offset(8)                  piece list (block, append and page blobs of many pieces)
 //	            content id(8) 0(8)                           number of blob records that refer to the content
 //	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
-//	garbage     kind(1) generation, set or content id(8)     nothing: to be removed in the background
+//	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
 //

@@ -396,18 +396,12 @@ func (s *Service) getPageRanges(c *call) error {
 		x.Empty("PageList")
 	} else {
 		x.Open("PageList")
-		// Pages with content come before cleared ones.
-		for _, cleared := range [...]bool{false, true} {
-			for _, p := range list {
-				if p.cleared != cleared {
-					continue
-				}
-				name := "PageRange"
-				if cleared {
-					name = "ClearRange"
-				}
-				x.Open(name).Int("Start", p.start).Int("End", p.end-1).Close(name)
+		for _, p := range list {
+			name := "PageRange"
+			if p.cleared {
+				name = "ClearRange"
 			}
+			x.Open(name).Int("Start", p.start).Int("End", p.end-1).Close(name)
 		}
 		x.Close("PageList")
 	}

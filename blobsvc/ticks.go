@@ -65,7 +65,7 @@ func parseSnapshotTime(s string) (ticks, bool) {
 		return 0, false
 	}
 	t, err := time.Parse("2006-01-02T15:04:05.9999999Z", s)
-	if err != nil || t.Year() < 2000 {
+	if err != nil || t.Year() < 1601 {
 		return 0, false
 	}
 	return ticksOf(t), true

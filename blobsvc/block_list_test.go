@@ -1,0 +1,181 @@
+package blobsvc
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+func TestAssemble(t *testing.T) {
+	block := func(id string, n int64) piece {
+		return piece{block: id, length: n, slices: []extent.Slice{{Extent: uint64(n), Length: n}}}
+	}
+	committed := []piece{block("a", 1), block("b", 2)}
+	uncommitted := map[string]piece{"b": block("b", 20), "c": block("c", 30)}
+	for _, tc := range []struct {
+		name string
+		refs []blockRef
+		want []int64 // lengths, which tell the blocks apart
+		err  error
+	}{
+		{name: "nothing", refs: nil, want: nil},
+		{name: "committed", refs: []blockRef{{fromCommitted, "a"}}, want: []int64{1}},
+		{name: "committed beats uncommitted when asked", refs: []blockRef{{fromCommitted, "b"}}, want: []int64{2}},
+		{name: "uncommitted", refs: []blockRef{{fromUncommitted, "b"}, {fromUncommitted, "c"}}, want: []int64{20, 30}},
+		{name: "latest is uncommitted first", refs: []blockRef{{fromLatest, "b"}}, want: []int64{20}},
+		{name: "latest falls back to committed", refs: []blockRef{{fromLatest, "a"}}, want: []int64{1}},
+		{name: "one block twice", refs: []blockRef{{fromLatest, "c"}, {fromLatest, "a"}, {fromLatest, "c"}}, want: []int64{30, 1, 30}},
+		{name: "not committed", refs: []blockRef{{fromCommitted, "c"}}, err: errInvalidBlockList},
+		{name: "not uncommitted", refs: []blockRef{{fromUncommitted, "a"}}, err: errInvalidBlockList},
+		{name: "nowhere", refs: []blockRef{{fromLatest, "a"}, {fromLatest, "z"}}, err: errInvalidBlockList},
+		{name: "too long", refs: make([]blockRef, maxCommittedBlocks+1), err: errBlockListTooLong},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := assemble(tc.refs, committed, func(id string) (piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			var lengths []int64
+			for _, p := range got {
+				lengths = append(lengths, p.length)
+			}
+			if diff := cmp.Diff(tc.want, lengths); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseBlockList(t *testing.T) {
+	id := base64.StdEncoding.EncodeToString([]byte("block"))
+	for _, tc := range []struct {
+		name, body string
+		want       []blockRef
+		err        error
+	}{
+		{name: "all kinds", body: `<?xml version="1.0" encoding="utf-8"?><BlockList><Committed>` + id + `</Committed> <Uncommitted>` + id +
+			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []blockRef{{fromCommitted, "block"}, {fromUncommitted, "block"}, {fromLatest, "block"}}},
+		{name: "empty", body: `<BlockList/>`, want: []blockRef{}},
+		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []blockRef{}},
+		{name: "nothing", body: ``, err: wire.ErrInvalidXMLDocument},
+		{name: "another root", body: `<Blocks/>`, err: wire.ErrInvalidXMLDocument},
+		{name: "another element", body: `<BlockList><Newest>` + id + `</Newest></BlockList>`, err: wire.ErrInvalidXMLDocument},
+		{name: "an element within", body: `<BlockList><Latest><b/></Latest></BlockList>`, err: wire.ErrInvalidXMLDocument},
+		{name: "text between", body: `<BlockList>x</BlockList>`, err: wire.ErrInvalidXMLDocument},
+		{name: "unclosed", body: `<BlockList><Latest>` + id + `</Latest>`, err: wire.ErrInvalidXMLDocument},
+		{name: "wrong end", body: `<BlockList><Latest>` + id + `</Committed></BlockList>`, err: wire.ErrInvalidXMLDocument},
+		{name: "two documents", body: `<BlockList/><BlockList/>`, err: wire.ErrInvalidXMLDocument},
+		{name: "a document type", body: `<!DOCTYPE x [<!ENTITY e "x">]><BlockList/>`, err: wire.ErrInvalidXMLDocument},
+		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: errInvalidBlockList},
+		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: errInvalidBlockList},
+		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: errInvalidBlockList},
+		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]blockRef, 50_000)},
+		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: errBlockListTooLong},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parseBlockList([]byte(tc.body))
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			if len(tc.want) > 100 {
+				if len(got) != len(tc.want) {
+					t.Fatalf("%d refs, want %d", len(got), len(tc.want))
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(blockRef{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func FuzzParseBlockList(f *testing.F) {
+	f.Add([]byte(`<BlockList><Latest>YQ==</Latest><Committed>YQ==</Committed></BlockList>`))
+	f.Add([]byte(`<?xml version="1.0"?><BlockList/>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		refs, err := parseBlockList(body)
+		if err != nil {
+			return
+		}
+		for _, r := range refs {
+			if r.id == "" || len(r.id) > maxBlockID || r.source < fromCommitted || r.source > fromLatest {
+				t.Fatalf("accepted %+v", r)
+			}
+		}
+	})
+}
+
+func FuzzParseBlockID(f *testing.F) {
+	for _, s := range []string{"YQ==", "", "=", "YQ", "%", strings.Repeat("A", 88), strings.Repeat("A", 92)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, ok := parseBlockID(s); ok && (id == "" || len(id) > maxBlockID) {
+			t.Fatalf("%q gave an id of %d bytes", s, len(id))
+		}
+	})
+}
+
+func FuzzParseRange(f *testing.F) {
+	for _, s := range []string{"bytes=0-", "bytes=0-5", "bytes=5-0", "bytes=-5", "bytes=0-1,2-3", "bytes=9223372036854775807-", "bytes=0-9223372036854775808", "bits=0-1"} {
+		f.Add(s, int64(10))
+	}
+	f.Fuzz(func(t *testing.T, s string, length int64) {
+		r, ok := parseRange(s)
+		if !ok {
+			return
+		}
+		off, n, err := r.within(max(length, 0))
+		if err == nil && (off < 0 || n <= 0 || off+n > length || off+n < off) {
+			t.Fatalf("%q within %d: %d+%d", s, length, off, n)
+		}
+	})
+}
+
+func TestParseRange(t *testing.T) {
+	for s, want := range map[string]byteRange{"bytes=0-": {0, openEnd}, "bytes=5-9": {5, 9}, "bytes=7-7": {7, 7}} {
+		if got, ok := parseRange(s); !ok || got != want {
+			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=-5", "bytes=5-3", "bytes=+1-2", "bytes=1-2,4-5", "bytes= 1-2", "chars=1-2", "bytes=99999999999999999999-"} {
+		if r, ok := parseRange(s); ok {
+			t.Errorf("%q gave %v", s, r)
+		}
+	}
+}
+
+func TestTagQuery(t *testing.T) {
+	tags := []tag{{"project", "lazuli"}, {"stage", "2"}}
+	for query, want := range map[string]bool{
+		`"project" = 'lazuli'`:                    true,
+		`project='lazuli' AND "stage" >= '2'`:     true,
+		`project='x' OR stage<'3'`:                true,
+		`project='lazuli' AND stage>'2'`:          false,
+		`"other" = ''`:                            false,
+		`"other" <> 'x'`:                          true,
+		`project='x' OR stage='2' AND other='1' `: false,
+	} {
+		q, ok := parseTagQuery(query, true)
+		if !ok {
+			t.Errorf("%s is refused", query)
+		} else if got := q.match(tags); got != want {
+			t.Errorf("%s is %v, want %v", query, got, want)
+		}
+	}
+	for _, query := range []string{"", "project", "project=", "project='x", "project='x' AND", "project='x' project='y'", "= 'x'", "a='x' XOR b='y'"} {
+		if _, ok := parseTagQuery(query, true); ok {
+			t.Errorf("%q is accepted", query)
+		}
+	}
+	if _, ok := parseTagQuery("a='x' OR b='y'", false); ok {
+		t.Error("Find Blobs by Tags accepts OR")
+	}
+}

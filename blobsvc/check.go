@@ -1,0 +1,344 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// Audit is what [Check] counted.
+type Audit struct {
+	Containers, Blobs, Snapshots, UncommittedBlocks int64
+	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
+	// that nothing refers to, Torn bytes are no record, and the rest are headers.
+	Extents                 int
+	Bytes, Live, Dead, Torn int64
+}
+
+// Check opens the state of a stopped service and reports every violation of an invariant:
+//
+//   - the database's own structure;
+//   - every key and record is of its form, and belongs to a container or to the garbage;
+//   - pieces of a blob lie in order within its length, without gaps but in page blobs;
+//   - contents are counted right, and none is without a blob that refers to it;
+//   - pending records count the uncommitted blocks, whose ids are of one length;
+//   - the tag index has the blobs with tags and no others;
+//   - every slice lies in an intact record of an extent, whose checksum is the one that was noted.
+//
+// It changes nothing. An error means that the check could not run to its end.
+func Check(path, extents string, report func(error)) (a Audit, err error) {
+	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	content, err := extent.Open(extents, extent.Options{ReadOnly: true})
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	if err := db.Check(report); err != nil {
+		return a, err
+	}
+	err = db.View(func(tx *store.Tx) error { return newChecker(tx, report, &a).run(content) })
+	return a, err
+}
+
+// Audit checks a service that runs, for tests: no request may be under way.
+func (s *Service) Audit(report func(error)) (a Audit, err error) {
+	if err := s.db.Check(report); err != nil {
+		return a, err
+	}
+	err = s.db.View(func(tx *store.Tx) error { return newChecker(tx, report, &a).run(s.extents) })
+	return a, err
+}
+
+// checker is one check under way.
+type checker struct {
+	tx     *store.Tx
+	report func(error)
+	audit  *Audit
+	// live has the account of each generation that is a container's; garbage are kind and id of what is to be removed.
+	live    map[uint64]string
+	garbage map[[2]uint64]bool
+	// references counts the blobs that refer to each content, sets the blocks of each pending record.
+	references map[uint64]uint64
+	sets       map[uint64]int64
+}
+
+func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
+	return &checker{tx: tx, report: report, audit: a, live: map[uint64]string{}, garbage: map[[2]uint64]bool{},
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}}
+}
+
+func (c *checker) errorf(format string, args ...any) {
+	c.report(fmt.Errorf("blob service: "+format, args...))
+}
+
+func (c *checker) run(content *extent.Store) error {
+	c.each(containersBucket, c.container)
+	c.each(garbageBucket, c.garbageKey)
+	c.each(blobsBucket, c.blob)
+	c.each(pendingBucket, c.pending)
+	c.each(blocksBucket, c.block)
+	for set, n := range c.sets {
+		if n != 0 {
+			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)
+		}
+	}
+	c.each(contentBucket, c.pieces)
+	for id, n := range c.references {
+		if n != 0 {
+			c.errorf("content %d: %d blobs refer to it more than it counts", id, n)
+		}
+	}
+	c.each(tagsBucket, c.tag)
+	return c.slices(content)
+}
+
+func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
+	cur := c.tx.Cursor(bucket)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		if err := fn(k, v); err != nil {
+			c.errorf("%s, key %q: %w", bucket, k, err)
+		}
+	}
+}
+
+func (c *checker) container(k, v []byte) error {
+	account, name, err := parseContainerKey(k)
+	if err != nil {
+		return err
+	}
+	if err := containerName(name); err != nil {
+		return err
+	}
+	rec, err := decodeContainer(v)
+	if err != nil {
+		return err
+	}
+	if c.live[rec.gen] != "" || rec.gen == 0 {
+		return fmt.Errorf("generation %d is used twice", rec.gen)
+	}
+	c.live[rec.gen] = account
+	c.audit.Containers++
+	return nil
+}
+
+func (c *checker) garbageKey(k, _ []byte) error {
+	kind, id, err := parseGarbageKey(k)
+	c.garbage[[2]uint64{uint64(kind), id}] = true
+	return err
+}
+
+func (c *checker) isGarbage(kind byte, id uint64) bool { return c.garbage[[2]uint64{uint64(kind), id}] }
+
+// owned checks that a generation is a container's or to be removed.
+func (c *checker) owned(gen uint64) error {
+	if c.live[gen] == "" && !c.isGarbage(garbageContainer, gen) {
+		return fmt.Errorf("no container has generation %d", gen)
+	}
+	return nil
+}
+
+func (c *checker) blob(k, v []byte) error {
+	gen, name, slot, err := parseBlobKey(k)
+	if err != nil {
+		return err
+	}
+	var b blobRecord
+	if err := decodeBlob(v, &b); err != nil {
+		return err
+	}
+	if slot == baseSlot {
+		c.audit.Blobs++
+	} else {
+		c.audit.Snapshots++
+	}
+	if b.content.id != 0 {
+		c.references[b.content.id]++
+	}
+	if len(b.tags) > 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
+		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
+	}
+	return errors.Join(c.owned(gen), c.layout(&b), blobName(string(name)))
+}
+
+// layout checks that a blob's pieces make up its length.
+func (c *checker) layout(b *blobRecord) error {
+	at := int64(0)
+	err := b.content.walk(c.tx, 0, b.length, b.length, func(p *piece) error {
+		var sum int64
+		for _, x := range p.slices {
+			sum += x.Length
+		}
+		switch {
+		case sum != p.length:
+			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.start, p.length, sum)
+		case p.start < at || p.start > at && b.kind != pageBlob:
+			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.start, at)
+		}
+		at = p.end()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if at > b.length || at < b.length && b.kind != pageBlob {
+		return fmt.Errorf("the pieces end at %d, the blob at %d", at, b.length)
+	}
+	return nil
+}
+
+func (c *checker) indexed(gen uint64, name string) bool {
+	return c.tx.Get(tagsBucket, tagsKey(c.live[gen], gen, name, baseSlot)) != nil
+}
+
+func (c *checker) tag(k, _ []byte) error {
+	account, rest, ok := bytes.Cut(k, []byte{0})
+	if !ok {
+		return errKey
+	}
+	gen, name, slot, err := parseBlobKey(rest)
+	if err != nil {
+		return err
+	}
+	if c.isGarbage(garbageContainer, gen) {
+		return nil
+	}
+	var b blobRecord
+	if err := getBlob(c.tx, gen, string(name), slot, &b); err != nil || len(b.tags) == 0 {
+		return fmt.Errorf("account %s indexes a blob without tags", account)
+	}
+	return nil
+}
+
+func (c *checker) pending(k, v []byte) error {
+	gen, _, err := parsePendingKey(k)
+	if err != nil {
+		return err
+	}
+	p, err := decodePending(v)
+	if err != nil {
+		return err
+	}
+	if _, twice := c.sets[p.set]; twice {
+		return fmt.Errorf("block set %d is used twice", p.set)
+	}
+	c.sets[p.set] = p.count
+	return c.owned(gen)
+}
+
+func (c *checker) block(k, v []byte) error {
+	set, _, err := parseBlockKey(k)
+	if err != nil {
+		return err
+	}
+	c.audit.UncommittedBlocks++
+	p, err := decodeBlock(v)
+	if err != nil {
+		return err
+	}
+	if _, ok := c.sets[set]; ok {
+		c.sets[set]--
+	} else if !c.isGarbage(garbageBlocks, set) {
+		return fmt.Errorf("nothing refers to block set %d", set)
+	}
+	var sum int64
+	for _, x := range p.slices {
+		sum += x.Length
+	}
+	if sum != p.length {
+		return fmt.Errorf("the block is %d bytes long and has %d", p.length, sum)
+	}
+	return nil
+}
+
+func (c *checker) pieces(k, v []byte) error {
+	id, end, err := parsePieceKey(k)
+	if err != nil {
+		return err
+	}
+	if end == 0 {
+		n := references(c.tx, id)
+		if n == 0 {
+			return errRecord
+		}
+		c.references[id] -= n
+		return nil
+	}
+	list, err := decodePieces(v)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 || list[len(list)-1].end() != end {
+		return errRecord
+	}
+	if references(c.tx, id) == 0 && !c.isGarbage(garbageContent, id) {
+		return fmt.Errorf("nothing refers to content %d", id)
+	}
+	return nil
+}
+
+// slices reads all extents and compares their records with what the metadata refers to.
+func (c *checker) slices(content *extent.Store) error {
+	refs := map[uint64][]extent.Slice{}
+	err := eachReference(context.Background(), c.tx, func(r extent.Ref) bool {
+		refs[r.Slice.Extent] = append(refs[r.Slice.Extent], r.Slice)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, st := range content.Stats() {
+		want := refs[st.ID]
+		delete(refs, st.ID)
+		sort.Slice(want, func(i, j int) bool { return want[i].Offset < want[j].Offset })
+		var records []extent.Slice
+		_, torn, err := content.Walk(st.ID, func(x extent.Slice) error {
+			records = append(records, x)
+			return nil
+		})
+		if err != nil {
+			c.errorf("extent %x: %w", st.ID, err)
+			continue
+		}
+		c.audit.Extents++
+		c.audit.Bytes += st.Size
+		c.audit.Torn += torn
+		used := make([]bool, len(records))
+		for _, x := range want {
+			i, _ := slices.BinarySearchFunc(records, x.Offset, func(r extent.Slice, off int64) int {
+				if r.Offset+r.Length <= off {
+					return -1
+				}
+				return 1
+			})
+			if i == len(records) || records[i].Offset > x.Offset || records[i].Offset+records[i].Length < x.Offset+x.Length {
+				c.errorf("extent %x has no record at %d of %d bytes", x.Extent, x.Offset, x.Length)
+				continue
+			}
+			if r := records[i]; r.Length == x.Length && x.CRC != 0 && r.CRC != x.CRC {
+				c.errorf("extent %x: the record at %d is not the one that was written", x.Extent, x.Offset)
+			}
+			used[i] = true
+		}
+		for i, r := range records {
+			if used[i] {
+				c.audit.Live += r.Length
+			} else {
+				c.audit.Dead += r.Length
+			}
+		}
+	}
+	for id, list := range refs {
+		c.errorf("extent %x is missing; %d slices refer to it", id, len(list))
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package blobsvc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+)
+
+// clock is a clock that tests set forward. It starts at the real time, for SDKs sign with that.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// fixture is a running service.
+type fixture struct {
+	t    testing.TB
+	svc  *blobsvc.Service
+	base string // the account's URL
+	dir  string
+	clock
+}
+
+// start runs a service on a free port. Its state is checked when the test ends.
+func start(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dir: t.TempDir()}
+	f.open()
+	return f
+}
+
+func (f *fixture) open() {
+	f.t.Helper()
+	svc, err := blobsvc.New(blobsvc.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
+		Common: frontend.Common{Accounts: auth.Development(), Now: f.now, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	server := frontend.NewServer(svc.Handler(), slog.New(slog.DiscardHandler), 0)
+	go func() { _ = server.Serve(frontend.Listener(l)) }()
+	f.svc, f.base = svc, "http://"+l.Addr().String()+"/"+auth.DevelopmentAccount
+	f.t.Cleanup(func() {
+		_ = server.Shutdown(context.Background())
+		if svc != f.svc {
+			return
+		}
+		if _, err := svc.Audit(func(err error) { f.t.Error(err) }); err != nil {
+			f.t.Error(err)
+		}
+		if err := svc.Close(); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+// reopen closes the service and starts it again on the same state.
+func (f *fixture) reopen() {
+	f.t.Helper()
+	svc := f.svc
+	f.svc = nil
+	if err := svc.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.open()
+}
+
+func credential(t testing.TB) *azblob.SharedKeyCredential {
+	t.Helper()
+	cred, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cred
+}
+
+// noRetries makes a failure show at once.
+var noRetries = azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
+
+func (f *fixture) service() *service.Client {
+	f.t.Helper()
+	c, err := service.NewClientWithSharedKeyCredential(f.base, credential(f.t), &service.ClientOptions{ClientOptions: noRetries})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// container makes a container with a name of its own.
+func (f *fixture) container() *container.Client {
+	f.t.Helper()
+	c := f.service().NewContainerClient(f.containerName())
+	if _, err := c.Create(ctx, nil); err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+func (f *fixture) containerName() string {
+	return fmt.Sprintf("c%016x", rand.Uint64())
+}
+
+var ctx = context.Background()
+
+// wantCode fails unless err is an answer with the status and error code.
+func wantCode(t testing.TB, err error, status int, code string) {
+	t.Helper()
+	var re *azcore.ResponseError
+	if !errors.As(err, &re) {
+		t.Fatalf("error %v, want %d %s", err, status, code)
+	}
+	if re.StatusCode != status || re.ErrorCode != code {
+		t.Fatalf("answer %d %s, want %d %s", re.StatusCode, re.ErrorCode, status, code)
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func body(s string) io.ReadSeekCloser { return nopCloser{strings.NewReader(s)} }
+
+type nopCloser struct{ *strings.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+// reply is an answer read whole.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r reply) code() string { return r.header.Get("x-ms-error-code") }
+
+// want fails unless the answer has the status and error code.
+func (r reply) want(t testing.TB, status int, code string) reply {
+	t.Helper()
+	if r.status != status || r.code() != code {
+		t.Fatalf("answer %d %q, want %d %q\n%s", r.status, r.code(), status, code, r.body)
+	}
+	return r
+}
+
+// do sends a request with Shared Key, for what no SDK would send. path is below the account and sent as it is; headers
+// are name, value pairs; x-ms-version is 2021-12-02 unless given.
+func (f *fixture) do(method, path, content string, headers ...string) reply {
+	f.t.Helper()
+	hr := f.request(method, path, content, headers...)
+	return f.send(hr)
+}
+
+func (f *fixture) send(hr *http.Request) reply {
+	f.t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(hr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(b)}
+}
+
+// anonymous sends a request without a credential.
+func (f *fixture) anonymous(method, path string, headers ...string) reply {
+	f.t.Helper()
+	hr := f.request(method, path, "", headers...)
+	hr.Header.Del("Authorization")
+	return f.send(hr)
+}
+
+func (f *fixture) request(method, path, content string, headers ...string) *http.Request {
+	f.t.Helper()
+	u, err := url.Parse(f.base)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	raw, query, _ := strings.Cut(path, "?")
+	u.Opaque = "//" + u.Host + u.Path + raw
+	uriPath := u.Path + raw
+	u.RawQuery = query
+	hr := &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}, ContentLength: int64(len(content))}
+	hr.Body = io.NopCloser(strings.NewReader(content))
+	if content == "" {
+		hr.Body = http.NoBody
+	}
+	hr.Header.Set("x-ms-date", f.now().UTC().Format(http.TimeFormat))
+	hr.Header.Set("x-ms-version", "2021-12-02")
+	for i := 0; i+1 < len(headers); i += 2 {
+		hr.Header.Set(headers[i], headers[i+1])
+	}
+	sign(f.t, hr, uriPath)
+	return hr
+}
+
+// sign adds a Shared Key signature.
+// https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+func sign(t testing.TB, hr *http.Request, path string) {
+	t.Helper()
+	var b bytes.Buffer
+	length := ""
+	if hr.ContentLength > 0 {
+		length = strconv.FormatInt(hr.ContentLength, 10)
+	}
+	h := hr.Header
+	for _, s := range []string{hr.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"),
+		h.Get("Content-Type"), h.Get("Date"), h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"),
+		h.Get("If-Unmodified-Since"), h.Get("Range")} {
+		b.WriteString(s + "\n")
+	}
+	var names []string
+	for name := range h {
+		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
+			names = append(names, lower)
+		}
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		b.WriteString(name + ":" + strings.TrimSpace(h.Get(name)) + "\n")
+	}
+	b.WriteString("/" + auth.DevelopmentAccount + path)
+	query, err := url.ParseQuery(hr.URL.RawQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for k := range query {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		b.WriteString("\n" + strings.ToLower(k) + ":" + strings.Join(query[k], ","))
+	}
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Set("Authorization", "SharedKey "+auth.DevelopmentAccount+":"+base64.StdEncoding.EncodeToString(key.Sign(nil, b.Bytes())))
+}

@@ -1,0 +1,156 @@
+package blobsvc
+
+import (
+	"bytes"
+	"cmp"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// anyName draws a blob name: any characters but U+0000.
+var anyName = rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != 0xFFFD }), 1, 40, -1)
+
+func TestKeysRoundTripAndOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type key struct {
+			gen  uint64
+			name string
+			slot uint64
+		}
+		draw := func(label string) key {
+			return key{rapid.Uint64().Draw(t, label+" generation"), anyName.Draw(t, label+" name"), rapid.Uint64().Draw(t, label+" slot")}
+		}
+		a, b := draw("a"), draw("b")
+		if rapid.Bool().Draw(t, "same generation") {
+			b.gen = a.gen
+		}
+		if rapid.Bool().Draw(t, "one name begins with the other") {
+			b.name = a.name + b.name
+		}
+		ka, kb := blobKey(a.gen, a.name, a.slot), blobKey(b.gen, b.name, b.slot)
+		gen, name, slot, err := parseBlobKey(ka)
+		if err != nil || (key{gen, string(name), slot}) != a {
+			t.Fatalf("%v became %d %q %d %v", a, gen, name, slot, err)
+		}
+		want := cmp.Or(cmp.Compare(a.gen, b.gen), strings.Compare(a.name, b.name), cmp.Compare(a.slot, b.slot))
+		if got := bytes.Compare(ka, kb); got != want {
+			t.Fatalf("keys of %v and %v compare %d, want %d", a, b, got, want)
+		}
+	})
+}
+
+func TestSuccessorIsTheEndOfAPrefix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.SliceOfN(rapid.Byte(), 1, 10).Draw(t, "prefix")
+		other := rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "other")
+		next := successor(prefix)
+		if next == nil {
+			if strings.Trim(string(prefix), "\xff") != "" {
+				t.Fatalf("%x has no successor", prefix)
+			}
+			return
+		}
+		inside := bytes.HasPrefix(other, prefix)
+		between := bytes.Compare(other, prefix) >= 0 && bytes.Compare(other, next) < 0
+		if inside != between {
+			t.Fatalf("%x: inside %v, between %x and %x: %v", other, inside, prefix, next, between)
+		}
+	})
+}
+
+func drawSlices(t *rapid.T) []extent.Slice {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) extent.Slice {
+		return extent.Slice{Extent: rapid.Uint64().Draw(t, "extent"), Offset: rapid.Int64Range(0, 1<<40).Draw(t, "offset"),
+			Length: rapid.Int64Range(1, 1<<20).Draw(t, "length"), CRC: rapid.Uint32().Draw(t, "crc")}
+	}), 1, 4).Draw(t, "slices")
+}
+
+func drawPieces(t *rapid.T) (list []piece) {
+	at := int64(0)
+	for range rapid.IntRange(0, 5).Draw(t, "pieces") {
+		at += rapid.Int64Range(0, 1000).Draw(t, "gap")
+		p := piece{start: at, length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), block: rapid.String().Draw(t, "block"), slices: drawSlices(t)}
+		list = append(list, p)
+		at = p.end()
+	}
+	return list
+}
+
+func TestBlobRecordRoundTrip(t *testing.T) {
+	text := rapid.String()
+	rapid.Check(t, func(t *rapid.T) {
+		b := blobRecord{
+			kind:    rapid.SampledFrom([]blobKind{blockBlob, pageBlob, appendBlob}).Draw(t, "kind"),
+			created: ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
+			changed: ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
+			length:  rapid.Int64Range(0, 1<<50).Draw(t, "length"),
+			content: content{id: rapid.Uint64().Draw(t, "content"), pieces: drawPieces(t)},
+			headers: contentHeaders{contentType: text.Draw(t, "type"), encoding: text.Draw(t, "encoding"),
+				language: text.Draw(t, "language"), cacheControl: text.Draw(t, "cache"), md5: text.Draw(t, "md5"),
+				dispositionSet: rapid.Bool().Draw(t, "disposition set")},
+			lease: lease{state: leaseLeased, id: text.Draw(t, "lease"), duration: rapid.Int64Range(-1, 60).Draw(t, "duration"),
+				until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
+			tier: text.Draw(t, "tier"), tierChanged: 7, rehydrateTo: text.Draw(t, "rehydrate"),
+			sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
+			sealed: rapid.Bool().Draw(t, "sealed"),
+		}
+		if b.headers.dispositionSet {
+			b.headers.disposition = text.Draw(t, "disposition")
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "metadata") {
+			b.metadata = append(b.metadata, wire.Meta{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
+			b.tags = append(b.tags, tag{text.Draw(t, "key"), text.Draw(t, "value")})
+		}
+		if rapid.Bool().Draw(t, "copied") {
+			b.copy = copyRecord{"id", text.Draw(t, "source"), "success", 1, 2, 3, text.Draw(t, "description")}
+		}
+		var got blobRecord
+		if err := decodeBlob(b.encode(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, b) {
+			t.Fatalf("got  %+v\nwant %+v", got, b)
+		}
+	})
+}
+
+func TestContainerRecordRoundTrip(t *testing.T) {
+	c := containerRecord{gen: 300, changed: 5, metadata: []wire.Meta{{Name: "a", Value: "b"}}, access: "blob",
+		lease: lease{state: leaseBreaking, id: "x", until: 9}}
+	c.policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
+	got, err := decodeContainer(c.encode())
+	if err != nil || !reflect.DeepEqual(got, c) {
+		t.Fatalf("got %+v, %v\nwant %+v", got, err, c)
+	}
+}
+
+func FuzzDecodeRecords(f *testing.F) {
+	b := blobRecord{kind: blockBlob, length: 5, content: content{pieces: []piece{{length: 5, block: "id", slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
+	f.Add(b.encode())
+	f.Add(encodePieces(b.content.pieces))
+	f.Add([]byte{recordVersion, btPieces, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, v []byte) {
+		var b blobRecord
+		if decodeBlob(v, &b) == nil && len(v) > 1 {
+			var again blobRecord
+			if err := decodeBlob(b.encode(), &again); err != nil {
+				t.Fatalf("%x decodes, but not its own encoding: %v", v, err)
+			}
+		}
+		_, _ = decodePieces(v)
+		_, _ = decodePending(v)
+		_, _ = decodeBlock(v)
+		_, _ = decodeContainer(v)
+		_, _, _, _ = parseBlobKey(v)
+		_, _, _ = parseBlockKey(v)
+		_, _, _ = parsePieceKey(v)
+	})
+}

@@ -1,0 +1,133 @@
+package blobsvc
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// The matrix of the reference, states across and events down.
+// https://learn.microsoft.com/rest/api/storageservices/lease-blob#outcomes-of-lease-operations-on-blobs-by-lease-state
+func TestLeaseMatrix(t *testing.T) {
+	const now = ticks(1000 * time.Second / 100)
+	const second = ticks(time.Second / 100)
+	var (
+		available = lease{}
+		leasedA   = lease{state: leaseLeased, id: "A", duration: 30, until: now + 20*second}
+		breakingA = lease{state: leaseBreaking, id: "A", until: now + 10*second}
+		brokenA   = lease{state: leaseBroken, id: "A"}
+		expiredA  = lease{state: leaseLeased, id: "A", duration: 30, until: now - second}
+	)
+	states := []struct {
+		name  string
+		lease lease
+	}{{"available", available}, {"leased", leasedA}, {"breaking", breakingA}, {"broken", brokenA}, {"expired", expiredA}}
+	fresh := func(id string) lease { return leased(id, 30, now) }
+	ok := func(l lease) any { return l }
+	breaking := func(seconds int64) any {
+		return lease{state: leaseBreaking, id: "A", until: now + ticks(seconds)*second}
+	}
+	broken := ok(brokenA)
+	for _, row := range []struct {
+		event string
+		apply func(lease) (lease, error)
+		want  [5]any
+	}{
+		{"acquire a new id", func(l lease) (lease, error) { return l.acquire("X", 30, now) },
+			[5]any{ok(fresh("X")), errLeaseAlreadyPresent, errLeaseAlreadyPresent, ok(fresh("X")), ok(fresh("X"))}},
+		{"acquire A", func(l lease) (lease, error) { return l.acquire("A", 30, now) },
+			[5]any{ok(fresh("A")), ok(fresh("A")), errLeaseIsBreakingAndCannotBeAcquired, ok(fresh("A")), ok(fresh("A"))}},
+		{"break in 0", func(l lease) (lease, error) { l, _, err := l.breakIn(0, now); return l, err },
+			[5]any{errLeaseNotPresentWithLeaseOperation, broken, broken, broken, broken}},
+		{"break in 5", func(l lease) (lease, error) { l, _, err := l.breakIn(5, now); return l, err },
+			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(5), breaking(5), broken, broken}},
+		{"break in 60, longer than is left", func(l lease) (lease, error) { l, _, err := l.breakIn(60, now); return l, err },
+			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(20), breaking(10), broken, broken}},
+		{"break, no period", func(l lease) (lease, error) { l, _, err := l.breakIn(breakPeriodDefault, now); return l, err },
+			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(20), breaking(10), broken, broken}},
+		{"change A to B", func(l lease) (lease, error) { return l.change("A", "B", now) },
+			[5]any{errLeaseNotPresentWithLeaseOperation, ok(lease{state: leaseLeased, id: "B", duration: 30, until: now + 20*second}),
+				errLeaseIsBreakingAndCannotBeChanged, errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
+		{"change B to A", func(l lease) (lease, error) { return l.change("B", "A", now) },
+			[5]any{errLeaseNotPresentWithLeaseOperation, ok(leasedA), errLeaseIsBreakingAndCannotBeChanged,
+				errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
+		{"change B to C", func(l lease) (lease, error) { return l.change("B", "C", now) },
+			[5]any{errLeaseNotPresentWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
+				errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
+		{"renew A", func(l lease) (lease, error) { return l.renew("A", now) },
+			[5]any{errLeaseIDMismatchWithLeaseOperation, ok(fresh("A")), errLeaseIsBrokenAndCannotBeRenewed,
+				errLeaseIsBrokenAndCannotBeRenewed, ok(fresh("A"))}},
+		{"renew B", func(l lease) (lease, error) { return l.renew("B", now) },
+			[5]any{errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
+				errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation}},
+		{"release A", func(l lease) (lease, error) { return l.release("A", now) },
+			[5]any{errLeaseIDMismatchWithLeaseOperation, ok(available), ok(available), ok(available), ok(available)}},
+		{"release B", func(l lease) (lease, error) { return l.release("B", now) },
+			[5]any{errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
+				errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation}},
+		{"write with A", write("A", now), [5]any{blobLeaseErrors.notPresent, ok(leasedA), ok(breakingA), blobLeaseErrors.lost, blobLeaseErrors.lost}},
+		{"write with B", write("B", now), [5]any{blobLeaseErrors.notPresent, blobLeaseErrors.mismatch, blobLeaseErrors.mismatch,
+			blobLeaseErrors.lost, blobLeaseErrors.lost}},
+		{"write without", write("", now), [5]any{ok(available), blobLeaseErrors.missing, blobLeaseErrors.missing, ok(available), ok(available)}},
+		{"read with A", read("A", now), [5]any{blobLeaseErrors.notPresent, ok(leasedA), ok(breakingA), blobLeaseErrors.lost, blobLeaseErrors.lost}},
+		{"read with B", read("B", now), [5]any{blobLeaseErrors.notPresent, blobLeaseErrors.mismatch, blobLeaseErrors.mismatch,
+			blobLeaseErrors.lost, blobLeaseErrors.lost}},
+		{"read without", read("", now), [5]any{ok(available), ok(leasedA), ok(breakingA), ok(brokenA), ok(expiredA)}},
+	} {
+		for i, state := range states {
+			t.Run(row.event+"/"+state.name, func(t *testing.T) {
+				got, err := row.apply(state.lease)
+				switch want := row.want[i].(type) {
+				case error:
+					if !errors.Is(err, want) {
+						t.Errorf("error %v, want %v", err, want)
+					}
+				case lease:
+					if err != nil || got != want {
+						t.Errorf("got %+v, %v; want %+v", got, err, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func write(id string, now ticks) func(lease) (lease, error) {
+	return func(l lease) (lease, error) {
+		if err := l.checkWrite(id, now, &blobLeaseErrors); err != nil {
+			return l, err
+		}
+		return l.afterWrite(now), nil
+	}
+}
+
+func read(id string, now ticks) func(lease) (lease, error) {
+	return func(l lease) (lease, error) { return l, l.checkRead(id, now, &blobLeaseErrors) }
+}
+
+func TestBreakOfInfiniteLease(t *testing.T) {
+	l := leased("A", infinite, 0)
+	if next, left, err := l.breakIn(breakPeriodDefault, 5); err != nil || left != 0 || next.state != leaseBroken {
+		t.Errorf("no period: %+v, %d, %v; want broken at once", next, left, err)
+	}
+	if next, left, err := l.breakIn(7, 5); err != nil || left != 7 || next.state != leaseBreaking {
+		t.Errorf("7 s: %+v, %d, %v; want breaking for 7 s", next, left, err)
+	}
+	if l.at(1<<60).state != leaseLeased {
+		t.Error("an infinite lease expired")
+	}
+}
+
+func TestBreakingEndsInBroken(t *testing.T) {
+	l, left, err := leased("A", 60, 0).breakIn(10, 0)
+	if err != nil || left != 10 {
+		t.Fatalf("left %d, %v", left, err)
+	}
+	second := ticks(time.Second / 100)
+	if got := l.at(10*second - 1).state; got != leaseBreaking {
+		t.Errorf("before the end: %v", got)
+	}
+	if got := l.at(10 * second).state; got != leaseBroken {
+		t.Errorf("at the end: %v", got)
+	}
+}
