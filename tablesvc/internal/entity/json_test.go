@@ -64,7 +64,8 @@ func TestJSONLevels(t *testing.T) {
 func TestJSONSelect(t *testing.T) {
 	r := NewRecord(MinTicks, 0).Append("age", Int64Value(39)).Append("sex", StringValue("m"))
 	f := form
-	f.Metadata, f.Select, f.SelectText = MinimalMetadata, []string{"sex", "RowKey", "xyz", "age"}, "sex,RowKey,xyz,age"
+	f.Metadata, f.Select = MinimalMetadata, []string{"sex", "RowKey", "xyz", "age"}
+	f.HasSelect, f.SelectText = true, "sex,RowKey,xyz,age"
 	got := string(f.AppendJSON(nil, []byte("p"), []byte("r"), r))
 	want := `{"odata.metadata":"http://h/acc/$metadata#tab/@Element&$select=sex,RowKey,xyz,age","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
 		`"sex":"m","RowKey":"r","xyz":null,"age@odata.type":"Edm.Int64","age":"39"}`

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -37,8 +38,12 @@ type Form struct {
 	Base, Account, Table string
 	// Select lists the properties to render, in order; nil means all that an entity has.
 	Select []string
-	// SelectText is $select as sent, for the context address.
+	// HasSelect says that there was a $select, and SelectText is what it was: both for the context address. An empty
+	// one selects everything.
+	HasSelect  bool
 	SelectText string
+	// Now is when the answer is made, for Atom.
+	Now time.Time
 }
 
 // AppendJSONEntity renders one entity as an element of a list. partition and row are UTF-8.
@@ -75,7 +80,7 @@ func (f *Form) appendContext(dst []byte, element string) []byte {
 	dst = append(dst, "/$metadata#"...)
 	dst = append(dst, f.Table...)
 	dst = append(dst, element...)
-	if f.Select != nil {
+	if f.HasSelect {
 		dst = append(dst, "&$select="...)
 		dst = appendEscaped(dst, f.SelectText)
 	}

@@ -11,6 +11,15 @@ type Filter struct {
 	root node
 }
 
+// InPartition returns the filter that also demands a partition.
+func (f Filter) InPartition(partition string) Filter {
+	c := comparison{eq, partitionKey, entity.StringValue(partition)}
+	if f.root == nil {
+		return Filter{c}
+	}
+	return Filter{junction{true, c, f.root}}
+}
+
 // node is a condition.
 type node interface {
 	match(e *Entity) bool

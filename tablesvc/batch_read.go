@@ -1,0 +1,237 @@
+package tablesvc
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// The body of a transaction is multipart/mixed: it holds one change set, itself multipart/mixed with a request in each
+// part, or one query as a part of its own. SDKs differ in line ends, in blank lines around boundaries, and in whether
+// addresses are absolute: all of that is read.
+// https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
+
+// batch is a body taken apart.
+type batch struct {
+	// changes is the change set; nil where there is a query.
+	changes []part
+	// query is the single query; nil where there is a change set.
+	query *part
+	// extra is the number of further change sets, which are refused.
+	extra int
+}
+
+// part is one request inside of a body.
+type part struct {
+	method, uri string
+	header      []wire.Detail
+	body        []byte
+}
+
+// get returns the first value of a header, by its name in any case.
+func (p *part) get(name string) (value string, ok bool) {
+	for _, h := range p.header {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value, true
+		}
+	}
+	return "", false
+}
+
+// maxChanges is the most changes in one transaction.
+const maxChanges = 100
+
+// maxParts bounds what is read before a transaction with too many changes is refused.
+const maxParts = maxChanges + 1
+
+// readBatch takes a body apart. It fails with errInvalidInput.
+func readBatch(contentType string, body []byte) (b batch, err error) {
+	boundary, ok := boundaryOf(contentType)
+	if !ok {
+		return b, errInvalidInput
+	}
+	parts, ok := splitMultipart(body, boundary)
+	if !ok || len(parts) == 0 {
+		return b, errInvalidInput
+	}
+	for _, raw := range parts {
+		header, content := readHeader(raw)
+		p := part{header: header}
+		kind, _ := p.get("Content-Type")
+		if inner, ok := boundaryOf(kind); ok {
+			if b.changes != nil {
+				b.extra++
+				continue
+			}
+			if b.changes, err = readChanges(content, inner); err != nil {
+				return b, err
+			}
+			continue
+		}
+		if b.query != nil {
+			return b, errInvalidInput
+		}
+		q, ok := readRequest(content)
+		if !ok || q.method != http.MethodGet {
+			return b, errInvalidInput
+		}
+		b.query = &q
+	}
+	if b.query != nil && b.changes != nil {
+		return b, errInvalidInput
+	}
+	return b, nil
+}
+
+func readChanges(content []byte, boundary string) ([]part, error) {
+	raws, ok := splitMultipart(content, boundary)
+	if !ok {
+		return nil, errInvalidInput
+	}
+	changes := make([]part, 0, len(raws))
+	for _, raw := range raws {
+		_, request := readHeader(raw)
+		p, ok := readRequest(request)
+		if !ok || p.method == http.MethodGet {
+			return nil, errInvalidInput
+		}
+		changes = append(changes, p)
+	}
+	return changes, nil
+}
+
+// boundaryOf reads the boundary of a multipart/mixed media type.
+func boundaryOf(contentType string) (string, bool) {
+	base, params, err := mime.ParseMediaType(contentType)
+	boundary := params["boundary"]
+	return boundary, err == nil && base == "multipart/mixed" && boundary != "" && len(boundary) <= 200
+}
+
+// splitMultipart returns the contents between boundary lines, without the line end before each. ok is false if there
+// is no boundary line, or more than maxParts parts. A missing last boundary is let pass.
+func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
+	delimiter := []byte("--" + boundary)
+	start := -1 // where the current part begins
+	ended := false
+	for at := 0; at < len(body); {
+		i := bytes.Index(body[at:], delimiter)
+		if i < 0 {
+			break
+		}
+		i += at
+		at = i + len(delimiter)
+		rest, last := bytes.CutPrefix(body[at:], []byte("--"))
+		end := bytes.IndexByte(rest, '\n')
+		line := rest
+		if end >= 0 {
+			line = rest[:end]
+		}
+		if i > 0 && body[i-1] != '\n' || len(bytes.TrimSpace(line)) > 0 {
+			continue // not at the beginning of a line, or a longer boundary
+		}
+		if start >= 0 {
+			if parts = append(parts, trimLineEnd(body[start:i])); len(parts) > maxParts {
+				return nil, false
+			}
+		}
+		if last {
+			ended = true
+			break
+		}
+		start = len(body) - len(rest) + end + 1
+		if end < 0 {
+			start = len(body)
+		}
+		at = start
+	}
+	if ended || start < 0 {
+		return parts, ended
+	}
+	if tail := body[start:]; len(bytes.TrimSpace(tail)) > 0 {
+		parts = append(parts, tail)
+	}
+	return parts, true
+}
+
+func trimLineEnd(b []byte) []byte {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	return bytes.TrimSuffix(b, []byte("\r"))
+}
+
+// readHeader reads header lines up to a blank line, which it passes, or the end.
+func readHeader(b []byte) (header []wire.Detail, rest []byte) {
+	for len(b) > 0 {
+		var line []byte
+		line, b = cutLine(b)
+		if len(line) == 0 {
+			break
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if ok {
+			header = append(header, wire.Detail{Name: string(bytes.TrimSpace(name)), Value: string(bytes.TrimSpace(value))})
+		}
+	}
+	return header, b
+}
+
+// cutLine takes a line off the front of b, without its end.
+func cutLine(b []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(b, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), rest
+}
+
+// readRequest reads a request: its line, headers, and a body up to the end.
+func readRequest(b []byte) (p part, ok bool) {
+	for len(b) > 0 && (b[0] == '\r' || b[0] == '\n') { // blank lines before the request are let pass
+		b = b[1:]
+	}
+	line, rest := cutLine(b)
+	method, uri, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
+	if !ok {
+		return p, false
+	}
+	at := strings.LastIndex(uri, " HTTP/1.")
+	if at < 0 {
+		return p, false
+	}
+	p.method, p.uri = method, strings.TrimSpace(uri[:at])
+	p.header, p.body = readHeader(rest)
+	return p, p.uri != ""
+}
+
+// target splits a part's address, absolute or relative, into the path below the account and the query.
+func (p *part) target(c *call) (path, query string) {
+	path, query, _ = strings.Cut(p.uri, "?")
+	if _, rest, ok := strings.Cut(path, "://"); ok {
+		if _, path, ok = strings.Cut(rest, "/"); !ok {
+			return "", query
+		}
+	}
+	path = strings.TrimPrefix(path, "/")
+	// An address in path style begins with the account. A table may have that name too: then nothing follows.
+	if account, rest, ok := strings.Cut(path, "/"); ok && strings.TrimSuffix(account, "-secondary") == c.Account {
+		path = rest
+	}
+	return "/" + path, query
+}
+
+// option returns a decoded query option of a part, by its name in lower case.
+func option(query, name string) string {
+	if query == "" {
+		return ""
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return ""
+	}
+	for k, v := range values {
+		if strings.ToLower(k) == name && len(v) > 0 {
+			return v[0]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+package tablesvc
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// batchWriter writes the answer to a transaction, byte for byte as Azure does: CRLF everywhere, one blank line after a
+// part's headers, and one line end between a part's content and the next boundary.
+type batchWriter struct {
+	buf             []byte
+	boundary, inner string
+}
+
+func newBatchWriter() *batchWriter {
+	return &batchWriter{buf: make([]byte, 0, 4096), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
+}
+
+// newGUID makes a random GUID. It is unique, not secret.
+func newGUID() string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	return string(entity.AppendGUID(nil, b[:]))
+}
+
+func (w *batchWriter) line(parts ...string) {
+	for _, s := range parts {
+		w.buf = append(w.buf, s...)
+	}
+	w.buf = append(w.buf, "\r\n"...)
+}
+
+// beginChanges begins the part with the answers to the change set.
+func (w *batchWriter) beginChanges() {
+	w.line("--", w.boundary)
+	w.line("Content-Type: multipart/mixed; boundary=", w.inner)
+	w.line()
+}
+
+// change writes the answer to one change.
+func (w *batchWriter) change(p *part, f format, a answer) {
+	w.line("--", w.inner)
+	w.part(p, f, a)
+}
+
+func (w *batchWriter) endChanges() { w.line("--", w.inner, "--") }
+
+// single writes an answer that stands outside of a change set.
+func (w *batchWriter) single(p *part, f format, a answer) {
+	w.line("--", w.boundary)
+	w.part(p, f, a)
+}
+
+func (w *batchWriter) part(p *part, f format, a answer) {
+	w.line("Content-Type: application/http")
+	w.line("Content-Transfer-Encoding: binary")
+	w.line()
+	w.line("HTTP/1.1 ", strconv.Itoa(a.status), " ", http.StatusText(a.status))
+	if id, ok := p.get("Content-ID"); ok {
+		w.line("Content-ID: ", id)
+	}
+	w.line("X-Content-Type-Options: nosniff")
+	w.line("Cache-Control: no-cache")
+	prefer, _ := p.get("Prefer")
+	if prefer == preferContent || prefer == preferNoContent {
+		w.line("Preference-Applied: ", prefer)
+	}
+	// An answer with content is of the format's version; one without, of the oldest that would do.
+	if !f.atom && (a.body != nil || p.method == http.MethodPost) {
+		w.line("DataServiceVersion: 3.0;")
+	} else {
+		w.line("DataServiceVersion: 1.0;")
+	}
+	if a.body != nil {
+		w.line("Content-Type: ", a.contentType)
+	}
+	for _, h := range a.headers {
+		w.line(h.Name, ": ", h.Value)
+	}
+	w.line()
+	w.buf = append(w.buf, a.body...)
+	w.line()
+}
+
+// bytes ends the answer and returns it.
+func (w *batchWriter) bytes() []byte {
+	w.line("--", w.boundary, "--")
+	return w.buf
+}

@@ -1,0 +1,84 @@
+package tablesvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+)
+
+// queryEntities is Query Entities of a table or of one of its partitions.
+// https://learn.microsoft.com/rest/api/storageservices/query-entities
+func (s *Service) queryEntities(c *call) error {
+	q, err := c.parseQuery()
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	p, err := s.read(c, &q, (*buf)[:0])
+	if err != nil {
+		return err
+	}
+	*buf = p.body
+	for _, h := range p.headers() {
+		c.Set(h.Name, h.Value)
+	}
+	c.explain(p.plan, p.scanned, p.returned)
+	return c.Body(http.StatusOK, c.format.contentType("feed"), p.body)
+}
+
+// queryEntity is Query Entities of a single entity by its keys.
+func (s *Service) queryEntity(c *call) error {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	body, at, err := s.readOne(c, (*buf)[:0])
+	if err != nil {
+		return err
+	}
+	*buf = body
+	c.Set("ETag", at.ETag())
+	c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: make([]filter.Range, 1), Exact: true}, 1, 1)
+	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
+}
+
+// readOne renders the entity that the address names, appended to buf, and returns its Timestamp.
+func (s *Service) readOne(c *call, buf []byte) (body []byte, at entity.Ticks, err error) {
+	f := c.form()
+	if f.Select, err = c.selection(&f); err != nil {
+		return nil, 0, err
+	}
+	if err := c.knownOptions(); err != nil {
+		return nil, 0, err
+	}
+	for _, key := range [...]string{c.partition, c.row} {
+		if err := entity.CheckKey(key); err != nil {
+			return nil, 0, err
+		}
+	}
+	partition, row := []byte(c.partition), []byte(c.row)
+	if err := c.mayTouch(partition, row); err != nil {
+		return nil, 0, err
+	}
+	err = s.db.View(func(tx *store.Tx) error {
+		id, err := idOf(tx, c.Account, c.table)
+		if err != nil {
+			return err
+		}
+		var room [128]byte
+		r := entity.Record(tx.Get(bucketEntities, entity.AppendKey(room[:0], id, partition, row)))
+		if r == nil {
+			return wire.ErrResourceNotFound
+		}
+		at = r.Timestamp()
+		if c.format.atom {
+			body = f.AppendAtom(buf, partition, row, r)
+		} else {
+			body = f.AppendJSON(buf, partition, row, r)
+		}
+		return nil
+	})
+	return body, at, err
+}

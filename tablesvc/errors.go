@@ -1,0 +1,65 @@
+package tablesvc
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// The failures of the Table service, beside those of package wire and of the data model in internal/entity.
+// https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
+var (
+	// errTableNotFound: an entity operation names a table that is not there.
+	errTableNotFound = &wire.Error{Status: http.StatusNotFound, Code: "TableNotFound",
+		Message: "The table specified does not exist."}
+	// errTableAlreadyExists: Create Table.
+	errTableAlreadyExists = &wire.Error{Status: http.StatusConflict, Code: "TableAlreadyExists",
+		Message: "The table specified already exists."}
+	// errEntityAlreadyExists: Insert Entity.
+	errEntityAlreadyExists = &wire.Error{Status: http.StatusConflict, Code: "EntityAlreadyExists",
+		Message: "The specified entity already exists."}
+	// errNotFound: an entity that is not there, or Delete Table and Query Tables of a table that is not.
+	errNotFound = wire.ErrResourceNotFound
+	// errUpdateCondition: If-Match does not hold.
+	errUpdateCondition = &wire.Error{Status: http.StatusPreconditionFailed, Code: "UpdateConditionNotSatisfied",
+		Message: "The update condition specified in the request was not satisfied."}
+	// errTableName: Create Table with a name outside the rules.
+	errTableName = wire.ErrInvalidResourceName.WithMessage("The specifed resource name contains invalid characters.")
+	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
+	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
+	// errInvalidInput: a request that cannot be read.
+	errInvalidInput = entity.ErrInvalidInput
+
+	// errJSONFormat: JSON before version 2013-08-15, or verbose JSON.
+	errJSONFormat = unsupported("JsonFormatNotSupported", "JSON format is not supported.")
+	// errVerboseJSON: odata=verbose.
+	errVerboseJSON = unsupported("JsonVerboseFormatNotSupported", "Verbose JSON format is not supported.")
+	// errAtomFormat: Atom from version 2015-12-11 on.
+	errAtomFormat = unsupported("AtomFormatNotSupported", "Atom format is not supported.")
+	// errMediaType: another format.
+	errMediaType = unsupported("MediaTypeNotSupported", "None of the provided media types are supported.")
+
+	// errMethodOverride: X-HTTP-Method with another value than MERGE, PUT, PATCH or DELETE.
+	errMethodOverride = &wire.Error{Status: http.StatusBadRequest, Code: "XMethodIncorrectValue",
+		Message: "The specified X-HTTP-Method is invalid."}
+	// errMethodOverrideCount: X-HTTP-Method twice.
+	errMethodOverrideCount = &wire.Error{Status: http.StatusBadRequest, Code: "XMethodIncorrectCount",
+		Message: "More than one X-HTTP-Method is specified."}
+	// errMethodOverrideVerb: X-HTTP-Method with another verb than POST.
+	errMethodOverrideVerb = &wire.Error{Status: http.StatusBadRequest, Code: "XMethodNotUsingPost",
+		Message: "The request uses X-HTTP-Method with an HTTP verb other than POST."}
+
+	// errPartitions: an entity group transaction over more than one partition.
+	errPartitions = &wire.Error{Status: http.StatusBadRequest, Code: "CommandsInBatchActOnDifferentPartitions",
+		Message: "All commands in a batch must operate on same entity group."}
+	// errDuplicateRow: an entity twice in one transaction.
+	errDuplicateRow = &wire.Error{Status: http.StatusBadRequest, Code: "InvalidDuplicateRow",
+		Message: "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."}
+	// errBatchSize: over 100 changes.
+	errBatchSize = errInvalidInput.WithMessage("The batch request operation exceeds the maximum 100 changes per change set.")
+)
+
+func unsupported(code, message string) *wire.Error {
+	return &wire.Error{Status: http.StatusUnsupportedMediaType, Code: code, Message: message}
+}

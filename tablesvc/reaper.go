@@ -1,0 +1,100 @@
+package tablesvc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"log/slog"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// reaper removes the entities of deleted tables in the background, a bounded batch per transaction. What is left to do
+// stands in bucketDoomed, so that a restart goes on where the process ended.
+type reaper struct {
+	db    *store.DB
+	log   *slog.Logger
+	wake  chan struct{} // of one element: a pending wake-up is enough
+	quit  chan struct{}
+	done  chan struct{}
+	once  sync.Once
+	batch int
+}
+
+// reaperBatch is how many entities are removed in one transaction: few enough that writers hardly notice.
+const reaperBatch = 500
+
+// startReaper starts with what an earlier process left.
+func startReaper(db *store.DB, log *slog.Logger) *reaper {
+	r := &reaper{db: db, log: log, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), batch: reaperBatch}
+	r.notify()
+	go r.run()
+	return r
+}
+
+// notify says that a table was deleted.
+func (r *reaper) notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends the work after the current batch and waits for that.
+func (r *reaper) stop() {
+	r.once.Do(func() { close(r.quit) })
+	<-r.done
+}
+
+func (r *reaper) run() {
+	defer close(r.done)
+	for {
+		select {
+		case <-r.quit:
+			return
+		case <-r.wake:
+		}
+		for {
+			more, err := r.step()
+			if err != nil {
+				r.log.Error("removing entities of deleted tables", "err", err)
+			}
+			if err != nil || !more {
+				break
+			}
+			select {
+			case <-r.quit:
+				return
+			default:
+			}
+		}
+	}
+}
+
+// step removes one batch. more is false when no deleted table is left.
+func (r *reaper) step() (more bool, err error) {
+	err = r.db.Update(func(tx *store.Tx) error {
+		more = false
+		id, _ := tx.Cursor(bucketDoomed).Seek([]byte{})
+		if len(id) != entity.TableIDLen {
+			return nil
+		}
+		more = true
+		table := binary.BigEndian.Uint64(id)
+		prefix := tableIDKey(table)
+		keys := make([][]byte, 0, r.batch)
+		c := tx.Cursor(bucketEntities)
+		for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && len(keys) < r.batch; k, _ = c.Next() {
+			keys = append(keys, bytes.Clone(k))
+		}
+		for _, k := range keys {
+			tx.Delete(bucketEntities, k)
+		}
+		if len(keys) < r.batch {
+			tx.Delete(bucketDoomed, prefix)
+		}
+		return nil
+	})
+	return more, err
+}

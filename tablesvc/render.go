@@ -1,0 +1,78 @@
+package tablesvc
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// The headers of every answer but those to comp requests.
+func setODataHeaders(r *wire.Request) {
+	r.Set("Cache-Control", "no-cache")
+	r.Set("X-Content-Type-Options", "nosniff")
+}
+
+// renderError answers with an error: OData JSON or XML, as the request asked for; XML with x-ms-error-code for the
+// operations of comp. It is the front-end's Render.
+func renderError(r *wire.Request, e *wire.Error) {
+	for _, h := range e.Headers {
+		r.Set(h.Name, h.Value)
+	}
+	if r.HTTP.Method == http.MethodHead || e.Status == http.StatusNotModified {
+		_ = r.Status(e.Status)
+		return
+	}
+	if r.Comp != "" || r.HTTP.Method == http.MethodOptions {
+		r.Set("x-ms-error-code", e.Code)
+		_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))
+		return
+	}
+	setODataHeaders(r)
+	f := errorFormat(r)
+	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
+}
+
+// errorFormat is the format of the request's errors: the one asked for, or if that cannot be, the version's own.
+func errorFormat(r *wire.Request) format {
+	v := versionOf(r)
+	f, err := acceptedFormat(v, r.Query.Get("$format"), r.Header("Accept"))
+	if err != nil {
+		return defaultFormat(v)
+	}
+	return f
+}
+
+// errorBody is the document of an error.
+func (f format) errorBody(code, message string) []byte {
+	if f.atom {
+		return errorXML(code, message)
+	}
+	text, err := json.Marshal(message)
+	if err != nil { // cannot be: it is a string
+		text = []byte(`""`)
+	}
+	b := append([]byte(`{"odata.error":{"code":"`), code...)
+	b = append(b, `","message":{"lang":"en-US","value":`...)
+	b = append(b, text...)
+	return append(b, "}}}"...)
+}
+
+// errorXML is the document of an error in XML, without a byte order mark.
+func errorXML(code, message string) []byte {
+	x := wire.NewXML(512).Open("m:error", "xmlns:m", "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata").
+		Text("m:code", code).
+		Open("m:message", "xml:lang", "en-US")
+	x.Raw(escapeXML(message)).Close("m:message").Close("m:error")
+	return x.Bytes()[3:]
+}
+
+// escapeXML escapes text for XML.
+func escapeXML(s string) string {
+	x := new(wire.XML).Text("x", s)
+	b := x.Bytes()
+	if len(b) < len("<x></x>") {
+		return ""
+	}
+	return string(b[3 : len(b)-4])
+}
