@@ -4,19 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/lazuli-storage/lazuli/internal/datadir"
+	"github.com/lazuli-storage/lazuli/internal/stack"
 )
 
 // Exit codes. A second signal exits with 128 plus the signal's number.
 const (
 	exitOK      = 0
-	exitFailure = 1 // whatever has no code of its own
+	exitFailure = 1 // whatever has no code of its own; a check that found something
 	exitUsage   = 2 // the command line, the environment or the configuration file is wrong
+	exitPort    = 3 // a port is taken
+	exitData    = 4 // the data folder is in use, not one of ours, or not usable
 )
 
 // usageError is a mistake in what the user asked for, as opposed to a failure in doing it.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// errPortTaken is the error for an address that another process listens on.
+var errPortTaken = stack.ErrPortTaken
 
 // exitCode maps an error to the process's exit code. This is the only place that does.
 func exitCode(err error) int {
@@ -25,6 +33,10 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, new(usageError)):
 		return exitUsage
+	case errors.Is(err, errPortTaken):
+		return exitPort
+	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound), errors.As(err, new(*datadir.PathError)):
+		return exitData
 	default:
 		return exitFailure
 	}

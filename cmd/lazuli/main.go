@@ -36,6 +36,8 @@ type Main struct {
 	Environ []string
 	// Stdout takes results, Stderr logs and errors.
 	Stdout, Stderr io.Writer
+
+	start starter // tests only; nil is startStack
 }
 
 // Run executes the verb that Args name and returns the exit code. Cancelling ctx asks for an orderly stop.

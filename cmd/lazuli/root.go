@@ -6,15 +6,41 @@ import (
 
 // newRootCommand builds the tree of verbs. Without a verb the program serves.
 func newRootCommand(m *Main) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "lazuli",
-		Short:         "Azure-compatible tables, queues, blobs and worker roles in one process",
-		Args:          cobra.NoArgs,
+	root := addServe(&cobra.Command{
+		Use:   "lazuli",
+		Short: "Azure-compatible tables, queues, blobs and worker roles in one process",
+		Long: `Lazuli serves the Azure Blob, Queue and Table protocols from one process.
+
+Without a verb it serves, as ` + "`lazuli serve`" + ` does, on Azurite's ports with the development account.
+Every flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a
+configuration file. Azurite's flags are understood.`,
 		SilenceErrors: true, // Main.Run reports them, once
 		SilenceUsage:  true,
-	}
+	}, m)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newVersionCommand())
+	root.AddCommand(
+		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),
+		newConfigCommand(m),
+		newHealthCommand(m),
+		newBenchCommand(),
+		newVersionCommand(),
+	)
+	mistakesAreUsage(root)
 	return root
+}
+
+// mistakesAreUsage makes wrong arguments of cmd and of all verbs below it usage errors.
+func mistakesAreUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		mistakesAreUsage(c)
+	}
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/admin"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// backend is the running services as this verb needs them.
+type backend interface {
+	// URL is an account's endpoint of a service.
+	URL(service wire.Service, account string) string
+	// Path is the data folder.
+	Path() string
+	// Ready returns nil while the services serve, and otherwise why they do not.
+	Ready() error
+	// Stop lets running requests end until ctx is done, then closes everything.
+	Stop(ctx context.Context) error
+}
+
+// starter starts a backend; [startStack] is the real one.
+type starter func(c *config.Config, metrics prometheus.Registerer, log *slog.Logger) (backend, error)
+
+// addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
+func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		began := time.Now()
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return usageError{err}
+		}
+		start := m.start
+		if start == nil {
+			start = startStack
+		}
+		return serve(cmd.Context(), c, start, m.Stdout, m.Stderr, began)
+	}
+	return cmd
+}
+
+// serve runs the services until ctx is cancelled.
+func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr io.Writer, began time.Time) (err error) {
+	log, closeLog, err := newLogger(&c.Config, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	for _, note := range c.Notes {
+		log.Warn(note)
+	}
+
+	var services atomic.Pointer[backend]
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	adminURL := ""
+	if !c.NoAdmin {
+		l, err := listenAdmin(c, log)
+		if err != nil {
+			return err
+		}
+		adminURL = "http://" + reachable(l.Addr().String())
+		server := admin.Start(l, admin.Options{Metrics: metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: log,
+			Ready: func() error {
+				if b := services.Load(); b != nil {
+					return (*b).Ready()
+				}
+				return errors.New("starting")
+			}})
+		defer func() { // last: while the services drain, /readyz says so
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = server.Stop(ctx) // a scrape that is broken off at the end is no failure
+		}()
+	}
+
+	b, err := start(&c.Config, metrics, log)
+	if err != nil {
+		return err
+	}
+	services.Store(&b)
+	writeBanner(stdout, banner{config: c, backend: b, admin: adminURL, took: time.Since(began)})
+
+	<-ctx.Done()
+	log.Info("stopping", "wait", c.ShutdownTimeout.String())
+	stopping, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
+	defer cancel()
+	if err := b.Stop(stopping); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// listenAdmin opens the admin listener. Azurite has none, so a script that gives two Azurites ports of their own says
+// nothing of a third one: if the default is taken then, any free port does.
+func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
+	l, err := net.Listen("tcp", c.Admin.Address())
+	if errors.Is(err, syscall.EADDRINUSE) && c.Source("admin-port") == config.FromDefault &&
+		c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault && c.Source("table-port") != config.FromDefault {
+		log.Warn("admin port is taken, another one is used", "taken", c.Admin.Port)
+		l, err = net.Listen("tcp", net.JoinHostPort(c.Admin.Host, "0"))
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port",
+			c.Admin.Address(), errPortTaken)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w", c.Admin.Address(), err)
+	}
+	return l, nil
+}
+
+// newLogger makes the log that the configuration asks for, and a function that closes it.
+func newLogger(c *config.Config, stderr io.Writer) (*slog.Logger, func() error, error) {
+	w, done := stderr, func() error { return nil }
+	if c.LogFile != "" {
+		f, err := os.OpenFile(c.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("log file: %w", err)
+		}
+		w, done = f, f.Close
+	}
+	o := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.Silent && c.LogFile == "" {
+		o.Level = slog.LevelError
+	}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o)), done, nil
+	}
+	return slog.New(slog.NewTextHandler(w, o)), done, nil
+}
+
+// reachable is an address that this machine can call for one that a listener has: a wildcard cannot be called.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// newHealthCommand makes `lazuli health`, for container images that have no shell and no curl.
+func newHealthCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a running server on this machine whether it is ready; the exit code is the answer",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+			if err != nil {
+				return usageError{err}
+			}
+			return askReady(cmd.Context(), "http://"+reachable(c.Admin.Address())+"/readyz", m.Stdout)
+		},
+	}
+	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
+	return cmd
+}
+
+// healthTimeout bounds the question.
+const healthTimeout = 3 * time.Second
+
+func askReady(ctx context.Context, url string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the server is here
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("no server answers at %s: %w", url, err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, text)
+	}
+	_, err = out.Write(text)
+	return err
+}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/datadir"
+	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+func fetch(ctx context.Context, url string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// fake is a backend whose states the test moves.
+type fake struct {
+	stopping chan struct{} // closed when Stop is called
+	drained  chan struct{} // Stop returns once this is closed, or its context ends
+}
+
+func (f *fake) URL(svc wire.Service, account string) string {
+	return "http://127.0.0.1:1/" + account + "?" + svc.String()
+}
+func (f *fake) Path() string { return "/somewhere" }
+func (f *fake) Ready() error {
+	select {
+	case <-f.stopping:
+		return errors.New("stopping")
+	default:
+		return nil
+	}
+}
+
+func (f *fake) Stop(ctx context.Context) error {
+	close(f.stopping)
+	select {
+	case <-f.drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run is a Main that runs in this process.
+type run struct {
+	stdout, stderr *output
+	cancel         context.CancelFunc
+	code           chan int
+}
+
+func start(t *testing.T, m Main) *run {
+	t.Helper()
+	r := &run{stdout: &output{grown: make(chan struct{})}, stderr: &output{grown: make(chan struct{})}, code: make(chan int, 1)}
+	m.Stdout, m.Stderr = r.stdout, r.stderr
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	t.Cleanup(r.cancel)
+	go func() { r.code <- m.Run(ctx) }()
+	return r
+}
+
+// wait returns what was printed once it matches.
+func (r *run) wait(t *testing.T, pattern string) []string {
+	t.Helper()
+	re, timeout := regexp.MustCompile(pattern), time.After(patience)
+	for {
+		text, grown := r.stdout.text()
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m
+		}
+		select {
+		case <-grown:
+		case code := <-r.code:
+			errs, _ := r.stderr.text()
+			t.Fatalf("ended with %d: %s", code, errs)
+		case <-timeout:
+			t.Fatalf("%q never printed; got %q", pattern, text)
+		}
+	}
+}
+
+func (r *run) end(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-r.code:
+		return code
+	case <-time.After(patience):
+		t.Fatal("still running")
+		return 0
+	}
+}
+
+func TestLifeOfAServer(t *testing.T) {
+	f := &fake{make(chan struct{}), make(chan struct{})}
+	starting := make(chan struct{})
+	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ prometheus.Registerer, log *slog.Logger) (backend, error) {
+		<-starting
+		return f, nil
+	}})
+	close(starting)
+	admin := r.wait(t, `Admin +(http://\S+)`)[1]
+	expect := func(path string, want int) {
+		t.Helper()
+		status, body, err := fetch(t.Context(), admin+path)
+		if err != nil || status != want {
+			t.Fatalf("%s: got %d %q %v, want %d", path, status, body, err, want)
+		}
+	}
+	expect("/healthz", 200)
+	expect("/readyz", 200)
+	expect("/metrics", 200)
+	expect("/debug/pprof/", 404)
+
+	r.cancel()
+	<-f.stopping
+	expect("/readyz", 503)
+	expect("/healthz", 200)
+	close(f.drained)
+	if code := r.end(t); code != exitOK {
+		t.Errorf("ended with %d", code)
+	}
+	if _, _, err := fetch(t.Context(), admin+"/healthz"); err == nil {
+		t.Error("the admin listener outlives the server")
+	}
+}
+
+func TestDrainIsBounded(t *testing.T) {
+	f := &fake{make(chan struct{}), make(chan struct{})}
+	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) {
+		return f, nil
+	}})
+	r.wait(t, "Ready")
+	r.cancel()
+	if code := r.end(t); code != exitFailure {
+		t.Errorf("ended with %d, want %d", code, exitFailure)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	failing := func(err error) starter {
+		return func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) { return nil, err }
+	}
+	for _, tc := range []struct {
+		name string
+		args []string
+		err  error
+		code int
+		text string
+	}{
+		{"success", []string{"version"}, nil, exitOK, ""},
+		{"unknown flag", []string{"--frobnicate"}, nil, exitUsage, "unknown flag: --frobnicate"},
+		{"unknown verb", []string{"frobnicate"}, nil, exitUsage, `unknown command "frobnicate"`},
+		{"surplus argument", []string{"serve", "x"}, nil, exitUsage, `"x"`},
+		{"bad value", []string{"--blob-port", "x"}, nil, exitUsage, "--blob-port"},
+		{"refused flag of Azurite's", []string{"--oauth", "basic"}, nil, exitUsage, "bearer tokens are not implemented"},
+		{"admin port taken", []string{"--admin-port", port}, nil, exitPort, port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
+		{"service's port taken", []string{"--no-admin"}, stack.ErrPortTaken, exitPort, "in use"},
+		{"folder locked", []string{"--no-admin"}, datadir.ErrLocked, exitData, "in use"},
+		{"folder's format", []string{"--no-admin"}, datadir.ErrFormat, exitData, "format"},
+		{"folder's path", []string{"--no-admin"}, &datadir.PathError{Path: "/x", Reason: "no"}, exitData, "/x"},
+		{"anything else", []string{"--no-admin"}, errors.New("broken"), exitFailure, "lazuli: broken"},
+		{"log file", []string{"--no-admin", "--log-file", "/nonexistent/x"}, nil, exitFailure, "log file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			m := Main{Args: tc.args, Stdout: &stdout, Stderr: &stderr, start: failing(tc.err)}
+			if code := m.Run(t.Context()); code != tc.code {
+				t.Errorf("got %d, want %d", code, tc.code)
+			}
+			if !strings.Contains(stderr.String(), tc.text) {
+				t.Errorf("got %q, want it to say %q", &stderr, tc.text)
+			}
+		})
+	}
+}
+
+func TestBanner(t *testing.T) {
+	show := func(args []string, environ ...string) string {
+		f := &fake{make(chan struct{}), make(chan struct{})}
+		close(f.drained)
+		ctx, cancel := context.WithCancel(t.Context())
+		var stdout bytes.Buffer
+		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) {
+			cancel()
+			return f, nil
+		}}
+		if code := m.Run(ctx); code != exitOK {
+			t.Fatalf("ended with %d", code)
+		}
+		return stdout.String()
+	}
+	for _, tc := range []struct {
+		name string
+		out  string
+		want []string
+		not  []string
+	}{
+		{"default", show(nil), []string{"Blob   http://127.0.0.1:1/devstoreaccount1?blob", "AccountKey=" + auth.DevelopmentKey, "UseDevelopmentStorage=true", "Data   /somewhere\n", "Ready in"}, []string{"\x1b", "Note:", "relaxed"}},
+		{"silent", show([]string{"--silent"}), nil, []string{"Blob", "Ready"}},
+		{"silent with a port to be picked", show([]string{"--silent", "--queue-port", "0"}), []string{"Queue  http://"}, []string{"Blob", "Ready"}},
+		{"other ports", show([]string{"--blob-port", "0"}), []string{"Connection string\n"}, []string{"UseDevelopmentStorage"}},
+		{"relaxed", show([]string{"--durability", "relaxed"}), []string{"durability relaxed"}, nil},
+		{"in memory", show([]string{"--in-memory"}), []string{"in memory: nothing is kept"}, []string{"/somewhere"}},
+		{"exposed", show([]string{"--host", "0.0.0.0"}), []string{"Note: other machines can reach blob, queue, table"}, nil},
+		{"own account", show([]string{"--host", "0.0.0.0"}, "LAZULI_ACCOUNTS=shop:c2VjcmV0"), []string{"AccountName=shop;AccountKey=<a key of shop>;"}, []string{"c2VjcmV0", "Note:", "UseDevelopmentStorage"}},
+		{"two accounts", show(nil, "LAZULI_ACCOUNTS=shop:c2VjcmV0;desk:c2VjcmV0"), []string{"Connection string of shop", "Connection string of desk", "http://127.0.0.1:1/desk?table"}, []string{"c2VjcmV0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, text := range tc.want {
+				if !strings.Contains(tc.out, text) {
+					t.Errorf("no %q in\n%s", text, tc.out)
+				}
+			}
+			for _, text := range tc.not {
+				if strings.Contains(tc.out, text) {
+					t.Errorf("%q in\n%s", text, tc.out)
+				}
+			}
+		})
+	}
+	if out := show([]string{"--silent"}); out != "" {
+		t.Errorf("silent printed %q", out)
+	}
+}
+
+// A request that does not end holds the first signal's stop, and not the second's.
+func TestSignals(t *testing.T) {
+	program := buildProgram(t)
+	for _, tc := range []struct {
+		name    string
+		timeout string
+		twice   bool
+		code    int
+	}{
+		{"one signal drains, then breaks off", "50ms", false, exitOK},
+		{"a second one exits at once", "1h", true, 128 + int(syscall.SIGTERM)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(program, "--location", t.TempDir(), "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--shutdown-timeout", tc.timeout)
+			p, err := startProcess(cmd, func(out string) bool { return strings.Contains(out, "Ready") })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill(); <-p.exited }()
+			out, _ := p.stdout.text()
+			addr := regexp.MustCompile(`Blob +http://([^/]+)`).FindStringSubmatch(out)[1]
+			admin := regexp.MustCompile(`Admin +(\S+)`).FindStringSubmatch(out)[1]
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			// Half a request: it is in flight, and stays so.
+			if _, err := io.WriteString(conn, "PUT /devstoreaccount1/c/b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if tc.twice {
+				for deadline := time.Now().Add(patience); ; {
+					status, _, err := fetch(t.Context(), admin+"/readyz")
+					if err == nil && status == http.StatusServiceUnavailable {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatal("the first signal was not taken")
+					}
+				}
+			}
+			sig := os.Signal(syscall.Signal(0)) // nothing more
+			if tc.twice {
+				sig = syscall.SIGTERM
+			}
+			code, err := p.end(sig)
+			if err != nil || code != tc.code {
+				errs, _ := p.stderr.text()
+				t.Errorf("got %d %v, want %d; it printed %s", code, err, tc.code, errs)
+			}
+		})
+	}
+}
+
+// buildProgram returns a path under which this test binary is the program.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "lazuli")
+	if err := os.Symlink(self, path); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	return path
+}

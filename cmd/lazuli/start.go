@@ -1,0 +1,44 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/stack"
+)
+
+// startStack starts the services that the configuration describes.
+func startStack(c *config.Config, metrics prometheus.Registerer, log *slog.Logger) (backend, error) {
+	accounts, err := auth.NewAccounts(c.Accounts...)
+	if err != nil {
+		return nil, err
+	}
+	sc := stack.Config{
+		InMemory:       c.InMemory,
+		Relaxed:        c.Durability == config.Relaxed,
+		Blob:           c.Blob.Address(),
+		Queue:          c.Queue.Address(),
+		Table:          c.Table.Address(),
+		BlobKeepAlive:  c.Blob.KeepAlive,
+		QueueKeepAlive: c.Queue.KeepAlive,
+		TableKeepAlive: c.Table.KeepAlive,
+		Accounts:       accounts,
+		StrictVersion:  c.StrictVersion,
+		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
+			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
+		Log:     log,
+		Metrics: metrics,
+	}
+	if !c.InMemory {
+		sc.Location = c.Location
+	}
+	s, err := stack.Start(sc)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
