@@ -1,0 +1,77 @@
+// Package testaccount gives tests a storage account to talk to: a Lazuli in the test's own process, or whatever a person
+// points the variable LAZULI_TEST_CONNECTION_STRING at, to see whether a test's expectations hold for other servers too.
+package testaccount
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// EnvVar names the account to use instead of an own one.
+const EnvVar = "LAZULI_TEST_CONNECTION_STRING"
+
+// Account is a storage account for one test.
+type Account struct {
+	*workers.Storage
+	ConnectionString string
+
+	t      testing.TB
+	suffix string
+}
+
+// Open returns an account.
+func Open(t testing.TB) *Account {
+	t.Helper()
+	s := os.Getenv(EnvVar)
+	if s == "" {
+		s = lazulitest.Start(t).ConnectionString()
+	}
+	storage, err := workers.OpenStorage(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Account{Storage: storage, ConnectionString: s, t: t, suffix: fmt.Sprintf("%x", time.Now().UnixNano())}
+}
+
+// Table creates a table with a name of its own that starts with name, and deletes it when the test ends.
+func (a *Account) Table(name string) string {
+	a.t.Helper()
+	name += a.suffix
+	if _, err := a.Tables.CreateTable(context.Background(), name, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _, _ = a.Tables.DeleteTable(context.Background(), name, nil) })
+	return name
+}
+
+// Queue creates a queue with a name of its own that starts with name, and deletes it and its poison queue when the test ends.
+func (a *Account) Queue(name string) string {
+	a.t.Helper()
+	name = strings.ToLower(name) + "-" + a.suffix
+	if _, err := a.Queues.CreateQueue(context.Background(), name, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		_, _ = a.Queues.DeleteQueue(context.Background(), name, nil)
+		_, _ = a.Queues.DeleteQueue(context.Background(), name+"-poison", nil)
+	})
+	return name
+}
+
+// Container creates a container with a name of its own that starts with name, and deletes it when the test ends.
+func (a *Account) Container(name string) string {
+	a.t.Helper()
+	name = strings.ToLower(name) + "-" + a.suffix
+	if _, err := a.Blobs.CreateContainer(context.Background(), name, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _, _ = a.Blobs.DeleteContainer(context.Background(), name, nil) })
+	return name
+}

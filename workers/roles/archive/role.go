@@ -1,0 +1,136 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// The moments before and after each effect of the role. The message's deletion is the runtime's, and has points there.
+var (
+	pointBeforeCopy   = fault.Declare("archive/before-copy")
+	pointAfterCopy    = fault.Declare("archive/after-copy")
+	pointBeforeDelete = fault.Declare("archive/before-delete")
+	pointAfterDelete  = fault.Declare("archive/after-delete")
+)
+
+// Points returns the role's fault points in the order in which a message passes them, those of its runtime included.
+func Points() []string {
+	return []string{
+		string(pointBeforeCopy), string(pointAfterCopy), string(pointBeforeDelete), string(pointAfterDelete),
+		"workers/before-delete-message", "workers/after-delete-message",
+	}
+}
+
+// ErrChanged is the failure of an attempt whose entity changed after it had been copied. The next attempt copies it anew.
+var ErrChanged = errors.New("archive: the entity changed while it was being archived")
+
+// Key names an entity. Its JSON is the body of the role's messages.
+type Key struct {
+	PartitionKey string
+	RowKey       string
+}
+
+// Role moves entities from one table to a target. It has no state; one Role may serve many messages at once.
+type Role struct {
+	current *aztables.Client
+	target  Target
+}
+
+// New returns a role that moves entities out of the table current of an account. Neither table nor target is created.
+func New(storage *workers.Storage, current string, target Target) (*Role, error) {
+	if storage.Tables == nil {
+		return nil, errors.New("archive: the connection string has no table endpoint")
+	}
+	return &Role{current: storage.Tables.NewClient(current), target: target}, nil
+}
+
+// Register makes the role the handler of a queue whose messages are Keys in JSON.
+func (r *Role) Register(app *workers.App, name string, options ...workers.Option) *workers.Function {
+	return Register(app, name, r, func(k Key) (Key, error) { return k, nil }, options...)
+}
+
+// Register makes the role the handler of a queue with messages of one's own type, of which key finds the entity's name. An error
+// of key sends the message to the poison queue.
+func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error), options ...workers.Option) *workers.Function {
+	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
+		k, err := key(m.Body)
+		if err != nil {
+			return workers.Permanent(err)
+		}
+		return r.Archive(ctx, k)
+	}, options...)
+}
+
+// Archive moves one entity. It may be called again, at any time and by several callers at once, after any outcome; an entity
+// that is not in Current is no error.
+func (r *Role) Archive(ctx context.Context, k Key) error {
+	entity, err := r.read(ctx, k)
+	if err != nil || entity == nil {
+		return err
+	}
+	if err := fault.Point(pointBeforeCopy); err != nil {
+		return err
+	}
+	if err := r.target.Put(ctx, *entity); err != nil {
+		return fmt.Errorf("archive: copy %s/%s: %w", k.PartitionKey, k.RowKey, err)
+	}
+	if err := fault.Point(pointAfterCopy); err != nil {
+		return err
+	}
+	if err := fault.Point(pointBeforeDelete); err != nil {
+		return err
+	}
+	if err := r.remove(ctx, k, entity.etag); err != nil {
+		return err
+	}
+	return fault.Point(pointAfterDelete)
+}
+
+// read returns nil without an error if the entity is not there.
+func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
+	// The SDK's own answer has been through float64 and lost which numbers are doubles; the raw one has not.
+	var raw *http.Response
+	got, err := r.current.GetEntity(policy.WithCaptureResponse(ctx, &raw), k.PartitionKey, k.RowKey, nil)
+	if hasCode(err, aztables.ResourceNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+	}
+	body, err := runtime.Payload(raw)
+	if err != nil {
+		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+	}
+	stored, err := forStorage(body)
+	if err != nil {
+		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+	}
+	return &Entity{Key: k, JSON: stored, etag: got.ETag}, nil
+}
+
+// remove deletes the entity if it is still the one that was copied.
+func (r *Role) remove(ctx context.Context, k Key, etag azcore.ETag) error {
+	_, err := r.current.DeleteEntity(ctx, k.PartitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	switch {
+	case err == nil, hasCode(err, aztables.ResourceNotFound):
+		return nil
+	case hasCode(err, aztables.UpdateConditionNotSatisfied):
+		return fmt.Errorf("%w: %s/%s", ErrChanged, k.PartitionKey, k.RowKey)
+	}
+	return fmt.Errorf("archive: delete %s/%s: %w", k.PartitionKey, k.RowKey, err)
+}
+
+func hasCode(err error, code aztables.TableErrorCode) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && r.ErrorCode == string(code)
+}

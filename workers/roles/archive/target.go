@@ -1,0 +1,115 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Target is where archived entities go.
+type Target interface {
+	// Put stores an entity, in place of an earlier one with the same key. When it returns nil the entity must be as
+	// durable as it was in Current. It may be called again after any outcome, and by several callers at once.
+	Put(ctx context.Context, e Entity) error
+}
+
+type tableTarget struct{ table *aztables.Client }
+
+// Table archives to another table of an account, by Insert Or Replace Entity.
+func Table(storage *workers.Storage, name string) (Target, error) {
+	if storage.Tables == nil {
+		return nil, errors.New("archive: the connection string has no table endpoint")
+	}
+	return tableTarget{storage.Tables.NewClient(name)}, nil
+}
+
+func (t tableTarget) Put(ctx context.Context, e Entity) error {
+	_, err := t.table.UpsertEntity(ctx, e.JSON, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	return err
+}
+
+type blobTarget struct {
+	blobs     *azblob.Client
+	container string
+}
+
+// Container archives to block blobs of a container, one for each entity, called =PARTITION/=ROW.json with both keys
+// percent-encoded.
+func Container(storage *workers.Storage, name string) (Target, error) {
+	if storage.Blobs == nil {
+		return nil, errors.New("archive: the connection string has no blob endpoint")
+	}
+	return blobTarget{storage.Blobs, name}, nil
+}
+
+func (t blobTarget) Put(ctx context.Context, e Entity) error {
+	_, err := t.blobs.UploadBuffer(ctx, t.container, entityPath(e.Key), e.JSON, &azblob.UploadBufferOptions{
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
+	})
+	return err
+}
+
+type folderTarget struct{ path string }
+
+// Folder archives to files below a folder, one for each entity, called as Container calls its blobs.
+func Folder(path string) Target { return folderTarget{path} }
+
+// Put writes beside the file, syncs, and renames, so that a crash leaves the old file or the new one.
+func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
+	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key)))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreMissing(os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(e.JSON)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	// The name must be on disk too, also those of the folders that were made for it.
+	return errors.Join(syncFolder(filepath.Dir(path)), syncFolder(t.path))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// entityPath gives every key a path of its own that stays below its root: an encoded key holds no slash, and the leading "="
+// makes "", "." and ".." ordinary names.
+func entityPath(k Key) string {
+	return "=" + url.QueryEscape(k.PartitionKey) + "/=" + url.QueryEscape(k.RowKey) + ".json"
+}
