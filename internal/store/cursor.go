@@ -9,32 +9,63 @@ import (
 // Cursor walks the keys of one bucket in byte order. The slices it returns must not be modified and are valid until
 // the closure returns.
 //
-// In an Update it merges two sorted sequences: what is committed, which does not change while the closure runs, and
-// the closure's own writes, which may.
+// It merges sorted sources, of which the newer hide the older: the closure's own writes, those of its group, what is
+// only in the log, and what is in bbolt.
 type Cursor struct {
-	tx   *Tx
-	bolt *bolt.Cursor  // nil if there is nothing committed
-	over *bucketWrites // nil in a View
+	sources []source // the newest first
+	key     []byte   // last key returned, nil before Seek and at the end
+	ended   bool
 
-	bk, bv []byte // where the committed side stands; bk is nil at its end
-	at     position
-	gen    int    // over.gen for which at is valid
-	key    []byte // last key returned, nil before Seek and at the end
-	ended  bool
+	// Room for the sources, so that a cursor is one allocation.
+	room  [5]source
+	own   overlaySource
+	group overlaySource
+	mem   [2]memSource
+	file  boltSource
+}
+
+// source is a sorted sequence of writes with a position.
+type source interface {
+	// seek moves to the first key at or after key.
+	seek(key []byte)
+	// pass moves past key, if the position is at it.
+	pass(key []byte)
+	// at returns the write at the position; a nil Key means the end.
+	at() Write
+}
+
+// Cursor returns a cursor over b, which sees the transaction's own writes, also later ones.
+func (tx *Tx) Cursor(b Bucket) *Cursor {
+	i := tx.bucketIndex(b)
+	c := &Cursor{}
+	c.sources = c.room[:0]
+	if tx.writes != nil {
+		c.own.b = tx.writes.of(b)
+		c.group.b = tx.group.of(b)
+		c.sources = append(c.sources, &c.own)
+		if len(c.group.b.runs) > 0 {
+			c.sources = append(c.sources, &c.group)
+		}
+	}
+	for j, m := range tx.mem {
+		if m != nil && !m.lists[i].empty() {
+			c.mem[j] = memSource{list: &m.lists[i], snapshot: tx.snapshot[j]}
+			c.sources = append(c.sources, &c.mem[j])
+		}
+	}
+	if bucket := tx.bucket(i); bucket != nil {
+		c.file = boltSource{tx: tx, c: bucket.Cursor()}
+		c.sources = append(c.sources, &c.file)
+	}
+	return c
 }
 
 // Seek moves to the first key at or after key and returns it with its value; k is nil if there is none. A nil key
 // means the first of the bucket.
 func (c *Cursor) Seek(key []byte) (k, v []byte) {
-	c.ended = false
-	if c.bolt != nil {
-		c.tx.touch(touchSeek)
-		c.bk, c.bv = c.bolt.Seek(key)
+	for _, s := range c.sources {
+		s.seek(key)
 	}
-	if c.over == nil {
-		return c.land(c.bk, c.bv)
-	}
-	c.at, c.gen = c.over.search(key), c.over.gen
 	return c.settle()
 }
 
@@ -46,53 +77,96 @@ func (c *Cursor) Next() (k, v []byte) {
 		return nil, nil
 	case c.key == nil:
 		return c.Seek(nil)
-	case c.over == nil:
-		c.forward()
-		return c.land(c.bk, c.bv)
 	}
-	if c.bk != nil && bytes.Equal(c.bk, c.key) {
-		c.forward()
-	}
-	if c.gen != c.over.gen {
-		// The closure wrote since: what follows the last key may be new.
-		c.at, c.gen = c.over.search(c.key), c.over.gen
-	}
-	if w := c.over.entry(c.at); w != nil && bytes.Equal(w.Key, c.key) {
-		c.at = c.over.next(c.at)
+	for _, s := range c.sources {
+		s.pass(c.key)
 	}
 	return c.settle()
 }
 
-// settle returns the smaller of the two sides and skips what the closure deleted.
+// settle returns the smallest key of all sources, from the newest that has it, and skips what was deleted.
 func (c *Cursor) settle() (k, v []byte) {
 	for {
-		w := c.over.entry(c.at)
-		if w == nil {
-			return c.land(c.bk, c.bv)
+		var first Write
+		for _, s := range c.sources {
+			if w := s.at(); w.Key != nil && (first.Key == nil || bytes.Compare(w.Key, first.Key) < 0) {
+				first = w
+			}
 		}
-		order := -1
-		if c.bk != nil {
-			order = bytes.Compare(w.Key, c.bk)
+		c.key, c.ended = first.Key, first.Key == nil
+		if c.ended || !first.Deleted() {
+			return first.Key, first.Value
 		}
-		if order > 0 {
-			return c.land(c.bk, c.bv)
+		for _, s := range c.sources {
+			s.pass(first.Key)
 		}
-		if !w.Deleted() {
-			return c.land(w.Key, w.Value)
-		}
-		if order == 0 {
-			c.forward()
-		}
-		c.at = c.over.next(c.at)
 	}
 }
 
-func (c *Cursor) forward() {
-	c.tx.touch(touchNext)
-	c.bk, c.bv = c.bolt.Next()
+// overlaySource reads writes that may increase while it is in use.
+type overlaySource struct {
+	b   *bucketWrites
+	pos position
+	gen int // b.gen for which pos is valid
 }
 
-func (c *Cursor) land(k, v []byte) ([]byte, []byte) {
-	c.key, c.ended = k, k == nil
-	return k, v
+func (s *overlaySource) seek(key []byte) { s.pos, s.gen = s.b.search(key), s.b.gen }
+
+func (s *overlaySource) pass(key []byte) {
+	if s.gen != s.b.gen {
+		s.seek(key) // what follows key may be new
+	}
+	if w := s.b.entry(s.pos); w != nil && bytes.Equal(w.Key, key) {
+		s.pos = s.b.next(s.pos)
+	}
 }
+
+func (s *overlaySource) at() Write {
+	if w := s.b.entry(s.pos); w != nil {
+		return *w
+	}
+	return Write{}
+}
+
+// memSource reads a memtable as of a snapshot.
+type memSource struct {
+	list     *skiplist
+	snapshot uint64
+	e        *entry
+}
+
+func (s *memSource) seek(key []byte) { s.e = s.list.seek(key, s.snapshot) }
+
+func (s *memSource) pass(key []byte) {
+	if s.e != nil && bytes.Equal(s.e.Key, key) {
+		s.e = s.list.after(s.e, s.snapshot)
+	}
+}
+
+func (s *memSource) at() Write {
+	if s.e == nil {
+		return Write{}
+	}
+	return s.e.Write
+}
+
+// boltSource reads the file.
+type boltSource struct {
+	tx   *Tx
+	c    *bolt.Cursor
+	k, v []byte
+}
+
+func (s *boltSource) seek(key []byte) {
+	s.tx.touch(touchSeek)
+	s.k, s.v = s.c.Seek(key)
+}
+
+func (s *boltSource) pass(key []byte) {
+	if s.k != nil && bytes.Equal(s.k, key) {
+		s.tx.touch(touchNext)
+		s.k, s.v = s.c.Next()
+	}
+}
+
+func (s *boltSource) at() Write { return Write{s.k, s.v} }

@@ -1,17 +1,31 @@
-// Package store keeps ordered keys and values in one file: bbolt underneath, group commit and an overlay on top.
+// Package store keeps ordered keys and values in one file: bbolt underneath, group commit on top.
 //
 // # Concepts
 //
-// A [DB] is one file and a fixed set of buckets. [DB.View] runs a closure on a snapshot, [DB.Update] runs one that may
-// write. Update calls of concurrent goroutines are gathered while the previous commit is being synced and run one
-// after another in one bbolt transaction: one sync pays for the whole group. Nobody waits for a timer; a lone caller
-// commits at once, in its own goroutine.
+// A [DB] is one file, with a log beside it while it is open, and a fixed set of buckets. [DB.View] runs a closure on a
+// snapshot, [DB.Update] runs one that may write. Update calls of concurrent goroutines are gathered while the previous
+// commit is being synced, run one after another, and committed together: one sync pays for the whole group. Nobody
+// waits for a timer; a lone caller commits at once, in its own goroutine.
 //
-// Each Update closure writes to an overlay of its own (a [WriteSet]), which is applied only if the closure returns nil.
-// A closure that fails, or panics, leaves no trace and disturbs no neighbour. The write set is also the value that a
-// replicated log would carry.
+// Each Update closure writes to an overlay of its own, a [WriteSet], which joins that of its group only if the closure
+// returns nil. A closure that fails, or panics, leaves no trace and disturbs no neighbour.
 //
 // When Update returns nil the writes have been synced to disk (unless [Options].Relaxed or [Options].Ephemeral).
+//
+// # The life of a write
+//
+//	closure ──> write set of the closure ──> write set of the group ──> log, synced ──> memtable ──> bbolt
+//	             (writeset.go)                (group.go)                (log.go)      (memtable.go) (checkpoint.go)
+//
+// The write set of a group becomes one record of the log: one sequential write and one sync, where bbolt would write
+// every page on the way and sync twice. From then on it is visible, in a memtable. A memtable that has grown to some
+// MiB is frozen and written to bbolt in one transaction, in the background, while the next one takes over. After a
+// crash, Open reads what the log has beyond the file. Close leaves the file alone, without a log.
+//
+// A transaction therefore sees a stack of layers: its own writes, those of its group, two memtables, bbolt. [Cursor]
+// merges them.
+//
+// The write set of a group is complete and deterministic: it is also what a replicated log would carry.
 //
 // # What it is not
 //

@@ -20,6 +20,9 @@ var (
 	// been written, and nothing will be until the file is opened again; View still works.
 	ErrFailed = errors.New("store: an earlier sync failed; restart to recover")
 
+	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.
+	ErrReadOnly = errors.New("store: read-only")
+
 	// ErrKey means that the closure used an empty key or one longer than MaxKeySize, or a value longer than
 	// MaxValueSize. Nothing has been written.
 	ErrKey = errors.New("store: key or value size out of range")

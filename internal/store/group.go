@@ -3,12 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"runtime/debug"
-	"syscall"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 const (
@@ -16,10 +11,6 @@ const (
 	maxGroup = 1024
 	// maxGroupBytes ends a group early, so that nobody waits for a commit of unbounded size.
 	maxGroupBytes = 32 << 20
-
-	// fillPercent is how full bbolt leaves the pages that it splits. Its own 0.5 wastes half of the file on ascending
-	// keys.
-	fillPercent = 0.8
 )
 
 // Panic is the value with which Update panics in its caller when the closure panicked. The stack is that of the
@@ -59,9 +50,12 @@ type call struct {
 // own. If fn panics, Update panics with a *Panic and nothing of fn is written. fn must not call View or Update of the
 // same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
 //
-// Errors: those of fn, ErrClosed, ErrKey, ErrFailed, or what the operating system answered: then nothing has been
+// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrFailed, or what the operating system answered: then nothing has been
 // written, unless the error is also ErrFailed: then the writes may be found after the next Open, or not.
 func (db *DB) Update(fn func(*Tx) error) error {
+	if db.readOnly {
+		return ErrReadOnly
+	}
 	c := &call{fn: fn}
 	db.mu.Lock()
 	if db.closed {
@@ -88,18 +82,17 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	return c.err
 }
 
-// group is the calls that share a bbolt transaction, and its progress.
+// group is the calls that share a commit, and its progress.
 type group struct {
 	db      *DB
 	leader  *call // first of calls, not to be woken
 	calls   []*call
 	next    int // first call that has not run
-	bolt    *bolt.Tx
-	open    []*bolt.Bucket
-	bytes   int
-	wrote   bool
+	tx      Tx  // what the closures start from
+	writes  WriteSet
 	touched int
 	began   bool
+	failed  bool
 	ended   bool
 }
 
@@ -117,14 +110,12 @@ func (g *group) run() {
 		g.take()
 		g.begin()
 	}
-	for g.bolt != nil && g.next < len(g.calls) && g.bytes < maxGroupBytes {
+	for !g.failed && g.next < len(g.calls) && g.writes.bytes < maxGroupBytes {
 		c := g.calls[g.next]
 		g.next++
-		if err := g.apply(c); err != nil {
-			g.abort(err)
-		}
+		g.apply(c)
 	}
-	if g.bolt != nil {
+	if !g.failed {
 		g.commit()
 	}
 	g.ended = true
@@ -144,38 +135,37 @@ func (g *group) begin() {
 		g.fail(fmt.Errorf("%w: %w", ErrFailed, *cause))
 		return
 	}
-	tx, err := g.db.bolt.Begin(true)
-	if err != nil {
-		g.fail(closedOr(err))
+	if err := g.db.makeRoom(); err != nil {
+		g.fail(err)
 		return
 	}
-	g.bolt = tx
-	g.open = make([]*bolt.Bucket, len(g.db.buckets))
+	// Only the leader adds layers, so there is no race as in View.
+	g.tx = g.db.newTx(g.db.layers.Load())
+	g.tx.group = &g.writes
+	var err error
+	if g.tx.bolt, err = g.db.bolt.Begin(false); err != nil {
+		g.fail(closedOr(err))
+	}
 }
 
-// apply runs one closure and, if it succeeds, gives its writes to bbolt. Its error is one of bbolt, which ends the
-// group; that of the closure is in c.
-func (g *group) apply(c *call) error {
-	tx := &Tx{db: g.db, bolt: g.bolt, open: g.open, writes: &WriteSet{}}
-	defer func() {
-		g.touched += tx.touched
-		tx.bolt, tx.touched = nil, 0
-	}()
-	c.run(tx)
+// apply runs one closure and, if it succeeds, adds its writes to those of the group.
+func (g *group) apply(c *call) {
+	tx := g.tx
+	tx.writes = &WriteSet{}
+	c.run(&tx)
 	if c.err == nil && c.panic == nil {
 		c.err = tx.err
 	}
-	if c.err != nil || c.panic != nil || len(tx.writes.buckets) == 0 {
-		return nil
+	g.touched += tx.touched
+	tx.bolt = nil
+	if c.err != nil || c.panic != nil {
+		return
 	}
-	n := tx.writes.Len()
-	if n == 0 {
-		return nil
+	if len(g.writes.buckets) == 0 {
+		g.writes = *tx.writes
+	} else {
+		g.writes.merge(tx.writes)
 	}
-	g.wrote = true
-	g.bytes += tx.writes.bytes
-	tx.touch(n * touchSeek)
-	return tx.writes.apply(tx.bucket)
 }
 
 // run runs the closure and contains what it does to its goroutine.
@@ -189,46 +179,48 @@ func (c *call) run(tx *Tx) {
 	c.err = c.fn(tx)
 }
 
+// commit writes the group to the log, then to the memtable, where others see it.
 func (g *group) commit() {
-	if !g.wrote {
-		_ = g.bolt.Rollback()
-		return
+	_ = g.tx.bolt.Rollback() // read-only: cannot fail
+	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
+	if len(record) == logHeaderSize {
+		return // nobody wrote
 	}
-	before := g.db.fileSize()
-	if err := g.commitBolt(); err != nil {
-		g.db.judge(err, before)
-		g.fail(fmt.Errorf("store: commit: %w", err))
-	}
-}
-
-// commitBolt turns a panic of bbolt into an error: the callers of the group must not wait for ever.
-func (g *group) commitBolt() (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%v", v)
-			func() {
-				defer func() { _ = recover() }()
-				_ = g.bolt.Rollback()
-			}()
-		}
-	}()
-	if g.db.fault != nil {
-		if err := g.db.fault(g.bolt); err != nil {
-			_ = g.bolt.Rollback()
-			return err
+	db := g.db
+	m := db.layers.Load().active
+	number := m.newest + 1
+	if db.log != nil {
+		if err := db.log.append(record, number); err != nil {
+			if errors.Is(err, errLogSync) {
+				db.failed.CompareAndSwap(nil, &err)
+			}
+			g.fail(fmt.Errorf("store: commit: %w", err))
+			return
 		}
 	}
-	return g.bolt.Commit()
+	// The memtable keeps the record, which nobody else can modify.
+	err := m.insertPayload(db, record[logHeaderSize:], number)
+	if err != nil {
+		panic(fmt.Sprintf("store: a write set does not survive encoding: %v", err))
+	}
+	m.publish(number)
 }
 
-func (g *group) abort(err error) {
-	_ = g.bolt.Rollback()
-	g.bolt = nil
-	g.fail(fmt.Errorf("store: %w", err))
+// insertPayload adds the writes of an encoded write set.
+func (m *memtable) insertPayload(db *DB, payload []byte, group uint64) error {
+	return readPayload(payload, func(b Bucket, w Write) error {
+		i := db.bucketIndex(b)
+		if i < 0 {
+			return fmt.Errorf("%w: the log has bucket %q", ErrFormat, string(b))
+		}
+		m.insert(i, w, group)
+		return nil
+	})
 }
 
 // fail gives everyone in the group the error of the group, also those whose closures have not run.
 func (g *group) fail(err error) {
+	g.failed = true
 	g.next = len(g.calls)
 	for _, c := range g.calls {
 		c.err = err
@@ -258,34 +250,4 @@ func (g *group) finish() {
 		}
 	}
 	db.trim.add(g.touched)
-}
-
-func (db *DB) fileSize() int64 {
-	st, err := os.Stat(db.path)
-	if err != nil {
-		return -1
-	}
-	return st.Size()
-}
-
-// judge decides whether the store may go on after a commit has failed with err.
-//
-// It may if a write was refused, say for lack of space: bbolt writes to free pages first, and forgets about them. It
-// may not if a sync failed: the kernel reports that once, then takes the pages for clean, and a later sync would
-// succeed without them.
-func (db *DB) judge(err error, sizeBefore int64) {
-	var refused *fs.PathError
-	var errno syscall.Errno
-	switch {
-	case errors.As(err, &refused):
-		// A write; all others come without a path.
-	case !errors.As(err, &errno) && db.fileSize() == sizeBefore && db.readable():
-		// The file could not grow: bbolt tries that before it writes.
-	default:
-		db.failed.Store(&err)
-	}
-}
-
-func (db *DB) readable() bool {
-	return db.bolt.View(func(*bolt.Tx) error { return nil }) == nil
 }

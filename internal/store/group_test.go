@@ -3,14 +3,15 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // inGroup makes the given closures run in one group, in order, and returns their errors. A closure that panics
@@ -92,7 +93,7 @@ func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
 func TestGroupSharesOneCommit(t *testing.T) {
 	db := open(t, Options{})
 	commits := 0
-	db.fault = func(*bolt.Tx) error { commits++; return nil }
+	db.log.fault = func() error { commits++; return nil }
 	var fns []func(*Tx) error
 	for i := range 50 {
 		fns = append(fns, putting(fmt.Sprint(i), "1"))
@@ -109,7 +110,7 @@ func TestGroupSharesOneCommit(t *testing.T) {
 
 func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
 	db := open(t, Options{})
-	db.fault = func(*bolt.Tx) error { t.Error("committed nothing"); return nil }
+	db.log.fault = func() error { t.Error("committed nothing"); return nil }
 	if err := db.Update(func(tx *Tx) error { tx.Get("a", []byte("k")); tx.Cursor("a").Seek(nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -139,38 +140,50 @@ func TestGoexitInGroup(t *testing.T) {
 
 func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
 	db := open(t, Options{})
-	broken := errors.New("broken")
-	fail := true
-	db.fault = func(*bolt.Tx) error {
-		if fail {
-			return broken
-		}
-		return nil
+	unwritable, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer unwritable.Close()
+	log := db.log.files
+	db.log.files = [2]*os.File{unwritable, unwritable}
 	errs := inGroup(t, db, putting("x", "1"), func(*Tx) error { return errAbort }, putting("y", "1"))
 	for i, err := range errs {
-		if !errors.Is(err, broken) {
+		var refused *fs.PathError
+		if !errors.As(err, &refused) {
 			t.Errorf("call %d got %v", i, err)
 		}
 	}
-	fail = false
+	db.log.files = log
 	want(t, db, "a", "x", "")
-	put(t, db, "a", "x", "2") // an error without a failed sync leaves the store usable
+	put(t, db, "a", "x", "2") // a refused write leaves the store usable
 	want(t, db, "a", "x", "2")
 }
 
 func TestFailedSyncStopsWrites(t *testing.T) {
-	db := open(t, Options{})
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := Open(path, Options{Buckets: []Bucket{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	put(t, db, "a", "k", "1")
-	db.fault = func(*bolt.Tx) error { return syscall.EIO } // as fdatasync answers: no path
+	db.log.fault = func() error { return syscall.EIO }
 	if err := db.Update(putting("k", "2")); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("got %v, want EIO", err)
 	}
-	db.fault = nil
+	db.log.fault = nil
 	if err := db.Update(putting("k", "3")); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v, want ErrFailed with its cause", err)
 	}
 	want(t, db, "a", "k", "1")
+	if err := db.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("close: %v, want ErrFailed", err)
+	}
+	db = openAt(t, path, Options{})
+	if v, _ := get(t, db, "a", "k"); v != "1" && v != "2" {
+		t.Errorf("after opening again k is %q", v)
+	}
+	put(t, db, "a", "k", "4")
 }
 
 // TestConcurrentCounters checks isolation: increments of a few counters by many goroutines, some of them aborted, are

@@ -32,6 +32,7 @@ func (m model) after(key string, strictly bool) (string, bool) {
 // compares every Get and every cursor step, also while the transaction writes under the cursor.
 func TestTransactionsAgainstModel(t *testing.T) {
 	db := open(t, Options{Ephemeral: true})
+	db.memtableSize = 3 * entryOverhead // so that every layer has something
 	rapid.Check(t, func(rt *rapid.T) {
 		// Few keys, so that operations meet; few enough bytes that keys are prefixes of each other.
 		key := rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00")), 1, 3, -1)

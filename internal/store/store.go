@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,8 @@ type Bucket string
 type Options struct {
 	// Buckets are created if absent. Using a bucket that is not listed panics.
 	Buckets []Bucket
-	// Relaxed acknowledges writes before they are synced. They survive the death of the process, but a power failure
-	// may lose the latest ones and may damage the file.
+	// Relaxed acknowledges writes before they are synced. They survive the death of the process; a power failure may
+	// lose the latest ones, but damages nothing.
 	Relaxed bool
 	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close, nor
 	// the death of the process. Where an open file cannot be removed (Windows), Close removes it.
@@ -50,7 +51,15 @@ type DB struct {
 	bolt     *bolt.DB
 	buckets  []Bucket
 	path     string
+	readOnly bool
 	leftover bool // path must be removed by Close
+
+	layers       atomic.Pointer[layers]
+	log          *wal   // of the leader; nil if ephemeral or read-only
+	gen          uint64 // of the leader: generation of the active memtable
+	frozenGen    uint64 // generation of the frozen memtable; set before it is
+	memtableSize int    // tests make it small
+	checkpoints  checkpoints
 
 	trim *trimmer
 
@@ -61,7 +70,7 @@ type DB struct {
 	closed  bool
 
 	failed atomic.Pointer[error] // why Update answers ErrFailed
-	fault  func(*bolt.Tx) error  // tests only: runs before a commit and may fail it
+	fault  func() error          // tests only: runs before a commit of bbolt and may fail it
 }
 
 // Open opens the file at path, or creates it. The folder must exist.
@@ -92,16 +101,26 @@ func Open(path string, o Options) (db *DB, err error) {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
 	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path}
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, readOnly: o.ReadOnly, memtableSize: memtableSize}
 	db.idle.L = &db.mu
-	if err := db.prepare(o); err != nil {
+	db.checkpoints.ended.L = &db.checkpoints.mu
+	db.layers.Store(&layers{active: newMemtable(len(o.Buckets))})
+	db.trim = startTrimmer(b, o.MaxMapped)
+	err = db.prepare(o)
+	if err == nil && !o.Ephemeral {
+		err = db.replay()
+	}
+	if err == nil && !o.ReadOnly {
+		err = db.recover(o)
+	}
+	if err != nil {
+		db.trim.stop()
 		b.Close()
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
 	if o.Ephemeral {
 		db.leftover = os.Remove(path) != nil
 	}
-	db.trim = startTrimmer(b, o.MaxMapped)
 	return db, nil
 }
 
@@ -110,13 +129,30 @@ func Open(path string, o Options) (db *DB, err error) {
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
 // so the file grows while others write.
 func (db *DB) View(fn func(*Tx) error) error {
-	b, err := db.bolt.Begin(false)
-	if err != nil {
-		return closedOr(err)
+	for {
+		l := db.layers.Load()
+		tx := db.newTx(l)
+		b, err := db.bolt.Begin(false)
+		if err != nil {
+			return closedOr(err)
+		}
+		if db.layers.Load().active != l.active {
+			// The file may have what was frozen meanwhile, which is later than our memtable.
+			_ = b.Rollback()
+			continue
+		}
+		tx.bolt = b
+		defer tx.endView()
+		return fn(&tx)
 	}
-	tx := Tx{db: db, bolt: b, open: make([]*bolt.Bucket, len(db.buckets))}
-	defer tx.endView()
-	return fn(&tx)
+}
+
+// newTx returns a transaction that sees what is committed at the moment. It lacks the file.
+func (db *DB) newTx(l *layers) Tx {
+	tx := Tx{db: db, open: make([]*bolt.Bucket, len(db.buckets))}
+	tx.mem = [2]*memtable{l.active, l.frozen}
+	tx.snapshot = [2]uint64{l.active.visible.Load(), math.MaxUint64}
+	return tx
 }
 
 func (tx *Tx) endView() {
@@ -140,10 +176,35 @@ func (db *DB) Close() error {
 	}
 	db.mu.Unlock()
 
+	err := db.settle()
 	db.trim.stop()
-	err := db.bolt.Close()
+	err = errors.Join(err, db.bolt.Close())
 	if db.leftover {
 		err = errors.Join(err, os.Remove(db.path))
+	}
+	return err
+}
+
+// settle moves everything from the log into the file, and removes the log if that succeeds.
+func (db *DB) settle() error {
+	if db.readOnly {
+		return nil
+	}
+	db.startCheckpoint() // again, if the last one failed
+	err := db.awaitCheckpoint()
+	if l := db.layers.Load(); err == nil && l.active.bytes > 0 {
+		if err = db.freeze(); err == nil {
+			err = db.awaitCheckpoint()
+		}
+	}
+	if db.log == nil {
+		return err
+	}
+	err = errors.Join(err, db.log.close())
+	for i := range uint64(2) {
+		if err == nil {
+			err = os.Remove(logPath(db.path, i))
+		}
 	}
 	return err
 }
@@ -157,12 +218,15 @@ func (db *DB) Size() (n int64, err error) {
 // Check verifies the structure of the file: every page is reachable once or free, every bucket is in key order. It
 // calls report for every violation and returns an error only if it could not run. It reads the whole file.
 func (db *DB) Check(report func(error)) error {
-	return closedOr(db.bolt.View(func(tx *bolt.Tx) error {
-		for err := range tx.Check() {
-			report(err)
-		}
-		return nil
-	}))
+	tx, err := db.bolt.Begin(!db.readOnly) // bbolt's check must not see a writer at work
+	if err != nil {
+		return closedOr(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for err := range tx.Check() {
+		report(err)
+	}
+	return nil
 }
 
 func closedOr(err error) error {

@@ -7,33 +7,51 @@ import (
 )
 
 // Tx is one View or Update. It belongs to the closure it was given to, and to its goroutine.
+//
+// It sees a stack of layers, of which the upper hide the lower.
 type Tx struct {
-	db      *DB
-	bolt    *bolt.Tx
-	open    []*bolt.Bucket // by index in db.buckets, filled on first use
-	writes  *WriteSet      // nil in a View
-	err     error          // first error of a Put or Delete
-	touched int            // see trim.go
+	db *DB
+
+	writes   *WriteSet      // the closure's own; nil in a View
+	group    *WriteSet      // of earlier closures of the group; nil in a View
+	mem      [2]*memtable   // active and frozen, either may be nil
+	snapshot [2]uint64      // up to which group they are seen
+	bolt     *bolt.Tx       // the file
+	open     []*bolt.Bucket // by index in db.buckets, filled on first use
+
+	err     error // first error of a Put or Delete
+	touched int   // see trim.go
 }
 
 // Get returns the value of key, or nil if there is none. The value must not be modified and is valid until the
 // closure returns.
 func (tx *Tx) Get(b Bucket, key []byte) []byte {
+	i := tx.bucketIndex(b)
 	if tx.writes != nil {
 		if w := tx.writes.get(b, key); w != nil {
 			return w.Value
 		}
+		if w := tx.group.get(b, key); w != nil {
+			return w.Value
+		}
+	}
+	for j, m := range tx.mem {
+		if m != nil {
+			if e := m.get(i, key, tx.snapshot[j]); e != nil {
+				return e.Value
+			}
+		}
 	}
 	tx.touch(touchSeek)
-	bucket := tx.bucket(b)
+	bucket := tx.bucket(i)
 	if bucket == nil {
 		return nil
 	}
 	return bucket.Get(key)
 }
 
-// Put sets the value of key. The store keeps both slices: the caller must not modify them afterwards. They may be
-// slices that Get or a Cursor of the same transaction returned. A nil value is stored as an empty one.
+// Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that
+// Get or a Cursor of the same transaction returned. A nil value is stored as an empty one.
 //
 // A key or value of a size out of range makes Update return ErrKey. Put panics in a View.
 func (tx *Tx) Put(b Bucket, key, value []byte) {
@@ -43,8 +61,8 @@ func (tx *Tx) Put(b Bucket, key, value []byte) {
 	tx.write(b, key, value)
 }
 
-// Delete removes key, which need not exist. The store keeps the slice: the caller must not modify it afterwards.
-// Delete panics in a View.
+// Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics
+// in a View.
 func (tx *Tx) Delete(b Bucket, key []byte) { tx.write(b, key, nil) }
 
 func (tx *Tx) write(b Bucket, key, value []byte) {
@@ -61,33 +79,26 @@ func (tx *Tx) write(b Bucket, key, value []byte) {
 	tx.writes.put(b, key, value)
 }
 
-// Cursor returns a cursor over b, which sees the transaction's own writes, also later ones. It must be positioned by
-// Seek.
-func (tx *Tx) Cursor(b Bucket) *Cursor {
-	c := &Cursor{tx: tx}
-	if bucket := tx.bucket(b); bucket != nil {
-		c.bolt = bucket.Cursor()
-	}
-	if tx.writes != nil {
-		c.over = tx.writes.of(b)
-	}
-	return c
-}
-
 func (tx *Tx) bucketIndex(b Bucket) int {
-	for i, name := range tx.db.buckets {
-		if name == b {
-			return i
-		}
+	if i := tx.db.bucketIndex(b); i >= 0 {
+		return i
 	}
 	panic(fmt.Sprintf("store: bucket %q is not among Options.Buckets", string(b)))
 }
 
+func (db *DB) bucketIndex(b Bucket) int {
+	for i, name := range db.buckets {
+		if name == b {
+			return i
+		}
+	}
+	return -1
+}
+
 // bucket is nil only for a bucket that a read-only file lacks.
-func (tx *Tx) bucket(b Bucket) *bolt.Bucket {
-	i := tx.bucketIndex(b)
+func (tx *Tx) bucket(i int) *bolt.Bucket {
 	if tx.open[i] == nil {
-		tx.open[i] = tx.bolt.Bucket([]byte(b))
+		tx.open[i] = tx.bolt.Bucket([]byte(tx.db.buckets[i]))
 	}
 	return tx.open[i]
 }

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"slices"
 	"sort"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // A Write is one change of one key. A nil Value means that the key is deleted.
@@ -18,8 +16,8 @@ type Write struct {
 func (w *Write) Deleted() bool { return w.Value == nil }
 
 // WriteSet is all that one Update closure wrote: for each bucket the last write of each key, in key order. It is what
-// is applied to the file when the closure returns nil, and is complete: applied to the same state elsewhere, it gives
-// the same result.
+// is merged into that of its group when the closure returns nil. The write set of a group is what the log keeps, and is
+// complete: applied to the same state elsewhere, it gives the same result.
 type WriteSet struct {
 	buckets []*bucketWrites
 	bytes   int // keys and values, about
@@ -79,26 +77,17 @@ func (s *WriteSet) put(b Bucket, key, value []byte) {
 	s.of(b).put(Write{key, value})
 }
 
-// apply writes the set through bucket, which opens a bucket of the transaction under way.
-func (s *WriteSet) apply(bucket func(Bucket) *bolt.Bucket) error {
-	for _, x := range s.buckets {
-		b := bucket(x.bucket)
-		b.FillPercent = fillPercent
+// merge adds the writes of a later set.
+func (s *WriteSet) merge(later *WriteSet) {
+	s.bytes += later.bytes
+	for _, x := range later.buckets {
+		to := s.of(x.bucket)
 		for _, run := range x.runs {
 			for _, w := range run {
-				var err error
-				if w.Deleted() {
-					err = b.Delete(w.Key)
-				} else {
-					err = b.Put(w.Key, w.Value)
-				}
-				if err != nil {
-					return err
-				}
+				to.put(w)
 			}
 		}
 	}
-	return nil
 }
 
 // maxRun bounds a run, and with it what an insertion has to move.

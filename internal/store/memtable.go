@@ -1,0 +1,144 @@
+package store
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync/atomic"
+)
+
+// memtable holds what is in the log and not yet in bbolt, for each bucket in key order. One goroutine inserts; any
+// number read at the same time without locks.
+//
+// Each group has a number. Entries of the same key lie beside each other, the newest first, so that a reader of an
+// older state finds what was there then: it passes over entries whose number is above that of its snapshot.
+type memtable struct {
+	lists   []skiplist // by index in DB.buckets
+	bytes   int        // memory, about; of the inserting goroutine
+	newest  uint64     // number of the last group; of the inserting goroutine
+	visible atomic.Uint64
+}
+
+// entryOverhead is what an entry takes beside its key and value, in bytes, about.
+const entryOverhead = 128
+
+func newMemtable(buckets int) *memtable { return &memtable{lists: make([]skiplist, buckets)} }
+
+// insert adds a write of the group that is being committed. It becomes visible by publish.
+func (m *memtable) insert(bucket int, w Write, group uint64) {
+	m.lists[bucket].insert(w, group)
+	m.bytes += len(w.Key) + len(w.Value) + entryOverhead
+}
+
+func (m *memtable) publish(group uint64) {
+	m.newest = group
+	m.visible.Store(group)
+}
+
+const maxHeight = 12 // 4^12 entries
+
+// skiplist is ordered by key ascending, then group descending.
+type skiplist struct {
+	head   [maxHeight]atomic.Pointer[entry]
+	height atomic.Int32 // levels in use
+}
+
+type entry struct {
+	Write
+	group uint64
+	next  []atomic.Pointer[entry]
+}
+
+func (l *skiplist) empty() bool { return l.head[0].Load() == nil }
+
+// link returns the pointer that leads away from e, or from the head if e is nil.
+func (l *skiplist) link(e *entry, level int) *atomic.Pointer[entry] {
+	if e == nil {
+		return &l.head[level]
+	}
+	return &e.next[level]
+}
+
+func (l *skiplist) insert(w Write, group uint64) {
+	height := 1
+	for height < maxHeight && rand.Uint32()%4 == 0 {
+		height++
+	}
+	if int32(height) > l.height.Load() {
+		l.height.Store(int32(height))
+	}
+	e := &entry{Write: w, group: group, next: make([]atomic.Pointer[entry], height)}
+	var links [maxHeight]*atomic.Pointer[entry]
+	var at *entry
+	for level := int(l.height.Load()) - 1; level >= 0; level-- {
+		for {
+			next := l.link(at, level).Load()
+			if next == nil || before(w.Key, group, next) {
+				break
+			}
+			at = next
+		}
+		links[level] = l.link(at, level)
+	}
+	// From below, so that whoever finds the entry can go on from it.
+	for level := range e.next {
+		e.next[level].Store(links[level].Load())
+		links[level].Store(e)
+	}
+}
+
+// before says whether (key, group) comes before e.
+func before(key []byte, group uint64, e *entry) bool {
+	order := bytes.Compare(key, e.Key)
+	return order < 0 || order == 0 && group > e.group
+}
+
+// seek returns the newest entry that a snapshot sees of the first key at or after key for which it sees any.
+func (l *skiplist) seek(key []byte, snapshot uint64) *entry {
+	var at *entry
+	for level := int(l.height.Load()) - 1; level >= 0; level-- {
+		for {
+			next := l.link(at, level).Load()
+			// Entries of the key itself that are too new are passed over as well.
+			if next == nil || before(key, snapshot, next) {
+				break
+			}
+			if next.group == snapshot && bytes.Equal(next.Key, key) {
+				return next
+			}
+			at = next
+		}
+	}
+	return visible(l.link(at, 0).Load(), snapshot)
+}
+
+func visible(e *entry, snapshot uint64) *entry {
+	for e != nil && e.group > snapshot {
+		e = e.next[0].Load()
+	}
+	return e
+}
+
+// after returns what seek would for the key that follows e's.
+func (l *skiplist) after(e *entry, snapshot uint64) *entry {
+	next := e
+	for range 8 {
+		next = next.next[0].Load()
+		if next == nil || !bytes.Equal(next.Key, e.Key) {
+			return visible(next, snapshot)
+		}
+	}
+	// A key that changes often has many entries.
+	return l.seek(append(bytes.Clone(e.Key), 0), snapshot)
+}
+
+// get returns the entry of key that a snapshot sees, or nil.
+func (m *memtable) get(bucket int, key []byte, snapshot uint64) *entry {
+	l := &m.lists[bucket]
+	if l.empty() {
+		return nil
+	}
+	if e := l.seek(key, snapshot); e != nil && bytes.Equal(e.Key, key) {
+		return e
+	}
+	return nil
+}
