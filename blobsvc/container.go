@@ -19,6 +19,9 @@ func (c *call) publicAccess() (string, error) {
 	}
 }
 
+// accountScope is the encryption scope of the account's own key, the only one there is.
+const accountScope = "$account-encryption-key"
+
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
 	metadata, err := c.Metadata()
@@ -28,6 +31,9 @@ func (s *Service) createContainer(c *call) error {
 	access, err := c.publicAccess()
 	if err != nil {
 		return err
+	}
+	if scope := c.Header("X-Ms-Default-Encryption-Scope"); scope != "" && scope != accountScope {
+		return wire.ErrNotImplemented.With("HeaderName", "x-ms-default-encryption-scope")
 	}
 	rec := containerRecord{changed: s.ticks.next(c.Now), metadata: metadata, access: access}
 	err = s.db.Update(func(tx *store.Tx) error {
@@ -76,7 +82,7 @@ func (s *Service) getContainerProperties(c *call) error {
 	c.Set("x-ms-has-immutability-policy", "false")
 	c.Set("x-ms-has-legal-hold", "false")
 	if c.version() >= v20190202 {
-		c.Set("x-ms-default-encryption-scope", "$account-encryption-key")
+		c.Set("x-ms-default-encryption-scope", accountScope)
 		c.Set("x-ms-deny-encryption-scope-override", "false")
 	}
 	if c.version() >= v20201002 {

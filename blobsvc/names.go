@@ -45,7 +45,25 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	if err != nil {
 		return c, onBlob, wire.ErrInvalidURI
 	}
-	return c, onBlob, blobName(c.blob)
+	if err := blobName(c.blob); err != nil {
+		return c, onBlob, err
+	}
+	return c, onBlob, c.refuseSettings()
+}
+
+// settings are headers that ask for something that is not there. Ignoring them would promise what is not kept.
+var settings = [...]string{
+	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope", "X-Ms-Immutability-Policy-Until-Date",
+	"X-Ms-Legal-Hold", "X-Ms-Structured-Body", "X-Ms-Expiry-Option",
+}
+
+func (c *call) refuseSettings() error {
+	for _, name := range settings {
+		if c.HasHeader(name) {
+			return wire.ErrNotImplemented.With("HeaderName", name)
+		}
+	}
+	return nil
 }
 
 // containerName checks a container's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a
