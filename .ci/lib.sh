@@ -1,0 +1,53 @@
+# Shared by the scripts of this folder; sourced, not run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+work=$(mktemp -d)
+server=
+
+cleanup() {
+	if [ -n "$server" ]; then
+		kill "$server" 2>/dev/null || true
+		wait "$server" 2>/dev/null || true
+	fi
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+	echo "FAIL: $*" >&2
+	exit 1
+}
+
+# need COMMAND PACKAGES...: installs Debian packages if the command is missing.
+need() {
+	local command=$1
+	shift
+	command -v "$command" >/dev/null && return
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "$command is missing; install $*"
+	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$work/apt.log" 2>&1 ||
+		{ tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
+}
+
+# start_lazuli: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
+# ports and LAZULI_CONNECTION_STRING to the development account's.
+start_lazuli() {
+	(cd "$root" && go build -o "$work/lazuli" ./cmd/lazuli) || fail "build"
+	env -u LAZULI_CONFIG "$work/lazuli" --location "$work/data" --blob-port 0 --queue-port 0 --table-port 0 --admin-port 0 \
+		>"$work/lazuli.out" 2>"$work/lazuli.log" &
+	server=$!
+	local i
+	for i in $(seq 100); do
+		grep -q '^Ready' "$work/lazuli.out" && break
+		kill -0 "$server" 2>/dev/null || { cat "$work/lazuli.log" >&2; fail "lazuli does not start"; }
+		sleep 0.1
+	done
+	grep -q '^Ready' "$work/lazuli.out" || fail "lazuli is not ready after 10 seconds"
+	BLOB=$(port Blob) QUEUE=$(port Queue) TABLE=$(port Table)
+	LAZULI_CONNECTION_STRING=$(grep -o 'DefaultEndpointsProtocol=.*' "$work/lazuli.out")
+	export LAZULI_CONNECTION_STRING
+}
+
+port() {
+	sed -n "s|^  $1 *http://[^:]*:\([0-9]*\).*|\1|p" "$work/lazuli.out"
+}
