@@ -1,0 +1,197 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/secretfile"
+)
+
+// keySize is the length of Azure's account keys in bytes.
+const keySize = 64
+
+// GenerateKey makes a random key. It also returns its base64 form, which is shown nowhere else.
+func GenerateKey() (base64Key string, k Key, err error) {
+	secret := make([]byte, keySize)
+	if _, err := rand.Read(secret); err != nil {
+		return "", k, err
+	}
+	base64Key = base64.StdEncoding.EncodeToString(secret)
+	k, err = ParseKey(base64Key)
+	return base64Key, k, err
+}
+
+// StoredAccount is one line of an accounts file: a name and one or two keys in base64.
+type StoredAccount struct {
+	Name string
+	Keys []string
+}
+
+// Account is the account ready for use.
+func (s StoredAccount) Account() (Account, error) {
+	a := Account{Name: s.Name}
+	for i, text := range s.Keys {
+		k, err := ParseKey(text)
+		if err != nil {
+			return a, fmt.Errorf("account %s, key %d: %w", s.Name, i+1, err)
+		}
+		a.Keys = append(a.Keys, k)
+	}
+	return a, nil
+}
+
+// maxAccountsFile bounds an accounts file in bytes.
+const maxAccountsFile = 4 << 20
+
+const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2]. The keys are secrets.\n"
+
+// ReadAccountsFile reads a file with a line "name:key1[:key2]" for each account; empty lines and lines that begin
+// with # do not count. It fails for anything else, and for a file that others may write to. Errors name lines and
+// accounts, never keys.
+func ReadAccountsFile(path string) ([]StoredAccount, error) {
+	text, err := secretfile.Read(path, maxAccountsFile)
+	if err != nil {
+		return nil, fmt.Errorf("accounts file: %w", err)
+	}
+	var list []StoredAccount
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		s := strings.TrimSpace(string(line))
+		if s == "" || s[0] == '#' {
+			continue
+		}
+		fields := strings.Split(s, ":")
+		if len(fields) < 2 || len(fields) > 3 {
+			return nil, fmt.Errorf("accounts file %s, line %d: want name:key1[:key2]", path, n)
+		}
+		list = append(list, StoredAccount{fields[0], fields[1:]})
+	}
+	if err := checkStored(list); err != nil {
+		return nil, fmt.Errorf("accounts file %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func checkStored(list []StoredAccount) error {
+	_, err := accountsOf(list)
+	return err
+}
+
+func accountsOf(list []StoredAccount) ([]Account, error) {
+	accounts := make([]Account, len(list))
+	for i, s := range list {
+		var err error
+		if accounts[i], err = s.Account(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := NewAccounts(accounts...)
+	return accounts, err
+}
+
+// WriteAccountsFile replaces the file in one step. It is readable by its owner alone.
+func WriteAccountsFile(path string, list []StoredAccount) error {
+	if err := checkStored(list); err != nil {
+		return err
+	}
+	b := []byte(accountsHeader)
+	for _, s := range list {
+		b = append(b, s.Name+":"+strings.Join(s.Keys, ":")+"\n"...)
+	}
+	return secretfile.Write(path, b)
+}
+
+// LoadAccounts reads an accounts file into accounts ready for use. A file without any is an error.
+func LoadAccounts(path string) ([]Account, error) {
+	list, err := ReadAccountsFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("accounts file %s has no account; add one with: lazuli account add NAME --file %s", path, path)
+	}
+	return accountsOf(list)
+}
+
+// WatchAccounts keeps a served set equal to an accounts file until ctx ends: it looks at the file when something
+// arrives on reload (SIGHUP), and each time every ticks. A file that cannot be used leaves the set as it is and is
+// logged once. reload may be nil.
+func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every time.Duration, reload <-chan os.Signal, log *slog.Logger) {
+	if log == nil {
+		log = slog.Default()
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	w := accountsWatch{path: path, accounts: accounts, log: log}
+	w.look(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.look(false)
+		case _, ok := <-reload:
+			if !ok {
+				reload = nil
+				continue
+			}
+			w.look(true)
+		}
+	}
+}
+
+type accountsWatch struct {
+	path     string
+	accounts *Accounts
+	log      *slog.Logger
+	seen     os.FileInfo
+	problem  string
+	names    []string
+}
+
+// look reads the file if it is another one than before, or if it must.
+func (w *accountsWatch) look(must bool) {
+	info, err := os.Stat(w.path)
+	if err == nil && !must && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) && info.Size() == w.seen.Size() {
+		return
+	}
+	var list []Account
+	if err == nil {
+		w.seen = info
+		list, err = LoadAccounts(w.path)
+	}
+	if err == nil {
+		err = w.accounts.Replace(list...)
+	}
+	if err != nil {
+		w.complain(err)
+		return
+	}
+	w.problem = ""
+	if names := w.accounts.Names(); !must || !slices.Equal(names, w.names) {
+		w.log.Info("accounts are read", "file", w.path, "accounts", len(names))
+		w.names = names
+	}
+}
+
+func (w *accountsWatch) complain(err error) {
+	var path *os.PathError
+	text := err.Error()
+	if errors.As(err, &path) {
+		text = path.Error()
+	}
+	if text != w.problem {
+		w.log.Error("accounts file cannot be used; the accounts stay as they were", "err", err)
+		w.problem = text
+	}
+}

@@ -1,0 +1,16 @@
+// Package devissuer is a token issuer for development: it gives OAuth 2.0 access tokens for storage to whoever asks,
+// in the shapes that Azure's client libraries ask, so that code written for Microsoft Entra ID runs offline.
+//
+// It is no identity provider. Without configured clients every client id is believed; it belongs on a loopback
+// listener. Its tokens are worth something only where its key is trusted: in the process that made the key.
+//
+// Libraries reach it in three ways:
+//
+//   - client credentials, POST {tenant}/oauth2/v2.0/token, found through
+//     {tenant}/v2.0/.well-known/openid-configuration (the libraries insist on https there);
+//   - managed identity as in App Service: IDENTITY_ENDPOINT=http://127.0.0.1:10003/oauth/msi/token and any
+//     IDENTITY_HEADER, with which DefaultAzureCredential works unchanged;
+//   - managed identity as on virtual machines: /metadata/identity/oauth2/token.
+//
+// https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow
+package devissuer

@@ -1,0 +1,66 @@
+package secretfile
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte("old and readable"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != Mode {
+		t.Fatalf("mode %v, want %v; %v", info.Mode(), Mode, err)
+	}
+	if got, err := Read(path, 3); err != nil || string(got) != "new" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if _, err := Read(path, 2); err == nil {
+		t.Error("a file over the limit is read")
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+		t.Errorf("%d files are left, want 1", len(entries))
+	}
+	if err := Create(path, nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create over an existing file: %v", err)
+	}
+	if err := Create(path+"2", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Stat(path + "2"); info.Mode().Perm() != Mode {
+		t.Errorf("Create makes mode %v", info.Mode())
+	}
+}
+
+func TestWriteFailsWhole(t *testing.T) {
+	if err := Write(filepath.Join(t.TempDir(), "absent", "keys"), nil); err == nil {
+		t.Error("writing into an absent folder succeeds")
+	}
+}
+
+func TestReadRefusesExposedFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	for mode, ok := range map[fs.FileMode]bool{0o600: true, 0o644: true, 0o660: false, 0o602: false} {
+		if err := os.WriteFile(path, bytes.Repeat([]byte("k"), 10), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path, 100); errors.Is(err, ErrExposed) == ok {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+	}
+	if _, err := Read(t.TempDir(), 100); err == nil {
+		t.Error("a folder is read")
+	}
+}
