@@ -21,6 +21,7 @@ type measurement struct {
 	tallies   []tally // one per worker
 	slices    []sliceResult
 	spent     time.Duration // wall time of the counted slices
+	cpu       time.Duration // processor time of the server in the counted slices, 0 when unknown
 	rss       Memory        // the largest seen after a slice
 	failed    error         // why the measurement ended early
 	maxErrors int64
@@ -64,6 +65,8 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 	}
 	var wg sync.WaitGroup
 	tallies := make([]tally, len(m.workers))
+	pid := m.env.target.PID
+	cpu := readCPU(pid)
 	start := time.Now()
 	for i, w := range m.workers {
 		wg.Go(func() { m.work(ctx, w, m.conns[i], &tallies[i], start, d) })
@@ -76,6 +79,10 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 		return
 	}
 	m.spent += time.Since(start)
+	m.cpu += readCPU(pid) - cpu
+	if mem := readMemory(pid); mem.RSS > m.rss.RSS {
+		m.rss = mem
+	}
 	var s sliceResult
 	for i := range tallies {
 		t, total := &tallies[i], &m.tallies[i]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Memory is what a process holds, in bytes; all zero when unknown.
@@ -54,4 +55,38 @@ func parseMemory(status string) Memory {
 		}
 	}
 	return m
+}
+
+// clockTick is the unit of CPU times in /proc: Linux shows them to user space at 100 Hz on every architecture that Go
+// supports.
+const clockTick = 10 * time.Millisecond
+
+// readCPU returns the processor time that a process has used so far, in user and kernel mode; 0 when unknown.
+func readCPU(pid int) time.Duration {
+	if pid <= 0 {
+		return 0
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	return parseCPU(string(b))
+}
+
+// parseCPU reads utime and stime of proc_pid_stat(5): the 12th and 13th field after the command's name, which stands in
+// parentheses and may hold anything.
+func parseCPU(stat string) time.Duration {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	var total time.Duration
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0
+		}
+		total += time.Duration(n) * clockTick
+	}
+	return total
 }

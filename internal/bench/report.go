@@ -71,6 +71,9 @@ type Result struct {
 	P999US    float64           `json:"p999_us"`
 	MaxUS     float64           `json:"max_us"`
 	Errors    map[string]uint64 `json:"errors,omitempty"`
+	// CPUUS is the server's processor time per operation, which noise on the machine disturbs less than rates; 0 when
+	// its process is not known.
+	CPUUS float64 `json:"cpu_us,omitempty"`
 	// FloorShare is this rate divided by the floor's, 0 without a floor.
 	FloorShare float64 `json:"floor_share,omitempty"`
 	// Ratio is the first target's rate divided by this one's, 0 without a second target.
@@ -142,6 +145,9 @@ func (m *measurement) result() *Result {
 		P99US: microseconds(h.Quantile(.99)), P999US: microseconds(h.Quantile(.999)), MaxUS: microseconds(h.Max()),
 		Errors: errs, Memory: m.rss, Slices: m.slices,
 	}
+	if res.Ops > 0 {
+		res.CPUUS = microseconds(m.cpu) / float64(res.Ops)
+	}
 	if m.failed != nil {
 		res.Failed = m.failed.Error()
 	}
@@ -167,7 +173,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := []string{"workload", "target", "ops/s", "items/s", "MiB/s", "p50", "p99", "max", "errors", "RSS"}
+	head := []string{"workload", "target", "ops/s", "items/s", "MiB/s", "p50", "p99", "max", "errors", "CPU/op", "RSS"}
 	if floor {
 		head = append(head, "of floor")
 	}
@@ -178,7 +184,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, wr := range r.Workloads {
 		for _, res := range wr.Results {
 			row := []string{wr.Name, res.Target, number(res.OpsPerS), number(res.ItemsPerS), number(res.MiBPerS),
-				latency(res.P50US), latency(res.P99US), latency(res.MaxUS), errorSum(res.Errors), mebibytes(res.Memory.RSS)}
+				latency(res.P50US), latency(res.P99US), latency(res.MaxUS), errorSum(res.Errors), latency(res.CPUUS), mebibytes(res.Memory.RSS)}
 			if floor {
 				row = append(row, share(res))
 			}
@@ -197,7 +203,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 // writeNotes prints what does not fit into the table.
 func (r *Report) writeNotes(w io.Writer) {
-	fmt.Fprintf(w, "\n%d connections, %.3g s per workload and target in slices of %.3g s; preloaded %d entities, %d messages, %d blobs; %d CPUs (%s)\n",
+	fmt.Fprintf(w, "\nCPU/op is processor time of the server, RSS its resident memory in MiB\n%d connections, %.3g s per workload and target in slices of %.3g s; preloaded %d entities, %d messages, %d blobs; %d CPUs (%s)\n",
 		r.Connections, r.DurationS, r.SliceS, r.Preload.Entities, r.Preload.Messages, r.Preload.Blobs, r.Machine.CPUs, r.Machine.CPU)
 	for _, wr := range r.Workloads {
 		if wr.Connections != r.Connections {

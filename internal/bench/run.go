@@ -233,9 +233,6 @@ func (r *run) workload(ctx context.Context, w *Workload) []*measurement {
 			}
 			m.slice(ctx, min(r.cfg.Slice, r.cfg.Duration), true)
 			worked = true
-			if mem := readMemory(m.env.target.PID); mem.RSS > m.rss.RSS {
-				m.rss = mem
-			}
 		}
 		if !worked {
 			break

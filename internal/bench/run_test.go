@@ -337,3 +337,15 @@ func TestParseMemory(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+func TestParseCPU(t *testing.T) {
+	const stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 7 8 20 0 9 0 1"
+	if got, want := parseCPU(stat), 2*time.Second; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, bad := range []string{"", "42 (x) S 1", "42 (x) S 1 2 3 4 5 6 7 8 9 10 x y z"} {
+		if got := parseCPU(bad); got != 0 {
+			t.Errorf("parseCPU(%q) = %v, want 0", bad, got)
+		}
+	}
+}
