@@ -1,9 +1,11 @@
 package queuesvc
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // policyLetters are the permissions of a stored access policy: read, add, update, process.
@@ -90,6 +92,9 @@ func (s *Service) setQueueACL(c *call) error {
 		return err
 	}
 	list, err := properties.ParsePolicies(body, policyLetters)
+	if errors.Is(err, wire.ErrInvalidXMLDocument) {
+		return wire.ErrInvalidXMLDocument.With("LineNumber", "0").With("LinePosition", "0").With("Reason", "")
+	}
 	if err != nil {
 		return err
 	}

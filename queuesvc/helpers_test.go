@@ -1,0 +1,187 @@
+package queuesvc_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+)
+
+// childVariable makes the test binary a front-end instead: its value is the JSON of a childConfig.
+const childVariable = "LAZULI_TEST_QUEUE_FRONTEND"
+
+// childConfig says what a front-end in a process of its own serves.
+type childConfig struct {
+	NATS    natsd.Config
+	Address string
+}
+
+func TestMain(m *testing.M) {
+	if config := os.Getenv(childVariable); config != "" {
+		if err := runChild(config); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// runChild serves until the process is told to end. It prints the address once it serves.
+func runChild(config string) error {
+	var c childConfig
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return err
+	}
+	n, err := natsd.Start(c.NATS)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	f, err := newFrontend(n, c.Address, time.Now)
+	if err != nil {
+		return err
+	}
+	fmt.Println(f.address)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	<-stop
+	return f.close()
+}
+
+// testFrontend is a Queue service with a listener.
+type testFrontend struct {
+	service *queuesvc.Service
+	address string // host:port
+	server  *http.Server
+}
+
+func newFrontend(n *natsd.Server, address string, now func() time.Time) (*testFrontend, error) {
+	s, err := queuesvc.New(queuesvc.Config{NATS: n, Common: frontend.Common{Accounts: auth.Development(), Now: now,
+		Log: slog.New(slog.DiscardHandler)}})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	f := &testFrontend{service: s, address: l.Addr().String(), server: frontend.NewServer(s.Handler(), slog.New(slog.DiscardHandler), 0)}
+	go func() { _ = f.server.Serve(frontend.Listener(l)) }()
+	return f, nil
+}
+
+func (f *testFrontend) close() error { return errors.Join(f.server.Close(), f.service.Close()) }
+
+func (f *testFrontend) url() string { return "http://" + f.address + "/" + auth.DevelopmentAccount }
+
+// clock is a clock that the test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// newClock begins at the machine's time, which the SDKs sign with.
+func newClock() *clock { return &clock{now: time.Now()} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	c.mu.Unlock()
+}
+
+// fixture is one service in memory with a clock.
+type fixture struct {
+	*testFrontend
+	clock *clock
+	sdk   *azqueue.ServiceClient
+}
+
+// start starts a service that the test's end stops.
+func start(t testing.TB) *fixture {
+	t.Helper()
+	n, err := natsd.Start(natsd.Config{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	c := newClock()
+	f, err := newFrontend(n, "127.0.0.1:0", c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.close() })
+	return &fixture{f, c, sdkClient(t, f.url())}
+}
+
+// sdkClient is the official SDK's client, without retries.
+func sdkClient(t testing.TB, url string) *azqueue.ServiceClient {
+	t.Helper()
+	key, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azqueue.NewServiceClientWithSharedKeyCredential(url, key, &azqueue.ClientOptions{
+		ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// queue makes a queue and returns its client.
+func (f *fixture) queue(t testing.TB, name string) *azqueue.QueueClient {
+	t.Helper()
+	q := f.sdk.NewQueueClient(name)
+	if _, err := q.Create(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// wantCode fails unless err is the service's error with this status and code.
+func wantCode(t testing.TB, err error, status int, code string) {
+	t.Helper()
+	var e *azcore.ResponseError
+	if !errors.As(err, &e) || e.StatusCode != status || e.ErrorCode != code {
+		t.Errorf("got %v, want %d %s", err, status, code)
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+var background = context.Background()

@@ -1,0 +1,69 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+)
+
+// While the index is being read, records may come later than what callers have made of them.
+func TestLateRecordsAreIgnored(t *testing.T) {
+	q := newQueue(nil, "acct", "orders", "s", "p.")
+	q.loading = loading
+	s := record{state: State{Inserted: 1, NextVisible: 1}}
+	deleted, cleared, newer := ID{1}, ID{2}, ID{3}
+	q.apply(deleted, 7, &record{kind: recordTombstone})
+	q.apply(deleted, 5, &s)
+	if q.index.get(deleted) != nil {
+		t.Error("a deleted message came back")
+	}
+	q.clearIndex(10)
+	q.apply(cleared, 9, &s)
+	if q.index.get(cleared) != nil {
+		t.Error("a cleared message came back")
+	}
+	q.apply(newer, 12, &record{state: State{Inserted: 1, NextVisible: 99}})
+	q.apply(newer, 11, &s)
+	if e := q.index.get(newer); e == nil || e.visible != 99 {
+		t.Errorf("an old record replaced a newer one: %+v", e)
+	}
+	q.finishLoad()
+	if len(q.deleted) != 0 {
+		t.Error("deletions are remembered after loading")
+	}
+}
+
+// Get does not wait for the whole index, and misses nothing of it.
+func TestGetWhileLoading(t *testing.T) {
+	dir := t.TempDir()
+	n := startNATS(t, natsd.Config{Dir: dir, Relaxed: true})
+	q := create(t, open(t, n), "orders")
+	const total = 3000
+	for i := range total {
+		putOne(t, q, fmt.Sprint(i), epoch.Add(time.Duration(i)))
+	}
+	n.Close()
+	q = find(t, open(t, startNATS(t, natsd.Config{Dir: dir, Relaxed: true})), "orders")
+	now := epoch.Add(time.Second)
+	seen := make(map[ID]bool)
+	for {
+		list, err := q.Get(ctx, 32, time.Hour, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, m := range list {
+			if seen[m.ID] {
+				t.Fatalf("%s was handed out twice", m.ID)
+			}
+			seen[m.ID] = true
+		}
+	}
+	if len(seen) != total {
+		t.Errorf("%d messages were handed out, want %d", len(seen), total)
+	}
+}

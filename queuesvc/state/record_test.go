@@ -1,0 +1,102 @@
+package state
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestIDForms(t *testing.T) {
+	id := newID(time.UnixMilli(0x0123456789ab))
+	if s := id.String(); len(s) != 36 || s[:8] != "01234567" || s[9:13] != "89ab" || s[14] != '7' {
+		t.Errorf("%s does not begin with the time, or is not of version 7", s)
+	}
+	if back, ok := ParseID(id.String()); !ok || back != id {
+		t.Errorf("%s is read back as %s, %v", id, back, ok)
+	}
+	if back, ok := parseToken(id.token()); !ok || back != id {
+		t.Errorf("token %s is read back as %s, %v", id.token(), back, ok)
+	}
+	for _, s := range []string{"", "x", id.String() + "0", "0123456789ab-cdef-0123-4567-89abcdef0123"[:36],
+		"zzzzzzzz-0000-0000-0000-000000000000", "00000000-0000-0000-0000-00000000000g"} {
+		if got, ok := ParseID(s); ok {
+			t.Errorf("%q is read as %s", s, got)
+		}
+	}
+}
+
+// Later messages have later tokens, so that subjects of one time share a prefix.
+func TestIDsAreOrderedByTime(t *testing.T) {
+	var list []string
+	for i := range 100 {
+		list = append(list, newID(epoch.Add(time.Duration(i)*time.Millisecond)).String())
+	}
+	if !slices.IsSorted(list) {
+		t.Error("not in order")
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := record{kind: recordKind(rapid.IntRange(0, 2).Draw(t, "kind")), writer: rapid.StringMatching(`[a-z0-9.]{1,20}`).Draw(t, "writer")}
+		if r.kind == recordMessage {
+			r.state = State{
+				Inserted:     rapid.Int64Min(0).Draw(t, "inserted"),
+				Expires:      rapid.Int64Min(0).Draw(t, "expires"),
+				NextVisible:  rapid.Int64Min(0).Draw(t, "visible"),
+				DequeueCount: rapid.Uint32().Draw(t, "count"),
+			}
+		}
+		if back, err := decodeRecord(r.encode()); err != nil || back != r {
+			t.Fatalf("%+v is written as %q and read as %+v, %v", r, r.encode(), back, err)
+		}
+	})
+}
+
+func TestRecordRefuses(t *testing.T) {
+	for _, s := range []string{"", "1", "1 deleted", "2 1 0 1 0 w", "1 1 0 1 0", "1 1 0 1 w", "1 -1 0 1 0 w", "1 x 0 1 0 w",
+		"1 1 0 1 4294967296 w", "1 1 0 1 0 "} {
+		if r, err := decodeRecord(s); err == nil {
+			t.Errorf("%q is read as %+v", s, r)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add("1 1 0 1 0 w")
+	f.Add("1 deleted a.b")
+	f.Add("1 cleared a")
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := decodeRecord(s)
+		if err != nil {
+			return
+		}
+		if back, err := decodeRecord(r.encode()); err != nil || back != r {
+			t.Errorf("%q: %+v becomes %+v, %v", s, r, back, err)
+		}
+	})
+}
+
+func TestReceipt(t *testing.T) {
+	r := Receipt(0x0123456789abcdef)
+	if s := r.String(); s != "AgAAAAMAAAAAAAAA782riWdFIwE=" {
+		t.Errorf("text is %s", s)
+	}
+	for _, s := range []string{"", "invalid", "AgAAAAMAAAAAAAAAAAAAAAAAAAA=", "AwAAAAMAAAAAAAAA782riWdFIwE=", "AgAAAAMAAAAAAAAA782riWdFIwF="} {
+		if got, ok := ParseReceipt(s); ok {
+			t.Errorf("%q is read as %d", s, got)
+		}
+	}
+}
+
+func FuzzReceipt(f *testing.F) {
+	f.Add(Receipt(1).String())
+	f.Add("AwAAAAMAAAAAAAAAPnfWi0do1QEAAAAA")
+	f.Fuzz(func(t *testing.T, s string) {
+		if r, ok := ParseReceipt(s); ok && r.String() != s {
+			t.Errorf("%q is read as %d, which is written %q", s, r, r)
+		}
+	})
+}
