@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/archive"
+)
+
+// connectionEnvVar holds the connection string of the verbs that are clients. A key in an argument would show in every list
+// of processes.
+const connectionEnvVar = "LAZULI_CONNECTION_STRING"
+
+// connectionFlag adds --connection-string and returns how to read it: the flag, the environment, or the default.
+func connectionFlag(cmd *cobra.Command, fallback, meaning string) func() string {
+	var flag string
+	cmd.Flags().StringVar(&flag, "connection-string", "", "storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
+	return func() string {
+		if flag != "" {
+			return flag
+		}
+		if s := os.Getenv(connectionEnvVar); s != "" {
+			return s
+		}
+		return fallback
+	}
+}
+
+type workerFlags struct {
+	roles       []string
+	queue       string
+	from, to    string
+	create      bool
+	lease       time.Duration
+	concurrency int
+	maxDequeue  int
+	drain       time.Duration
+	logFormat   string
+}
+
+var builtInRoles = []string{"archive"}
+
+// newWorkerCommand makes `lazuli worker`, which runs built-in roles apart from the server.
+func newWorkerCommand() *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run built-in worker roles against any storage account",
+		Long: `Run built-in worker roles as a process of their own, against Lazuli, Azurite or Azure.
+
+Any number of such processes share the work. SIGINT or SIGTERM lets running handlers finish, within
+--drain-timeout; a second signal ends the process at once, and its messages come back when their
+leases end.
+
+Roles:
+  archive   moves entities out of a table, on request of queue messages {"PartitionKey": ..., "RowKey": ...}`,
+		Example: `  lazuli worker --role archive --create
+  lazuli worker --role archive --archive-queue leavers --archive-from Current --archive-to container:archive`,
+		Args: cobra.NoArgs,
+	}
+	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return runWorker(cmd.Context(), cmd.ErrOrStderr(), connection(), f)
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(builtInRoles, ", "))
+	fl.BoolVar(&f.create, "create", false, "create the queue, tables and container of the roles where they do not exist")
+	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
+	fl.IntVar(&f.concurrency, "concurrency", 24, "messages in work at once, per role")
+	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "attempts before a message goes to the poison queue")
+	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running handlers may take to finish at a stop")
+	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	fl.StringVar(&f.queue, "archive-queue", "archive", "queue of the archive role")
+	fl.StringVar(&f.from, "archive-from", "Current", "table that the archive role takes entities from")
+	fl.StringVar(&f.to, "archive-to", "table:Archive", "where the archive role puts them: table:NAME, container:NAME or folder:PATH")
+	return cmd
+}
+
+// runWorker runs until ctx is done.
+func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags) error {
+	if len(f.roles) == 0 {
+		return usageError{fmt.Errorf("worker: --role is missing; there are: %s", strings.Join(builtInRoles, ", "))}
+	}
+	for _, role := range f.roles {
+		if !slices.Contains(builtInRoles, role) {
+			return usageError{fmt.Errorf("worker: no role is called %q; there are: %s", role, strings.Join(builtInRoles, ", "))}
+		}
+	}
+	log, err := workerLog(stderr, f.logFormat)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := faultsFromEnvironment(log); err != nil {
+		return usageError{err}
+	}
+	storage, err := workers.OpenStorage(connectionString)
+	if err != nil {
+		return usageError{err}
+	}
+	app := workers.New(workers.Config{Storage: storage, Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
+		workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
+	}})
+	if err := addArchive(ctx, app, storage, f); err != nil {
+		return err
+	}
+	log.Info("worker runs", "roles", f.roles)
+	if err := app.Run(ctx); err != nil {
+		return err
+	}
+	for _, s := range app.Stats() {
+		log.Info("worker stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned, "released", s.Released, "lease_lost", s.LeaseLost)
+	}
+	return nil
+}
+
+func workerLog(w io.Writer, format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, nil)), nil
+	}
+	return nil, fmt.Errorf("--log-format is %q, not text or json", format)
+}
+
+// faultsFromEnvironment puts a fault plan in force if the environment has one. It says so: nobody should run with one by accident.
+func faultsFromEnvironment(log *slog.Logger) error {
+	text := os.Getenv(fault.EnvVar)
+	if text == "" {
+		return nil
+	}
+	plan, err := fault.ParsePlan(text)
+	if err != nil {
+		return err
+	}
+	fault.Activate(plan)
+	log.Warn("faults will be injected", "plan", text)
+	return nil
+}
+
+func addArchive(ctx context.Context, app *workers.App, storage *workers.Storage, f workerFlags) error {
+	kind, name, ok := strings.Cut(f.to, ":")
+	if !ok || name == "" {
+		return usageError{fmt.Errorf("--archive-to is %q, not table:NAME, container:NAME or folder:PATH", f.to)}
+	}
+	var target archive.Target
+	var create func() error
+	var err error
+	switch kind {
+	case "table":
+		target, err = archive.Table(storage, name)
+		create = func() error { _, err := storage.Tables.CreateTable(ctx, name, nil); return err }
+	case "container":
+		target, err = archive.Container(storage, name)
+		create = func() error { _, err := storage.Blobs.CreateContainer(ctx, name, nil); return err }
+	case "folder":
+		target = archive.Folder(name)
+		create = func() error { return os.MkdirAll(name, 0o700) }
+	default:
+		return usageError{fmt.Errorf("--archive-to is %q, not table:NAME, container:NAME or folder:PATH", f.to)}
+	}
+	if err != nil {
+		return err
+	}
+	role, err := archive.New(storage, f.from, target)
+	if err != nil {
+		return err
+	}
+	if f.create {
+		_, tableErr := storage.Tables.CreateTable(ctx, f.from, nil)
+		_, queueErr := storage.Queues.CreateQueue(ctx, f.queue, nil)
+		for _, err := range []error{tableErr, queueErr, create()} {
+			if err != nil && !existsAlready(err) {
+				return fmt.Errorf("worker: create what the archive role needs: %w", err)
+			}
+		}
+	}
+	role.Register(app, "archive", workers.WithQueueName(f.queue))
+	return nil
+}
+
+// existsAlready recognises the services' 409 for something that is there: QueueAlreadyExists, TableAlreadyExists, ContainerAlreadyExists.
+func existsAlready(err error) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && strings.HasSuffix(r.ErrorCode, "AlreadyExists")
+}

@@ -1,0 +1,79 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// entityKey is partition and row key.
+type entityKey struct{ partition, row string }
+
+func (k entityKey) String() string { return k.partition + "/" + k.row }
+
+// contents are the entities of a table: a hash of the content by key.
+type contents map[entityKey]string
+
+// census says where each of a set of records is. The categories are those of a Jepsen queue checker, in our words.
+type census struct {
+	// Moved are in the archive alone, Kept in Current alone: where they are when all is well depends on what was asked.
+	Moved, Kept []entityKey
+	// Both are in the two tables: legal while a message is in work, a duplicate afterwards.
+	Both []entityKey
+	// Lost are in neither.
+	Lost []entityKey
+	// Changed are those, wherever they are, whose content differs from what was loaded.
+	Changed []entityKey
+}
+
+// take counts the records of loaded in both tables.
+func take(loaded, current, archive contents) census {
+	var c census
+	for k, want := range loaded {
+		here, inCurrent := current[k]
+		there, inArchive := archive[k]
+		switch {
+		case inCurrent && inArchive:
+			c.Both = append(c.Both, k)
+		case inCurrent:
+			c.Kept = append(c.Kept, k)
+		case inArchive:
+			c.Moved = append(c.Moved, k)
+		default:
+			c.Lost = append(c.Lost, k)
+		}
+		if inCurrent && here != want || inArchive && there != want {
+			c.Changed = append(c.Changed, k)
+		}
+	}
+	return c
+}
+
+// strangers are entities that nobody loaded.
+func strangers(loaded, table contents) []entityKey {
+	var s []entityKey
+	for k := range table {
+		if _, ok := loaded[k]; !ok {
+			s = append(s, k)
+		}
+	}
+	return s
+}
+
+// complain describes a set of keys that should be empty; it returns nothing for an empty one.
+func complain(what string, keys []entityKey) []string {
+	if len(keys) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(keys))
+	for _, k := range keys {
+		names = append(names, k.String())
+	}
+	slices.Sort(names)
+	const shown = 5
+	more := ""
+	if len(names) > shown {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", len(keys)-shown)
+	}
+	return []string{fmt.Sprintf("%d %s: %s%s", len(keys), what, strings.Join(names, ", "), more)}
+}
