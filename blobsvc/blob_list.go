@@ -257,6 +257,7 @@ func (w *blobWriter) write(item listed) error {
 	if err := decodeBlob(item.record, b); err != nil {
 		return err
 	}
+	b.settle(w.now)
 	if item.slot != baseSlot {
 		w.Text("Snapshot", ticks(item.slot).iso())
 	}

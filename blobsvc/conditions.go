@@ -41,8 +41,9 @@ func (c *call) leaseID(header string) (string, error) {
 	return id.String(), nil
 }
 
-// checkRead decides whether b may be read. The order is Azure's: conditional headers, then the lease.
+// checkRead decides whether b may be read, and brings it up to date. The order is Azure's: conditional headers, then the lease.
 func (p *preconditions) checkRead(b *blobRecord, now ticks) error {
+	b.settle(now)
 	if p.IfNoneMatch == "*" {
 		return errUnsatisfiableCondition
 	}
@@ -75,6 +76,7 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
 func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
+	b.settle(now)
 	if err := p.checkConditions(b); err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func sameHost(u *url.URL, host string) bool {
 func (s *Service) serves(account string) bool { return s.accounts.Get(account) != nil }
 
 // read loads the source in tx and checks its conditions.
-func (src *copySource) read(tx *store.Tx, b *blobRecord) error {
+func (src *copySource) read(tx *store.Tx, now ticks, b *blobRecord) error {
 	gen, err := containerGen(tx, src.account, src.container)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (src *copySource) read(tx *store.Tx, b *blobRecord) error {
 	if err := getBlob(tx, gen, src.blob, src.slot, b); err != nil {
 		return err
 	}
-	if b.tier == archiveTier {
+	if b.settle(now); b.tier == archiveTier {
 		return errBlobArchived
 	}
 	if !src.conditions.Empty() {
@@ -226,7 +226,7 @@ func (s *Service) copyBlob(c *call) error {
 // copyTo puts a copy of src in place. b carries what the request said about the new blob.
 func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks) error {
 	var from blobRecord
-	if err := src.read(tx, &from); err != nil {
+	if err := src.read(tx, c.now(), &from); err != nil {
 		return err
 	}
 	if b.tier != "" && from.kind != blockBlob {
@@ -306,7 +306,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
 		var from blobRecord
-		if err := src.read(tx, &from); err != nil {
+		if err := src.read(tx, c.now(), &from); err != nil {
 			return err
 		}
 		if from.length > maxSyncCopy {
@@ -393,7 +393,7 @@ func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, err 
 	var n int64
 	err = s.db.View(func(tx *store.Tx) error {
 		var b blobRecord
-		if err := src.read(tx, &b); err != nil {
+		if err := src.read(tx, c.now(), &b); err != nil {
 			return err
 		}
 		var off int64
@@ -601,7 +601,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 		b := b
 		if inherit {
 			var from blobRecord
-			if err := src.read(tx, &from); err != nil {
+			if err := src.read(tx, c.now(), &from); err != nil {
 				return err
 			}
 			b.inherit(c, &from)

@@ -35,7 +35,7 @@ func (s *Service) snapshotBlob(c *call) error {
 		if err := b.lease.checkRead(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
 			return err
 		}
-		if b.tier == archiveTier {
+		if b.settle(c.now()); b.tier == archiveTier {
 			return errBlobArchived
 		}
 		if b.content, err = b.content.freeze(tx, &b); err != nil {

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -37,8 +38,18 @@ func (c *call) newTier(kind blobKind) (string, error) {
 	return tier, nil
 }
 
+// rehydrateAfter is how long moving a blob out of the archive takes. On Azure it is hours.
+const rehydrateAfter = time.Minute
+
+// settle brings about what the passing of time has: a rehydration that has ended.
+func (b *blobRecord) settle(now ticks) {
+	if b.rehydrateTo != "" && now >= b.tierChanged+ticks(rehydrateAfter/100) {
+		b.tier, b.rehydrateTo = b.rehydrateTo, ""
+	}
+}
+
 // setBlobTier: https://learn.microsoft.com/rest/api/storageservices/set-blob-tier
-// Rehydration is pending until the next request that would change the tier; content does not move.
+// Content does not move with the tier.
 func (s *Service) setBlobTier(c *call) error {
 	text := c.Header("X-Ms-Access-Tier")
 	if text == "" {
@@ -75,6 +86,7 @@ func (s *Service) setBlobTier(c *call) error {
 		if b.kind != blockBlob {
 			return errInvalidBlobTier
 		}
+		b.settle(c.now())
 		if p.tags != nil && !p.tags.match(b.tags) {
 			return wire.ErrConditionNotMet
 		}

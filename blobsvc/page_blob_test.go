@@ -1,0 +1,173 @@
+package blobsvc_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestPutPage(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	b := c.NewPageBlobClient("p")
+	_, err := b.UploadPages(ctx, body(string(make([]byte, 512))), blob.HTTPRange{Count: 512}, nil)
+	wantCode(t, err, 404, "BlobNotFound")
+	must(b.Create(ctx, 4096, &pageblob.CreateOptions{SequenceNumber: to.Ptr(int64(3))}))(t)
+	page := string(randomBytes(512))
+	resp := must(b.UploadPages(ctx, body(page), blob.HTTPRange{Offset: 512, Count: 512}, nil))(t)
+	if *resp.BlobSequenceNumber != 3 || resp.ETag == nil {
+		t.Errorf("%+v", resp)
+	}
+	want := strings.Repeat("\x00", 512) + page + strings.Repeat("\x00", 3072)
+	if got := string(download(t, b, nil)); got != want {
+		t.Error("content differs")
+	}
+	must(b.ClearPages(ctx, blob.HTTPRange{Offset: 512, Count: 512}, nil))(t)
+	if got := string(download(t, b, nil)); strings.Trim(got, "\x00") != "" || len(got) != 4096 {
+		t.Error("cleared content differs")
+	}
+	name := strings.Split(c.URL(), "/")[4]
+	at := "/" + name + "/p?comp=page"
+	for _, tc := range []struct {
+		name, content string
+		headers       []string
+		status        int
+		code          string
+	}{
+		{"no range", page, []string{"x-ms-page-write", "update"}, 400, "MissingRequiredHeader"},
+		{"no action", page, []string{"x-ms-range", "bytes=0-511"}, 400, "MissingRequiredHeader"},
+		{"unknown action", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "erase"}, 400, "InvalidHeaderValue"},
+		{"unaligned", page, []string{"x-ms-range", "bytes=1-512", "x-ms-page-write", "update"}, 416, "InvalidPageRange"},
+		{"past the end", page, []string{"x-ms-range", "bytes=4096-4607", "x-ms-page-write", "update"}, 416, "InvalidPageRange"},
+		{"wrong length", page, []string{"x-ms-range", "bytes=0-1023", "x-ms-page-write", "update"}, 400, "InvalidHeaderValue"},
+		{"clear with a body", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "clear"}, 400, "InvalidHeaderValue"},
+		{"wrong MD5", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "Content-MD5", md5Of(nil)}, 400, "Md5Mismatch"},
+		{"sequence number <", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-lt", "3"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence number <=", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-le", "2"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence number =", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-eq", "4"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence numbers hold", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-eq", "3", "x-ms-if-sequence-number-le", "3"}, 201, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) { f.do("PUT", at, tc.content, tc.headers...).want(t, tc.status, tc.code) })
+	}
+	f.do("PUT", "/"+name+"/q", "", "x-ms-blob-type", "PageBlob").want(t, 400, "MissingRequiredHeader")
+	for _, size := range []string{"511", "-512", "8796093022720", "x"} {
+		f.do("PUT", "/"+name+"/q", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", size).want(t, 400, "InvalidHeaderValue")
+	}
+	must(c.NewBlockBlobClient("block").Upload(ctx, body("x"), nil))(t)
+	f.do("PUT", "/"+name+"/block?comp=page", page, "x-ms-range", "bytes=0-511", "x-ms-page-write", "update").want(t, 409, "InvalidBlobType")
+}
+
+// An 8 TiB page blob costs what was written to it.
+func TestSparsePageBlob(t *testing.T) {
+	f := start(t)
+	b := f.container().NewPageBlobClient("p")
+	const size = 8 << 40
+	must(b.Create(ctx, size, nil))(t)
+	page := string(randomBytes(512))
+	must(b.UploadPages(ctx, body(page), blob.HTTPRange{Offset: size - 512, Count: 512}, nil))(t)
+	if got := string(download(t, b, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: size - 1024, Count: 1024}})); got != strings.Repeat("\x00", 512)+page {
+		t.Error("the end differs")
+	}
+	pager := b.NewGetPageRangesPager(nil)
+	ranges := must(pager.NextPage(ctx))(t)
+	if len(ranges.PageRange) != 1 || *ranges.PageRange[0].Start != size-512 || *ranges.PageRange[0].End != size-1 || *ranges.BlobContentLength != size {
+		t.Errorf("%+v", ranges)
+	}
+}
+
+func TestGetPageRanges(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	b := c.NewPageBlobClient("p")
+	must(b.Create(ctx, 1<<20, nil))(t)
+	put := func(page, n int64) {
+		must(b.UploadPages(ctx, body(string(randomBytes(int(512*n)))), blob.HTTPRange{Offset: 512 * page, Count: 512 * n}, nil))(t)
+	}
+	put(0, 2)
+	put(2, 1)
+	put(10, 4)
+	snap := must(b.CreateSnapshot(ctx, nil))(t)
+	must(b.ClearPages(ctx, blob.HTTPRange{Offset: 512 * 11, Count: 512}, nil))(t)
+	put(1, 1)
+	put(20, 1)
+	name := strings.Split(c.URL(), "/")[4]
+	for _, tc := range []struct {
+		query   string
+		headers []string
+		want    string
+	}{
+		{"", nil, "0-1535 5120-5631 6144-7167 10240-10751 "},
+		{"", []string{"x-ms-range", "bytes=600-5200"}, "512-1535 5120-5631 "},
+		{"&snapshot=" + *snap.Snapshot, nil, "0-1535 5120-7167 "},
+		{"&prevsnapshot=" + *snap.Snapshot, nil, "512-1023 clear 5632-6143 10240-10751 "},
+		{"&prevsnapshot=" + *snap.Snapshot, []string{"x-ms-range", "bytes=0-1023"}, "512-1023 "},
+	} {
+		r := f.do("GET", "/"+name+"/p?comp=pagelist"+tc.query, "", tc.headers...).want(t, 200, "")
+		got := strings.NewReplacer("\ufeff", "", `<?xml version="1.0" encoding="utf-8"?>`, "", "<PageList>", "", "</PageList>", "", "<PageRange><Start>", "",
+			"<ClearRange><Start>", "clear ", "</Start><End>", "-", "</End></PageRange>", " ", "</End></ClearRange>", " ").Replace(r.body)
+		if got != tc.want {
+			t.Errorf("%s %v: %q, want %q", tc.query, tc.headers, got, tc.want)
+		}
+	}
+	f.do("GET", "/"+name+"/p?comp=pagelist&prevsnapshot=2020-01-01T00:00:00.0000000Z", "").want(t, 409, "PreviousSnapshotNotFound")
+	f.do("GET", "/"+name+"/p?comp=pagelist&maxresults=1", "").want(t, 501, "NotImplemented")
+	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-range", "bytes=1048576-").want(t, 416, "InvalidRange")
+}
+
+// Random writes, clears, resizes and snapshots of a page blob against a slice of bytes.
+func TestPageBlobLikeAModel(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		b := c.NewPageBlobClient(fmt.Sprint("p", n))
+		n++
+		model := make([]byte, 512*16)
+		must(b.Create(ctx, int64(len(model)), nil))(t)
+		type frozen struct {
+			snapshot string
+			content  []byte
+		}
+		var snapshots []frozen
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			pages := len(model) / 512
+			at := rapid.IntRange(0, max(pages-1, 0)).Draw(rt, "page")
+			count := rapid.IntRange(1, 5).Draw(rt, "pages")
+			count = min(count, pages-at)
+			rng := blob.HTTPRange{Offset: int64(at) * 512, Count: int64(count) * 512}
+			switch op := rapid.SampledFrom([]string{"write", "write", "clear", "resize", "snapshot"}).Draw(rt, "step"); {
+			case op == "snapshot":
+				snapshots = append(snapshots, frozen{*must(b.CreateSnapshot(ctx, nil))(t).Snapshot, bytes.Clone(model)})
+			case op == "resize":
+				pages := rapid.IntRange(0, 20).Draw(rt, "size")
+				must(b.Resize(ctx, int64(pages)*512, nil))(t)
+				next := make([]byte, pages*512)
+				copy(next, model)
+				model = next
+			case count <= 0:
+			case op == "write":
+				content := bytes.Repeat([]byte{rapid.Byte().Draw(rt, "fill")}, count*512)
+				must(b.UploadPages(ctx, body(string(content)), rng, nil))(t)
+				copy(model[at*512:], content)
+			case op == "clear":
+				must(b.ClearPages(ctx, rng, nil))(t)
+				clear(model[at*512 : (at+count)*512])
+			}
+		}
+		if got := download(t, b, nil); !bytes.Equal(got, model) {
+			rt.Fatalf("content differs: %s", cmp.Diff(len(model), len(got)))
+		}
+		for _, s := range snapshots {
+			if got := download(t, must(b.WithSnapshot(s.snapshot))(t), nil); !bytes.Equal(got, s.content) {
+				rt.Fatal("a snapshot differs")
+			}
+		}
+	})
+}
