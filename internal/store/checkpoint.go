@@ -15,9 +15,13 @@ import (
 
 const (
 	// memtableSize is the memory from which a memtable is frozen and written to bbolt, in bytes. Two may be alive.
-	memtableSize = 8 << 20
+	memtableSize = 4 << 20
 	// memtableWait is the multiple of that at which writers wait.
-	memtableWait = 4
+	memtableWait = 3
+
+	// chunkSize is how many keys a transaction of bbolt takes. Each may need a page of its own, of which bbolt holds the
+	// old and the new content in memory until it commits.
+	chunkSize = 512
 
 	// fillPercent is how full bbolt leaves the pages that it splits. Its own 0.5 wastes half of the file on ascending
 	// keys.
@@ -124,8 +128,37 @@ func (db *DB) checkpoint() error {
 	}
 }
 
-// commit writes a memtable to bbolt, together with the generation it came from.
-func (db *DB) commit(m *memtable, gen uint64) (err error) {
+// commit writes a memtable to bbolt, a chunk at a time, and at last the generation it came from. Ending in between does
+// no harm: the log has it all, and so has the memtable, through which the file is seen.
+func (db *DB) commit(m *memtable, gen uint64) error {
+	for i := range m.lists {
+		list := &m.lists[i]
+		for e := list.seek(nil, math.MaxUint64); e != nil; {
+			err := db.transact(func(tx *bolt.Tx) (err error) {
+				b := tx.Bucket([]byte(db.buckets[i]))
+				b.FillPercent = fillPercent
+				for n := 0; e != nil && n < db.chunkSize && err == nil; n++ {
+					if e.Deleted() {
+						err = b.Delete(e.Key)
+					} else {
+						err = b.Put(e.Key, e.Value)
+					}
+					e = list.after(e, math.MaxUint64)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return db.transact(func(tx *bolt.Tx) error {
+		return tx.Bucket(formatBucket).Put(logKey, binary.BigEndian.AppendUint64(nil, gen))
+	})
+}
+
+// transact runs fn in a transaction of bbolt and commits.
+func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	before := db.fileSize()
 	defer func() {
 		// A panic of bbolt must not end the process: the data is in the log.
@@ -141,26 +174,7 @@ func (db *DB) commit(m *memtable, gen uint64) (err error) {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	n := 0
-	for i := range m.lists {
-		b := tx.Bucket([]byte(db.buckets[i]))
-		b.FillPercent = fillPercent
-		list := &m.lists[i]
-		for e := list.seek(nil, math.MaxUint64); e != nil; e = list.after(e, math.MaxUint64) {
-			if e.Deleted() {
-				err = b.Delete(e.Key)
-			} else {
-				err = b.Put(e.Key, e.Value)
-			}
-			if err != nil {
-				return err
-			}
-			if n++; n%1024 == 0 {
-				db.trim.add(1024 * touchSeek)
-			}
-		}
-	}
-	if err := tx.Bucket(formatBucket).Put(logKey, binary.BigEndian.AppendUint64(nil, gen)); err != nil {
+	if err := fn(tx); err != nil {
 		return err
 	}
 	if db.fault != nil {
@@ -168,6 +182,8 @@ func (db *DB) commit(m *memtable, gen uint64) (err error) {
 			return err
 		}
 	}
+	// Commit reads each page once more, and ends the transaction.
+	db.trim.add(db.chunkSize*touchSeek, tx)
 	return tx.Commit()
 }
 

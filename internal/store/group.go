@@ -84,16 +84,15 @@ func (db *DB) Update(fn func(*Tx) error) error {
 
 // group is the calls that share a commit, and its progress.
 type group struct {
-	db      *DB
-	leader  *call // first of calls, not to be woken
-	calls   []*call
-	next    int // first call that has not run
-	tx      Tx  // what the closures start from
-	writes  WriteSet
-	touched int
-	began   bool
-	failed  bool
-	ended   bool
+	db     *DB
+	leader *call // first of calls, not to be woken
+	calls  []*call
+	next   int // first call that has not run
+	tx     Tx  // what the closures start from
+	writes WriteSet
+	began  bool
+	failed bool
+	ended  bool
 }
 
 // run takes the queue, runs its closures, commits, hands the lead to the first of those who came meanwhile, and wakes
@@ -156,7 +155,7 @@ func (g *group) apply(c *call) {
 	if c.err == nil && c.panic == nil {
 		c.err = tx.err
 	}
-	g.touched += tx.touched
+	g.tx.touched = tx.touched
 	tx.bolt = nil
 	if c.err != nil || c.panic != nil {
 		return
@@ -181,6 +180,7 @@ func (c *call) run(tx *Tx) {
 
 // commit writes the group to the log, then to the memtable, where others see it.
 func (g *group) commit() {
+	g.tx.flushTouched()
 	_ = g.tx.bolt.Rollback() // read-only: cannot fail
 	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
 	if len(record) == logHeaderSize {
@@ -249,5 +249,4 @@ func (g *group) finish() {
 			c.wake <- struct{}{}
 		}
 	}
-	db.trim.add(g.touched)
 }

@@ -58,7 +58,8 @@ type DB struct {
 	log          *wal   // of the leader; nil if ephemeral or read-only
 	gen          uint64 // of the leader: generation of the active memtable
 	frozenGen    uint64 // generation of the frozen memtable; set before it is
-	memtableSize int    // tests make it small
+	memtableSize int    // tests make it small, as
+	chunkSize    int    // this
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -101,11 +102,11 @@ func Open(path string, o Options) (db *DB, err error) {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
 	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path, readOnly: o.ReadOnly, memtableSize: memtableSize}
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, readOnly: o.ReadOnly, memtableSize: memtableSize, chunkSize: chunkSize}
 	db.idle.L = &db.mu
 	db.checkpoints.ended.L = &db.checkpoints.mu
 	db.layers.Store(&layers{active: newMemtable(len(o.Buckets))})
-	db.trim = startTrimmer(b, o.MaxMapped)
+	db.trim = newTrimmer(o.MaxMapped)
 	err = db.prepare(o)
 	if err == nil && !o.Ephemeral {
 		err = db.replay()
@@ -114,7 +115,6 @@ func Open(path string, o Options) (db *DB, err error) {
 		err = db.recover(o)
 	}
 	if err != nil {
-		db.trim.stop()
 		b.Close()
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
@@ -156,10 +156,9 @@ func (db *DB) newTx(l *layers) Tx {
 }
 
 func (tx *Tx) endView() {
-	b := tx.bolt
-	tx.bolt = nil
-	_ = b.Rollback() // of a read-only transaction: cannot fail
 	tx.flushTouched()
+	_ = tx.bolt.Rollback() // of a read-only transaction: cannot fail
+	tx.bolt = nil
 }
 
 // Close waits for the transactions in flight, then closes the file. Calls of Update that are waiting for a commit are
@@ -177,7 +176,6 @@ func (db *DB) Close() error {
 	db.mu.Unlock()
 
 	err := db.settle()
-	db.trim.stop()
 	err = errors.Join(err, db.bolt.Close())
 	if db.leftover {
 		err = errors.Join(err, os.Remove(db.path))

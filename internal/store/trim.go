@@ -18,60 +18,38 @@ const trimEvery = 4096
 
 // trimmer keeps the resident part of the mapping small.
 //
-// Transactions count the pages that they may have made resident. When enough have come together, a goroutine asks the
+// Transactions count the pages that they may have made resident. The one with which enough have come together asks the
 // kernel how much of this process is file-backed; if that is too much, it unmaps the pages of this file. They remain in
 // the page cache: the next access costs a minor fault, and reads that run meanwhile see no difference.
+//
+// That takes some microseconds for hundreds of reads, and a millisecond or two for thousands. It is not left to another
+// goroutine, because that one would come too late when all processors are busy reading.
 type trimmer struct {
-	limit   int64
+	limit   int64 // bytes, negative for none
 	touched atomic.Int64
-	kick    chan struct{}
-	quit    chan struct{}
-	done    sync.WaitGroup
+	busy    sync.Mutex
 	trims   atomic.Int64 // how often pages were returned
 }
 
-func startTrimmer(b *bolt.DB, limit int64) *trimmer {
+func newTrimmer(limit int64) *trimmer {
 	if limit == 0 {
 		limit = DefaultMaxMapped
 	}
-	t := &trimmer{limit: limit, kick: make(chan struct{}, 1), quit: make(chan struct{})}
-	if limit > 0 && canTrim {
-		t.done.Go(func() { t.loop(b) })
-	}
-	return t
+	return &trimmer{limit: limit}
 }
 
-func (t *trimmer) loop(b *bolt.DB) {
-	for {
-		select {
-		case <-t.quit:
-			return
-		case <-t.kick:
-		}
-		if n, err := residentFile(); err != nil || n <= t.limit {
-			continue
-		}
-		// Inside a transaction the mapping cannot move, and covers Size bytes at least.
-		err := b.View(func(tx *bolt.Tx) error { return releaseMapped(b.Info().Data, tx.Size()) })
-		if err == nil {
-			t.trims.Add(1)
-		}
-	}
-}
-
-func (t *trimmer) stop() {
-	close(t.quit)
-	t.done.Wait()
-}
-
-func (t *trimmer) add(n int) {
-	if n == 0 || t.touched.Add(int64(n)) < trimEvery {
+// add counts n pages that tx has touched. While tx is open the mapping cannot move, and covers its Size at least.
+func (t *trimmer) add(n int, tx *bolt.Tx) {
+	if !canTrim || t.limit < 0 || t.touched.Add(int64(n)) < trimEvery || !t.busy.TryLock() {
 		return
 	}
+	defer t.busy.Unlock()
 	t.touched.Store(0)
-	select {
-	case t.kick <- struct{}{}:
-	default:
+	if resident, err := residentFile(); err != nil || resident <= t.limit {
+		return
+	}
+	if releaseMapped(tx.DB().Info().Data, tx.Size()) == nil {
+		t.trims.Add(1)
 	}
 }
 
@@ -82,7 +60,8 @@ func (tx *Tx) touch(n int) {
 	}
 }
 
+// flushTouched must be called before the transaction of bbolt ends.
 func (tx *Tx) flushTouched() {
-	tx.db.trim.add(tx.touched)
+	tx.db.trim.add(tx.touched, tx.bolt)
 	tx.touched = 0
 }
