@@ -1,0 +1,236 @@
+package tablesvc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+)
+
+// staleETag is well-formed and that of no entity.
+const staleETag = azcore.ETag(`W/"datetime'2012-06-15T22%3A51%3A44.9662825Z'"`)
+
+// read returns an entity's properties without metadata.
+func read(t *testing.T, c *aztables.Client, partition, row string) map[string]any {
+	t.Helper()
+	r, err := c.GetEntity(ctx, partition, row, &aztables.GetEntityOptions{Format: to.Ptr(aztables.MetadataFormatNone)})
+	ok(t, err)
+	var m map[string]any
+	ok(t, json.Unmarshal(r.Value, &m))
+	return m
+}
+
+func add(t *testing.T, c *aztables.Client, partition, row string, properties ...any) azcore.ETag {
+	t.Helper()
+	r, err := c.AddEntity(ctx, entityJSON(partition, row, properties...), nil)
+	ok(t, err)
+	return r.ETag
+}
+
+func TestInsertEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	etag := add(t, client, "p", "r", "Age", 5, "Gone", nil, "Timestamp", "0001-01-01T00:00:00Z")
+	if m := read(t, client, "p", "r"); m["Age"] != 5.0 || len(m) != 4 {
+		t.Errorf("stored %v", m)
+	}
+	r, err := client.GetEntity(ctx, "p", "r", nil)
+	ok(t, err)
+	if r.ETag != etag {
+		t.Errorf("ETag %s, then %s", etag, r.ETag)
+	}
+	_, err = client.AddEntity(ctx, entityJSON("p", "r"), nil)
+	wantCode(t, err, "409 EntityAlreadyExists")
+	_, err = f.sdk.NewClient("nothere").AddEntity(ctx, entityJSON("p", "r"), nil)
+	wantCode(t, err, "404 TableNotFound")
+
+	for _, tc := range []struct{ name, body, want string }{
+		{"no PartitionKey", `{"RowKey":"r"}`, "400 PropertiesNeedValue"},
+		{"no RowKey", `{"PartitionKey":"p"}`, "400 PropertiesNeedValue"},
+		{"null RowKey", `{"PartitionKey":"p","RowKey":null}`, "400 PropertiesNeedValue"},
+		{"number as key", `{"PartitionKey":"p","RowKey":1}`, "400 PrimaryKeyPropertyIsInvalidType"},
+		{"slash in key", `{"PartitionKey":"p","RowKey":"a/b"}`, "400 OutOfRangeInput"},
+		{"long key", `{"PartitionKey":"p","RowKey":"` + strings.Repeat("k", 513) + `"}`, "400 KeyValueTooLarge"},
+		{"property twice", `{"PartitionKey":"p","RowKey":"q","A":1,"A":2}`, "400 DuplicatePropertiesSpecified"},
+		{"bad property name", `{"PartitionKey":"p","RowKey":"q","a b":1}`, "400 PropertyNameInvalid"},
+		{"long property name", `{"PartitionKey":"p","RowKey":"q","` + strings.Repeat("n", 256) + `":1}`, "400 PropertyNameTooLong"},
+		{"long text", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat("x", 32<<10+1) + `"}`, "400 PropertyValueTooLarge"},
+		{"bad Int64", `{"PartitionKey":"p","RowKey":"q","A@odata.type":"Edm.Int64","A":"x"}`, "400 InvalidInput"},
+		{"array", `{"PartitionKey":"p","RowKey":"q","A":[]}`, "400 InvalidInput"},
+		{"half an object", `{"PartitionKey":"p"`, "400 InvalidInput"},
+		{"over 4 MiB", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat(" ", 4<<20) + `"}`, "413 RequestBodyTooLarge"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { f.send("POST", "/people", nil, tc.body).want(t, tc.want) })
+	}
+	if r := f.send("GET", "/people()?$select=RowKey", nil, ""); r.body != `{"value":[{"RowKey":"r"}]}` {
+		t.Errorf("refused inserts left %s", r.body)
+	}
+
+	t.Run("answers", func(t *testing.T) {
+		location := f.base + "/people(PartitionKey='p',RowKey='it''s%20%C3%A9')"
+		body := string(entityJSON("p", "it's é"))
+		r := f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t, "204")
+		if r.header.Get("Location") != location || r.header.Get("DataServiceId") != location || r.header.Get("Preference-Applied") != "return-no-content" {
+			t.Errorf("headers %v", r.header)
+		}
+		f.send("DELETE", "/people(PartitionKey='p',RowKey='it''s%20%C3%A9')", headers{"If-Match", "*"}, "").want(t, "204")
+		r = f.send("POST", "/people", headers{"Prefer", "return-content", "Accept", "application/json;odata=minimalmetadata"}, body).want(t, "201")
+		etag := r.header.Get("ETag")
+		quoted, _ := json.Marshal(etag)
+		at := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(etag, `W/"datetime'`), `'"`), "%3A", ":")
+		want := `{"odata.metadata":"` + f.base + `/$metadata#people/@Element","odata.etag":` + string(quoted) +
+			`,"PartitionKey":"p","RowKey":"it's \u00e9","Timestamp":"` + at + `"}`
+		if r.body != want || r.header.Get("Location") != location || r.header.Get("Preference-Applied") != "return-content" {
+			t.Errorf("got  %s\nwant %s\n%v", r.body, want, r.header)
+		}
+		if r = f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t, "409 EntityAlreadyExists"); r.header.Get("Preference-Applied") == "" {
+			t.Errorf("headers %v", r.header)
+		}
+	})
+}
+
+func TestUpdateEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	put := func(etag azcore.ETag, properties ...any) (aztables.UpdateEntityResponse, error) {
+		return client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
+	}
+	_, err := put(azcore.ETagAny, "B", 1)
+	wantCode(t, err, "404 ResourceNotFound")
+	first := add(t, client, "p", "r", "A", 1)
+	_, err = put(staleETag, "B", 1)
+	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	r, err := put(first, "B", 2)
+	ok(t, err)
+	if r.ETag == first || r.ETag == "" {
+		t.Errorf("ETag stayed %s", r.ETag)
+	}
+	_, err = put(first, "C", 3)
+	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	if m := read(t, client, "p", "r"); m["B"] != 2.0 || m["A"] != nil {
+		t.Errorf("replaced with %v", m)
+	}
+	_, err = put(azcore.ETagAny, "D", 4)
+	ok(t, err)
+	path := "/people(PartitionKey='p',RowKey='r')"
+	f.send("POST", path, headers{"X-HTTP-Method", "PUT", "If-Match", "*"}, `{"E":5}`).want(t, "204")
+	if m := read(t, client, "p", "r"); m["E"] != 5.0 || m["D"] != nil {
+		t.Errorf("replaced with %v", m)
+	}
+	f.send("PUT", path, headers{"If-Match", "nonsense"}, `{"E":5}`).want(t, "400 InvalidInput")
+	f.send("PUT", path, headers{"If-Match", `"0x8D"`}, `{"E":5}`).want(t, "412 UpdateConditionNotSatisfied")
+	f.send("PUT", path, headers{"If-Match", "*"}, `{"PartitionKey":"other","RowKey":"x","F":6}`).want(t, "204")
+	if m := read(t, client, "p", "r"); m["F"] != 6.0 || m["PartitionKey"] != "p" {
+		t.Errorf("the body's keys came through: %v", m)
+	}
+	f.send("PUT", "/people(PartitionKey='a%23',RowKey='r')", headers{"If-Match", "*"}, `{}`).want(t, "400 OutOfRangeInput")
+}
+
+func TestMergeEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	patch := func(etag azcore.ETag, properties ...any) error {
+		_, err := client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeMerge})
+		return err
+	}
+	wantCode(t, patch(azcore.ETagAny, "B", 1), "404 ResourceNotFound")
+	first := add(t, client, "p", "r", "A", 1, "B", "x")
+	wantCode(t, patch(staleETag, "B", 1), "412 UpdateConditionNotSatisfied")
+	ok(t, patch(first, "B", 2, "C", 3, "A", nil))
+	if m := read(t, client, "p", "r"); m["A"] != 1.0 || m["B"] != 2.0 || m["C"] != 3.0 {
+		t.Errorf("merged to %v", m)
+	}
+	path := "/people(PartitionKey='p',RowKey='r')"
+	f.send("MERGE", path, headers{"If-Match", "*"}, `{"D":4}`).want(t, "204")
+	f.send("POST", path, headers{"X-HTTP-Method", "MERGE", "If-Match", "*"}, `{"E":5}`).want(t, "204")
+	if m := read(t, client, "p", "r"); m["A"] != 1.0 || m["D"] != 4.0 || m["E"] != 5.0 {
+		t.Errorf("merged to %v", m)
+	}
+	var big strings.Builder // what fits alone may not fit together
+	for i := range 15 {
+		big.WriteString(`"p` + string(rune('a'+i)) + `":"` + strings.Repeat("x", 32<<10) + `",`)
+	}
+	f.send("MERGE", path, headers{"If-Match", "*"}, `{`+strings.TrimSuffix(big.String(), ",")+`}`).want(t, "204")
+	f.send("MERGE", path, headers{"If-Match", "*"}, `{"q":"`+strings.Repeat("x", 32<<10)+`"}`).want(t, "400 EntityTooLarge")
+}
+
+func TestInsertOrReplaceEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	put := func(properties ...any) (aztables.UpsertEntityResponse, error) {
+		return client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	}
+	first, err := put("A", 1)
+	ok(t, err)
+	second, err := put("B", 2)
+	ok(t, err)
+	if first.ETag == second.ETag {
+		t.Errorf("ETag stayed %s", first.ETag)
+	}
+	if m := read(t, client, "p", "r"); m["B"] != 2.0 || m["A"] != nil {
+		t.Errorf("replaced with %v", m)
+	}
+	path := "/people(PartitionKey='p',RowKey='r')"
+	f.send("PUT", path, headers{"x-ms-version", "2009-09-19", "Accept", "", "Content-Type", "application/atom+xml"}, "<x/>").want(t, "400 MissingRequiredHeader")
+	f.send("POST", path, headers{"X-HTTP-Method", "PUT"}, `{"C":1}`).want(t, "204")
+	f.send("PUT", "/nothere(PartitionKey='p',RowKey='r')", nil, `{}`).want(t, "404 TableNotFound")
+}
+
+func TestInsertOrMergeEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	patch := func(properties ...any) {
+		t.Helper()
+		_, err := client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
+		ok(t, err)
+	}
+	patch("A", 1)
+	patch("B", 2)
+	path := "/people(PartitionKey='p',RowKey='r')"
+	f.send("MERGE", path, nil, `{"C":3}`).want(t, "204")
+	f.send("POST", path, headers{"X-HTTP-Method", "PATCH"}, `{"D":4}`).want(t, "204")
+	if m := read(t, client, "p", "r"); m["A"] != 1.0 || m["B"] != 2.0 || m["C"] != 3.0 || m["D"] != 4.0 {
+		t.Errorf("merged to %v", m)
+	}
+}
+
+func TestDeleteEntity(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	_, err := client.DeleteEntity(ctx, "p", "r", nil)
+	wantCode(t, err, "404 ResourceNotFound")
+	etag := add(t, client, "p", "r")
+	_, err = client.DeleteEntity(ctx, "p", "r", &aztables.DeleteEntityOptions{IfMatch: to.Ptr(staleETag)})
+	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	_, err = client.DeleteEntity(ctx, "p", "r", &aztables.DeleteEntityOptions{IfMatch: &etag})
+	ok(t, err)
+	_, err = client.GetEntity(ctx, "p", "r", nil)
+	wantCode(t, err, "404 ResourceNotFound")
+	add(t, client, "p", "r")
+	path := "/people(PartitionKey='p',RowKey='r')"
+	f.send("DELETE", path, nil, "").want(t, "400 MissingRequiredHeader")
+	f.send("POST", path, headers{"X-HTTP-Method", "DELETE", "If-Match", "*"}, "").want(t, "204")
+}
+
+// TestTimestampAdvances: with a clock that stands still and one that goes back.
+func TestTimestampAdvances(t *testing.T) {
+	now := time.Now()
+	f := start(t, func(c *Config) { c.Now = func() time.Time { now = now.Add(-time.Second); return now } })
+	client := f.table("people")
+	last := add(t, client, "p", "r")
+	for range 20 {
+		r, err := client.UpsertEntity(ctx, entityJSON("p", "r"), nil)
+		ok(t, err)
+		before, _ := parseIfMatch(string(last))
+		after, err := parseIfMatch(string(r.ETag))
+		ok(t, err)
+		if after.etag <= before.etag {
+			t.Fatalf("ETag %s came after %s", r.ETag, last)
+		}
+		last = r.ETag
+	}
+}

@@ -1,0 +1,251 @@
+package tablesvc
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// fixture is a running service with ways to talk to it.
+type fixture struct {
+	t    testing.TB
+	svc  *Service
+	path string
+	base string // address of the development account
+	sdk  *aztables.ServiceClient
+}
+
+var ctx = context.Background()
+
+// start runs a service of its own for the test. When the test ends, the service's file is checked.
+func start(t testing.TB, options ...func(*Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, path: filepath.Join(t.TempDir(), "tables.db")}
+	f.open(options...)
+	return f
+}
+
+func (f *fixture) open(options ...func(*Config)) {
+	t := f.t
+	t.Helper()
+	c := Config{Path: f.path, Store: store.Options{Relaxed: true},
+		Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}}
+	for _, o := range options {
+		o(&c)
+	}
+	svc, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(svc.Handler())
+	f.svc, f.base = svc, server.URL+"/"+auth.DevelopmentAccount
+	cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sdk, err = aztables.NewServiceClientWithSharedKey(f.base, cred, &aztables.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		if svc.closed() {
+			return
+		}
+		if err := svc.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		f.check()
+	})
+}
+
+// closed reports whether a test has closed the service itself.
+func (s *Service) closed() bool {
+	select {
+	case <-s.reaper.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// check runs the checker over the closed file.
+func (f *fixture) check() Counts {
+	f.t.Helper()
+	db, err := Open(f.path, store.Options{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer db.Close()
+	n, err := Check(db, func(found Finding) { f.t.Errorf("checker: %v", found) })
+	if err != nil {
+		f.t.Error(err)
+	}
+	return n
+}
+
+// table makes a table and returns its client.
+func (f *fixture) table(name string) *aztables.Client {
+	f.t.Helper()
+	if _, err := f.sdk.CreateTable(ctx, name, nil); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.sdk.NewClient(name)
+}
+
+// reply is an answer, read.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// headers are names and values in turn.
+type headers []string
+
+// send signs a request with Shared Key Lite and returns the answer. path begins below the account. A header of the
+// empty value is left out.
+func (f *fixture) send(method, path string, h headers, body string) reply {
+	f.t.Helper()
+	req, err := http.NewRequest(method, f.base, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	full := "/" + auth.DevelopmentAccount + path
+	req.URL.Opaque = full
+	path, query, _ := strings.Cut(full, "?")
+	date := time.Now().UTC().Format(http.TimeFormat)
+	req.Header.Set("x-ms-date", date)
+	req.Header.Set("x-ms-version", "2019-02-02")
+	req.Header.Set("Accept", "application/json;odata=nometadata")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resource := "/" + auth.DevelopmentAccount + path
+	if values, err := url.ParseQuery(query); err == nil && values.Has("comp") {
+		resource += "?comp=" + values.Get("comp")
+	}
+	key, err := base64.StdEncoding.DecodeString(auth.DevelopmentKey)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	io.WriteString(mac, date+"\n"+resource)
+	req.Header.Set("Authorization", "SharedKeyLite "+auth.DevelopmentAccount+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	for i := 0; i+1 < len(h); i += 2 {
+		req.Header.Del(h[i])
+		if h[i+1] != "" {
+			req.Header.Add(h[i], h[i+1])
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(b)}
+}
+
+// code returns the error code in the body, "" if there is none.
+func (r reply) code() string {
+	var doc struct {
+		Error struct{ Code string } `json:"odata.error"`
+	}
+	if json.Unmarshal([]byte(r.body), &doc) == nil && doc.Error.Code != "" {
+		return doc.Error.Code
+	}
+	var x struct {
+		XMLName xml.Name
+		Code    string `xml:"code"`
+	}
+	if xml.Unmarshal([]byte(r.body), &x) == nil && x.XMLName.Local == "error" {
+		return x.Code
+	}
+	return ""
+}
+
+// want fails the test unless the answer has the status and the error code, written as "404 TableNotFound" or "204".
+func (r reply) want(t testing.TB, expected string) reply {
+	t.Helper()
+	got := fmt.Sprint(r.status)
+	if code := r.code(); code != "" {
+		got += " " + code
+	}
+	if got != expected {
+		t.Errorf("got %s, want %s; body %.300s", got, expected, r.body)
+	}
+	return r
+}
+
+// wantCode fails the test unless err is the SDK's error with this status and code, written as "404 TableNotFound".
+func wantCode(t testing.TB, err error, expected string) {
+	t.Helper()
+	var e *azcore.ResponseError
+	if !errors.As(err, &e) {
+		t.Errorf("got %v, want %s", err, expected)
+		return
+	}
+	if got := fmt.Sprint(e.StatusCode, " ", e.ErrorCode); got != expected {
+		t.Errorf("got %s, want %s", got, expected)
+	}
+}
+
+// ok fails the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entityJSON makes the body of an entity.
+func entityJSON(partition, row string, properties ...any) []byte {
+	m := map[string]any{"PartitionKey": partition, "RowKey": row}
+	for i := 0; i+1 < len(properties); i += 2 {
+		m[properties[i].(string)] = properties[i+1]
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(m); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+const devKey = auth.DevelopmentKey
+
+// utf16Order compares as Azure orders keys.
+func utf16Order(a, b string) int {
+	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+}
