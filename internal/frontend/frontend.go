@@ -53,6 +53,11 @@ type Common struct {
 	Observe func(*wire.Request, Outcome)
 	// Options decide how requests are read.
 	Options wire.Options
+	// Limit bounds how many requests are served at once; nil is no limit.
+	Limit *Limiter
+	// Progress is how long a connection may take for the next part of a request or of an answer, before it is cut
+	// off: 0 is [DefaultProgress], negative is for ever.
+	Progress time.Duration
 }
 
 // Authenticator is what the front-end asks who sends a request, for services that meet further requests inside one:
@@ -93,6 +98,9 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Progress == 0 {
+		c.Progress = DefaultProgress
+	}
 	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations), callers: c.Authenticator()}
 	if c.OAuth != nil {
 		f.challenge = c.OAuth.Challenge()
@@ -103,6 +111,14 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 // ServeHTTP takes one request through the house.
 func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	out := recorder{ResponseWriter: w}
+	if d, ok := w.(deadlines); ok && f.Progress > 0 {
+		out.d, out.every = d, f.Progress
+		if hr.Body != nil && hr.ContentLength != 0 {
+			body := &pacedBody{ReadCloser: hr.Body, d: d, every: f.Progress}
+			hr.Body = body
+			defer body.finish()
+		}
+	}
 	r, err := wire.Parse(f.Service, hr, &out, f.Now(), f.Options)
 	r.Begin()
 	r.Challenge = f.challenge
@@ -114,8 +130,13 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}()
 	}
 	if err == nil {
-		if id, err = f.serve(r); err == nil {
-			return
+		if !f.Limit.enter() {
+			err = wire.ErrServerBusy
+		} else {
+			defer f.Limit.leave()
+			if id, err = f.serve(r); err == nil {
+				return
+			}
 		}
 	}
 	f.fail(r, &out, err)

@@ -2,27 +2,80 @@ package frontend
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Listener wraps l so that its connections remember metadata header names as they were written: Azure keeps their
-// case, and net/http does not.
-func Listener(l net.Listener) net.Listener { return listener{l} }
+// case, and net/http does not. [Serve] does it too.
+func Listener(l net.Listener) net.Listener { return listener{Listener: l} }
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+	limit *Limiter // of connections
+	raw   bool     // what is read is TLS's: there is nothing to see in it
+}
 
 func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if !l.limit.enter() {
+			turnAway(c, l.raw)
+			continue
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return &conn{TCPConn: tcp, limit: l.limit, raw: l.raw}, nil
+		}
+		return &plainConn{Conn: c, limit: l.limit}, nil
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return &conn{TCPConn: tcp}, nil
+}
+
+// turningAway bounds how many connections are being answered 503 at once; beyond that they are closed without a word.
+var turningAway = NewLimiter(64)
+
+const busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nx-ms-error-code: ServerBusy\r\n" +
+	"Content-Length: 0\r\n\r\n"
+
+// turnAway answers a connection that is one too many, before anything is read of it, and closes it.
+func turnAway(c net.Conn, raw bool) {
+	if raw || !turningAway.enter() {
+		_ = c.Close()
+		return
 	}
-	return c, nil
+	go func() {
+		defer turningAway.leave()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		if _, err := io.WriteString(c, busy); err != nil {
+			return
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
+		// Closed with a request unread, the connection would be reset and the answer perhaps lost.
+		_, _ = io.CopyN(io.Discard, c, 64<<10)
+	}()
+}
+
+// plainConn is a connection that is counted.
+type plainConn struct {
+	net.Conn
+	limit *Limiter
+	once  sync.Once
+}
+
+// Close implements net.Conn.
+func (c *plainConn) Close() error {
+	c.once.Do(c.limit.leave)
+	return c.Conn.Close()
 }
 
 // maxNames bounds what one connection remembers. A client that uses more names loses their case, nothing else.
@@ -32,6 +85,10 @@ const maxNames = 256
 // is harmless: only the case of a name is ever taken from here.
 type conn struct {
 	*net.TCPConn
+	limit *Limiter
+	raw   bool
+	once  sync.Once
+	timed atomic.Bool // there is a write deadline
 
 	mu    sync.Mutex
 	names map[string]string // lower case to original
@@ -44,7 +101,7 @@ const headerRead = 4096
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
-	if n > 0 && len(p) <= headerRead {
+	if n > 0 && len(p) <= headerRead && !c.raw {
 		c.scan(p[:n], n == len(p))
 	}
 	return n, err
@@ -52,6 +109,30 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // ReadFrom implements io.ReaderFrom, so that files are sent by the kernel.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) { return c.TCPConn.ReadFrom(r) }
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.once.Do(c.limit.leave)
+	return c.TCPConn.Close()
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.timed.Store(!t.IsZero())
+	return c.TCPConn.SetWriteDeadline(t)
+}
+
+// clearWriteDeadline takes a write deadline from a connection, if it has one.
+func clearWriteDeadline(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		// Its own SetWriteDeadline is the connection's below.
+		c = t.NetConn()
+	}
+	if own, ok := c.(*conn); ok && !own.timed.Load() {
+		return
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+}
 
 func (c *conn) scan(p []byte, cut bool) {
 	if len(c.tail) > 0 {

@@ -3,19 +3,24 @@ package frontend
 import (
 	"io"
 	"net/http"
+	"time"
 )
 
-// recorder notes the status and size of an answer. It passes ReadFrom through, so that files are still sent by the
-// kernel.
+// recorder notes the status and size of an answer, and sends it under deadlines. It passes ReadFrom through, so that
+// files are still sent by the kernel.
 type recorder struct {
 	http.ResponseWriter
 	status  int
 	written int64
+	d       deadlines // nil: without deadlines
+	every   time.Duration
+	unpaced int64 // bytes written since the deadline was moved
 }
 
 func (w *recorder) WriteHeader(status int) {
 	if status >= 200 && w.status == 0 {
 		w.status = status
+		w.pace()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -23,6 +28,11 @@ func (w *recorder) WriteHeader(status int) {
 func (w *recorder) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
+		w.pace()
+	}
+	if w.unpaced += int64(len(p)); w.unpaced > sendUnit/4 {
+		w.unpaced = 0
+		w.pace()
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.written += int64(n)
@@ -34,7 +44,7 @@ func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	n, err := io.Copy(w.ResponseWriter, src)
+	n, err := w.readFrom(src)
 	w.written += n
 	return n, err
 }

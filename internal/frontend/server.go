@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -42,6 +43,11 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idle,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle { // the last answer's deadline is not the next one's
+				clearWriteDeadline(c)
+			}
+		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if names, ok := c.(wire.HeaderNames); ok {
 				return wire.WithHeaderNames(ctx, names)
@@ -49,4 +55,24 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 			return ctx
 		},
 	}
+}
+
+// ListenOptions say how a server takes connections.
+type ListenOptions struct {
+	// MaxConns is how many connections are open at once; what comes beyond is answered 503 and closed. 0 is no limit.
+	MaxConns int
+	// TLS serves https, with HTTP/2; nil serves plain HTTP/1.
+	TLS *tls.Config
+}
+
+// Serve serves on l until the server is shut down; see http.Server.Serve for what it returns.
+//
+// Over TLS the case of metadata names is lost, as it always is with HTTP/2: they arrive in lower case.
+func Serve(server *http.Server, l net.Listener, o ListenOptions) error {
+	wrapped := listener{Listener: l, limit: NewLimiter(o.MaxConns), raw: o.TLS != nil}
+	if o.TLS == nil {
+		return server.Serve(wrapped)
+	}
+	server.TLSConfig = o.TLS.Clone()
+	return server.ServeTLS(wrapped, "", "")
 }
