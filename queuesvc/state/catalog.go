@@ -195,40 +195,20 @@ func (s *Store) openCatalog(ctx context.Context) error {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
 	// Everything that is in the stream now must be known before the first request.
-	info := stream.CachedInfo()
-	caught := make(chan struct{})
-	reached := info.State.Msgs == 0
-	if reached {
-		close(caught)
-	}
-	legacy, err := s.conn.JetStream()
+	f, err := follow(ctx, s.conn, stream, catalogPrefix+">", false, func(m *nats.Msg, seq uint64) {
+		s.takeCatalog(m.Subject, m.Data, seq)
+	})
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
-	sub, err := legacy.Subscribe(catalogPrefix+">", func(m *nats.Msg) {
-		meta, err := m.Metadata()
-		if err != nil {
-			return
-		}
-		s.takeCatalog(m.Subject, m.Data, meta.Sequence.Stream)
-		if !reached && (meta.Sequence.Stream >= info.State.LastSeq || meta.NumPending == 0) {
-			reached = true
-			close(caught)
-		}
-	}, nats.BindStream(catalogStream), nats.OrderedConsumer(), nats.DeliverAll())
-	if err != nil {
+	if err := f.wait(ctx); err != nil {
+		f.stop()
 		return fmt.Errorf("queue catalog: %w", err)
-	}
-	select {
-	case <-caught:
-	case <-ctx.Done():
-		sub.Unsubscribe()
-		return fmt.Errorf("queue catalog: %w", context.Cause(ctx))
 	}
 	if s.shared {
-		s.follow = sub
+		s.follow = f
 	} else {
-		sub.Unsubscribe()
+		f.stop()
 	}
 	return nil
 }

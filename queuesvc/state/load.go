@@ -36,61 +36,27 @@ func (q *Queue) load() error {
 // readStream reads the headers of all records in the stream, from the oldest. If others write to the stream it goes on
 // with what they write, until ctx ends.
 func (q *Queue) readStream(ctx context.Context) error {
-	var subscription *nats.Subscription
-	defer func() {
-		if subscription != nil {
-			subscription.Unsubscribe()
-		}
-	}()
 	stream, err := q.store.js.Stream(ctx, q.stream)
 	if err != nil {
 		return err
 	}
-	if stream.CachedInfo().State.Msgs == 0 {
+	if stream.CachedInfo().State.Msgs == 0 && !q.store.shared {
 		q.finishLoad()
-		if !q.store.shared {
-			return nil
-		}
-	}
-	caught := make(chan struct{})
-	end := stream.CachedInfo().State.LastSeq
-	legacy, err := q.store.conn.JetStream()
-	if err != nil {
-		return err
-	}
-	reached := false
-	subscription, err = legacy.Subscribe(q.prefix+"*", func(m *nats.Msg) {
-		meta, err := m.Metadata()
-		if err != nil {
-			return
-		}
-		q.take(m, meta.Sequence.Stream)
-		if !reached && (meta.Sequence.Stream >= end || meta.NumPending == 0) {
-			reached = true
-			close(caught)
-		}
-	}, nats.BindStream(q.stream), nats.OrderedConsumer(), nats.HeadersOnly(), nats.DeliverAll(), nats.Context(ctx))
-	if err != nil {
-		return err
-	}
-	if err := subscription.SetPendingLimits(-1, -1); err != nil {
-		return err
-	}
-	// The last records may have gone since: then nothing would come to tell that the end is reached.
-	if info, err := subscription.ConsumerInfo(); err == nil && info.NumPending == 0 && info.Delivered.Consumer == 0 {
-		q.finishLoad()
-	}
-	select {
-	case <-caught:
-		q.finishLoad()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if !q.store.shared {
 		return nil
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	f, err := follow(ctx, q.store.conn, stream, q.prefix+"*", true, q.take)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	if err := f.wait(ctx); err != nil {
+		return err
+	}
+	q.finishLoad()
+	if q.store.shared {
+		<-ctx.Done()
+	}
+	return nil
 }
 
 // take takes over a record that the stream has delivered.

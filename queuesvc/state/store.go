@@ -51,7 +51,7 @@ type Store struct {
 	client  *client
 	log     *slog.Logger
 	catalog *catalog
-	follow  *nats.Subscription // of the catalog; nil unless shared
+	follow  *follower // of the catalog; nil unless shared
 
 	shared     bool // others may write to the streams
 	external   bool // NATS is elsewhere and may lose answers
@@ -97,7 +97,7 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 // Close ends what runs in the background.
 func (s *Store) Close() {
 	if s.follow != nil {
-		s.follow.Unsubscribe()
+		s.follow.stop()
 	}
 	s.mu.Lock()
 	queues := s.queues

@@ -1,0 +1,44 @@
+package state
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+)
+
+// The records at the end of a stream may vanish while it is read: tombstones do after a while.
+func TestFollowEndsWhereRecordsVanished(t *testing.T) {
+	n := startNATS(t, natsd.Config{})
+	s := open(t, n)
+	q := create(t, s, "orders")
+	first := putOne(t, q, "a", epoch)
+	for _, vanished := range []string{"last", "all"} {
+		m := putOne(t, q, "b", epoch)
+		stream, err := s.js.Stream(ctx, q.stream) // knows of the last record
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.DeleteMsg(ctx, uint64(m.Receipt)); err != nil {
+			t.Fatal(err)
+		}
+		if vanished == "all" {
+			if err := stream.DeleteMsg(ctx, uint64(first.Receipt)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := follow(ctx, s.conn, stream, q.prefix+"*", true, func(*nats.Msg, uint64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
+		if err := f.wait(deadline); err != nil {
+			t.Errorf("where the %s record vanished: %v", vanished, err)
+		}
+		cancel()
+		f.stop()
+	}
+}
