@@ -105,7 +105,7 @@ type archiveRun struct {
 
 func (r *archiveRun) run(ctx context.Context) (*Report, error) {
 	begun := time.Now()
-	r.random = rand.New(rand.NewPCG(r.Seed, 0))
+	r.random = newRandom(r.Seed)
 	r.report = Report{Seed: r.Seed, Names: r.account.names}
 	if err := r.prepare(ctx); err != nil {
 		return &r.report, err
@@ -151,10 +151,16 @@ func (r *archiveRun) prepare(ctx context.Context) error {
 			r.old = append(r.old, e.key)
 		}
 	}
-	r.random.Shuffle(len(r.old), func(i, j int) { r.old[i], r.old[j] = r.old[j], r.old[i] })
+	r.shuffle()
 	r.report.Records, r.report.Old = len(entities), len(r.old)
 	r.say.line("loaded %d records; %d are of terms that ended by %s and go to the archive", len(entities), len(r.old), cutoff.Format(time.DateOnly))
 	return nil
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+func (r *archiveRun) shuffle() {
+	r.random.Shuffle(len(r.old), func(i, j int) { r.old[i], r.old[j] = r.old[j], r.old[i] })
 }
 
 // kill is one death of a worker: at the nth hit of a point.
