@@ -1,0 +1,153 @@
+package tablesvc
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// The benchmarks call handlers without a connection and without a signature: what is measured is the service, its
+// store included, with syncing off.
+
+// bare makes a call as the front-end would.
+func bare(b *testing.B, f *fixture, method, path, body string, h ...string) (*call, *httptest.ResponseRecorder) {
+	b.Helper()
+	hr := httptest.NewRequest(method, "http://127.0.0.1:10002/devstoreaccount1"+path, strings.NewReader(body))
+	hr.Header.Set("Accept", "application/json;odata=minimalmetadata")
+	hr.Header.Set("Content-Type", "application/json")
+	hr.Header.Set("X-Ms-Version", "2019-02-02")
+	for i := 0; i+1 < len(h); i += 2 {
+		hr.Header.Set(h[i], h[i+1])
+	}
+	w := httptest.NewRecorder()
+	r, err := wire.Parse(wire.Table, hr, w, f.svc.now(), wire.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, _, err := resolve(f.svc, r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.caller = auth.Identity{Mechanism: auth.SharedKey}
+	return c, w
+}
+
+// kilobytes fills a table with entities of 1 KiB.
+func kilobytes(b *testing.B, n int) *fixture {
+	b.Helper()
+	f := start(b)
+	f.table("people")
+	text := strings.Repeat("x", 900)
+	for i := 0; i < n; {
+		ok(b, f.svc.db.Update(func(tx *store.Tx) error {
+			id, err := idOf(tx, auth.DevelopmentAccount, "people")
+			for j := 0; j < 1000 && i < n; i, j = i+1, j+1 {
+				r := entity.NewRecord(f.svc.tick(), 1000).Append("Text", entity.StringValue(text)).Append("Age", entity.Int32Value(int32(i))).
+					Append("Since", entity.TimeValue(entity.MinTicks)).Append("Big", entity.Int64Value(int64(i)))
+				tx.Put(bucketEntities, entity.AppendKey(nil, id, fmt.Sprintf("p%03d", i/1000), fmt.Sprintf("r%07d", i)), r)
+			}
+			return err
+		}))
+	}
+	return f
+}
+
+func BenchmarkPointGet(b *testing.B) {
+	f := kilobytes(b, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, w := bare(b, f, "GET", "/people(PartitionKey='p005',RowKey='r0005500')", "")
+		if err := f.svc.queryEntity(c); err != nil || w.Code != http.StatusOK {
+			b.Fatal(err, w.Code)
+		}
+	}
+}
+
+func BenchmarkPage1000(b *testing.B) {
+	f := kilobytes(b, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, w := bare(b, f, "GET", "/people()?$filter=PartitionKey%20eq%20'p005'", "")
+		if err := f.svc.queryEntities(c); err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(w.Body.Len()))
+	}
+}
+
+// BenchmarkReadPage is a page without the recorder of an answer: planning, reading, rendering.
+func BenchmarkReadPage(b *testing.B) {
+	f := kilobytes(b, 10_000)
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		c, _ := bare(b, f, "GET", "/people()?$filter=PartitionKey%20eq%20'p005'", "")
+		q, err := c.parseQuery()
+		if err != nil {
+			b.Fatal(err)
+		}
+		p, err := f.svc.read(c, &q, buf[:0])
+		if err != nil || p.returned != 1000 {
+			b.Fatal(err, p.returned)
+		}
+		buf = p.body
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+func BenchmarkScanWithFilter(b *testing.B) {
+	f := kilobytes(b, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, _ := bare(b, f, "GET", "/people()?$filter=Age%20eq%20-1", "")
+		if err := f.svc.queryEntities(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkInsert(b *testing.B) {
+	f := start(b)
+	f.table("people")
+	text := strings.Repeat("x", 900)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		c, w := bare(b, f, "POST", "/people", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%09d","Text":"%s","Age":5}`, i, text), "Prefer", "return-no-content")
+		if err := f.svc.insertEntity(c); err != nil || w.Code != http.StatusNoContent {
+			b.Fatal(err, w.Code)
+		}
+	}
+}
+
+func BenchmarkTransaction100(b *testing.B) {
+	f := start(b)
+	f.table("people")
+	text := strings.Repeat("x", 900)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		var body strings.Builder
+		body.WriteString("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n")
+		for j := range 100 {
+			fmt.Fprintf(&body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://127.0.0.1:10002/devstoreaccount1/people HTTP/1.1\r\n"+
+				"Content-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\nPrefer: return-no-content\r\n\r\n"+
+				`{"PartitionKey":"p%d","RowKey":"%03d","Text":"%s","Age":5}`+"\r\n", i, j, text)
+		}
+		body.WriteString("--c--\r\n--b--\r\n")
+		c, w := bare(b, f, "POST", "/$batch", body.String(), "Content-Type", "multipart/mixed; boundary=b")
+		if err := f.svc.entityGroupTransaction(c); err != nil || strings.Count(w.Body.String(), "204 No Content") != 100 {
+			b.Fatal(err, w.Body.String())
+		}
+	}
+	b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "entities/s")
+}
