@@ -236,7 +236,7 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 		if errors.As(err, &panicked) {
 			attrs = append(attrs, "stack", string(panicked.Stack))
 		}
-		d.log.Error("the handler failed", attrs...)
+		d.log.Warn("the handler failed", attrs...)
 	}
 	return d.step(finish)
 }

@@ -1,0 +1,129 @@
+// The archive role in a program of one's own: terms of office that are over move from the table Current to the table Archive.
+//
+//	go run ./cmd/lazuli          # in one terminal
+//	go run ./examples/archive    # in another
+//
+// It may be stopped and started at any moment: what it has not finished it finishes then. `lazuli demo archive` proves that by
+// killing it at every step. Without a connection string in the environment variable AzureWebJobsStorage it uses the
+// development account on this machine.
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/examples/archive/records"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/archive"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	connection := os.Getenv(workers.DefaultConnection)
+	if connection == "" {
+		connection = "UseDevelopmentStorage=true"
+	}
+	storage, err := workers.OpenStorage(connection)
+	if err != nil {
+		return err
+	}
+	asked, err := prepare(ctx, storage)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("asked for %d records to be archived\n", asked)
+
+	target, err := archive.Table(storage, "Archive")
+	if err != nil {
+		return err
+	}
+	role, err := archive.New(storage, "Current", target)
+	if err != nil {
+		return err
+	}
+	app := workers.New(workers.Config{Storage: storage})
+	role.Register(app, "archive")
+	if err := app.Start(ctx); err != nil {
+		return err
+	}
+	for done := int64(0); done < int64(asked) && ctx.Err() == nil; done = app.Stats()[0].Succeeded {
+		fmt.Printf("archived %d\n", done)
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	if err := app.Stop(context.Background()); err != nil {
+		return err
+	}
+	fmt.Printf("archived %d\n", app.Stats()[0].Succeeded)
+	return nil
+}
+
+// prepare stores the records of one state in Current and puts a message for each that is over.
+func prepare(ctx context.Context, storage *workers.Storage) (asked int, err error) {
+	_, err1 := storage.Tables.CreateTable(ctx, "Current", nil)
+	_, err2 := storage.Tables.CreateTable(ctx, "Archive", nil)
+	queue := storage.Queues.NewQueueClient("archive")
+	_, err3 := queue.Create(ctx, nil)
+	if err := errors.Join(unlessExists(err1), unlessExists(err2), err3); err != nil {
+		return 0, err
+	}
+	terms, err := records.Load()
+	if err != nil {
+		return 0, err
+	}
+	current := storage.Tables.NewClient("Current")
+	for _, t := range terms {
+		if t.State != "VT" {
+			continue
+		}
+		entity, err := json.Marshal(aztables.EDMEntity{
+			Entity:     aztables.Entity{PartitionKey: t.PartitionKey(), RowKey: t.RowKey()},
+			Properties: map[string]any{"Name": t.Name, "Chamber": t.Chamber, "End": aztables.EDMDateTime(t.End)},
+		})
+		if err != nil {
+			return 0, err
+		}
+		if _, err := current.UpsertEntity(ctx, entity, nil); err != nil {
+			return 0, err
+		}
+		if !t.Over(time.Now()) {
+			continue
+		}
+		message, err := json.Marshal(archive.Key{PartitionKey: t.PartitionKey(), RowKey: t.RowKey()})
+		if err != nil {
+			return 0, err
+		}
+		if _, err := queue.EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(message), nil); err != nil {
+			return 0, err
+		}
+		asked++
+	}
+	return asked, nil
+}
+
+func unlessExists(err error) error {
+	var r *azcore.ResponseError
+	if errors.As(err, &r) && r.ErrorCode == string(aztables.TableAlreadyExists) {
+		return nil
+	}
+	return err
+}
