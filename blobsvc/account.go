@@ -52,8 +52,9 @@ func (s *settingsCache) put(account string, p *properties.Properties) {
 	s.set.Store(&set)
 }
 
-// before sets CORS headers, and the version of a request that names none.
+// before sets CORS headers, and the version of a request that names none: that of its batch, or the default.
 func (s *Service) before(r *wire.Request) {
+	batched(r)
 	if len(*s.settings.set.Load()) == 0 {
 		return
 	}

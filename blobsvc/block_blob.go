@@ -148,7 +148,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	}
 	if n >= earlyCheck {
 		if err := s.mayWrite(c, &p); err != nil {
-			return err
+			return c.unread(err)
 		}
 	}
 	up, err := s.receive(c, n, true)
@@ -225,7 +225,7 @@ func (s *Service) putBlock(c *call) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return c.unread(err)
 		}
 	}
 	up, err := s.receive(c, n, false)

@@ -87,7 +87,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 
 // mayRead checks the credential in a source's URL, as the front-end does for a request.
 func (s *Service) mayRead(at *call) error {
-	id, err := auth.Authenticate(at.Request, s.accounts)
+	id, err := s.callers.Authenticate(at.Request)
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ var operations = []op{
 	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: needKey, State: frontend.NotImplemented},
-	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: needKey, State: frontend.NotImplemented},
-	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), State: frontend.NotImplemented},
+	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: onAccount("dw"), Do: (*Service).blobBatch},
+	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},
 	{Name: "PreflightBlobRequest", Method: options, On: onService, Needs: everyone, Do: (*Service).preflight},
 
 	// Containers.
@@ -76,8 +76,8 @@ var operations = []op{
 	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onBoxByAcct("wd"), Do: (*Service).leaseContainer},
 	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, State: frontend.Partial,
 		Note: "There are no deleted blobs, versions or immutability policies to include.", Do: (*Service).listBlobs},
-	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), State: frontend.NotImplemented},
-	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: needKey, State: frontend.NotImplemented},
+	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), Do: (*Service).findBlobsByTags},
+	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: onBox("dw"), Do: (*Service).blobBatch},
 	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
 
 	// Blobs of all types.

@@ -37,6 +37,7 @@ type Service struct {
 	db       *store.DB
 	extents  *extent.Store
 	accounts *auth.Accounts
+	callers  *auth.Authenticator // of copy sources
 	now      func() time.Time
 	log      *slog.Logger
 	ticks    tickSource
@@ -70,7 +71,7 @@ type call struct {
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, now: c.Now, log: c.Log, cleaner: newCleaner()}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, cleaner: newCleaner()}
 	if s.now == nil {
 		s.now = time.Now
 	}

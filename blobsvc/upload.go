@@ -81,9 +81,18 @@ func (c *call) contentLength(limit int64) (int64, error) {
 		return 0, wire.ErrMissingContentLength
 	}
 	if n > limit {
-		return 0, wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10))
+		return 0, c.unread(wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10)))
 	}
 	return n, nil
+}
+
+// unread returns err, the answer to a request whose body is too long to be read for nothing: the connection ends with it,
+// for otherwise the server would wait for the body before it answers.
+func (c *call) unread(err error) error {
+	if err != nil {
+		c.Set("Connection", "close")
+	}
+	return err
 }
 
 // transportHashes are the hashes that a client sent to protect the body on its way.

@@ -1,0 +1,195 @@
+package blobsvc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Limits of a batch.
+const (
+	maxBatchBody = 4 * mib
+	maxBatchSize = 256
+)
+
+// errInvalidBatch is a batch whose parts cannot be read, or are not what a batch may have.
+var errInvalidBatch = wire.ErrInvalidInput.WithMessage("The batch request body is not valid.")
+
+// subRequest is one request of a batch.
+type subRequest struct {
+	id string // Content-ID, "" if absent
+	hr *http.Request
+}
+
+// blobBatch: https://learn.microsoft.com/rest/api/storageservices/blob-batch
+// Each request in it is authorised and served on its own, in order; the batch as a whole succeeds whatever they answer.
+func (s *Service) blobBatch(c *call) error {
+	media, parameters, err := mime.ParseMediaType(c.Header("Content-Type"))
+	if err != nil || media != "multipart/mixed" || parameters["boundary"] == "" {
+		return wire.InvalidHeader("Content-Type", c.Header("Content-Type"))
+	}
+	body, err := c.ReadBody(maxBatchBody)
+	if err != nil {
+		return err
+	}
+	list, err := parseBatch(body, parameters["boundary"])
+	if err != nil {
+		return err
+	}
+	for _, sub := range list {
+		if err := s.mayBatch(c, sub.hr); err != nil {
+			return err
+		}
+	}
+	boundary := "batchresponse_" + uuid.NewString()
+	var out bytes.Buffer
+	for _, sub := range list {
+		out.WriteString("--" + boundary + "\r\nContent-Type: application/http\r\n")
+		if sub.id != "" {
+			out.WriteString("Content-ID: " + sub.id + "\r\n")
+		}
+		out.WriteString("\r\n")
+		s.serveSub(c, sub.hr, &out)
+	}
+	out.WriteString("--" + boundary + "--\r\n")
+	return c.Body(http.StatusAccepted, "multipart/mixed; boundary="+boundary, out.Bytes())
+}
+
+// parseBatch reads the requests of a batch. It fails with errInvalidBatch.
+func parseBatch(body []byte, boundary string) ([]subRequest, error) {
+	var list []subRequest
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || len(list) == maxBatchSize {
+			return nil, errInvalidBatch
+		}
+		if media, _, err := mime.ParseMediaType(part.Header.Get("Content-Type")); err != nil || media != "application/http" {
+			return nil, errInvalidBatch
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, errInvalidBatch
+		}
+		// Some clients end the head with the part instead of an empty line.
+		content = append(bytes.TrimRight(content, "\r\n"), "\r\n\r\n"...)
+		hr, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(content)))
+		if err != nil || hr.ContentLength > 0 || len(hr.TransferEncoding) > 0 {
+			return nil, errInvalidBatch
+		}
+		id := part.Header.Get("Content-Id")
+		if strings.ContainsAny(id, "\r\n") || len(id) > 128 {
+			return nil, errInvalidBatch
+		}
+		list = append(list, subRequest{id, hr})
+	}
+	if len(list) == 0 {
+		return nil, errInvalidBatch
+	}
+	return list, nil
+}
+
+// mayBatch makes sure that a request is one that a batch may have: Delete Blob or Set Blob Tier, of the container that
+// the batch was sent to, if it was sent to one.
+func (s *Service) mayBatch(c *call, hr *http.Request) error {
+	hr.Host = c.HTTP.Host
+	hr.RemoteAddr, hr.TLS = c.HTTP.RemoteAddr, c.HTTP.TLS
+	r, err := wire.Parse(wire.Blob, hr, nil, c.Now, wire.Options{})
+	if err != nil {
+		return errInvalidBatch
+	}
+	at, level, err := s.resolve(r)
+	if err != nil || level != onBlob || r.Account != c.Account || c.container != "" && at.container != c.container {
+		return errInvalidBatch
+	}
+	if hr.Method == http.MethodDelete && r.Comp == "" || hr.Method == http.MethodPut && r.Comp == "tier" {
+		return nil
+	}
+	return errInvalidBatch
+}
+
+// batchVersion is the key under which the context of a batch's request has the version of the batch: the requests
+// themselves name none.
+type batchVersion struct{}
+
+// serveSub serves one request and writes its answer to out.
+func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
+	w := subAnswer{header: http.Header{}}
+	s.handler.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), batchVersion{}, c.Request)))
+	reason := http.StatusText(w.status)
+	if w.status >= 400 {
+		reason = reasonOf(w.body.Bytes(), reason)
+	}
+	out.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + reason + "\r\n")
+	var names []string
+	for name := range w.header {
+		if name != "Date" && (w.status >= 400 || name != "Content-Length") {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		for _, value := range w.header[name] {
+			out.WriteString(name + ": " + value + "\r\n")
+		}
+	}
+	out.WriteString("\r\n")
+	out.Write(w.body.Bytes())
+	if w.body.Len() > 0 {
+		out.WriteString("\r\n")
+	}
+}
+
+// reasonOf is the first line of an error's message, which stands in the status line of its answer.
+func reasonOf(body []byte, otherwise string) string {
+	_, text, ok := strings.Cut(string(body), "<Message>")
+	if !ok {
+		return otherwise
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	return textproto.TrimString(text)
+}
+
+// batched gives a request of a batch the version of the batch.
+func batched(r *wire.Request) {
+	if outer, ok := r.HTTP.Context().Value(batchVersion{}).(*wire.Request); ok && r.VersionHeader == "" {
+		r.Version, r.VersionHeader = outer.Version, outer.VersionHeader
+		r.Set("x-ms-version", r.VersionHeader)
+	}
+}
+
+// subAnswer keeps an answer.
+type subAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *subAnswer) Header() http.Header { return w.header }
+
+func (w *subAnswer) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *subAnswer) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}

@@ -1,0 +1,148 @@
+package blobsvc_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestBlobBatch(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	name := strings.Split(c.URL(), "/")[4]
+	for i := range 4 {
+		must(c.NewBlockBlobClient(fmt.Sprint("b", i)).Upload(ctx, body("x"), nil))(t)
+	}
+	must(c.NewBlobClient("b1").CreateSnapshot(ctx, nil))(t)
+
+	batch := must(c.NewBatchBuilder())(t)
+	for _, b := range []string{"b0", "b1", "none", "b2"} {
+		if err := batch.Delete(b, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp := must(c.SubmitBatch(ctx, batch, nil))(t)
+	var got []string
+	for _, r := range resp.Responses {
+		text := "ok"
+		if r.Error != nil {
+			text = strings.Split(strings.SplitN(r.Error.Error(), "ERROR CODE: ", 2)[1], "\n")[0]
+		}
+		got = append(got, text)
+	}
+	if diff := cmp.Diff([]string{"ok", "SnapshotsPresent", "BlobNotFound", "ok"}, got); diff != "" {
+		t.Error(diff)
+	}
+	// Of the account, with tiers.
+	all := must(f.service().NewBatchBuilder())(t)
+	for _, b := range []string{"b1", "b3"} {
+		if err := all.SetTier(name, b, blob.AccessTierCool, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range must(f.service().SubmitBatch(ctx, all, nil))(t).Responses {
+		if r.Error != nil {
+			t.Error(r.Error)
+		}
+	}
+	if p := must(c.NewBlobClient("b3").GetProperties(ctx, nil))(t); *p.AccessTier != "Cool" {
+		t.Errorf("tier %s", *p.AccessTier)
+	}
+
+}
+
+func TestBlobBatchRefusals(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	part := func(request string) string {
+		return "--x\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n" + request + "\r\n\r\n"
+	}
+	del := part("DELETE /devstoreaccount1/box/b HTTP/1.1")
+	const mixed = "multipart/mixed; boundary=x"
+	for _, tc := range []struct{ name, path, kind, body, code string }{
+		{"no multipart", "/?comp=batch", "text/plain", del + "--x--", "InvalidHeaderValue"},
+		{"no boundary", "/?comp=batch", "multipart/mixed", del + "--x--", "InvalidHeaderValue"},
+		{"empty", "/?comp=batch", mixed, "", "InvalidInput"},
+		{"no parts", "/?comp=batch", mixed, "--x--", "InvalidInput"},
+		{"cut off", "/?comp=batch", mixed, del, "InvalidInput"},
+		{"no request", "/?comp=batch", mixed, part("nonsense") + "--x--", "InvalidInput"},
+		{"another operation", "/?comp=batch", mixed, part("GET /devstoreaccount1/box/b HTTP/1.1") + "--x--", "InvalidInput"},
+		{"a batch within", "/?comp=batch", mixed, part("POST /devstoreaccount1/?comp=batch HTTP/1.1") + "--x--", "InvalidInput"},
+		{"another container", "/other?restype=container&comp=batch", mixed, del + "--x--", "InvalidInput"},
+		{"another account", "/?comp=batch", mixed, part("DELETE /another/box/b HTTP/1.1") + "--x--", "InvalidInput"},
+		{"257", "/?comp=batch", mixed, strings.Repeat(del, 257) + "--x--", "InvalidInput"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { f.do("POST", tc.path, tc.body, "Content-Type", tc.kind).want(t, 400, tc.code) })
+	}
+	// A request without a credential of its own is refused in its part.
+	r := f.do("POST", "/?comp=batch", del+"--x--", "Content-Type", mixed).want(t, 202, "")
+	if !strings.Contains(r.body, "HTTP/1.1 401") {
+		t.Error(r.body)
+	}
+	f.do("GET", "/box/b", "").want(t, 200, "")
+}
+
+func TestFindBlobsByTags(t *testing.T) {
+	f := start(t)
+	for _, box := range []string{"one", "two"} {
+		f.do("PUT", "/"+box+"?restype=container", "").want(t, 201, "")
+		for i := range 5 {
+			f.do("PUT", fmt.Sprintf("/%s/b%d", box, i), "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", fmt.Sprintf("n=%d&of=%s", i, box)).want(t, 201, "")
+		}
+		f.do("PUT", "/"+box+"/plain", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	}
+	find := func(where string) (got []string) {
+		marker := ""
+		for {
+			r := must(f.service().FilterBlobs(ctx, where, &service.FilterBlobsOptions{MaxResults: to.Ptr(int32(2)), Marker: &marker}))(t)
+			for _, b := range r.Blobs {
+				got = append(got, *b.ContainerName+"/"+*b.Name)
+			}
+			if r.NextMarker == nil || *r.NextMarker == "" {
+				return got
+			}
+			marker = *r.NextMarker
+		}
+	}
+	for where, want := range map[string][]string{
+		`"n" > '2'`:                             {"one/b3", "one/b4", "two/b3", "two/b4"},
+		`"n" >= '1' AND "n" < '3' AND of='two'`: {"two/b1", "two/b2"},
+		`@container='one' AND n<='1'`:           {"one/b0", "one/b1"},
+		`"m" = '1'`:                             nil,
+	} {
+		if diff := cmp.Diff(want, find(where)); diff != "" {
+			t.Errorf("%s: %s", where, diff)
+		}
+	}
+	f.do("DELETE", "/one/b3", "").want(t, 202, "")
+	f.do("PUT", "/two/b4", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	if diff := cmp.Diff([]string{"one/b4", "two/b3"}, find(`n>'2'`)); diff != "" {
+		t.Error(diff)
+	}
+	for query, code := range map[string]string{"": "MissingRequiredQueryParameter", "&where=n": "InvalidQueryParameterValue",
+		"&where=" + url.PathEscape("a='1' OR b='2'"): "InvalidQueryParameterValue", "&where=" + url.PathEscape("a='1'") + "&marker=x": "InvalidQueryParameterValue"} {
+		f.do("GET", "/?comp=blobs"+query, "").want(t, 400, code)
+	}
+}
+
+func TestFindBlobsByTagsInContainer(t *testing.T) {
+	f := start(t)
+	for _, box := range []string{"one", "two"} {
+		f.do("PUT", "/"+box+"?restype=container", "").want(t, 201, "")
+		f.do("PUT", "/"+box+"/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v&of="+box).want(t, 201, "")
+	}
+	c := f.service().NewContainerClient("two")
+	r := must(c.FilterBlobs(ctx, "k='v'", nil))(t)
+	if len(r.Blobs) != 1 || *r.Blobs[0].ContainerName != "two" || len(r.Blobs[0].Tags.BlobTagSet) != 1 || *r.Where != "k='v'" {
+		t.Errorf("%+v", r.Blobs)
+	}
+	_, err := f.service().NewContainerClient("none").FilterBlobs(ctx, "k='v'", nil)
+	wantCode(t, err, 404, "ContainerNotFound")
+}
