@@ -23,6 +23,8 @@ configuration file. Azurite's flags are understood.`,
 		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),
 		newConfigCommand(m),
 		newHealthCommand(m),
+		newWorkerCommand(),
+		newDemoCommand(),
 		newBenchCommand(),
 		newVersionCommand(),
 	)

@@ -11,6 +11,9 @@ import (
 // clusterVariable matches variables that Kubernetes makes for a service called lazuli, or lazuli-something.
 var clusterVariable = regexp.MustCompile(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
 
+// otherVariables are of other verbs, and of the scripts in .ci.
+var otherVariables = []string{"LAZULI_CONFIG", "LAZULI_CONNECTION_STRING", "LAZULI_FAULT", "LAZULI_CI_CACHE", "LAZULI_SHARED"}
+
 // environSettings reads the environment. An empty variable is as good as none.
 func environSettings(environ []string) (list []setting, notes []string, err error) {
 	vars := make(map[string]string, len(environ))
@@ -19,7 +22,10 @@ func environSettings(environ []string) (list []setting, notes []string, err erro
 			vars[name] = text
 		}
 	}
-	used := map[string]bool{"LAZULI_CONFIG": true}
+	used := make(map[string]bool)
+	for _, name := range otherVariables {
+		used[name] = true
+	}
 	add := func(o *option, name string) {
 		used[name] = true
 		if text, ok := vars[name]; ok {
