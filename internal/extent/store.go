@@ -197,9 +197,10 @@ func (s *Store) pinForReader(id uint64) (*extent, error) {
 
 // Stat describes one extent.
 type Stat struct {
-	ID     uint64
-	Size   int64 // bytes of the file
-	Sealed bool  // nothing will be appended
+	ID       uint64
+	Size     int64 // bytes of the file
+	Sealed   bool  // nothing will be appended
+	Finished bool  // everything is known to be on disk; not so after a crash, until Open has repaired the extent
 }
 
 // Stats describes all extents, in no order.
@@ -209,7 +210,7 @@ func (s *Store) Stats() []Stat {
 	stats := make([]Stat, 0, len(s.extents))
 	for _, e := range s.extents {
 		e.mu.Lock()
-		stats = append(stats, Stat{e.id, e.size, e.sealed})
+		stats = append(stats, Stat{e.id, e.size, e.sealed, e.named && e.finished})
 		e.mu.Unlock()
 	}
 	return stats

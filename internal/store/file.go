@@ -49,6 +49,10 @@ func boltOptions(o Options) *bolt.Options {
 func (db *DB) prepare(o Options) error {
 	complete := false
 	err := db.bolt.View(func(tx *bolt.Tx) error {
+		// Reading a mapping past the end of its file kills the process.
+		if have := db.fileSize(); have < tx.Size() {
+			return fmt.Errorf("%w: the file has %d bytes of %d", ErrFormat, have, tx.Size())
+		}
 		b := tx.Bucket(formatBucket)
 		if b == nil {
 			if k, _ := tx.Cursor().First(); k != nil {

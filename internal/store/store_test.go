@@ -66,10 +66,18 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(text, bytes.Repeat([]byte("not a store "), 5000), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	short := filepath.Join(dir, "short")
+	long := openAt(t, short, Options{})
+	put(t, long, "a", "k", strings.Repeat("v", 1<<20))
+	closeChecked(t, long)
+	if err := os.Truncate(short, 100_000); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		path string
 		want error
 	}{
+		{short, ErrFormat},
 		{filepath.Join(dir, "busy"), ErrLocked},
 		{newer, ErrFormat},
 		{foreign, ErrFormat},

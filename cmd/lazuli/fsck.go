@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/fsck"
+)
+
+// errNotClean is the failure of a check that found errors; the report is on standard output by then.
+var errNotClean = errors.New("the data folder is not clean")
+
+// newFsckCommand makes `lazuli fsck`, the checker of a data folder.
+func newFsckCommand(m *Main) *cobra.Command {
+	var asJSON bool
+	var o fsck.Options
+	cmd := &cobra.Command{
+		Use:   "fsck [folder]",
+		Short: "Check a data folder that no process uses",
+		Long: `Check every invariant between the files of a data folder: structure and records of the two databases,
+each byte of the blob content with its checksums, and the records of the queues.
+
+Without a folder, the one that serve would use is checked. Nothing is changed; queues are checked in a
+temporary copy. The exit code is 0 if there are no errors (there may be warnings), 1 if there are, and
+4 if the folder is in use or not a data folder.`,
+		Example: `  lazuli fsck
+  lazuli fsck /var/lib/lazuli --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var folder string
+			if len(args) == 1 {
+				folder = args[0]
+			} else {
+				c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+				if err != nil {
+					return usageError{err}
+				}
+				folder = c.Location
+			}
+			r, err := fsck.Check(cmd.Context(), folder, o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = r.WriteJSON(cmd.OutOrStdout())
+			} else {
+				err = r.WriteText(cmd.OutOrStdout())
+			}
+			if err == nil && !r.Clean {
+				err = errNotClean
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	config.AddFlags(f, "location", "config")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
+	f.StringVar(&o.TempDir, "temp-dir", "", "where the queues are copied to (default: the system's folder for temporary files)")
+	return cmd
+}

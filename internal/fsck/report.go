@@ -1,0 +1,127 @@
+package fsck
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+const (
+	// Error is a violated invariant: something is lost, damaged or contradicts itself.
+	Error Severity = "error"
+	// Warning is something that does no harm and should not be there.
+	Warning Severity = "warning"
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Where names the file, and the place in it.
+	Where string `json:"where"`
+	// What says what is wrong.
+	What string `json:"what"`
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Severity, f.Where, f.What) }
+
+// Report is the outcome of a check.
+type Report struct {
+	// Path is the data folder.
+	Path string `json:"path"`
+	// Clean means that there is no Error.
+	Clean    bool      `json:"clean"`
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Findings []Finding `json:"findings"`
+	// Omitted counts findings beyond Options.MaxFindings.
+	Omitted int `json:"omitted,omitempty"`
+
+	Tables Tables `json:"tables"`
+	Blobs  Blobs  `json:"blobs"`
+	Queues Queues `json:"queues"`
+
+	Took time.Duration `json:"tookNanoseconds"`
+}
+
+// Tables is what was seen of the Table service.
+type Tables struct {
+	Tables   int `json:"tables"`
+	Entities int `json:"entities"`
+	// Bytes is the size of the file.
+	Bytes int64 `json:"bytes"`
+}
+
+// Blobs is what was seen of the Blob service. Bytes are those of all extents: live ones, dead ones that wait to be
+// reclaimed, torn ones after the last record of an extent, and headers.
+type Blobs struct {
+	Containers        int64 `json:"containers"`
+	Blobs             int64 `json:"blobs"`
+	Snapshots         int64 `json:"snapshots"`
+	UncommittedBlocks int64 `json:"uncommittedBlocks"`
+	Extents           int   `json:"extents"`
+	Bytes             int64 `json:"bytes"`
+	LiveBytes         int64 `json:"liveBytes"`
+	DeadBytes         int64 `json:"deadBytes"`
+	TornBytes         int64 `json:"tornBytes"`
+	HeaderBytes       int64 `json:"headerBytes"`
+}
+
+// Queues is what was seen of the Queue service.
+type Queues struct {
+	Queues   int   `json:"queues"`
+	Messages int   `json:"messages"`
+	Bytes    int64 `json:"bytes"`
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	for _, f := range r.Findings {
+		fmt.Fprintln(w, f)
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(w, "... and %d more\n", r.Omitted)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "folder\t%s\n", r.Path)
+	fmt.Fprintf(t, "tables\t%d, with %d entities; %s\n", r.Tables.Tables, r.Tables.Entities, bytesText(r.Tables.Bytes))
+	b := &r.Blobs
+	fmt.Fprintf(t, "blobs\t%d in %d containers, %d snapshots, %d uncommitted blocks\n", b.Blobs, b.Containers, b.Snapshots, b.UncommittedBlocks)
+	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
+		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
+	fmt.Fprintf(t, "queues\t%d, with %d messages; %s\n", r.Queues.Queues, r.Queues.Messages, bytesText(r.Queues.Bytes))
+	fmt.Fprintf(t, "checked in\t%s\n", r.Took.Round(time.Millisecond))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.Clean {
+		_, err := fmt.Fprintf(w, "clean (%d warnings)\n", r.Warnings)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "NOT clean: %d errors, %d warnings\n", r.Errors, r.Warnings)
+	return err
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 10<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
