@@ -25,6 +25,7 @@ configuration file. Azurite's flags are understood.`,
 		newHealthCommand(m),
 		newWorkerCommand(),
 		newDemoCommand(),
+		newFsckCommand(m),
 		newBenchCommand(),
 		newVersionCommand(),
 	)
