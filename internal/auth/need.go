@@ -34,6 +34,8 @@ const (
 	DelegationKey
 	// AccessPolicy is reading and writing stored access policies and the public access level: owners only.
 	AccessPolicy
+	// Parts is a batch, whose parts are checked by themselves: any data role that reaches into the account.
+	Parts
 	// NoRole is covered by no data role: service properties and statistics belong to the account's management.
 	NoRole
 )

@@ -28,8 +28,9 @@ func (l letters) meets(any, all string) bool {
 // rights are what roles permit on one resource, in the letters of the SAS that would permit the same.
 type rights struct {
 	service, container, object letters
-	// delegate is getting user delegation keys; policy is reading and writing stored access policies.
-	delegate, policy bool
+	// delegate is getting user delegation keys; policy is reading and writing stored access policies; parts is sending
+	// batches.
+	delegate, policy, parts bool
 }
 
 func (r *rights) add(o rights) {
@@ -38,6 +39,7 @@ func (r *rights) add(o rights) {
 	r.object |= o.object
 	r.delegate = r.delegate || o.delegate
 	r.policy = r.policy || o.policy
+	r.parts = r.parts || o.parts
 }
 
 // permit reports whether the rights meet a need.
@@ -47,6 +49,8 @@ func (r rights) permit(n Need) bool {
 		return r.delegate
 	case AccessPolicy:
 		return r.policy
+	case Parts:
+		return r.parts
 	case NoRole:
 		return false
 	}
@@ -180,7 +184,11 @@ func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (
 	}
 	for i := range set.list {
 		a := &set.list[i]
-		if a.service == svc && (a.account == account || a.account == "*") && (a.resource == "" || a.resource == resource) && a.names(p) {
+		if a.service != svc || a.account != account && a.account != "*" || !a.names(p) {
+			continue
+		}
+		sum.parts = sum.parts || a.rights.object != 0 // wherever in the account it is held
+		if a.resource == "" || a.resource == resource {
 			sum.add(a.rights)
 		}
 	}

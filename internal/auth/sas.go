@@ -166,7 +166,7 @@ func container(r *wire.Request) string {
 			return ""
 		}
 		return name
-	case r.Service == wire.Blob && !below && head != "" && r.Restype != "container":
+	case r.Service == wire.Blob && !below && head != "" && r.Restype == "":
 		return "$root"
 	}
 	return head
@@ -198,7 +198,7 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	case wire.Queue:
 		return prefix + head, true
 	}
-	if !below && r.Restype != "container" { // a blob of the root container
+	if !below && r.Restype == "" { // a blob of the root container
 		head, rest, below = "$root", head, true
 	}
 	switch t.Resource {
