@@ -1,7 +1,6 @@
 package queuesvc_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,4 +183,3 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func ptr[T any](v T) *T { return &v }
 
-var background = context.Background()

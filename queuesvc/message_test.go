@@ -1,0 +1,214 @@
+package queuesvc_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+)
+
+func TestPutMessage(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	now := f.clock.Now().UTC().Truncate(time.Second)
+	m := must(q.EnqueueMessage(t.Context(), "hello", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(3600)), VisibilityTimeout: ptr(int32(30))}))(t).Messages[0]
+	if !m.InsertionTime.Equal(now) || !m.ExpirationTime.Equal(now.Add(time.Hour)) || !m.TimeNextVisible.Equal(now.Add(30*time.Second)) ||
+		len(*m.MessageID) != 36 || *m.PopReceipt == "" {
+		t.Errorf("%v %v %v %s %s", m.InsertionTime, m.ExpirationTime, m.TimeNextVisible, *m.MessageID, *m.PopReceipt)
+	}
+	if list := must(q.DequeueMessages(t.Context(), nil))(t); len(list.Messages) != 0 {
+		t.Error("a delayed message is visible")
+	}
+	f.clock.advance(30 * time.Second)
+	if list := must(q.DequeueMessages(t.Context(), nil))(t); len(list.Messages) != 1 {
+		t.Error("a delayed message does not become visible")
+	}
+	week := must(q.EnqueueMessage(t.Context(), "x", nil))(t).Messages[0]
+	if d := week.ExpirationTime.Sub(*week.InsertionTime); d != 7*24*time.Hour {
+		t.Errorf("lives for %v by default", d)
+	}
+	never := must(q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1))}))(t).Messages[0]
+	if never.ExpirationTime.Year() != 9999 {
+		t.Errorf("expires %v, want never", never.ExpirationTime)
+	}
+	// The receipt of Put is good until the message is dequeued.
+	if _, err := q.DeleteMessage(t.Context(), *never.MessageID, *never.PopReceipt, nil); err != nil {
+		t.Error(err)
+	}
+
+	_, err := q.EnqueueMessage(t.Context(), strings.Repeat("a", 64<<10+1), nil)
+	wantCode(t, err, 413, "RequestBodyTooLarge")
+	if _, err := q.EnqueueMessage(t.Context(), strings.Repeat("<", 64<<10), nil); err != nil {
+		t.Errorf("64 KiB that grow by escaping: %v", err)
+	}
+	for _, o := range []azqueue.EnqueueMessageOptions{{TimeToLive: ptr(int32(0))}, {TimeToLive: ptr(int32(-2))},
+		{VisibilityTimeout: ptr(int32(-1))}, {VisibilityTimeout: ptr(int32(7*24*3600 + 1))}} {
+		_, err := q.EnqueueMessage(t.Context(), "x", &o)
+		wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
+	}
+	_, err = q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(30)), VisibilityTimeout: ptr(int32(30))})
+	wantCode(t, err, 400, "InvalidQueryParameterValue")
+	_, err = f.sdk.NewQueueClient("none").EnqueueMessage(t.Context(), "x", nil)
+	wantCode(t, err, 404, "QueueNotFound")
+}
+
+func TestMessageTexts(t *testing.T) {
+	q := start(t).queue(t, "orders")
+	for _, text := range []string{"", " ", "\n\t x \n", "a<b>&\"'c", "]]>", "啊齄丂狛狜", "\U0001F600", "<QueueMessage>&amp;", strings.Repeat("é", 32<<10)} {
+		must(q.EnqueueMessage(t.Context(), text, nil))(t)
+		m := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
+		got := ""
+		if m.MessageText != nil {
+			got = *m.MessageText
+		}
+		if got != text {
+			t.Errorf("put %.40q, got %.40q", text, got)
+		}
+	}
+}
+
+func TestGetMessages(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	for range 40 {
+		must(q.EnqueueMessage(t.Context(), "x", nil))(t)
+	}
+	now := f.clock.Now().UTC().Truncate(time.Second)
+	if list := must(q.DequeueMessages(t.Context(), nil))(t).Messages; len(list) != 1 || *list[0].DequeueCount != 1 ||
+		!list[0].TimeNextVisible.Equal(now.Add(30*time.Second)) || *list[0].MessageText != "x" {
+		t.Errorf("by default: %d messages", len(list))
+	}
+	many := &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(32)), VisibilityTimeout: ptr(int32(60))}
+	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 32 || !list[31].TimeNextVisible.Equal(now.Add(time.Minute)) {
+		t.Errorf("%d messages", len(list))
+	}
+	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 7 {
+		t.Errorf("%d messages, want the last 7", len(list))
+	}
+	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 0 {
+		t.Errorf("%d messages of none", len(list))
+	}
+	f.clock.advance(time.Minute)
+	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 32 || *list[0].DequeueCount != 2 {
+		t.Errorf("%d messages came back", len(list))
+	}
+	for _, n := range []int32{0, 33, -1} {
+		_, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(n)})
+		wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
+	}
+	for _, v := range []int32{0, 7*24*3600 + 1} {
+		_, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{VisibilityTimeout: ptr(v)})
+		wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
+	}
+	_, err := f.sdk.NewQueueClient("none").DequeueMessages(t.Context(), nil)
+	wantCode(t, err, 404, "QueueNotFound")
+}
+
+func TestPeekMessages(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	if list := must(q.PeekMessages(t.Context(), nil))(t).Messages; len(list) != 0 {
+		t.Errorf("%d messages of none", len(list))
+	}
+	must(q.EnqueueMessage(t.Context(), "a", nil))(t)
+	f.clock.advance(time.Second)
+	must(q.EnqueueMessage(t.Context(), "b", nil))(t)
+	for range 2 { // it changes nothing
+		list := must(q.PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(32))}))(t).Messages
+		if len(list) != 2 || *list[0].MessageText != "a" || *list[1].MessageText != "b" || *list[0].DequeueCount != 0 {
+			t.Errorf("%d messages", len(list))
+		}
+	}
+	if list := must(q.PeekMessages(t.Context(), nil))(t).Messages; len(list) != 1 {
+		t.Errorf("by default: %d messages", len(list))
+	}
+	_, err := q.PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(33))})
+	wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
+	_, err = f.sdk.NewQueueClient("none").PeekMessages(t.Context(), nil)
+	wantCode(t, err, 404, "QueueNotFound")
+}
+
+func TestUpdateMessage(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	put := must(q.EnqueueMessage(t.Context(), "old", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(100))}))(t).Messages[0]
+	got := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
+	id := *got.MessageID
+	update := func(receipt, text string, visibility int32) (azqueue.UpdateMessageResponse, error) {
+		return q.UpdateMessage(t.Context(), id, receipt, text, &azqueue.UpdateMessageOptions{VisibilityTimeout: &visibility})
+	}
+	_, err := update(*put.PopReceipt, "x", 0)
+	wantCode(t, err, 400, "PopReceiptMismatch")
+	now := f.clock.Now().UTC().Truncate(time.Second)
+	first := must(update(*got.PopReceipt, "new", 10))(t)
+	if !first.TimeNextVisible.Equal(now.Add(10*time.Second)) || *first.PopReceipt == *got.PopReceipt {
+		t.Errorf("%v, %s", first.TimeNextVisible, *first.PopReceipt)
+	}
+	_, err = update(*got.PopReceipt, "x", 0)
+	wantCode(t, err, 400, "PopReceiptMismatch")
+	_, err = update(*first.PopReceipt, "x", 101)
+	wantCode(t, err, 400, "InvalidQueryParameterValue")
+	_, err = update(*first.PopReceipt, "x", 7*24*3600+1)
+	wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
+	_, err = update(*first.PopReceipt, strings.Repeat("x", 64<<10+1), 0)
+	wantCode(t, err, 413, "RequestBodyTooLarge")
+	_, err = update("nonsense", "x", 0)
+	wantCode(t, err, 400, "InvalidQueryParameterValue")
+
+	// Without a body only the visibility changes.
+	r := f.raw(t, "PUT", "/orders/messages/"+id+"?visibilitytimeout=0&popreceipt="+escape(*first.PopReceipt), nil)
+	if r.status != 204 || r.header.Get("x-ms-popreceipt") == "" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	again := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
+	if *again.MessageText != "new" || *again.DequeueCount != 2 || !again.ExpirationTime.Equal(*put.ExpirationTime) {
+		t.Errorf("%q, dequeued %d times", *again.MessageText, *again.DequeueCount)
+	}
+	f.clock.advance(100 * time.Second)
+	_, err = update(*again.PopReceipt, "x", 0)
+	wantCode(t, err, 404, "MessageNotFound")
+	_, err = f.sdk.NewQueueClient("none").UpdateMessage(t.Context(), id, *again.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
+	wantCode(t, err, 404, "QueueNotFound")
+}
+
+func TestDeleteMessage(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	must(q.EnqueueMessage(t.Context(), "x", nil))(t)
+	first := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
+	f.clock.advance(30 * time.Second)
+	second := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
+	id := *first.MessageID
+	_, err := q.DeleteMessage(t.Context(), id, *first.PopReceipt, nil)
+	wantCode(t, err, 400, "PopReceiptMismatch")
+	f.clock.advance(30 * time.Second) // its time ran out, but nobody else got it
+	must(q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil))(t)
+	_, err = q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
+	wantCode(t, err, 404, "MessageNotFound")
+	_, err = q.DeleteMessage(t.Context(), id, "invalid", nil)
+	wantCode(t, err, 400, "InvalidQueryParameterValue")
+	_, err = q.DeleteMessage(t.Context(), "not-an-id", *second.PopReceipt, nil)
+	wantCode(t, err, 404, "MessageNotFound")
+	_, err = f.sdk.NewQueueClient("none").DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
+	wantCode(t, err, 404, "QueueNotFound")
+}
+
+func TestClearMessages(t *testing.T) {
+	f := start(t)
+	q := f.queue(t, "orders")
+	for range 5 {
+		must(q.EnqueueMessage(t.Context(), "x", nil))(t)
+	}
+	must(q.DequeueMessage(t.Context(), nil))(t)
+	must(q.ClearMessages(t.Context(), nil))(t)
+	f.clock.advance(time.Minute)
+	if p := must(q.GetProperties(t.Context(), nil))(t); *p.ApproximateMessagesCount != 0 {
+		t.Errorf("%d messages", *p.ApproximateMessagesCount)
+	}
+	if list := must(q.DequeueMessages(t.Context(), nil))(t).Messages; len(list) != 0 {
+		t.Errorf("%d messages", len(list))
+	}
+	_, err := f.sdk.NewQueueClient("none").ClearMessages(t.Context(), nil)
+	wantCode(t, err, 404, "QueueNotFound")
+}
