@@ -152,13 +152,14 @@ type Row struct {
 	Needs         auth.Need
 	State         State
 	Note          string
+	Has, HasNot   []string
 }
 
 // Rows returns a table without its handlers.
 func Rows[S, C any](operations []Operation[S, C]) []Row {
 	rows := make([]Row, len(operations))
 	for i, o := range operations {
-		rows[i] = Row{o.Name, o.Method, o.On, o.Comp, o.Restype, o.Needs, o.State, o.Note}
+		rows[i] = Row{o.Name, o.Method, o.On, o.Comp, o.Restype, o.Needs, o.State, o.Note, o.Has, o.HasNot}
 	}
 	return rows
 }
