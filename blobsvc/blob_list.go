@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // listing is one request for a page of blobs.
@@ -30,9 +29,9 @@ type listed struct {
 	record []byte // of the blob; nil for a prefix and for uncommitted blocks
 }
 
-// page calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
+// walk calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
 // snapshots that are not wanted, and everything below a prefix that was emitted, are skipped by seeking.
-func (l *listing) page(tx *store.Tx, gen uint64, emit func(listed) error) (next []byte, err error) {
+func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next []byte, err error) {
 	scope := generationPrefix(gen)
 	within := append(bytes.Clone(scope), l.prefix...)
 	start := append(bytes.Clone(scope), l.from...)
@@ -202,80 +201,85 @@ func (s *Service) listBlobs(c *call) error {
 			return invalidQuery("marker", marker)
 		}
 	}
-	w := blobWriter{XML: wire.NewXML(1024 + 900*min(n, 256)), c: c, now: c.now(),
+	w := blobWriter{page: newPage(), c: c, now: c.now(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"]}
-	w.Open("EnumerationResults", "ServiceEndpoint", c.Base+"/", "ContainerName", c.container)
-	echo(w.XML, "Prefix", l.prefix)
-	echo(w.XML, "Marker", marker)
+	defer w.free()
+	w.raw(`<EnumerationResults ServiceEndpoint="`)
+	w.escape(c.Base)
+	w.raw(`/" ContainerName="` + c.container + `">`)
+	w.echo("Prefix", l.prefix)
+	w.echo("Marker", marker)
 	if c.Query.Has("maxresults") {
-		w.Int("MaxResults", int64(n))
+		w.int("MaxResults", int64(n))
 	}
-	echo(w.XML, "StartFrom", startFrom)
-	echo(w.XML, "Delimiter", l.delimiter)
+	w.echo("StartFrom", startFrom)
+	w.echo("Delimiter", l.delimiter)
+	w.raw("<Blobs>")
 	var next []byte
 	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
 		}
-		w.Open("Blobs")
-		next, err = l.page(tx, gen, w.write)
-		w.Close("Blobs")
+		next, err = l.walk(tx, gen, w.write)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	w.Text("NextMarker", encodeMarker(next)).Close("EnumerationResults")
-	return c.XML(http.StatusOK, w.XML)
+	w.raw("</Blobs>")
+	w.text("NextMarker", encodeMarker(next))
+	w.raw("</EnumerationResults>")
+	return c.Body(http.StatusOK, "application/xml", w.b)
 }
 
 // blobWriter writes the items of a listing.
 type blobWriter struct {
-	*wire.XML
+	*page
 	c                      *call
 	now                    ticks
 	metadata, copies, tags bool
-	rec                    blobRecord // of the item at hand, reused
+	rec                    blobRecord // of the item at hand, used again
 }
 
 func (w *blobWriter) write(item listed) error {
 	if item.prefix != "" {
-		w.Open("BlobPrefix")
+		w.raw("<BlobPrefix>")
 		w.name(item.prefix)
-		w.Close("BlobPrefix")
+		w.raw("</BlobPrefix>")
 		return nil
 	}
-	w.Open("Blob")
+	w.raw("<Blob>")
 	w.name(item.name)
 	if item.record == nil {
-		w.uncommitted()
-		w.Close("Blob")
+		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + defaultTier +
+			"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
+			"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties></Blob>")
 		return nil
 	}
 	b := &w.rec
-	if err := decodeBlob(item.record, b); err != nil {
+	if err := decodeBlobHead(item.record, b); err != nil {
 		return err
 	}
 	b.settle(w.now)
 	if item.slot != baseSlot {
-		w.Text("Snapshot", ticks(item.slot).iso())
+		w.text("Snapshot", ticks(item.slot).iso())
 	}
-	w.Open("Properties")
+	w.raw("<Properties>")
 	w.properties(b, item.slot)
-	w.Close("Properties")
+	w.raw("</Properties>")
 	if w.metadata {
-		writeMetadata(w.XML, b.metadata)
+		w.page.metadata(b.metadata)
 	}
 	if w.tags && len(b.tags) > 0 {
-		w.Open("Tags")
-		writeTagSet(w.XML, b.tags)
-		w.Close("Tags")
+		w.raw("<Tags>")
+		w.tagSet(b.tags)
+		w.raw("</Tags>")
 	}
 	if w.c.version() >= v20190202 {
-		w.Empty("OrMetadata")
+		w.raw("<OrMetadata />")
 	}
-	w.Close("Blob")
+	w.raw("</Blob>")
 	return nil
 }
 
@@ -283,10 +287,10 @@ func (w *blobWriter) write(item listed) error {
 func (w *blobWriter) name(s string) {
 	const v20210212 = 20210212
 	if !representable(s) && w.c.version() >= v20210212 {
-		w.Open("Name", "Encoded", "true").Raw(url.PathEscape(s)).Close("Name")
+		w.raw(`<Name Encoded="true">` + url.PathEscape(s) + "</Name>")
 		return
 	}
-	w.Text("Name", s)
+	w.text("Name", s)
 }
 
 // representable reports whether XML 1.0 has a form for all characters of s.
@@ -301,63 +305,65 @@ func representable(s string) bool {
 	return true
 }
 
-func (w *blobWriter) uncommitted() {
-	w.Raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + defaultTier +
-		"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
-		"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties>")
-}
-
 func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 	if w.c.version() >= v20171109 {
-		w.Text("Creation-Time", b.created.rfc1123())
+		w.time("Creation-Time", b.created)
 	}
-	w.Text("Last-Modified", b.changed.rfc1123())
-	w.Text("Etag", b.changed.etag())
-	w.Int("Content-Length", b.length)
+	w.time("Last-Modified", b.changed)
+	w.raw("<Etag>")
+	w.b = b.changed.appendETag(w.b)
+	w.raw("</Etag>")
+	w.int("Content-Length", b.length)
 	h := &b.headers
-	w.Text("Content-Type", h.contentType)
-	w.Text("Content-Encoding", h.encoding)
-	w.Text("Content-Language", h.language)
+	w.text("Content-Type", h.contentType)
+	w.text("Content-Encoding", h.encoding)
+	w.text("Content-Language", h.language)
 	if w.c.version() >= v20190202 {
-		w.Empty("Content-CRC64")
+		w.raw("<Content-CRC64 />")
 	}
-	w.Text("Content-MD5", base64MD5(h.md5))
-	w.Text("Cache-Control", h.cacheControl)
-	w.Text("Content-Disposition", h.disposition)
+	if h.md5 == "" {
+		w.raw("<Content-MD5 />")
+	} else {
+		w.raw("<Content-MD5>")
+		w.b = base64.StdEncoding.AppendEncode(w.b, []byte(h.md5))
+		w.raw("</Content-MD5>")
+	}
+	w.text("Cache-Control", h.cacheControl)
+	w.text("Content-Disposition", h.disposition)
 	if b.kind == pageBlob {
-		w.Int("x-ms-blob-sequence-number", b.sequence)
+		w.int("x-ms-blob-sequence-number", b.sequence)
 	}
-	w.Text("BlobType", b.kind.String())
+	w.text("BlobType", b.kind.String())
 	if b.sealed {
-		w.Bool("Sealed", true)
+		w.raw("<Sealed>true</Sealed>")
 	}
 	if tier, inferred := b.accessTier(slot); tier != "" {
-		w.Text("AccessTier", tier)
+		w.text("AccessTier", tier)
 		if inferred {
-			w.Bool("AccessTierInferred", true)
+			w.raw("<AccessTierInferred>true</AccessTierInferred>")
 		}
 		if b.tierChanged != 0 {
-			w.Text("AccessTierChangeTime", b.tierChanged.rfc1123())
+			w.time("AccessTierChangeTime", b.tierChanged)
 		}
 		if b.rehydrateTo != "" {
-			w.Text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
+			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
 		}
 	}
 	if slot == baseSlot {
-		writeLease(w.XML, b.lease, w.now)
+		w.lease(b.lease, w.now)
 	}
 	if cp := &b.copy; w.copies && cp.id != "" {
-		w.Text("CopyId", cp.id)
-		w.Text("CopySource", cp.source)
-		w.Text("CopyStatus", cp.status)
-		w.Text("CopyProgress", progress(cp.copied, cp.of))
+		w.text("CopyId", cp.id)
+		w.text("CopySource", cp.source)
+		w.text("CopyStatus", cp.status)
+		w.text("CopyProgress", progress(cp.copied, cp.of))
 		if cp.completed != 0 {
-			w.Text("CopyCompletionTime", cp.completed.rfc1123())
+			w.time("CopyCompletionTime", cp.completed)
 		}
-		echo(w.XML, "CopyStatusDescription", cp.description)
+		w.echo("CopyStatusDescription", cp.description)
 	}
-	w.Bool("ServerEncrypted", true)
+	w.raw("<ServerEncrypted>true</ServerEncrypted>")
 	if len(b.tags) > 0 {
-		w.Int("TagCount", int64(len(b.tags)))
+		w.int("TagCount", int64(len(b.tags)))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// page is an answer of List Blobs.
-type page struct {
+// listPage is an answer of List Blobs.
+type listPage struct {
 	Blobs struct {
 		Items []item `xml:",any"`
 	}
@@ -38,10 +38,10 @@ type item struct {
 	}
 }
 
-func (f *fixture) list(name, query string) page {
+func (f *fixture) list(name, query string) listPage {
 	f.t.Helper()
 	r := f.do("GET", "/"+name+"?restype=container&comp=list&"+query, "").want(f.t, 200, "")
-	var p page
+	var p listPage
 	if err := xml.Unmarshal([]byte(r.body), &p); err != nil {
 		f.t.Fatalf("%v in %s", err, r.body)
 	}

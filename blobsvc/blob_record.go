@@ -171,7 +171,12 @@ func (b *blobRecord) encode() []byte {
 }
 
 // decodeBlob reads a record. The result shares nothing with v.
-func decodeBlob(v []byte, b *blobRecord) error {
+func decodeBlob(v []byte, b *blobRecord) error { return decodeBlobTo(v, b, true) }
+
+// decodeBlobHead is decodeBlob without the pieces, for listings.
+func decodeBlobHead(v []byte, b *blobRecord) error { return decodeBlobTo(v, b, false) }
+
+func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 	*b = blobRecord{}
 	d := newDecoder(v)
 	for d.more() {
@@ -188,7 +193,11 @@ func decodeBlob(v []byte, b *blobRecord) error {
 		case btContentID:
 			b.content.id = d.uint()
 		case btPieces:
-			b.content.pieces = d.pieces()
+			if pieces {
+				b.content.pieces = d.pieces()
+			} else {
+				d.skipPieces()
+			}
 		case btType:
 			b.headers.contentType = d.string()
 		case btEncoding:

@@ -79,6 +79,25 @@ func (d *decoder) pieces() []piece {
 	return list
 }
 
+// skipPieces reads over a list.
+func (d *decoder) skipPieces() {
+	for range d.count(4) {
+		d.uint()
+		d.uint()
+		d.string()
+		for range d.count(7) {
+			d.uint()
+			d.uint()
+			d.uint()
+			if len(d.s) < 4 {
+				d.fail()
+				return
+			}
+			d.s = d.s[4:]
+		}
+	}
+}
+
 func encodePieces(list []piece) []byte {
 	e := newEncoder(32 * len(list))
 	e.pieces(list)

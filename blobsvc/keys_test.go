@@ -119,6 +119,13 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, b) {
 			t.Fatalf("got  %+v\nwant %+v", got, b)
 		}
+		if err := decodeBlobHead(b.encode(), &got); err != nil {
+			t.Fatal(err)
+		}
+		b.content.pieces = nil
+		if !reflect.DeepEqual(got, b) {
+			t.Fatalf("head %+v\nwant %+v", got, b)
+		}
 	})
 }
 

@@ -1,0 +1,163 @@
+package blobsvc
+
+import (
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// page is the document of a listing. It is wire.XML's form, written into a buffer that is used again: a page of 5,000 blobs
+// has some 3 MiB.
+type page struct{ b []byte }
+
+// pages are buffers of pages; larger ones than maxPage are left to the collector.
+var pages = sync.Pool{New: func() any { return &page{make([]byte, 0, 64<<10)} }}
+
+const maxPage = 8 * mib
+
+// newPage begins a document.
+func newPage() *page {
+	p := pages.Get().(*page)
+	p.b = append(p.b[:0], wire.NewXML(64).Bytes()...)
+	return p
+}
+
+// free gives the buffer back. Nothing of p is used after that.
+func (p *page) free() {
+	if cap(p.b) <= maxPage {
+		pages.Put(p)
+	}
+}
+
+// raw writes markup as it stands.
+func (p *page) raw(s string) { p.b = append(p.b, s...) }
+
+func (p *page) start(name string) {
+	p.b = append(p.b, '<')
+	p.b = append(p.b, name...)
+	p.b = append(p.b, '>')
+}
+
+func (p *page) end(name string) {
+	p.b = append(p.b, '<', '/')
+	p.b = append(p.b, name...)
+	p.b = append(p.b, '>')
+}
+
+// text writes an element, <name /> if value is empty.
+func (p *page) text(name, value string) {
+	if value == "" {
+		p.b = append(p.b, '<')
+		p.b = append(p.b, name...)
+		p.b = append(p.b, " />"...)
+		return
+	}
+	p.start(name)
+	p.escape(value)
+	p.end(name)
+}
+
+// echo writes an element unless value is empty.
+func (p *page) echo(name, value string) {
+	if value != "" {
+		p.text(name, value)
+	}
+}
+
+func (p *page) int(name string, n int64) {
+	p.start(name)
+	p.b = strconv.AppendInt(p.b, n, 10)
+	p.end(name)
+}
+
+func (p *page) time(name string, t ticks) {
+	p.start(name)
+	p.b = t.appendRFC1123(p.b)
+	p.end(name)
+}
+
+// plain are the ASCII characters that text and attributes need not escape.
+var plain = func() (t [utf8.RuneSelf]bool) {
+	for c := range t {
+		t[c] = c >= ' ' && c != '<' && c != '>' && c != '&' && c != '"' || c == '\n' || c == '\t'
+	}
+	return t
+}()
+
+// escape writes text. Characters that XML cannot hold become U+FFFD.
+func (p *page) escape(s string) {
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf && plain[c] {
+			i++
+			continue
+		}
+		size, with := 1, ""
+		switch {
+		case c == '<':
+			with = "&lt;"
+		case c == '>':
+			with = "&gt;"
+		case c == '&':
+			with = "&amp;"
+		case c == '"':
+			with = "&quot;"
+		case c == '\r':
+			with = "&#xD;"
+		case c < utf8.RuneSelf:
+			with = "\uFFFD"
+		default:
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && size == 1 || r == 0xFFFE || r == 0xFFFF {
+				with = "\uFFFD"
+			}
+		}
+		if with != "" {
+			p.b = append(append(p.b, s[from:i]...), with...)
+			from = i + size
+		}
+		i += size
+	}
+	p.b = append(p.b, s[from:]...)
+}
+
+func (p *page) metadata(list []wire.Meta) {
+	if len(list) == 0 {
+		p.raw("<Metadata />")
+		return
+	}
+	p.raw("<Metadata>")
+	for _, m := range list {
+		p.text(m.Name, m.Value)
+	}
+	p.raw("</Metadata>")
+}
+
+func (p *page) tagSet(list []tag) {
+	if len(list) == 0 {
+		p.raw("<TagSet />")
+		return
+	}
+	p.raw("<TagSet>")
+	for _, t := range list {
+		p.raw("<Tag>")
+		p.text("Key", t.key)
+		p.text("Value", t.value)
+		p.raw("</Tag>")
+	}
+	p.raw("</TagSet>")
+}
+
+func (p *page) lease(l lease, now ticks) {
+	l = l.at(now)
+	if l.state == leaseAvailable {
+		p.raw("<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>")
+		return
+	}
+	p.text("LeaseStatus", l.status())
+	p.text("LeaseState", l.state.String())
+	p.echo("LeaseDuration", l.durationKind())
+}
