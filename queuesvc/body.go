@@ -51,12 +51,10 @@ func parseMessage(body []byte) ([]byte, error) {
 // anything else, which [decodeMessage] reads. The text is a part of body.
 func plainMessage(body []byte) (text []byte, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	if bytes.HasPrefix(body, []byte("<?xml ")) {
-		end := bytes.Index(body, []byte("?>"))
-		if end < 0 || !utf8Declared(body[:end]) {
+	if bytes.HasPrefix(body, []byte("<?")) {
+		if body, ok = afterDeclaration(body); !ok {
 			return nil, false
 		}
-		body = body[end+2:]
 	}
 	body, ok = after(body, "<QueueMessage>")
 	if !ok {
@@ -79,10 +77,21 @@ func plainMessage(body []byte) (text []byte, ok bool) {
 	return text, plainText(text)
 }
 
-// utf8Declared reports whether an XML declaration names no other encoding than UTF-8.
-func utf8Declared(declaration []byte) bool {
-	_, rest, ok := bytes.Cut(declaration, []byte("encoding="))
-	return !ok || len(rest) >= 7 && bytes.EqualFold(rest[1:6], []byte("utf-8"))
+// declarations are how clients begin the document, up to an optional standalone and the end.
+var declarations = [][]byte{
+	[]byte(`<?xml version="1.0" encoding="utf-8"`), []byte(`<?xml version="1.0" encoding="UTF-8"`),
+	[]byte(`<?xml version='1.0' encoding='utf-8'`), []byte(`<?xml version='1.0' encoding='UTF-8'`), []byte(`<?xml version="1.0"`),
+}
+
+// afterDeclaration skips one of the usual XML declarations.
+func afterDeclaration(b []byte) (rest []byte, ok bool) {
+	for _, d := range declarations {
+		if rest, ok = bytes.CutPrefix(b, d); ok {
+			rest = bytes.TrimPrefix(rest, []byte(` standalone="yes"`))
+			return bytes.CutPrefix(rest, []byte("?>"))
+		}
+	}
+	return nil, false
 }
 
 // after skips white space and then literal.

@@ -182,4 +182,3 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 func ptr[T any](v T) *T { return &v }
-
