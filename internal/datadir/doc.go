@@ -5,8 +5,8 @@
 //
 //	FORMAT       version of the layout, written first, see [Format]
 //	LOCK         locked by the process that uses the folder, holds its process id
-//	tables.db    Table service (package store)
-//	blobs.db     Blob service's metadata (package store)
+//	tables.db    Table service (package store); its log is beside it, tables.db-log0 and -log1
+//	blobs.db     Blob service's metadata (package store), likewise
 //	extents/     Blob service's content (package extent)
 //	queues/      Queue service's streams (JetStream)
 //
