@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,15 @@ type Config struct {
 
 	// Accounts are the accounts served. Nil is the development account alone.
 	Accounts *auth.Accounts
+	// OAuth checks bearer tokens and user delegation SAS. Nil refuses both.
+	OAuth *auth.OAuth
+	// TLS makes the services speak https, with HTTP/2. Nil is plain HTTP/1.
+	TLS *tls.Config
+	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	RequireHTTPS bool
+	// MaxConnections bounds the open connections of each service, and MaxRequests the requests that all services
+	// serve at once; 0 is no limit. What comes beyond is answered 503 ServerBusy.
+	MaxConnections, MaxRequests int
 	// StrictVersion refuses values of x-ms-version that are not published.
 	StrictVersion bool
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.

@@ -92,7 +92,8 @@ func Start(c Config) (_ *Stack, err error) {
 // services opens the state of each service.
 func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 	c := s.config
-	common := frontend.Common{Accounts: c.Accounts, Now: c.Now, Log: c.Log, Options: wire.Options{StrictVersion: c.StrictVersion}}
+	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
+		Options: wire.Options{StrictVersion: c.StrictVersion}, Limit: frontend.NewLimiter(c.MaxRequests)}
 	if c.Metrics != nil {
 		common.Observe = telemetry.NewMetrics(c.Metrics).Observe
 	}
@@ -145,9 +146,10 @@ func (srv *server) listen() error {
 func (srv *server) serve(h http.Handler, c Config) {
 	srv.http = frontend.NewServer(h, c.Log, srv.idle)
 	srv.done = make(chan struct{})
+	o := frontend.ListenOptions{MaxConns: c.MaxConnections, TLS: c.TLS}
 	go func() {
 		defer close(srv.done)
-		if err := srv.http.Serve(frontend.Listener(srv.l)); !errors.Is(err, http.ErrServerClosed) {
+		if err := frontend.Serve(srv.http, srv.l, o); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("listener failed", "service", srv.service.String(), "err", err)
 		}
 	}()
@@ -216,7 +218,14 @@ func (s *Stack) URL(svc wire.Service, account string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/" + account
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + "/" + account
+}
+
+func (s *Stack) scheme() string {
+	if s.config.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // ConnectionString returns what SDKs connect with, for the development account, whose key is public.
@@ -226,7 +235,7 @@ func (s *Stack) ConnectionString() string {
 
 func (s *Stack) connectionString(account, key string) string {
 	var b strings.Builder
-	b.WriteString("DefaultEndpointsProtocol=http;AccountName=" + account + ";AccountKey=" + key + ";")
+	b.WriteString("DefaultEndpointsProtocol=" + s.scheme() + ";AccountName=" + account + ";AccountKey=" + key + ";")
 	for _, e := range []struct {
 		name string
 		svc  wire.Service
