@@ -252,7 +252,15 @@ func (s *Service) expireBlocks(ctx context.Context, now time.Time) error {
 // Compact gives space back: it removes extents that nothing refers to and moves the rest of those that little refers
 // to. It may run beside requests.
 func (s *Service) Compact(ctx context.Context) (extent.Compacted, error) {
-	return s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, extent.CompactOptions{})
+	return s.CompactWith(ctx, extent.CompactOptions{})
+}
+
+// Unbounded are options for a compaction that nothing else runs beside.
+var Unbounded = extent.CompactOptions{BytesPerSecond: -1}
+
+// CompactWith is Compact with options.
+func (s *Service) CompactWith(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
+	return s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, o)
 }
 
 // The first byte of a place's key says which bucket the rest is a key of.
