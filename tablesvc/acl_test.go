@@ -91,4 +91,21 @@ func TestSharedAccess(t *testing.T) {
 	send("POST", "/people", ranged, string(entityJSON("b", "9"))).want(t, "403 AuthorizationPermissionMismatch")
 	send("POST", "/people", ranged, string(entityJSON("b", "4"))).want(t, "201")
 	f.send("DELETE", "/people(PartitionKey='c',RowKey='1')?"+ranged, headers{"Authorization", "", "If-Match", "*"}, "").want(t, "403 AuthorizationPermissionMismatch")
+
+	// A transaction's own path names no table: its parts are held against the signature.
+	batch := func(sas, table, partition string) string {
+		body := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\nPUT /" + table + "(PartitionKey='" +
+			partition + "',RowKey='3') HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{}\r\n--c--\r\n--b--\r\n"
+		return f.send("POST", "/$batch?"+sas, headers{"Authorization", "", "Content-Type", "multipart/mixed; boundary=b"}, body).body
+	}
+	for _, tc := range []struct{ name, sas, table, partition, want string }{
+		{"allowed", ranged, "people", "b", "HTTP/1.1 204"},
+		{"outside of the range", ranged, "people", "c", "AuthorizationPermissionMismatch"},
+		{"other table", ranged, "others", "b", "AuthorizationFailure"},
+		{"no write permission", read, "people", "b", "AuthorizationPermissionMismatch"},
+	} {
+		if got := batch(tc.sas, tc.table, tc.partition); !strings.Contains(got, tc.want) {
+			t.Errorf("transaction, %s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
 }

@@ -162,6 +162,7 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	w := writeRequest{change: ch, address: a, version: c.version, body: p.body}
 	w.contentType, _ = p.get("Content-Type")
 	w.ifMatch, w.hasIfMatch = p.get("If-Match")
+	_, w.hasIfNoneMatch = p.get("If-None-Match")
 	if st.mutation, err = w.mutation(); err != nil {
 		return "", err
 	}
@@ -201,10 +202,10 @@ func (p *part) change(level frontend.Level) (change, auth.Need, error) {
 
 // mayCall checks the caller of a transaction against the need of one of its parts.
 func (c *call) mayCall(table string, need auth.Need) error {
-	if t := c.caller.Token(); t != nil && !t.AccountSAS() && !strings.EqualFold(t.TableName, table) {
+	if only, limited := c.caller.Table(); limited && !strings.EqualFold(only, table) {
 		return auth.ErrAuthorizationFailure
 	}
-	return c.caller.Check(wire.Table, need)
+	return c.caller.At(table).Check(wire.Table, need)
 }
 
 // format is the format of a part's errors.

@@ -25,13 +25,17 @@ type writeRequest struct {
 	version     wire.Version
 	contentType string
 	body        []byte
-	ifMatch     string
-	hasIfMatch  bool
+	// The conditional headers: If-None-Match is only ever refused.
+	ifMatch                    string
+	hasIfMatch, hasIfNoneMatch bool
 }
 
 // mutation parses and validates the request. Its errors are the client's.
 func (w *writeRequest) mutation() (mutation, error) {
 	m := mutation{change: w.change}
+	if w.hasIfNoneMatch && w.change != insert {
+		return m, errIfNoneMatch
+	}
 	switch w.change {
 	case update, merge, remove:
 		if !w.hasIfMatch {
@@ -96,7 +100,7 @@ func (w *writeRequest) parse() (entity.Parsed, error) {
 // record.
 func (s *Service) write(c *call, ch change) (mutation, entity.Record, error) {
 	w := writeRequest{change: ch, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
-		ifMatch: c.Header("If-Match"), hasIfMatch: c.HasHeader("If-Match")}
+		ifMatch: c.Header("If-Match"), hasIfMatch: c.HasHeader("If-Match"), hasIfNoneMatch: c.HasHeader("If-None-Match")}
 	if ch != remove {
 		var err error
 		if w.body, err = c.ReadBody(maxBody); err != nil {

@@ -121,6 +121,7 @@ func TestUpdateEntity(t *testing.T) {
 	if m := read(t, client, "p", "r"); m["E"] != 5.0 || m["D"] != nil {
 		t.Errorf("replaced with %v", m)
 	}
+	f.send("PUT", path, headers{"If-Match", "*", "If-None-Match", "*"}, `{"E":5}`).want(t, "400 InvalidInput")
 	f.send("PUT", path, headers{"If-Match", "nonsense"}, `{"E":5}`).want(t, "400 InvalidInput")
 	f.send("PUT", path, headers{"If-Match", `"0x8D"`}, `{"E":5}`).want(t, "412 UpdateConditionNotSatisfied")
 	f.send("PUT", path, headers{"If-Match", "*"}, `{"PartitionKey":"other","RowKey":"x","F":6}`).want(t, "204")

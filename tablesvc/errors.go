@@ -30,6 +30,8 @@ var (
 	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be read.
 	errInvalidInput = entity.ErrInvalidInput
+	// errIfNoneMatch: the header with a change of an entity.
+	errIfNoneMatch = errInvalidInput.WithMessage("If-None-Match HTTP header cannot be specified for PUT, MERGE or DELETE operations.")
 
 	// errJSONFormat: JSON before version 2013-08-15, or verbose JSON.
 	errJSONFormat = unsupported("JsonFormatNotSupported", "JSON format is not supported.")

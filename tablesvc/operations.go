@@ -11,18 +11,18 @@ import (
 // d delete, c create, l list, w write; for a table's own token "query" is r.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 var (
-	needServiceRead  = auth.Need{On: auth.OnService, Any: "r", AccountSASOnly: true}
-	needServiceWrite = auth.Need{On: auth.OnService, Any: "w", AccountSASOnly: true}
+	needServiceRead  = auth.Need{On: auth.OnService, Any: "r", AccountSASOnly: true, Bearer: auth.NoRole}
+	needServiceWrite = auth.Need{On: auth.OnService, Any: "w", AccountSASOnly: true, Bearer: auth.NoRole}
 	needTableList    = auth.Need{On: auth.OnContainer, Any: "l", AccountSASOnly: true}
 	needTableCreate  = auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}
 	needTableDelete  = auth.Need{On: auth.OnContainer, Any: "d", AccountSASOnly: true}
-	needKey          = auth.Need{On: auth.OnContainer} // no signature suffices
+	needKey          = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy} // no signature suffices
 	needQuery        = auth.Need{On: auth.OnObject, Any: "r"}
 	needInsert       = auth.Need{On: auth.OnObject, Any: "a"}
 	needUpdate       = auth.Need{On: auth.OnObject, Any: "u"}
 	needUpsert       = auth.Need{On: auth.OnObject, All: "au"}
 	needDelete       = auth.Need{On: auth.OnObject, Any: "d"}
-	needAnyOfEntity  = auth.Need{On: auth.OnObject, Any: "raud"} // each part is checked by its own operation's need
+	needAnyOfEntity  = auth.Need{On: auth.OnObject, Any: "raud", Bearer: auth.Parts} // each part is checked by its own operation's need
 )
 
 var ifMatch = []string{"If-Match"}
@@ -33,7 +33,8 @@ var ifMatch = []string{"If-Match"}
 var operations = []frontend.Operation[*Service, *call]{
 	// Set Table Service Properties and Get Table Service Properties: logging, metrics, CORS.
 	{Name: "SetTableServiceProperties", Method: http.MethodPut, On: onService, Comp: "properties", Restype: "service",
-		Needs: needServiceWrite, Do: (*Service).setServiceProperties},
+		Needs: needServiceWrite, Do: (*Service).setServiceProperties, State: frontend.Partial,
+		Note: "CORS rules are honoured; turning on logging or metrics is refused."},
 	{Name: "GetTableServiceProperties", Method: http.MethodGet, On: onService, Comp: "properties", Restype: "service",
 		Needs: needServiceRead, Do: (*Service).getServiceProperties},
 	// Preflight Table Request asks whether a CORS request would be allowed.
