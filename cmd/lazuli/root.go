@@ -14,9 +14,11 @@ func newRootCommand(m *Main) *cobra.Command {
 Without a verb it serves, as ` + "`lazuli serve`" + ` does, on Azurite's ports with the development account.
 Every flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a
 configuration file. Azurite's flags are understood.`,
+		Version:       longVersion(),
 		SilenceErrors: true, // Main.Run reports them, once
 		SilenceUsage:  true,
 	}, m)
+	root.SetVersionTemplate("lazuli {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
