@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// accountsFileVariable names the accounts file where no flag does.
+const accountsFileVariable = "LAZULI_ACCOUNTS_FILE"
+
+// newAccountCommand makes `lazuli account`.
+func newAccountCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "account",
+		Short: "List, add, rotate and remove the storage accounts of an accounts file",
+		Long: `Edits an accounts file: one line "name:key1[:key2]" for each storage account,
+readable by you alone. A server that was started with the file takes changes over
+within seconds, without a restart.
+
+To rotate keys without a gap: let clients use key 2, rotate key 1, let clients
+use key 1, rotate key 2.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable), "Accounts file; "+accountsFileVariable+" has the same meaning")
+	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
+	return cmd
+}
+
+// readAccounts reads the file; one that does not exist has no accounts if mayBeAbsent.
+func readAccounts(file string, mayBeAbsent bool) ([]auth.StoredAccount, error) {
+	if file == "" {
+		return nil, usageError{errors.New("name the accounts file with --file or " + accountsFileVariable)}
+	}
+	list, err := auth.ReadAccountsFile(file)
+	if mayBeAbsent && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return list, err
+}
+
+func findAccount(list []auth.StoredAccount, name string) (int, error) {
+	i := slices.IndexFunc(list, func(a auth.StoredAccount) bool { return a.Name == name })
+	if i < 0 {
+		return i, fmt.Errorf("there is no account %s in the file", name)
+	}
+	return i, nil
+}
+
+// fingerprint tells keys apart without showing them.
+func fingerprint(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:4])
+}
+
+func newAccountList(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the accounts, with fingerprints of their keys",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := readAccounts(*file, false)
+			if err != nil {
+				return err
+			}
+			for _, a := range list {
+				prints := make([]string, len(a.Keys))
+				for i, k := range a.Keys {
+					prints[i] = fmt.Sprintf("key%d=%s", i+1, fingerprint(k))
+				}
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-24s  %s\n", a.Name, strings.Join(prints, "  ")); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func newAccountAdd(file *string) *cobra.Command {
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add an account with two new keys, and create the file if need be",
+		Long: `Adds an account with two new random keys; see them with "lazuli account show".
+The development account ` + auth.DevelopmentAccount + ` gets its published key.
+
+With --keys-stdin the keys are those on standard input, in base64, one or two
+lines. Keys are never taken from the command line, which others can see.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if !wire.AccountName(name) {
+				return usageError{fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", name)}
+			}
+			list, err := readAccounts(*file, true)
+			if err != nil {
+				return err
+			}
+			if _, err := findAccount(list, name); err == nil {
+				return fmt.Errorf("there is an account %s already; rotate its keys with: lazuli account rotate %s", name, name)
+			}
+			keys, err := newKeys(name, stdin, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if err := auth.WriteAccountsFile(*file, append(list, auth.StoredAccount{Name: name, Keys: keys})); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", name, *file)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&stdin, "keys-stdin", false, "Read one or two keys from standard input")
+	return cmd
+}
+
+func newKeys(name string, stdin bool, in io.Reader) ([]string, error) {
+	if stdin {
+		var keys []string
+		lines := bufio.NewScanner(io.LimitReader(in, 4096))
+		for lines.Scan() {
+			if text := strings.TrimSpace(lines.Text()); text != "" {
+				keys = append(keys, text)
+			}
+		}
+		if len(keys) < 1 || len(keys) > 2 {
+			return nil, errors.New("standard input must have one or two keys, a line each")
+		}
+		return keys, lines.Err()
+	}
+	if name == auth.DevelopmentAccount {
+		return []string{auth.DevelopmentKey}, nil
+	}
+	keys := make([]string, 2)
+	for i := range keys {
+		var err error
+		if keys[i], _, err = auth.GenerateKey(); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+func newAccountRotate(file *string) *cobra.Command {
+	var which int
+	cmd := &cobra.Command{
+		Use:   "rotate NAME --key 1|2",
+		Short: "Replace one key of an account; what was signed with it is worth nothing from then on",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if which != 1 && which != 2 {
+				return usageError{errors.New("say which key to replace: --key 1 or --key 2")}
+			}
+			list, err := readAccounts(*file, false)
+			if err != nil {
+				return err
+			}
+			i, err := findAccount(list, args[0])
+			if err != nil {
+				return err
+			}
+			key, _, err := auth.GenerateKey()
+			if err != nil {
+				return err
+			}
+			if which > len(list[i].Keys) {
+				list[i].Keys = append(list[i].Keys, key)
+			} else {
+				list[i].Keys[which-1] = key
+			}
+			if err := auth.WriteAccountsFile(*file, list); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "replaced key %d of %s; its fingerprint is %s\n", which, args[0], fingerprint(key))
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&which, "key", 0, "Which key to replace: 1 or 2")
+	return cmd
+}
+
+func newAccountRemove(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove an account from the file; its data stays in the data folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := readAccounts(*file, false)
+			if err != nil {
+				return err
+			}
+			i, err := findAccount(list, args[0])
+			if err != nil {
+				return err
+			}
+			if err := auth.WriteAccountsFile(*file, slices.Delete(list, i, i+1)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], *file)
+			return err
+		},
+	}
+}
+
+func newAccountShow(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Print an account's keys, which are secrets",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := readAccounts(*file, false)
+			if err != nil {
+				return err
+			}
+			i, err := findAccount(list, args[0])
+			if err != nil {
+				return err
+			}
+			for n, k := range list[i].Keys {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "key%d %s\n", n+1, k); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// sasFlags are the flags that all kinds of tokens share.
+type sasFlags struct {
+	account, accountsFile string
+	keyNumber             int
+	endpoint              string
+	tokenOnly             bool
+	start, expiry         string
+	token                 auth.Token
+	httpsOnly             bool
+}
+
+// newSASCommand makes `lazuli sas`.
+func newSASCommand() *cobra.Command {
+	f := new(sasFlags)
+	cmd := &cobra.Command{
+		Use:   "sas",
+		Short: "Make a shared access signature",
+		Long: `Makes a shared access signature (SAS) and prints the URL that carries it, or with
+--token the query string alone.
+
+The account's key comes from the accounts file (--accounts-file or
+` + accountsFileVariable + `), or else from AZURE_STORAGE_CONNECTION_STRING,
+or from AZURE_STORAGE_KEY; the development account needs none. A key is never
+taken from the command line, which others can see.`,
+		Example: `  lazuli sas container photos --permissions rl --expiry 8h
+  lazuli sas table Employees --permissions r --startpk A --endpk M
+  lazuli sas account --services bq --resource-types sco --permissions rwdlacup`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	p := cmd.PersistentFlags()
+	p.StringVar(&f.account, "account", auth.DevelopmentAccount, "Storage account")
+	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
+	p.IntVar(&f.keyNumber, "key-number", 1, "Which of the account's keys signs: 1 or 2")
+	p.StringVar(&f.endpoint, "endpoint", "", `Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
+	p.BoolVar(&f.tokenOnly, "token", false, "Print the query string without an address")
+	p.StringVar(&f.start, "start", "", "Start: a UTC time, or how long from now (10m); none starts at once")
+	p.StringVar(&f.expiry, "expiry", "1h", "End: a UTC time (2030-01-31T12:00:00Z), or how long from now (8h, 7d)")
+	p.StringVar(&f.token.Permissions, "permissions", "", "Letters of what is permitted: r read, a add, c create, w write, d delete, l list, u update, p process, ...")
+	p.StringVar(&f.token.IP, "ip", "", "Address or range of addresses (10.0.0.1-10.0.0.9) that may use it")
+	p.BoolVar(&f.httpsOnly, "https-only", false, "Only over https")
+	p.StringVar(&f.token.VersionText, "sv", auth.SASVersion, "Service version of the token")
+	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"), newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"),
+		newSASResource(f, wire.Queue, "queue NAME"), newSASResource(f, wire.Table, "table NAME"))
+	return cmd
+}
+
+func newSASAccount(f *sasFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "account",
+		Short: "Make a SAS for an account",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
+			if !ok || f.token.ResourceTypes == "" {
+				return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of sco)")}
+			}
+			return f.print(cmd, svc, "")
+		},
+	}
+	cmd.Flags().StringVar(&f.token.Services, "services", "", "Letters of b blob, q queue, t table")
+	cmd.Flags().StringVar(&f.token.ResourceTypes, "resource-types", "", "Letters of s service, c container, o object")
+	return cmd
+}
+
+func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
+	kind, _, _ := strings.Cut(use, " ")
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Make a SAS for one " + kind,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
+				f.expiry = "" // the policy's
+			}
+			if blob := strings.Contains(args[0], "/"); blob != (kind == "blob") {
+				return usageError{fmt.Errorf("%q is not the name of a %s", args[0], kind)}
+			}
+			return f.print(cmd, svc, args[0])
+		},
+	}
+	cmd.Flags().StringVar(&f.token.Policy, "policy", "", "Stored access policy of the "+kind+"'s that gives what the token does not")
+	switch svc {
+	case wire.Table:
+		cmd.Flags().StringVar(&f.token.StartPK, "startpk", "", "First partition key")
+		cmd.Flags().StringVar(&f.token.StartRK, "startrk", "", "First row key, in the first partition")
+		cmd.Flags().StringVar(&f.token.EndPK, "endpk", "", "Last partition key")
+		cmd.Flags().StringVar(&f.token.EndRK, "endrk", "", "Last row key, in the last partition")
+	case wire.Blob:
+		cmd.Flags().StringVar(&f.token.CacheControl, "cache-control", "", "Cache-Control of answers")
+		cmd.Flags().StringVar(&f.token.ContentDisposition, "content-disposition", "", "Content-Disposition of answers")
+		cmd.Flags().StringVar(&f.token.ContentType, "content-type", "", "Content-Type of answers")
+	}
+	return cmd
+}
+
+// print signs the token and prints it.
+func (f *sasFlags) print(cmd *cobra.Command, svc wire.Service, resource string) error {
+	now := time.Now()
+	var err error
+	if f.token.Start, err = sasTime("--start", f.start, now); err != nil {
+		return err
+	}
+	if f.token.Expiry, err = sasTime("--expiry", f.expiry, now); err != nil {
+		return err
+	}
+	if f.httpsOnly {
+		f.token.Protocol = "https"
+	}
+	base, err := f.address(svc)
+	if err != nil {
+		return err
+	}
+	text, err := f.key()
+	if err != nil {
+		return err
+	}
+	key, err := auth.ParseKey(text)
+	if err != nil {
+		return fmt.Errorf("the key of account %s: %w", f.account, err)
+	}
+	query, err := f.token.Sign(f.account, key, svc, resource)
+	if err != nil {
+		return usageError{err}
+	}
+	if f.tokenOnly {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), query)
+		return err
+	}
+	path := (&url.URL{Path: resource}).EscapedPath()
+	if resource != "" {
+		path = "/" + path
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), base+path+"?"+query)
+	return err
+}
+
+// address is the account's service for the URL.
+func (f *sasFlags) address(svc wire.Service) (string, error) {
+	if f.endpoint != "" {
+		u, err := url.Parse(f.endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+			return "", usageError{fmt.Errorf("--endpoint %q is not an address", f.endpoint)}
+		}
+		return strings.TrimSuffix(f.endpoint, "/"), nil
+	}
+	port := map[wire.Service]int{wire.Blob: 10000, wire.Queue: 10001, wire.Table: 10002}[svc]
+	scheme := "http"
+	if f.httpsOnly {
+		scheme = "https"
+	}
+	return scheme + "://127.0.0.1:" + strconv.Itoa(port) + "/" + f.account, nil
+}
+
+// key finds the account's key without the command line.
+func (f *sasFlags) key() (string, error) {
+	if f.keyNumber != 1 && f.keyNumber != 2 {
+		return "", usageError{errors.New("--key-number must be 1 or 2")}
+	}
+	if f.accountsFile != "" {
+		list, err := auth.ReadAccountsFile(f.accountsFile)
+		if err != nil {
+			return "", err
+		}
+		i, err := findAccount(list, f.account)
+		if err != nil {
+			return "", err
+		}
+		if f.keyNumber > len(list[i].Keys) {
+			return "", fmt.Errorf("account %s has no key %d", f.account, f.keyNumber)
+		}
+		return list[i].Keys[f.keyNumber-1], nil
+	}
+	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" {
+		s, err := connstr.Parse(text)
+		if err != nil {
+			return "", fmt.Errorf("AZURE_STORAGE_CONNECTION_STRING: %w", err)
+		}
+		if s.Account == f.account && !s.Key.Empty() {
+			return s.Key.Reveal(), nil
+		}
+	}
+	if text := os.Getenv("AZURE_STORAGE_KEY"); text != "" && (os.Getenv("AZURE_STORAGE_ACCOUNT") == f.account || os.Getenv("AZURE_STORAGE_ACCOUNT") == "") {
+		return text, nil
+	}
+	if f.account == auth.DevelopmentAccount {
+		return auth.DevelopmentKey, nil
+	}
+	return "", fmt.Errorf("the key of account %s is not known: give an accounts file, or set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_KEY", f.account)
+}
+
+// sasTime reads a time, or a duration from now, which may be in days.
+func sasTime(flag, text string, now time.Time) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if _, ok := wire.ParseISO(text); ok {
+		return text, nil
+	}
+	d, err := time.ParseDuration(text)
+	if days, isDays := strings.CutSuffix(text, "d"); err != nil && isDays {
+		var n int
+		if n, err = strconv.Atoi(days); err == nil && (n < 0 || n > 36500) {
+			err = errors.New("too long")
+		}
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d", flag, text)}
+	}
+	return now.Add(d).UTC().Format("2006-01-02T15:04:05Z"), nil
+}
