@@ -8,7 +8,7 @@ import (
 )
 
 // Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an unsigned
-// or signed varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that an
+// varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that an
 // older release never drops what a newer one wrote. docs/blob.md has the tables of tags.
 
 // recordVersion is the first byte of every record.
@@ -27,12 +27,6 @@ func newEncoder(capacity int) encoder {
 func (e *encoder) uint(tag byte, n uint64) {
 	if n != 0 {
 		e.b = binary.AppendUvarint(append(e.b, tag), n)
-	}
-}
-
-func (e *encoder) int(tag byte, n int64) {
-	if n != 0 {
-		e.b = binary.AppendVarint(append(e.b, tag), n)
 	}
 }
 
@@ -110,11 +104,6 @@ func (d *decoder) uint() uint64 {
 	}
 	d.fail()
 	return 0
-}
-
-func (d *decoder) int() int64 {
-	u := d.uint()
-	return int64(u>>1) ^ -int64(u&1)
 }
 
 func (d *decoder) bool() bool { return d.byte() == 1 }

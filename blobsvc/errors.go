@@ -29,11 +29,7 @@ var (
 	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
 	// errSnapshotsPresent: Delete Blob without x-ms-delete-snapshots on a blob that has some.
 	errSnapshotsPresent = fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots.")
-	// errSnapshotOperationRateExceeded: kept for completeness of the catalogue of snapshot errors.
-	errSnapshotCountExceeded = fail(http.StatusConflict, "SnapshotCountExceeded", "The snapshot count against this blob has been exceeded.")
 
-	// errInvalidBlockID: a block id that is no base64 of 1 to 64 bytes.
-	errInvalidBlockID = fail(http.StatusBadRequest, "InvalidQueryParameterValue", "Value for one of the query parameters specified in the request URI is invalid.")
 	// errInvalidBlobOrBlock: a block id of another length than those of the blob's uncommitted blocks, or a block for a
 	// blob of another type.
 	errInvalidBlobOrBlock = fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid.")
@@ -45,7 +41,7 @@ var (
 	errBlockCountExceedsLimit = fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.")
 	errAppendCountExceeded    = fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks.")
 
-	// errMissingContentMD5 and errInvalidRangeMD5: x-ms-range-get-content-md5 without a range, or over 4 MiB.
+	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
 	errRangeHashNeedsRange = wire.MissingHeader("Range")
 	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 
@@ -71,17 +67,14 @@ var (
 	// Copies.
 	errNoPendingCopy          = fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation.")
 	errCannotVerifyCopySource = fail(http.StatusPreconditionFailed, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
-	errCopySourceNotFound     = fail(http.StatusNotFound, "CannotVerifyCopySource", "The specified resource does not exist.")
 	errInvalidSourceBlobType  = fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation.")
-	errCopySourceTooLarge     = fail(http.StatusBadRequest, "InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.")
 
 	// Tiers and tags.
-	errInvalidBlobTier      = fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type.")
-	errBlobArchived         = fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob.")
-	errBlobBeingRehydrated  = fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated.")
-	errInvalidTag           = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
-	errTagsTooMany          = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
-	errAccessTierNotAllowed = fail(http.StatusConflict, "AccessTierNotSupportedForBlobType", "The access tier is not supported for this blob type.")
+	errInvalidBlobTier     = fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type.")
+	errBlobArchived        = fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob.")
+	errBlobBeingRehydrated = fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated.")
+	errInvalidTag          = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
+	errTagsTooMany         = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
 )
 
 // What using a leased resource answers.

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,17 +44,19 @@ func TestEveryOperationHasARow(t *testing.T) {
 }
 
 func TestEveryOperationHasATest(t *testing.T) {
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
 	tests := map[string]bool{}
-	for _, p := range packages {
-		for _, file := range p.Files {
-			for _, d := range file.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok {
-					tests[fn.Name.Name] = true
-				}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				tests[fn.Name.Name] = true
 			}
 		}
 	}
