@@ -93,11 +93,9 @@ func (o *OAuth) resolve(id *Identity, r *wire.Request) {
 	id.rights = id.scope(container(r))
 }
 
-// The first versions that take bearer tokens.
-const (
-	bearer20171109 wire.Version = 20171109
-	bearer20201206 wire.Version = 20201206 // tables
-)
+// bearer20171109 is the first version that takes bearer tokens. For tables the reference says 2020-12-06, but the
+// official table SDKs send 2019-02-02 with their tokens, and are served.
+const bearer20171109 wire.Version = 20171109
 
 // maxToken bounds a bearer token in bytes. Entra's stay under 8 KiB.
 const maxToken = 16 << 10
@@ -112,11 +110,7 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 		return Identity{}, failed("Authentication scheme Bearer is not allowed with HTTP. Start the server with --cert and --key " +
 			"(lazuli cert makes a pair) and use https, or call it from the same machine by its loopback address.")
 	}
-	least := bearer20171109
-	if r.Service == wire.Table {
-		least = bearer20201206
-	}
-	if r.Version < least {
+	if r.Version < bearer20171109 {
 		return Identity{}, failed("Authentication scheme Bearer is not supported in this version.")
 	}
 	account := a.Accounts.Get(r.Account)
