@@ -25,7 +25,7 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := newBatchWriter()
+	w := newBatchWriter(len(b.changes))
 	if b.query != nil {
 		a, f := s.batchQuery(c, b.query)
 		w.single(b.query, f, a)

@@ -16,8 +16,12 @@ type batchWriter struct {
 	boundary, inner string
 }
 
-func newBatchWriter() *batchWriter {
-	return &batchWriter{buf: make([]byte, 0, 4096), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
+// answerRoom is what the answer to one change takes, about, in bytes.
+const answerRoom = 700
+
+// newBatchWriter makes a writer with room for the answers to so many changes.
+func newBatchWriter(changes int) *batchWriter {
+	return &batchWriter{buf: make([]byte, 0, (changes+1)*answerRoom), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
 }
 
 // newGUID makes a random GUID. It is unique, not secret.
