@@ -26,6 +26,7 @@ type App struct {
 	names      map[string]bool
 	errs       []error // of registration; Start returns them
 	openQueue  func(*Storage, string) (queueClient, error)
+	openHost   func(*Storage) (hostStore, error)
 
 	mu      sync.Mutex // guards current
 	current *run       // nil when not started
@@ -33,7 +34,7 @@ type App struct {
 
 // New returns an app without functions.
 func New(config Config) *App {
-	return &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue}
+	return &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue, openHost: openAzureHost}
 }
 
 // Function is a registered handler with its trigger.

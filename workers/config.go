@@ -38,6 +38,9 @@ type Config struct {
 	// StuckTimeout is how long a handler may take to return once its context has been cancelled, before it is reported
 	// with a dump of its goroutines and given up. Default 10 s.
 	StuckTimeout time.Duration
+	// LockPeriod is how long the lock of a timer outlives its instance, 15 to 60 s: another instance takes over no later than
+	// four thirds of it after a death. Default 15 s. (Azure Functions: 60 s.)
+	LockPeriod time.Duration
 	// Clock is the time by which leases, timers and back-off go; nil means the system's.
 	Clock Clock
 }
@@ -54,6 +57,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StuckTimeout <= 0 {
 		c.StuckTimeout = 10 * time.Second
+	}
+	if c.LockPeriod == 0 {
+		c.LockPeriod = 15 * time.Second
 	}
 	if c.Clock == nil {
 		c.Clock = systemClock{}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -103,7 +101,7 @@ func (d *delivery) run(hard context.Context) effect {
 	interval := d.l.settings.lease / 2
 	renewal := d.l.clock.NewTimer(interval)
 	defer func() { renewal.Stop() }()
-	limit, stuck := d.timer(d.l.settings.timeout), d.timer(0)
+	limit, stuck := timerOf(d.l.clock, d.l.settings.timeout), Timer(never{})
 	defer func() { limit.Stop(); stuck.Stop() }()
 	stopping := hard.Done()
 
@@ -112,7 +110,7 @@ func (d *delivery) run(hard context.Context) effect {
 		cancel(cause)
 		if !cancelled {
 			cancelled = true
-			stuck = d.timer(d.l.stuck)
+			stuck = timerOf(d.l.clock, d.l.stuck)
 		}
 	}
 	for {
@@ -139,19 +137,6 @@ func (d *delivery) run(hard context.Context) effect {
 	}
 }
 
-// timer is a clock's timer, or for 0 one that never fires.
-func (d *delivery) timer(after time.Duration) Timer {
-	if after <= 0 {
-		return never{}
-	}
-	return d.l.clock.NewTimer(after)
-}
-
-type never struct{}
-
-func (never) C() <-chan time.Time { return nil }
-func (never) Stop()               {}
-
 // renew extends the lease and returns when to renew next, or 0 if the lease is lost. After a failure that may pass, the
 // next try comes after half the interval, at least a twentieth of the lease and never after its end.
 func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Duration {
@@ -159,7 +144,7 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 	now := d.l.clock.Now()
 	attempt, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	deadline := d.timer(max(d.expires.Sub(now), time.Millisecond))
+	deadline := timerOf(d.l.clock, max(d.expires.Sub(now), time.Millisecond))
 	finished := make(chan struct{})
 	defer close(finished)
 	go func() {
@@ -188,14 +173,9 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 }
 
 // invoke calls the handler through the middleware; a panic becomes an error.
-func (d *delivery) invoke(ctx context.Context, m QueueMessage) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
-		}
-	}()
+func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
 	ctx = context.WithValue(NewContext(ctx, d.invocation), deliveryKey{}, m)
-	return d.l.wrapped(ctx, &MiddlewareContext{d.invocation})
+	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
 }
 
 type deliveryKey struct{}
@@ -204,7 +184,7 @@ type deliveryKey struct{}
 func (l *queueListener) callHandler(ctx context.Context, _ *MiddlewareContext) error {
 	m, ok := ctx.Value(deliveryKey{}).(QueueMessage)
 	if !ok {
-		return errors.New("workers: middleware replaced the invocation's context instead of deriving from it")
+		return errNoInvocation
 	}
 	return l.handler(ctx, m)
 }
@@ -223,7 +203,6 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping)
 	stats := &d.l.function.stats
 	var snooze *snoozeError
-	var panicked *PanicError
 	switch {
 	case err == nil:
 		stats.succeeded.Add(1)
@@ -232,23 +211,17 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 	default:
 		stats.failed.Add(1)
 		stats.lastError.Store(&LastError{d.l.clock.Now(), err})
-		attrs := []any{"err", err}
-		if errors.As(err, &panicked) {
-			attrs = append(attrs, "stack", string(panicked.Stack))
-		}
-		d.log.Warn("the handler failed", attrs...)
+		logFailure(d.log, err)
 	}
 	return d.step(finish)
 }
 
-// abandon reports a handler that does not return. Its goroutine stays behind: Go cannot end it.
+// abandon counts and reports a handler that does not return.
 func (d *delivery) abandon(ctx context.Context) {
 	d.l.mu.Lock()
 	d.l.abandoned++
 	d.l.mu.Unlock()
-	dump := make([]byte, 1<<20)
-	dump = dump[:runtime.Stack(dump, true)]
-	d.log.Error("the handler did not return after its context was cancelled; giving it up", "cause", context.Cause(ctx), "goroutines", string(dump))
+	dumpStuck(d.log, context.Cause(ctx))
 }
 
 // settleTimeout bounds the last requests of a message, so that a stop comes to an end also when the service does not answer.

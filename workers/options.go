@@ -31,6 +31,10 @@ type settings struct {
 	lease             time.Duration
 	retry             RetryPolicy
 	timeout           time.Duration // 0: none
+
+	schedule     string
+	runOnStartup bool
+	monitor      *bool // nil: if the runs are far apart
 }
 
 func defaultSettings(name string) settings {

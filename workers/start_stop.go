@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // run is one stretch from Start to the end of Stop.
@@ -34,6 +35,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	if len(a.functions) == 0 {
 		return errNoFunctions
+	}
+	if p := a.config.LockPeriod; p < 15*time.Second || p > time.Minute {
+		return fmt.Errorf("workers: Config.LockPeriod %v is not within 15 s to 60 s", p)
 	}
 	listeners, err := a.buildListeners()
 	if err != nil {

@@ -1,0 +1,95 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+var errNoInvocation = errors.New("workers: middleware replaced the invocation's context instead of deriving from it")
+
+// supervision is how a handler without a lease of its own is watched.
+type supervision struct {
+	clock   Clock
+	timeout time.Duration // 0: none
+	stuck   time.Duration
+	log     *slog.Logger
+}
+
+// supervise calls a handler, contains its panic, and cancels its context when hard is done or its time is over. It returns the
+// handler's error, or ErrStuck if the handler does not return after that.
+func supervise(hard context.Context, s supervision, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
+	defer cancel(nil)
+	returned := make(chan error, 1)
+	go func() { returned <- contain(func() error { return call(ctx) }) }()
+
+	limit, stuck := timerOf(s.clock, s.timeout), Timer(never{})
+	defer func() { limit.Stop(); stuck.Stop() }()
+	stopping := hard.Done()
+	for {
+		var cause error
+		select {
+		case err := <-returned:
+			return err
+		case <-stuck.C():
+			dumpStuck(s.log, context.Cause(ctx))
+			return ErrStuck
+		case <-limit.C():
+			cause = ErrTimeout
+		case <-stopping:
+			stopping = nil
+			cause = ErrStopping
+			if errors.Is(context.Cause(hard), ErrLeaseLost) {
+				cause = ErrLeaseLost
+			}
+		}
+		if ctx.Err() == nil {
+			cancel(cause)
+			stuck = timerOf(s.clock, s.stuck)
+		}
+	}
+}
+
+// contain turns a panic into an error with its stack.
+func contain(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return call()
+}
+
+// timerOf is a clock's timer, or for 0 one that never fires.
+func timerOf(c Clock, after time.Duration) Timer {
+	if after <= 0 {
+		return never{}
+	}
+	return c.NewTimer(after)
+}
+
+type never struct{}
+
+func (never) C() <-chan time.Time { return nil }
+func (never) Stop()               {}
+
+// dumpStuck reports a handler that does not return. Its goroutine stays behind: Go cannot end it.
+func dumpStuck(log *slog.Logger, cause error) {
+	dump := make([]byte, 1<<20)
+	dump = dump[:runtime.Stack(dump, true)]
+	log.Error("the handler did not return after its context was cancelled; giving it up", "cause", cause, "goroutines", string(dump))
+}
+
+// logFailure logs what a handler failed with; for a panic, with its stack.
+func logFailure(log *slog.Logger, err error) {
+	attrs := []any{"err", err}
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		attrs = append(attrs, "stack", string(panicked.Stack))
+	}
+	log.Warn("the handler failed", attrs...)
+}

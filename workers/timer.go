@@ -1,0 +1,241 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/workers/bindings"
+	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
+)
+
+// TimerInfo is what a timer handler receives.
+type TimerInfo = bindings.TimerInfo
+
+// TimerHandler handles one run of a timer.
+type TimerHandler func(ctx context.Context, t TimerInfo) error
+
+// WithSchedule sets when a timer runs, in UTC: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
+// of week}", or an interval "hh:mm:ss".
+func WithSchedule(schedule string) Option { return func(s *settings) { s.schedule = schedule } }
+
+// WithRunOnStartup makes a timer also run when an instance begins to keep it.
+func WithRunOnStartup(run bool) Option { return func(s *settings) { s.runOnStartup = run } }
+
+// WithMonitor makes a timer remember its runs in the storage account, so that one that was missed while no instance was up is
+// made up for, once. By default a timer does so whose runs are a minute or more apart.
+func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &monitor } }
+
+// Timer registers a handler that runs at the times of WithSchedule.
+//
+// Of all instances of an app (Config.HostID) on one storage account, one keeps the timer, by a blob lease; another takes over
+// when it stops or dies. There is never more than one run at a time: the next one is the first time of the schedule after
+// the end of the last. A run that should have happened while no instance was up happens once, late, with IsPastDue. A
+// failed run is logged, and not repeated before its next time. A run that is cut off by the death of its process is repeated
+// if the timer is monitored: at least once.
+func (a *App) Timer(name string, h TimerHandler, options ...Option) *Function {
+	f := a.register(name, "timerTrigger", options)
+	if h == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
+	}
+	schedule, err := ncrontab.Parse(f.settings.schedule)
+	if err != nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
+	}
+	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
+		store, err := a.openHost(storage)
+		if err != nil {
+			return nil, fmt.Errorf("a timer keeps its lock in a blob: %w", err)
+		}
+		return newTimerListener(a, f, store, schedule, h), nil
+	}
+	return f
+}
+
+// timerStatus is the record of a timer, in the format of Azure Functions with one field more.
+type timerStatus struct {
+	Last        time.Time
+	Next        time.Time
+	LastUpdated time.Time
+	// Expression is the schedule that Next was computed from: after a change of schedule it is of no use.
+	Expression string `json:",omitempty"`
+}
+
+// firstRun decides what a timer does when an instance begins to keep it: the time of its next run, and whether that is one that
+// was missed. status is the zero value if nothing is known.
+func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus, now time.Time) (next time.Time, pastDue bool) {
+	known := !status.Next.IsZero() && (status.Expression == expression || status.Expression == "" && schedule.Next(status.Last).Equal(status.Next))
+	switch {
+	case !known:
+		return schedule.Next(now), false
+	case status.Next.Before(now):
+		return now, true
+	}
+	return status.Next, false
+}
+
+// timerListener is a timer trigger at work.
+type timerListener struct {
+	function *Function
+	schedule ncrontab.Schedule
+	handler  TimerHandler
+	wrapped  Handler
+	store    hostStore
+	lock     *singleton
+	record   string // name of the status record; empty if the timer is not monitored
+	clock    Clock
+	log      *slog.Logger
+	stuck    time.Duration
+	gaveUp   error
+}
+
+func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Schedule, h TimerHandler) *timerListener {
+	log := a.config.Logger.With("function", f.name)
+	l := &timerListener{
+		function: f, schedule: schedule, handler: h, store: store, clock: a.config.Clock, log: log, stuck: a.config.StuckTimeout,
+		lock: &singleton{
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".Listener", owner: uuid.NewString(),
+			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
+		},
+	}
+	monitor := l.farApart(a.config.Clock.Now())
+	if f.settings.monitor != nil {
+		monitor = *f.settings.monitor
+	}
+	if monitor {
+		l.record = "timers/" + a.config.HostID + "/" + f.name + "/status"
+	}
+	l.wrapped = a.compose(l.callHandler)
+	return l
+}
+
+// farApart reports whether the schedule's next runs are at least a minute apart.
+func (l *timerListener) farApart(now time.Time) bool {
+	first := l.schedule.Next(now)
+	return l.schedule.Next(first).Sub(first) >= time.Minute
+}
+
+func (l *timerListener) wake() {}
+
+func (l *timerListener) listen(soft, hard context.Context) error {
+	l.lock.lead(soft, hard, l.keep)
+	return l.gaveUp
+}
+
+// keep runs the timer for as long as this instance holds its lock.
+func (l *timerListener) keep(soft, hard context.Context) {
+	status, err := l.load(hard)
+	if err != nil {
+		if soft.Err() == nil {
+			l.log.Error("cannot read what is known of the timer's last run; trying again", "err", err)
+			l.lock.pause(soft, l.lock.retry)
+		}
+		return
+	}
+	next, pastDue := firstRun(l.schedule, l.function.settings.schedule, status, l.clock.Now())
+	if l.function.settings.runOnStartup && !pastDue {
+		next = l.clock.Now()
+	} else if status.Next.IsZero() {
+		// From now on a missed first run is known to be missed.
+		status = l.save(hard, status.Last, next)
+	}
+	for {
+		l.lock.pause(soft, next.Sub(l.clock.Now()))
+		if soft.Err() != nil {
+			return
+		}
+		// A clock that runs ahead of the schedule's, or was set back, must not make the same slot come twice.
+		at := l.clock.Now()
+		if at.Before(next) {
+			at = next
+		}
+		l.call(hard, l.info(status, next, pastDue))
+		if hard.Err() != nil || l.gaveUp != nil {
+			return // Cut off: the record still says that this run is due.
+		}
+		if end := l.clock.Now(); end.After(at) {
+			next = l.schedule.Next(end)
+		} else {
+			next = l.schedule.Next(at)
+		}
+		status = l.save(hard, at, next)
+		pastDue = false
+	}
+}
+
+func (l *timerListener) load(ctx context.Context) (timerStatus, error) {
+	var status timerStatus
+	if l.record == "" {
+		return status, nil
+	}
+	text, err := l.store.read(ctx, l.record)
+	if err != nil || text == nil {
+		return status, err
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		l.log.Warn("the record of the timer's last run cannot be read; starting anew", "err", err)
+		return timerStatus{}, nil
+	}
+	return status, nil
+}
+
+// save records a run. A failure is logged only: at worst the run is repeated.
+func (l *timerListener) save(ctx context.Context, last, next time.Time) timerStatus {
+	status := timerStatus{Last: last.UTC(), Next: next.UTC(), LastUpdated: l.clock.Now().UTC(), Expression: l.function.settings.schedule}
+	if l.record == "" {
+		return status
+	}
+	text, err := json.Marshal(status)
+	if err == nil {
+		err = l.store.write(ctx, l.record, text)
+	}
+	if err != nil {
+		l.log.Error("cannot record the timer's run", "err", err)
+	}
+	return status
+}
+
+func (l *timerListener) info(status timerStatus, next time.Time, pastDue bool) TimerInfo {
+	return TimerInfo{
+		ScheduleStatus: bindings.TimerScheduleStatus{
+			Last: status.Last.UTC().Format(time.RFC3339Nano), Next: next.UTC().Format(time.RFC3339Nano), LastUpdated: status.LastUpdated.UTC().Format(time.RFC3339Nano),
+		},
+		IsPastDue: pastDue,
+	}
+}
+
+type timerKey struct{}
+
+func (l *timerListener) callHandler(ctx context.Context, _ *MiddlewareContext) error {
+	info, ok := ctx.Value(timerKey{}).(TimerInfo)
+	if !ok {
+		return errNoInvocation
+	}
+	return l.handler(ctx, info)
+}
+
+func (l *timerListener) call(hard context.Context, info TimerInfo) {
+	stats := &l.function.stats
+	stats.inFlight.Add(1)
+	defer stats.inFlight.Add(-1)
+	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionName: l.function.name, TriggerType: l.function.trigger, TriggerMetadata: map[string]string{}}
+	log := l.log.With("invocation_id", ic.InvocationID)
+	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log}, func(ctx context.Context) error {
+		return l.wrapped(context.WithValue(NewContext(ctx, ic), timerKey{}, info), &MiddlewareContext{ic})
+	})
+	if errors.Is(err, ErrStuck) {
+		l.gaveUp = fmt.Errorf("function %q: %w", l.function.name, ErrStuck)
+	}
+	if err == nil {
+		stats.succeeded.Add(1)
+		return
+	}
+	stats.failed.Add(1)
+	stats.lastError.Store(&LastError{l.clock.Now(), err})
+	logFailure(log, err)
+}
