@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,6 +190,9 @@ func (e *extent) syncTo(end int64) error {
 			return ErrClosed
 		default:
 			e.syncing = true
+			e.mu.Unlock()
+			runtime.Gosched() // whoever was woken together with us gets into this sync
+			e.mu.Lock()
 			target, f := e.size, e.file
 			e.mu.Unlock()
 			err := dataSync(f)

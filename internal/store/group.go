@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -106,6 +107,7 @@ func (g *group) run() {
 	}()
 	if !g.began {
 		g.began = true
+		runtime.Gosched() // whoever was woken together with us gets into the group
 		g.take()
 		g.begin()
 	}

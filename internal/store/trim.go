@@ -10,7 +10,7 @@ import (
 // How many pages of 4 KiB a step is reckoned to make resident. The kernel maps up to 64 KiB around a fault.
 const (
 	touchSeek = 16
-	touchNext = 1
+	touchNext = 4
 )
 
 // trimEvery is how many touched pages are between two looks at the memory, per DB: 16 MiB.
