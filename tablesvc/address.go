@@ -108,7 +108,7 @@ func (c *call) tunnel() (frontend.Level, error) {
 func parsePath(raw string) (a address, err error) {
 	path, decodeErr := url.PathUnescape(strings.TrimPrefix(raw, "/"))
 	if decodeErr != nil {
-		return a, wire.ErrInvalidURI
+		return a, errSyntax
 	}
 	path = strings.ToValidUTF8(path, "\ufffd")
 	name, rest, parenthesis := strings.Cut(path, "(")
@@ -124,7 +124,7 @@ func parsePath(raw string) (a address, err error) {
 		a.level = onBatch
 		return a, nil
 	case strings.ContainsAny(name, "/'"):
-		return a, wire.ErrInvalidURI
+		return a, errSyntax
 	}
 	a.level = onTable
 	tables := strings.EqualFold(name, "Tables")
@@ -136,7 +136,7 @@ func parsePath(raw string) (a address, err error) {
 	}
 	rest = strings.TrimSuffix(rest, "/")
 	if !strings.HasSuffix(rest, ")") {
-		return a, wire.ErrInvalidURI
+		return a, errSyntax
 	}
 	rest = strings.TrimSpace(rest[:len(rest)-1])
 	switch {
@@ -145,7 +145,7 @@ func parsePath(raw string) (a address, err error) {
 	case tables:
 		var ok bool
 		if a.table, rest, ok = cutQuoted(rest); !ok || rest != "" {
-			return a, wire.ErrInvalidURI
+			return a, errSyntax
 		}
 		a.level = onOneTable
 		return a, nil
@@ -159,11 +159,11 @@ func (a address) keys(s string) (address, error) {
 	for {
 		name, rest, ok := strings.Cut(s, "=")
 		if !ok {
-			return a, wire.ErrInvalidURI
+			return a, errSyntax
 		}
 		var value string
 		if value, rest, ok = cutQuoted(strings.TrimSpace(rest)); !ok {
-			return a, wire.ErrInvalidURI
+			return a, errSyntax
 		}
 		switch name = strings.TrimSpace(name); {
 		case name == "PartitionKey" && !hasPartition:
@@ -171,18 +171,18 @@ func (a address) keys(s string) (address, error) {
 		case name == "RowKey" && !hasRow:
 			a.row, hasRow = value, true
 		default:
-			return a, wire.ErrInvalidURI
+			return a, errSyntax
 		}
 		if rest = strings.TrimSpace(rest); rest == "" {
 			break
 		}
 		if s, ok = strings.CutPrefix(rest, ","); !ok {
-			return a, wire.ErrInvalidURI
+			return a, errSyntax
 		}
 	}
 	switch {
-	case !hasPartition:
-		return a, wire.ErrInvalidURI
+	case !hasPartition, strings.Contains(a.partition+a.row, "/"): // Azure splits the path after decoding it
+		return a, errSyntax
 	case hasRow:
 		a.level = onEntity
 	default:

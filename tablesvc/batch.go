@@ -205,6 +205,9 @@ func (c *call) mayCall(table string, need auth.Need) error {
 	if only, limited := c.caller.Table(); limited && !strings.EqualFold(only, table) {
 		return auth.ErrAuthorizationFailure
 	}
+	if err := c.mayAnalytics(table, need); err != nil {
+		return err
+	}
 	return c.caller.At(table).Check(wire.Table, need)
 }
 

@@ -255,7 +255,7 @@ func TestBatchRefused(t *testing.T) {
 	for _, tc := range []struct{ name, replace, with, want string }{
 		{"delete without If-Match", "POST /people", "DELETE /people(PartitionKey='p',RowKey='r')", "MissingRequiredHeader"},
 		{"table operation", "POST /people", "DELETE /Tables('people')", "InvalidInput"},
-		{"bad address", "POST /people", "POST /people(", "InvalidUri"},
+		{"bad address", "POST /people", "POST /people(", "InvalidInput"},
 		{"two tables", "POST /people", "POST /other", "TableNotFound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

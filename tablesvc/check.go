@@ -79,7 +79,7 @@ func (c *checker) checkTables() {
 		switch {
 		case !ok || account == "" || lower != strings.ToLower(t.name):
 			c.found(bucketTables, k, "the record is of table %q", t.name)
-		case !entity.TableName(t.name):
+		case !entity.TableName(t.name) && !analyticsTable(t.name):
 			c.found(bucketTables, k, "%q is no table name", t.name)
 		case t.id == 0 || t.id >= next:
 			c.found(bucketTables, k, "table id %d is not below the next id %d", t.id, next)

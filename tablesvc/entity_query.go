@@ -1,10 +1,10 @@
 package tablesvc
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
@@ -64,13 +64,16 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at entity.Ticks, er
 	}
 	err = s.db.View(func(tx *store.Tx) error {
 		id, err := idOf(tx, c.Account, c.table)
+		if errors.Is(err, errTableNotFound) {
+			err = errNotFound
+		}
 		if err != nil {
 			return err
 		}
 		var room [128]byte
 		r := entity.Record(tx.Get(bucketEntities, entity.AppendKey(room[:0], id, partition, row)))
 		if r == nil {
-			return wire.ErrResourceNotFound
+			return errNotFound
 		}
 		at = r.Timestamp()
 		if c.format.atom {

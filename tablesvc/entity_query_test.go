@@ -101,6 +101,8 @@ func TestQueryEntities(t *testing.T) {
 			t.Errorf("no position in %s", r.body)
 		}
 		_, err := f.sdk.NewClient("nothere").GetEntity(ctx, "a", "0", nil)
+		wantCode(t, err, "404 ResourceNotFound")
+		_, err = f.sdk.NewClient("nothere").NewListEntitiesPager(nil).NextPage(ctx)
 		wantCode(t, err, "404 TableNotFound")
 		_, err = client.GetEntity(ctx, "a", "9", nil)
 		wantCode(t, err, "404 ResourceNotFound")

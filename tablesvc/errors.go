@@ -10,7 +10,8 @@ import (
 // The failures of the Table service, beside those of package wire and of the data model in internal/entity.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 var (
-	// errTableNotFound: an entity operation names a table that is not there.
+	// errTableNotFound: an entity operation names a table that is not there. Reading one entity does not tell: it is
+	// errNotFound, as for an entity that is not there. https://github.com/Azure/azure-sdk-for-net/issues/46430
 	errTableNotFound = &wire.Error{Status: http.StatusNotFound, Code: "TableNotFound",
 		Message: "The table specified does not exist."}
 	// errTableAlreadyExists: Create Table.
@@ -29,7 +30,10 @@ var (
 	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
 	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be read.
-	errInvalidInput = entity.ErrInvalidInput
+	errInvalidInput = entity.ErrInvalidInput	// errSyntax: a path that names no resource of the Table service.
+	// https://github.com/Azure/azure-storage-net/issues/386
+	errSyntax = errInvalidInput.WithMessage("Bad Request - Error in query syntax.")
+
 	// errIfNoneMatch: the header with a change of an entity.
 	errIfNoneMatch = errInvalidInput.WithMessage("If-None-Match HTTP header cannot be specified for PUT, MERGE or DELETE operations.")
 

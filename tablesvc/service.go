@@ -125,12 +125,12 @@ func (s *Service) tick() entity.Ticks {
 }
 
 // admit remembers who calls, for operations that check more than their need. It is the front-end's Admit.
-func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
+func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if id.Mechanism == auth.Anonymous {
 		return frontend.RefuseAnonymous(c.Request)
 	}
 	c.caller = id
-	return nil
+	return c.mayAnalytics(c.table, need)
 }
 
 // before sets the headers that all answers share. It is the front-end's Before.

@@ -21,12 +21,6 @@ func (s *Service) propertiesOf(account string) *properties.Properties {
 // noProperties are those of an account that never set any: everything off.
 var noProperties properties.Properties
 
-// ServiceProperties returns what Set Table Service Properties last set for an account, for those who write logs and
-// metrics.
-func (s *Service) ServiceProperties(account string) properties.Properties {
-	return *s.propertiesOf(account)
-}
-
 func decodeProperties(b []byte) (*properties.Properties, error) {
 	p := new(properties.Properties)
 	return p, json.Unmarshal(b, p)
