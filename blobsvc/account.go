@@ -13,7 +13,11 @@ import (
 )
 
 // supported are the service properties that are honoured; turning on another is refused.
-var supported = properties.Features{}
+func (s *Service) supported() properties.Features {
+	can := s.features
+	can.DeleteRetention = true
+	return can
+}
 
 // settingsCache holds the service properties of all accounts, for CORS asks for them with every request.
 type settingsCache struct {
@@ -80,7 +84,7 @@ func (s *Service) setServiceProperties(c *call) error {
 	}
 	s.settings.mu.Lock()
 	defer s.settings.mu.Unlock()
-	p, err := s.settings.of(c.Account).Update(wire.Blob, body, supported)
+	p, err := s.settings.of(c.Account).Update(wire.Blob, body, s.supported())
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,13 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.Query.Has("deletetype") {
-		return wire.ErrNotImplemented
+	if kind := c.Query.Get("deletetype"); kind != "" {
+		if kind != "permanent" {
+			return invalidQuery("deletetype", kind)
+		}
+		return s.deletePermanently(c, slot)
 	}
+	days := s.retentionDays(c.Account)
 	if slot != baseSlot && mode != refuseSnapshots {
 		return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 	}
@@ -63,7 +67,7 @@ func (s *Service) deleteBlob(c *call) error {
 			if err := p.checkConditions(&b); err != nil {
 				return err
 			}
-			s.remove(tx, c, gen, slot, &b)
+			s.remove(tx, c, gen, slot, days, &b)
 			return nil
 		}
 		if err := p.checkWrite(&b, c.now()); err != nil {
@@ -81,10 +85,10 @@ func (s *Service) deleteBlob(c *call) error {
 			if err := getBlob(tx, gen, c.blob, at, &snapshot); err != nil {
 				return err
 			}
-			s.remove(tx, c, gen, at, &snapshot)
+			s.remove(tx, c, gen, at, days, &snapshot)
 		}
 		if mode != onlySnapshots {
-			s.remove(tx, c, gen, baseSlot, &b)
+			s.remove(tx, c, gen, baseSlot, days, &b)
 			discardBlocks(tx, gen, c.blob)
 		}
 		return nil
@@ -93,32 +97,45 @@ func (s *Service) deleteBlob(c *call) error {
 		return err
 	}
 	s.wakeCleaner()
-	c.Set("x-ms-delete-type-permanent", "true")
+	c.sendDeleteType(days > 0)
 	return c.Status(http.StatusAccepted)
 }
 
-// remove deletes one record of the blob that c names.
-func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, b *blobRecord) {
-	tx.Delete(blobsBucket, blobKey(gen, c.blob, slot))
-	c.freed += b.length
-	b.content.drop(tx)
+// remove deletes one record of the blob that c names; with days, it is kept for that time.
+func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *blobRecord) {
 	if slot == baseSlot {
 		s.unindexTags(tx, c.Account, gen, c.blob, b)
 	}
+	if days > 0 {
+		b.deleted, b.keptDays = c.now(), days
+		s.bury(tx, gen, c.blob, slot, b)
+		return
+	}
+	tx.Delete(blobsBucket, blobKey(gen, c.blob, slot))
+	c.freed += b.length
+	b.content.drop(tx)
 }
 
-// snapshotsOf returns the slots of a blob's snapshots, oldest first; the first alone if one is enough to know.
+// snapshotsOf returns the slots of a blob's snapshots, oldest first, without deleted ones; the first alone if one is
+// enough to know.
 func snapshotsOf(tx *store.Tx, gen uint64, name string, one bool) ([]uint64, error) {
 	var slots []uint64
 	scope := namePrefix(gen, name)
 	cur := tx.Cursor(blobsBucket)
-	for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
 		_, _, slot, err := parseBlobKey(k)
 		if err != nil {
 			return nil, err
 		}
 		if slot == baseSlot {
 			break
+		}
+		var b blobRecord
+		if err := decodeBlobHead(v, &b); err != nil {
+			return nil, err
+		}
+		if b.deleted != 0 {
+			continue
 		}
 		if slots = append(slots, slot); one {
 			break

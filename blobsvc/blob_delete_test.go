@@ -46,9 +46,10 @@ func TestDeleteBlob(t *testing.T) {
 	}
 }
 
-func TestDeleteBlobPermanentlyIsRefused(t *testing.T) {
+func TestDeleteBlobRefusals(t *testing.T) {
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	f.do("DELETE", "/box/b?deletetype=permanent", "").want(t, 501, "NotImplemented")
+	f.do("DELETE", "/box/b?deletetype=permanent", "").want(t, 409, "OperationNotAllowedOnSoftDeletedBlob")
+	f.do("DELETE", "/box/b?deletetype=some", "").want(t, 400, "InvalidQueryParameterValue")
 	f.do("DELETE", "/box/b", "", "x-ms-delete-snapshots", "some").want(t, 400, "InvalidHeaderValue")
 }

@@ -18,7 +18,8 @@ type listing struct {
 	from []byte
 	max  int
 	// What is included beside base blobs.
-	snapshots, uncommitted bool
+	snapshots, uncommitted, deleted bool
+	rec                             blobRecord // of the item at hand, used again
 }
 
 // listed is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
@@ -26,7 +27,7 @@ type listed struct {
 	prefix string
 	name   string
 	slot   uint64
-	record []byte // of the blob; nil for a prefix and for uncommitted blocks
+	record *blobRecord // without its pieces; nil for a prefix and for uncommitted blocks
 }
 
 // walk calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
@@ -61,7 +62,11 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 			}
 			name := string(rawName)
 			key := blobKey(gen, name, baseSlot)
-			if tx.Get(blobsBucket, key) != nil { // listed as what is committed
+			committed, err := l.committed(tx.Get(blobsBucket, key))
+			if err != nil {
+				return nil, err
+			}
+			if committed {
 				pending.next()
 				continue
 			}
@@ -91,6 +96,13 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 			blobs.seek(blobKey(gen, string(rawName), baseSlot))
 			continue
 		}
+		if err := decodeBlobHead(blobs.value, &l.rec); err != nil {
+			return nil, err
+		}
+		if l.rec.deleted != 0 && !l.deleted {
+			blobs.next()
+			continue
+		}
 		if full(blobs.key) {
 			return next, nil
 		}
@@ -108,13 +120,22 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 				continue
 			}
 		}
-		if err := emit(listed{name: string(rawName), slot: slot, record: blobs.value}); err != nil {
+		if err := emit(listed{name: string(rawName), slot: slot, record: &l.rec}); err != nil {
 			return nil, err
 		}
 		count++
 		blobs.next()
 	}
 	return nil, nil
+}
+
+// committed reports whether a name with uncommitted blocks is listed as what is committed under it, record if anything.
+func (l *listing) committed(record []byte) (bool, error) {
+	if record == nil || l.deleted {
+		return record != nil, nil
+	}
+	err := decodeBlobHead(record, &l.rec)
+	return err == nil && l.rec.deleted == 0, err
 }
 
 // pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
@@ -189,7 +210,7 @@ func (s *Service) listBlobs(c *call) error {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
 	l := listing{prefix: c.Query.Get("prefix"), delimiter: c.Query.Get("delimiter"), max: n,
-		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"]}
+		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"], deleted: include["deleted"]}
 	if l.snapshots && l.delimiter != "" {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
@@ -239,7 +260,6 @@ type blobWriter struct {
 	c                      *call
 	now                    ticks
 	metadata, copies, tags bool
-	rec                    blobRecord // of the item at hand, used again
 }
 
 func (w *blobWriter) write(item listed) error {
@@ -257,13 +277,13 @@ func (w *blobWriter) write(item listed) error {
 			"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties></Blob>")
 		return nil
 	}
-	b := &w.rec
-	if err := decodeBlobHead(item.record, b); err != nil {
-		return err
-	}
+	b := item.record
 	b.settle(w.now)
 	if item.slot != baseSlot {
 		w.text("Snapshot", ticks(item.slot).iso())
+	}
+	if b.deleted != 0 {
+		w.raw("<Deleted>true</Deleted>")
 	}
 	w.raw("<Properties>")
 	w.properties(b, item.slot)
@@ -349,7 +369,7 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
 		}
 	}
-	if slot == baseSlot {
+	if slot == baseSlot && b.deleted == 0 {
 		w.lease(b.lease, w.now)
 	}
 	if cp := &b.copy; w.copies && cp.id != "" {
@@ -363,6 +383,10 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		w.echo("CopyStatusDescription", cp.description)
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")
+	if b.deleted != 0 {
+		w.time("DeletedTime", b.deleted)
+		w.int("RemainingRetentionDays", b.remainingDays(w.now))
+	}
 	if len(b.tags) > 0 {
 		w.int("TagCount", int64(len(b.tags)))
 	}

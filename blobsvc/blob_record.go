@@ -69,6 +69,10 @@ type blobRecord struct {
 	sealed bool
 
 	copy copyRecord
+
+	// deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
+	deleted  ticks
+	keptDays int64
 }
 
 // contentHeaders are the properties of a blob that a client sets and gets back as headers.
@@ -117,6 +121,8 @@ const (
 	btBlocks      = 20
 	btSealed      = 21
 	btCopy        = 22
+	btDeleted     = 23
+	btKeptDays    = 24
 )
 
 func (b *blobRecord) encode() []byte {
@@ -167,6 +173,8 @@ func (b *blobRecord) encode() []byte {
 		e.uvarint(uint64(c.completed))
 		e.string(c.description)
 	}
+	e.uint(btDeleted, uint64(b.deleted))
+	e.uint(btKeptDays, uint64(b.keptDays))
 	return e.b
 }
 
@@ -233,6 +241,10 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 			b.sealed = d.bool()
 		case btCopy:
 			b.copy = copyRecord{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks(d.uint()), d.string()}
+		case btDeleted:
+			b.deleted = ticks(d.uint())
+		case btKeptDays:
+			b.keptDays = int64(d.uint())
 		default:
 			d.fail()
 		}
@@ -243,8 +255,18 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 	return d.err()
 }
 
-// getBlob reads a blob, or its snapshot in slot. It fails with errBlobNotFound.
+// getBlob reads a blob, or its snapshot in slot. It fails with errBlobNotFound, also for one that was soft-deleted.
 func getBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) error {
+	err := getAnyBlob(tx, gen, name, slot, b)
+	if err == nil && b.deleted != 0 {
+		*b = blobRecord{}
+		return errBlobNotFound
+	}
+	return err
+}
+
+// getAnyBlob is getBlob for soft-deleted blobs, too.
+func getAnyBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) error {
 	v := tx.Get(blobsBucket, blobKey(gen, name, slot))
 	if v == nil {
 		return errBlobNotFound

@@ -115,21 +115,29 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		return err
 	}
 	var old blobRecord
-	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); err {
-	case nil:
-		if err := p.checkWrite(&old, c.now()); err != nil {
-			return err
-		}
+	err = getAnyBlob(tx, gen, c.blob, baseSlot, &old)
+	there := err == nil && old.deleted == 0
+	switch {
+	case err != nil && err != errBlobNotFound:
+		return err
+	case there:
+		err = p.checkWrite(&old, c.now())
+	default:
+		err = p.checkCreate()
+	}
+	if err != nil {
+		return err
+	}
+	if there {
 		b.lease = old.lease
+		s.unindexTags(tx, c.Account, gen, c.blob, &old)
+	}
+	switch {
+	case old.deleted != 0 || there && s.retentionDays(c.Account) > 0:
+		s.setAside(tx, c, gen, &old)
+	case there:
 		c.freed += old.length
 		old.content.drop(tx)
-		s.unindexTags(tx, c.Account, gen, c.blob, &old)
-	case errBlobNotFound:
-		if err := p.checkCreate(); err != nil {
-			return err
-		}
-	default:
-		return err
 	}
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)

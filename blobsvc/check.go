@@ -28,7 +28,7 @@ type Audit struct {
 //   - pieces of a blob lie in order within its length, without gaps but in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
-//   - the tag index has the blobs with tags and no others;
+//   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
 //   - every slice lies in an intact record of an extent, whose checksum is the one that was noted.
 //
 // It changes nothing. An error means that the check could not run to its end.
@@ -99,6 +99,7 @@ func (c *checker) run(content *extent.Store) error {
 		}
 	}
 	c.each(tagsBucket, c.tag)
+	c.each(deletedBucket, c.deleted)
 	return c.slices(content)
 }
 
@@ -164,7 +165,10 @@ func (c *checker) blob(k, v []byte) error {
 	if b.content.id != 0 {
 		c.references[b.content.id]++
 	}
-	if len(b.tags) > 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
+	if b.deleted != 0 && c.tx.Get(deletedBucket, purgeKey(b.purgeAt(), k)) == nil {
+		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
+	}
+	if len(b.tags) > 0 && slot == baseSlot && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
 	}
 	return errors.Join(c.owned(gen), c.layout(&b), blobName(string(name)))
@@ -215,6 +219,24 @@ func (c *checker) tag(k, _ []byte) error {
 	var b blobRecord
 	if err := getBlob(c.tx, gen, string(name), slot, &b); err != nil || len(b.tags) == 0 {
 		return fmt.Errorf("account %s indexes a blob without tags", account)
+	}
+	return nil
+}
+
+func (c *checker) deleted(k, _ []byte) error {
+	if len(k) < 8 {
+		return errKey
+	}
+	var b blobRecord
+	v := c.tx.Get(blobsBucket, k[8:])
+	if v == nil {
+		return errors.New("the deleted blob does not exist")
+	}
+	if err := decodeBlob(v, &b); err != nil {
+		return err
+	}
+	if b.deleted == 0 || !bytes.Equal(k, purgeKey(b.purgeAt(), k[8:])) {
+		return errors.New("the blob is not deleted, or not until then")
 	}
 	return nil
 }

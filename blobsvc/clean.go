@@ -14,6 +14,7 @@ import (
 // Background work, in rounds:
 //
 //   - garbage: what deleted containers, dropped contents and dropped block sets left behind is removed in batches;
+//   - retention: soft-deleted blobs are removed when their time is over;
 //   - expiry: uncommitted blocks are dropped a week after the last of them came;
 //   - compaction: extents are compacted when enough content was given up, or now and then after any write.
 //
@@ -71,6 +72,9 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 		case <-s.wake:
 		}
 		now := s.now()
+		if err := s.purge(ctx, now); err != nil && ctx.Err() == nil {
+			s.log.Error("removing blobs past their retention failed", "service", "blob", "err", err)
+		}
 		if err := s.collect(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("removing deleted blobs failed", "service", "blob", "err", err)
 		}
@@ -96,9 +100,10 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Clean removes all garbage and expired blocks now.
+// Clean removes all garbage, what is past its retention, and expired blocks now.
 func (s *Service) Clean(ctx context.Context) error {
-	return errors.Join(s.collect(ctx), s.expireBlocks(ctx, s.now()))
+	now := s.now()
+	return errors.Join(s.purge(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
 }
 
 // collect removes garbage until there is none.
@@ -156,6 +161,9 @@ func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool,
 			_, name, slot, err := parseBlobKey(k)
 			if err == nil && slot == baseSlot && len(b.tags) > 0 {
 				tx.Delete(tagsBucket, tagsKey(account, id, string(name), slot))
+			}
+			if b.deleted != 0 {
+				tx.Delete(deletedBucket, purgeKey(b.purgeAt(), k))
 			}
 			b.content.drop(tx)
 			return err

@@ -18,6 +18,7 @@ import (
 //	content     content id(8) end offset(8)                  piece list (block, append and page blobs of many pieces)
 //	            content id(8) 0(8)                           number of blob records that refer to the content
 //	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
+//	deleted     end in ticks(8) key of the blobs bucket      soft-deleted blobs, by the end of their retention
 //	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
@@ -36,6 +37,7 @@ const (
 	blocksBucket     store.Bucket = "blocks"
 	contentBucket    store.Bucket = "content"
 	tagsBucket       store.Bucket = "tags"
+	deletedBucket    store.Bucket = "deleted"
 	garbageBucket    store.Bucket = "garbage"
 	accountsBucket   store.Bucket = "accounts"
 	metaBucket       store.Bucket = "meta"
@@ -44,7 +46,7 @@ const (
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
 	return []store.Bucket{containersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		garbageBucket, accountsBucket, metaBucket}
+		deletedBucket, garbageBucket, accountsBucket, metaBucket}
 }
 
 // baseSlot is the slot of the base blob: above every snapshot's.

@@ -24,6 +24,8 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
+	// Features are the analytics settings that may be turned on. The zero value refuses all.
+	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required.
 	frontend.Common
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
@@ -43,6 +45,7 @@ type Service struct {
 	ticks    tickSource
 	handler  http.Handler
 	settings settingsCache
+	features properties.Features
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -71,7 +74,7 @@ type call struct {
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, cleaner: newCleaner()}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, cleaner: newCleaner()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -127,7 +130,7 @@ func (s *Service) Close() error {
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	c.identity = id
 	if id.Mechanism != auth.Anonymous {
-		return nil
+		return c.mayLogs(need)
 	}
 	var rec containerRecord
 	err := s.db.View(func(tx *store.Tx) (err error) {

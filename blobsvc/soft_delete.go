@@ -1,0 +1,192 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net/http"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// Soft delete: while the account has a delete retention policy, a deleted blob or snapshot stays where it is, marked, and
+// a blob that is overwritten stays as a marked snapshot. Nothing but listings and Undelete Blob sees them, until the
+// background removes them at the end of their time. The deleted bucket has them in that order.
+// https://learn.microsoft.com/azure/storage/blobs/soft-delete-blob-overview
+
+// retentionDays is for how many days the account keeps what is deleted now; 0 means not at all.
+func (s *Service) retentionDays(account string) int64 {
+	if r := s.settings.of(account).DeleteRetention; r.Enabled {
+		return int64(r.Days)
+	}
+	return 0
+}
+
+const day = ticks(24 * time.Hour / 100)
+
+// purgeAt is when a deleted blob goes for good.
+func (b *blobRecord) purgeAt() ticks { return b.deleted + ticks(b.keptDays)*day }
+
+// remainingDays is the whole days until then.
+func (b *blobRecord) remainingDays(now ticks) int64 { return int64(max(0, b.purgeAt()-now) / day) }
+
+func purgeKey(at ticks, blob []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(blob)), uint64(at)), blob...)
+}
+
+// bury marks b as deleted and stores it in slot, which may not be the one that it had.
+func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {
+	b.lease = lease{}
+	key := blobKey(gen, name, slot)
+	tx.Put(blobsBucket, key, b.encode())
+	tx.Put(deletedBucket, purgeKey(b.purgeAt(), key), []byte{recordVersion})
+}
+
+// setAside makes room in the base slot for a new blob: what was deleted there before, or is overwritten now, stays as a
+// deleted snapshot.
+func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) {
+	if old.deleted != 0 {
+		tx.Delete(deletedBucket, purgeKey(old.purgeAt(), blobKey(gen, c.blob, baseSlot)))
+	} else {
+		old.deleted, old.keptDays = c.now(), s.retentionDays(c.Account)
+	}
+	s.bury(tx, gen, c.blob, uint64(s.ticks.next(c.Now)), old)
+}
+
+// undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
+func (s *Service) undeleteBlob(c *call) error {
+	err := s.db.Update(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		if tx.Get(blobsBucket, blobKey(gen, c.blob, baseSlot)) == nil {
+			return errBlobNotFound
+		}
+		scope := namePrefix(gen, c.blob)
+		var slots []uint64
+		cur := tx.Cursor(blobsBucket)
+		for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+			_, _, slot, err := parseBlobKey(k)
+			if err != nil {
+				return err
+			}
+			slots = append(slots, slot)
+		}
+		for _, slot := range slots {
+			var b blobRecord
+			if err := getAnyBlob(tx, gen, c.blob, slot, &b); err != nil {
+				return err
+			}
+			if b.deleted == 0 {
+				continue
+			}
+			tx.Delete(deletedBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
+			b.deleted, b.keptDays = 0, 0
+			putBlob(tx, gen, c.blob, slot, &b)
+			if slot == baseSlot {
+				s.indexTags(tx, c.Account, gen, c.blob, &b)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Status(http.StatusOK)
+}
+
+// errPermanentDelete: permanent deletion is for soft-deleted snapshots, where the account allows it.
+var errPermanentDelete = fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob.")
+
+// deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot before its time.
+func (s *Service) deletePermanently(c *call, slot uint64) error {
+	if slot == baseSlot || !s.settings.of(c.Account).DeleteRetention.AllowPermanentDelete {
+		return errPermanentDelete
+	}
+	err := s.update(c, func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		if err := getAnyBlob(tx, gen, c.blob, slot, &b); err != nil {
+			return err
+		}
+		if b.deleted == 0 {
+			return errPermanentDelete
+		}
+		key := blobKey(gen, c.blob, slot)
+		tx.Delete(deletedBucket, purgeKey(b.purgeAt(), key))
+		tx.Delete(blobsBucket, key)
+		b.content.drop(tx)
+		c.freed = b.length
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Set("x-ms-delete-type-permanent", "true")
+	return c.Status(http.StatusAccepted)
+}
+
+// purge removes deleted blobs whose time is over.
+func (s *Service) purge(ctx context.Context, now time.Time) error {
+	limit := uint64(ticksOf(now))
+	for ctx.Err() == nil {
+		var due [][]byte
+		err := s.db.View(func(tx *store.Tx) error {
+			cur := tx.Cursor(deletedBucket)
+			for k, _ := cur.Seek(nil); k != nil && len(due) < garbageBatch; k, _ = cur.Next() {
+				if len(k) < 8 {
+					return errKey
+				}
+				if binary.BigEndian.Uint64(k) > limit {
+					break
+				}
+				due = append(due, bytes.Clone(k))
+			}
+			return nil
+		})
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		var freed int64
+		err = s.db.Update(func(tx *store.Tx) error {
+			freed = 0
+			for _, k := range due {
+				if tx.Get(deletedBucket, k) == nil { // undeleted in between
+					continue
+				}
+				tx.Delete(deletedBucket, k)
+				v := tx.Get(blobsBucket, k[8:])
+				if v == nil {
+					continue
+				}
+				var b blobRecord
+				if err := decodeBlob(v, &b); err != nil {
+					return err
+				}
+				tx.Delete(blobsBucket, k[8:])
+				b.content.drop(tx)
+				freed += b.length
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		s.freed(freed)
+	}
+	return ctx.Err()
+}
+
+// sendDeleteType says whether what was deleted is gone for good.
+func (c *call) sendDeleteType(kept bool) {
+	if kept {
+		c.Set("x-ms-delete-type-permanent", "false")
+		return
+	}
+	c.Set("x-ms-delete-type-permanent", "true")
+}
