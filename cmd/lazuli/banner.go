@@ -14,10 +14,11 @@ import (
 
 // banner is what a server says of itself once it is ready.
 type banner struct {
-	config  *config.Result
-	backend backend
-	admin   string // URL, "" for none
-	took    time.Duration
+	config   *config.Result
+	accounts []string
+	backend  backend
+	admin    string // URL, "" for none
+	took     time.Duration
 }
 
 var services = []struct {
@@ -28,7 +29,7 @@ var services = []struct {
 // writeBanner prints the banner; with --silent only the addresses that nobody can know otherwise.
 func writeBanner(w io.Writer, b banner) {
 	c := b.config
-	account := c.Accounts[0].Name
+	account := b.accounts[0]
 	var out strings.Builder
 	s := style{on: isTerminal(w)}
 	if !c.Silent {
@@ -41,7 +42,7 @@ func writeBanner(w io.Writer, b banner) {
 		}
 	}
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
-		fmt.Fprintf(&out, "  %-7s%s  (/healthz, /readyz, /metrics)\n", "Admin", s.blue(b.admin))
+		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
 	}
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
@@ -52,6 +53,17 @@ func writeBanner(w io.Writer, b banner) {
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
 	}
 	_, _ = io.WriteString(w, out.String()) // a closed standard output does not keep the server from serving
+}
+
+func adminPaths(c *config.Result) string {
+	paths := "/healthz, /readyz, /metrics"
+	if c.Pprof {
+		paths += ", /debug/pprof/"
+	}
+	if c.OAuth.Development {
+		paths += ", /oauth: tokens for everybody"
+	}
+	return paths
 }
 
 func dataText(b banner) string {
@@ -68,31 +80,29 @@ func dataText(b banner) string {
 // writeConnection prints the connection string: whole for the development account, whose key is public; without keys
 // for others.
 func writeConnection(out *strings.Builder, b banner) {
-	accounts := b.config.Accounts
-	out.WriteString("  Connection string")
-	for i, a := range accounts {
-		key := "<a key of " + a.Name + ">"
-		if a.Name == auth.DevelopmentAccount {
+	for i, name := range b.accounts {
+		key := "<a key of " + name + ">"
+		if name == auth.DevelopmentAccount {
 			key = auth.DevelopmentKey
 		}
-		if i > 0 || len(accounts) > 1 {
-			out.WriteString(" of " + a.Name)
-		} else if usualPorts(b.config) && a.Name == auth.DevelopmentAccount {
+		out.WriteString("  Connection string")
+		if i > 0 || len(b.accounts) > 1 {
+			out.WriteString(" of " + name)
+		} else if usualPorts(b.config) && name == auth.DevelopmentAccount {
 			out.WriteString(" (UseDevelopmentStorage=true works as well)")
 		}
-		fmt.Fprintf(out, "\n  DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;", a.Name, key)
+		scheme, _, _ := strings.Cut(b.backend.URL(wire.Blob, name), ":")
+		fmt.Fprintf(out, "\n  DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;", scheme, name, key)
 		for _, svc := range services {
-			fmt.Fprintf(out, "%sEndpoint=%s;", svc.name, b.backend.URL(svc.service, a.Name))
+			fmt.Fprintf(out, "%sEndpoint=%s;", svc.name, b.backend.URL(svc.service, name))
 		}
-		if out.WriteString("\n\n"); i < len(accounts)-1 {
-			out.WriteString("  Connection string")
-		}
+		out.WriteString("\n\n")
 	}
 }
 
 // usualPorts reports whether SDKs find the services without being told where.
 func usualPorts(c *config.Result) bool {
-	return c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
+	return c.Cert == "" && c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
 }
 
 // style adds terminal colours, or nothing.

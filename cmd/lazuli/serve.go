@@ -35,7 +35,7 @@ type backend interface {
 }
 
 // starter starts a backend; [startStack] is the real one.
-type starter func(c *config.Config, metrics prometheus.Registerer, log *slog.Logger) (backend, error)
+type starter func(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (backend, error)
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
 func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
@@ -66,6 +66,11 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	for _, note := range c.Notes {
 		log.Warn(note)
 	}
+	sec, err := newSecurity(&c.Config)
+	if err != nil {
+		return usageError{err}
+	}
+	defer sec.watch(c.AccountsFile, log)()
 
 	var services atomic.Pointer[backend]
 	metrics := prometheus.NewRegistry()
@@ -77,13 +82,17 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 			return err
 		}
 		adminURL = "http://" + reachable(l.Addr().String())
-		server := admin.Start(l, admin.Options{Metrics: metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: log,
+		o := admin.Options{Metrics: metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: log,
 			Ready: func() error {
 				if b := services.Load(); b != nil {
 					return (*b).Ready()
 				}
 				return errors.New("starting")
-			}})
+			}}
+		if sec.issuer != nil {
+			o.Issuer = sec.issuer
+		}
+		server := admin.Start(l, o)
 		defer func() { // last: while the services drain, /readyz says so
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
@@ -91,12 +100,12 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}()
 	}
 
-	b, err := start(&c.Config, metrics, log)
+	b, err := start(&c.Config, sec, metrics, log)
 	if err != nil {
 		return err
 	}
 	services.Store(&b)
-	writeBanner(stdout, banner{config: c, backend: b, admin: adminURL, took: time.Since(began)})
+	writeBanner(stdout, banner{config: c, accounts: sec.accounts.Names(), backend: b, admin: adminURL, took: time.Since(began)})
 
 	<-ctx.Done()
 	log.Info("stopping", "wait", c.ShutdownTimeout.String())

@@ -121,7 +121,7 @@ func (r *run) end(t *testing.T) int {
 func TestLifeOfAServer(t *testing.T) {
 	f := &fake{make(chan struct{}), make(chan struct{})}
 	starting := make(chan struct{})
-	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ prometheus.Registerer, log *slog.Logger) (backend, error) {
+	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ *security, _ prometheus.Registerer, log *slog.Logger) (backend, error) {
 		<-starting
 		return f, nil
 	}})
@@ -154,7 +154,7 @@ func TestLifeOfAServer(t *testing.T) {
 
 func TestDrainIsBounded(t *testing.T) {
 	f := &fake{make(chan struct{}), make(chan struct{})}
-	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) {
+	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) {
 		return f, nil
 	}})
 	r.wait(t, "Ready")
@@ -172,7 +172,7 @@ func TestExitCodes(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	failing := func(err error) starter {
-		return func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) { return nil, err }
+		return func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) { return nil, err }
 	}
 	for _, tc := range []struct {
 		name string
@@ -186,7 +186,9 @@ func TestExitCodes(t *testing.T) {
 		{"unknown verb", []string{"frobnicate"}, nil, exitUsage, `unknown command "frobnicate"`},
 		{"surplus argument", []string{"serve", "x"}, nil, exitUsage, `"x"`},
 		{"bad value", []string{"--blob-port", "x"}, nil, exitUsage, "--blob-port"},
-		{"refused flag of Azurite's", []string{"--oauth", "basic"}, nil, exitUsage, "bearer tokens are not implemented"},
+		{"refused flag of Azurite's", []string{"--oauth", "basic"}, nil, exitUsage, "the level basic"},
+		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage, "/nonexistent/c.pem"},
+		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage, "/nonexistent/accounts"},
 		{"admin port taken", []string{"--admin-port", port}, nil, exitPort, port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
 		{"service's port taken", []string{"--no-admin"}, stack.ErrPortTaken, exitPort, "in use"},
 		{"folder locked", []string{"--no-admin"}, datadir.ErrLocked, exitData, "in use"},
@@ -214,7 +216,7 @@ func TestBanner(t *testing.T) {
 		close(f.drained)
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
-		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, prometheus.Registerer, *slog.Logger) (backend, error) {
+		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) {
 			cancel()
 			return f, nil
 		}}
@@ -313,6 +315,59 @@ func TestSignals(t *testing.T) {
 				t.Errorf("got %d %v, want %d; it printed %s", code, err, tc.code, errs)
 			}
 		})
+	}
+}
+
+// A token of the development issuer opens the development account, and nothing opens it without.
+func TestDevelopmentTokens(t *testing.T) {
+	r := start(t, Main{Args: []string{"--in-memory", "--oauth", "dev", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+	blob := r.wait(t, `Blob +(http://\S+)`)[1]
+	admin := r.wait(t, `Admin +(http://\S+)`)[1]
+	r.wait(t, "Ready")
+	call := func(method, url string, header ...string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	status, body := call("GET", admin+"/oauth/msi/token?api-version=2019-08-01&resource=https://storage.azure.com/", "X-Identity-Header", "any")
+	token := regexp.MustCompile(`"access_token": ?"([^"]+)"`).FindStringSubmatch(body)
+	if status != http.StatusOK || token == nil {
+		t.Fatalf("no token: %d %s", status, body)
+	}
+	for _, tc := range []struct {
+		name, authorization string
+		want                int
+	}{
+		{"without a token", "", http.StatusUnauthorized},
+		{"with a token", "Bearer " + token[1], http.StatusCreated},
+		{"with a broken token", "Bearer " + token[1][:len(token[1])-8] + "AAAAAAAA", http.StatusUnauthorized},
+	} {
+		header := []string{"X-Ms-Version", "2021-12-02"}
+		if tc.authorization != "" {
+			header = append(header, "Authorization", tc.authorization)
+		}
+		if status, body := call("PUT", blob+"/box?restype=container", header...); status != tc.want {
+			t.Errorf("%s: got %d %s, want %d", tc.name, status, body, tc.want)
+		}
+	}
+	r.cancel()
+	if code := r.end(t); code != exitOK {
+		t.Errorf("ended with %d", code)
 	}
 }
 

@@ -5,18 +5,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/stack"
 )
 
 // startStack starts the services that the configuration describes.
-func startStack(c *config.Config, metrics prometheus.Registerer, log *slog.Logger) (backend, error) {
-	accounts, err := auth.NewAccounts(c.Accounts...)
-	if err != nil {
-		return nil, err
-	}
+func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (backend, error) {
 	sc := stack.Config{
 		InMemory:       c.InMemory,
 		Relaxed:        c.Durability == config.Relaxed,
@@ -26,7 +21,12 @@ func startStack(c *config.Config, metrics prometheus.Registerer, log *slog.Logge
 		BlobKeepAlive:  c.Blob.KeepAlive,
 		QueueKeepAlive: c.Queue.KeepAlive,
 		TableKeepAlive: c.Table.KeepAlive,
-		Accounts:       accounts,
+		Accounts:       sec.accounts,
+		OAuth:          sec.oauth,
+		TLS:            sec.tls,
+		RequireHTTPS:   c.RequireHTTPS,
+		MaxConnections: c.MaxConnections,
+		MaxRequests:    c.MaxRequests,
 		StrictVersion:  c.StrictVersion,
 		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},

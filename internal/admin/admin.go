@@ -22,6 +22,8 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Pprof adds /debug/pprof/.
 	Pprof bool
+	// Issuer answers below /oauth, without that prefix; nil leaves the path out.
+	Issuer http.Handler
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
 	// Log takes the HTTP server's complaints; nil is slog.Default().
@@ -43,6 +45,9 @@ func NewHandler(o Options) http.Handler {
 	})
 	if o.Metrics != nil {
 		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
+	}
+	if o.Issuer != nil {
+		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
 	}
 	if o.Pprof {
 		e.GET("/debug/pprof/cmdline", echo.WrapHandler(http.HandlerFunc(pprof.Cmdline)))

@@ -30,7 +30,8 @@ func TestEndpoints(t *testing.T) {
 	reg.MustRegister(counter)
 	counter.Inc()
 	var notReady error
-	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true})
+	issuer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "issuer at "+r.URL.Path) })
+	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer})
 	bare := NewHandler(Options{})
 	for _, tc := range []struct {
 		name   string
@@ -49,6 +50,8 @@ func TestEndpoints(t *testing.T) {
 		{"profiles", full, nil, "/debug/pprof/", 200, "goroutine"},
 		{"one profile", full, nil, "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
 		{"no profiles unless asked for", bare, nil, "/debug/pprof/", 404, ""},
+		{"tokens", full, nil, "/oauth/msi/token?resource=x", 200, "issuer at /msi/token"},
+		{"no tokens unless asked for", bare, nil, "/oauth/msi/token", 404, ""},
 		{"unknown", full, nil, "/x", 404, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

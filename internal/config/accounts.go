@@ -60,3 +60,32 @@ func formatAccounts(list []auth.Account) string {
 	}
 	return strings.Join(parts, ";")
 }
+
+// parseRoles reads "principal:role:scope;principal:role:scope;...".
+func parseRoles(text string) ([]auth.Assignment, error) {
+	var list []auth.Assignment
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		fields := strings.Split(part, ":")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("role %d is not of the form principal:role:scope", len(list)+1)
+		}
+		list = append(list, auth.Assignment{Principal: strings.TrimSpace(fields[0]), Role: strings.TrimSpace(fields[1]), Scope: strings.TrimSpace(fields[2])})
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no role is given")
+	}
+	_, err := auth.NewRoles(list...)
+	return list, err
+}
+
+// formatRoles is the inverse of parseRoles.
+func formatRoles(list []auth.Assignment) string {
+	parts := make([]string, len(list))
+	for i, a := range list {
+		parts[i] = a.Principal + ":" + a.Role + ":" + a.Scope
+	}
+	return strings.Join(parts, ";")
+}

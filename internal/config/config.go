@@ -38,6 +38,18 @@ type Endpoint struct {
 // Address is the endpoint in the form of net.Listen.
 func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
+// OAuth says whose bearer tokens are believed, and what their holders may do. The zero value believes none.
+type OAuth struct {
+	// Development gives out tokens itself, to everybody who asks the admin listener.
+	Development bool
+	// Issuer is a token issuer, its iss claim. Keys is the address of its key set; "" finds it through the issuer's
+	// .well-known/openid-configuration. Audiences are further audiences of its tokens.
+	Issuer, Keys string
+	Audiences    []string
+	// Roles are who may do what. Nil with Development lets everybody do everything with the development account.
+	Roles []auth.Assignment
+}
+
 // NATS says which NATS keeps the queues.
 type NATS struct {
 	// Listen opens the embedded server to NATS clients at host:port, without authentication. "" opens no port.
@@ -74,9 +86,22 @@ type Config struct {
 
 	// Accounts are the storage accounts, at least one.
 	Accounts []auth.Account
+	// AccountsFile has the accounts in place of Accounts, and is read anew when it changes. "" for none.
+	AccountsFile string
 	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
 	// are treated as the newest known one.
 	StrictVersion bool
+
+	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
+	Cert, Key string
+	// RequireHTTPS refuses requests over plain http.
+	RequireHTTPS bool
+	// OAuth says whose bearer tokens are believed.
+	OAuth OAuth
+
+	// MaxConnections bounds the open connections of each service, MaxRequests the requests that all services serve at
+	// once; 0 is no limit.
+	MaxConnections, MaxRequests int
 
 	// NATS keeps the queues.
 	NATS NATS
@@ -148,7 +173,38 @@ func (c *Config) validate() error {
 	if _, err := auth.NewAccounts(c.Accounts...); err != nil {
 		return fmt.Errorf("accounts: %w", err)
 	}
+	switch {
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("cert and key go together")
+	case c.RequireHTTPS && c.Cert == "":
+		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
+	}
+	if err := c.OAuth.validate(c.NoAdmin); err != nil {
+		return err
+	}
 	return c.NATS.validate()
+}
+
+func (o *OAuth) validate(noAdmin bool) error {
+	switch {
+	case o.Development && noAdmin:
+		return errors.New("oauth dev gives out tokens at the admin listener: it cannot be used with no-admin")
+	case o.Issuer == "" && (o.Keys != "" || len(o.Audiences) > 0):
+		return errors.New("oauth-keys and oauth-audiences are about an issuer: set oauth-issuer")
+	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development:
+		return errors.New("oauth-roles needs tokens to apply to: set oauth or oauth-issuer")
+	case o.Issuer != "" && len(o.Roles) == 0:
+		return errors.New("oauth-issuer needs oauth-roles: without a role its tokens open nothing")
+	}
+	if _, err := auth.NewRoles(o.Roles...); err != nil {
+		return fmt.Errorf("oauth-roles: %w", err)
+	}
+	if o.Issuer != "" {
+		if _, err := auth.NewRemoteKeys(o.Issuer, o.Keys); err != nil {
+			return fmt.Errorf("oauth-issuer: %w", err)
+		}
+	}
+	return nil
 }
 
 func (n *NATS) validate() error {
@@ -177,7 +233,7 @@ func anyAddress(host string) bool {
 // Exposed names the services that other machines can reach, for a warning where the published development key opens
 // them; "" if there is none.
 func (c *Config) Exposed() string {
-	if len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
+	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
 		return ""
 	}
 	var names []string

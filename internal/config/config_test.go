@@ -74,9 +74,10 @@ func TestPrecedence(t *testing.T) {
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
-		"nats-replicas": "1", "log-level": "warn", "log-format": "json",
+		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
+		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true,
 		"nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
 	for _, g := range groups {
 		for i := range g.options {
@@ -166,8 +167,18 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "equal ports on overlapping hosts", args: []string{"--blob-host", "0.0.0.0", "--blob-port", "5", "--table-port", "5"}, want: "blob-port and table-port are both 5"},
 		{name: "memory and location", args: []string{"--in-memory", "--location", "x"}, want: "location and in-memory cannot both be set"},
 		{name: "contradiction", args: []string{"--strict-api-version", "--skipApiVersionCheck"}, want: "contradict"},
-		{name: "oauth", args: []string{"--oauth", "basic"}, want: "bearer tokens are not implemented"},
-		{name: "cert", args: []string{"--cert", "x.pem", "--key", "y.pem"}, want: "HTTPS is not implemented"},
+		{name: "oauth", args: []string{"--oauth", "basic"}, want: "--oauth: the level basic"},
+		{name: "oauth without admin listener", args: []string{"--oauth", "dev", "--no-admin"}, want: "no-admin"},
+		{name: "issuer without roles", args: []string{"--oauth-issuer", "https://login.example/t"}, want: "oauth-issuer needs oauth-roles"},
+		{name: "issuer over http", args: []string{"--oauth-issuer", "http://login.example/t", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "oauth-issuer:"},
+		{name: "roles without issuer", args: []string{"--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "set oauth or oauth-issuer"},
+		{name: "unknown role", args: []string{"--oauth", "dev", "--oauth-roles", "*:King:*"}, want: `--oauth-roles: role "King" is not known`},
+		{name: "role without scope", args: []string{"--oauth", "dev", "--oauth-roles", "*:Storage Blob Data Reader"}, want: "role 1 is not of the form"},
+		{name: "keys without issuer", args: []string{"--oauth-keys", "https://login.example/keys"}, want: "set oauth-issuer"},
+		{name: "cert alone", args: []string{"--cert", "x.pem"}, want: "cert and key go together"},
+		{name: "https without certificate", args: []string{"--require-https"}, want: "require-https needs a certificate"},
+		{name: "PFX", args: []string{"--cert", "x.pfx", "--pwd", "secret"}, want: "convert the file to PEM"},
+		{name: "two kinds of accounts", args: []string{"--accounts-file", "x"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5"}, want: "accounts and accounts-file cannot both be set"},
 		{name: "path style only", args: []string{"--disableProductStyleUrl"}, want: "not implemented"},
 		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
 		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"}, want: "AZURITE_DB: metadata in an SQL database is not implemented"},
@@ -193,6 +204,32 @@ func TestErrorsNameTheOption(t *testing.T) {
 				t.Errorf("the error shows a key: %q", err)
 			}
 		})
+	}
+}
+
+// Options that only make sense together.
+func TestSecurityFromFile(t *testing.T) {
+	r := mustLoad(t, nil, nil, `cert: c.pem
+key: k.pem
+require-https: true
+oauth-issuer: https://login.example/tenant/v2.0
+oauth-keys: https://login.example/keys
+oauth-audiences: [api://one, api://two]
+oauth-roles:
+  - "*:Storage Blob Data Reader:shop"
+  - "app1:Storage Queue Data Contributor:shop/orders"
+`)
+	want := OAuth{Issuer: "https://login.example/tenant/v2.0", Keys: "https://login.example/keys", Audiences: []string{"api://one", "api://two"},
+		Roles: []auth.Assignment{{Principal: "*", Role: "Storage Blob Data Reader", Scope: "shop"}, {Principal: "app1", Role: "Storage Queue Data Contributor", Scope: "shop/orders"}}}
+	if !reflect.DeepEqual(r.OAuth, want) || r.Cert != "c.pem" || r.Key != "k.pem" || !r.RequireHTTPS {
+		t.Errorf("got %+v", r.Config)
+	}
+	for _, name := range []string{"oauth-audiences", "oauth-roles"} {
+		again := Default()
+		o := lookup(name)
+		if err := o.set(&again, o.get(&r.Config)); err != nil || o.get(&again) != o.get(&r.Config) {
+			t.Errorf("%s does not read back: %v", name, err)
+		}
 	}
 }
 

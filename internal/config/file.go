@@ -92,10 +92,12 @@ func scalar(o *option, n ast.Node) (string, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, nil
 	case *ast.SequenceNode:
-		switch o.name {
-		case "accounts":
+		switch {
+		case o.name == "accounts":
 			return accountList(n)
-		case "admin-allow-host":
+		case o.name == "oauth-roles":
+			return joined(n, ";")
+		case o.kind == "list":
 			return joined(n, ",")
 		}
 	}

@@ -1,24 +1,17 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
 )
 
-// value is a flag's text, kept until Load reads it.
-type value struct {
-	text, kind string
-	refused    string // why the flag is refused, "" if it is not
-}
+// value is a flag's text, kept until Load reads it: the flag library would repeat a refused text, which may be secret.
+type value struct{ text, kind string }
 
 func (v *value) String() string { return v.text }
 
 func (v *value) Set(s string) error {
-	if v.refused != "" {
-		return errors.New(v.refused)
-	}
 	v.text = s
 	return nil
 }
@@ -69,9 +62,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 		add(a.name, a.short, "", a.usage, "").Hidden = true
 	}
 	for _, a := range azuriteRefused {
-		f := add(a.name, "", a.kind, "Refused: "+a.why, "")
-		f.Value.(*value).refused = a.why // a switch is given "true", and refused as well
-		f.Hidden = true
+		add(a.name, "", a.kind, "Refused: "+a.why, "").Hidden = true
 	}
 }
 
@@ -87,6 +78,11 @@ func flagSettings(fs *pflag.FlagSet) (list []setting, notes []string, err error)
 			list = append(list, setting{o, f.Value.String(), FromFlag, "--" + f.Name})
 		}
 	})
+	for _, a := range azuriteRefused {
+		if given[a.name] {
+			return nil, nil, fmt.Errorf("--%s: %s", a.name, a.why)
+		}
+	}
 	for _, a := range azuriteNothing {
 		if given[a.name] && a.note != "" {
 			notes = append(notes, a.note)

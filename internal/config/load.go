@@ -79,6 +79,9 @@ func Load(s Sources) (*Result, error) {
 	if err := r.persistence(); err != nil {
 		return nil, err
 	}
+	if r.Source("accounts") != FromDefault && r.Source("accounts-file") != FromDefault {
+		return nil, errors.New("accounts and accounts-file cannot both be set")
+	}
 	r.complete()
 	if err := r.validate(); err != nil {
 		return nil, err

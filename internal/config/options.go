@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -67,26 +68,45 @@ var groups = []group{
 				return err
 			},
 			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
+		text("accounts-file", "", "file", "File with the accounts, made by lazuli account; it is read anew when it changes, and at SIGHUP",
+			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
 		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
 			func(c *Config) *bool { return &c.StrictVersion }),
+	}},
+	{"Https and bearer tokens", []option{
+		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
+		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),
+		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
+		{name: "oauth", kind: "dev", usage: "Believe bearer tokens that this process itself gives out, at /oauth of the admin listener, to everybody who asks",
+			set: func(c *Config, s string) error {
+				if s == "basic" {
+					return errors.New("the level basic of Azurite believes tokens whose signature nobody checked; use dev, or oauth-issuer")
+				}
+				c.OAuth.Development = s == "dev"
+				return oneOf(s, "dev")
+			},
+			get: func(c *Config) string {
+				if c.OAuth.Development {
+					return "dev"
+				}
+				return ""
+			}},
+		text("oauth-issuer", "", "url", "Believe bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
+		text("oauth-keys", "", "url", "Address of the issuer's keys, where its .well-known/openid-configuration does not say", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
+		words("oauth-audiences", "Audiences of the issuer's tokens, beside those of Azure Storage", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
+		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid or appid or *, a built-in data role, an account or account/name or *",
+			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
+			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
+	}},
+	{"Limits", []option{
+		number("max-connections", "Open connections of each service; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
+		number("max-requests", "Requests that all services serve at once; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
 		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),
 		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
 		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
-		{name: "admin-allow-host", kind: "names", usage: "Names, separated by commas, by which the admin listener may be called beside IP addresses and localhost",
-			set: func(c *Config, s string) error {
-				c.AllowHosts = nil
-				for name := range strings.SplitSeq(s, ",") {
-					name = strings.TrimSpace(name)
-					if err := host(name); err != nil {
-						return err
-					}
-					c.AllowHosts = append(c.AllowHosts, name)
-				}
-				return nil
-			},
-			get: func(c *Config) string { return strings.Join(c.AllowHosts, ",") }},
+		words("admin-allow-host", "Names by which the admin listener may be called beside IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
 		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
 	}},
 	{"Queues' NATS", []option{
@@ -139,6 +159,23 @@ func text(name, short, kind, usage string, field func(*Config) *string, check fu
 	return option{name: name, short: short, kind: kind, usage: usage,
 		set: func(c *Config, s string) error { *field(c) = s; return check(s) },
 		get: func(c *Config) string { return *field(c) }}
+}
+
+// words takes a list, separated by commas.
+func words(name, usage string, field func(*Config) *[]string, check func(string) error) option {
+	return option{name: name, kind: "list", usage: usage,
+		set: func(c *Config, s string) error {
+			*field(c) = nil
+			for word := range strings.SplitSeq(s, ",") {
+				word = strings.TrimSpace(word)
+				if err := check(word); err != nil {
+					return err
+				}
+				*field(c) = append(*field(c), word)
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strings.Join(*field(c), ",") }}
 }
 
 func boolean(name, short, usage string, field func(*Config) *bool) option {

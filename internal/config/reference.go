@@ -41,7 +41,7 @@ func Reference() string {
 		b.WriteByte('\n')
 	}
 	b.WriteString("### Azurite's names\n\n| Azurite | here |\n| --- | --- |\n")
-	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; `--location`, `-l`; `--silent`, `-s`; `--debug`, `-d` | the same option |\n")
+	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; `--location`, `-l`; `--silent`, `-s`; `--debug`, `-d`; `--cert`, `--key` (PEM) | the same option |\n")
 	for _, a := range []string{"inMemoryPersistence"} {
 		fmt.Fprintf(&b, "| `--%s` | `--%s` |\n", a, canonical(a))
 	}
@@ -52,6 +52,7 @@ func Reference() string {
 		}
 		fmt.Fprintf(&b, "| `--%s`%s | accepted. %s. |\n", camel(a.name), short, a.usage)
 	}
+	b.WriteString("| `--oauth basic` | refused: it believes tokens whose signature nobody checked; use `--oauth dev` or `--oauth-issuer`. |\n")
 	for _, a := range azuriteRefused {
 		fmt.Fprintf(&b, "| `--%s` | refused: %s. |\n", camel(a.name), a.why)
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/devcert"
+	"github.com/lazuli-storage/lazuli/internal/devissuer"
+)
+
+// security is what the services need to know of accounts, tokens and certificates.
+type security struct {
+	accounts *auth.Accounts
+	oauth    *auth.OAuth       // nil: no tokens are believed
+	issuer   *devissuer.Issuer // nil: this process gives out none
+	tls      *tls.Config       // nil: plain http
+}
+
+// newSecurity reads the files that the configuration names. Its errors are the user's to mend.
+func newSecurity(c *config.Config) (*security, error) {
+	var s security
+	var err error
+	list := c.Accounts
+	if c.AccountsFile != "" {
+		if list, err = auth.LoadAccounts(c.AccountsFile); err != nil {
+			return nil, err
+		}
+	}
+	if s.accounts, err = auth.NewAccounts(list...); err != nil {
+		return nil, err
+	}
+	if c.Cert != "" {
+		if s.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
+			return nil, err
+		}
+	}
+	return &s, s.trust(&c.OAuth)
+}
+
+// trust makes the checker of bearer tokens, if any are to be believed.
+func (s *security) trust(o *config.OAuth) error {
+	var issuers []auth.Issuer
+	if o.Development {
+		var err error
+		if s.issuer, err = devissuer.New(devissuer.Config{}); err != nil {
+			return err
+		}
+		issuers = append(issuers, s.issuer.Trust())
+	}
+	if o.Issuer != "" {
+		keys, err := auth.NewRemoteKeys(o.Issuer, o.Keys)
+		if err != nil {
+			return err
+		}
+		issuers = append(issuers, auth.Issuer{ID: o.Issuer, Keys: keys, Audiences: o.Audiences})
+	}
+	if len(issuers) == 0 {
+		return nil
+	}
+	roles := auth.DevelopmentRoles()
+	if len(o.Roles) > 0 {
+		var err error
+		if roles, err = auth.NewRoles(o.Roles...); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.oauth, err = auth.NewOAuth(roles, issuers...)
+	return err
+}
+
+// watchEvery is how often the accounts file is looked at.
+const watchEvery = 2 * time.Second
+
+// watch keeps the accounts as their file has them, until stop is called.
+func (s *security) watch(file string, log *slog.Logger) (stop func()) {
+	if file == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	var done sync.WaitGroup
+	done.Go(func() { auth.WatchAccounts(ctx, file, s.accounts, watchEvery, reload, log) })
+	return func() {
+		signal.Stop(reload)
+		cancel()
+		done.Wait()
+	}
+}
