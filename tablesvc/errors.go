@@ -30,7 +30,8 @@ var (
 	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
 	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be read.
-	errInvalidInput = entity.ErrInvalidInput	// errSyntax: a path that names no resource of the Table service.
+	errInvalidInput = entity.ErrInvalidInput
+	// errSyntax: a path that names no resource of the Table service.
 	// https://github.com/Azure/azure-storage-net/issues/386
 	errSyntax = errInvalidInput.WithMessage("Bad Request - Error in query syntax.")
 
