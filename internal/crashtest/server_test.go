@@ -1,0 +1,134 @@
+package crashtest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+const (
+	account = "devstoreaccount1"
+	key     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// build makes the binary that is to be killed.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "lazuli")
+	cmd := exec.Command("go", "build", "-o", binary, "github.com/lazuli-storage/lazuli/cmd/lazuli")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// server is a process that serves.
+type server struct {
+	cmd                *exec.Cmd
+	blob, queue, table string // URLs of the account
+	took               time.Duration
+	client             *http.Client
+	stderr             *tail
+}
+
+var endpoint = regexp.MustCompile(`^\s+(Blob|Queue|Table)\s.*(http://127\.0\.0\.1:\d+/` + account + `)`)
+
+// start runs the binary until it says that it is ready.
+func start(t *testing.T, binary, data string) *server {
+	t.Helper()
+	s := &server{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, stderr: &tail{}}
+	s.cmd = exec.Command(binary, "serve", "--location", data, "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0")
+	s.cmd.Stderr = s.stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill(); s.client.CloseIdleConnections() })
+	in := bufio.NewScanner(stdout)
+	for in.Scan() {
+		if m := endpoint.FindStringSubmatch(in.Text()); m != nil {
+			*map[string]*string{"Blob": &s.blob, "Queue": &s.queue, "Table": &s.table}[m[1]] = m[2]
+		}
+		if strings.HasPrefix(in.Text(), "Ready") {
+			break
+		}
+	}
+	s.took = time.Since(begun)
+	if s.blob == "" || s.queue == "" || s.table == "" {
+		_ = s.cmd.Wait()
+		t.Fatalf("the server did not start:\n%s", s.stderr)
+	}
+	return s
+}
+
+// kill ends the process as a crash would.
+func (s *server) kill(t *testing.T) {
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Errorf("the server was dead before it was killed: %v\n%s", err, s.stderr)
+	}
+	_ = s.cmd.Wait() // says that it was killed
+	if state, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && state.Signal() != syscall.SIGKILL {
+		t.Errorf("the server ended by itself: %v\n%s", s.cmd.ProcessState, s.stderr)
+	}
+}
+
+// terminate ends it in order.
+func (s *server) terminate(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v\n%s", err, s.stderr)
+	}
+}
+
+// options make an SDK client try once, so that what is not acknowledged is known.
+func (s *server) options() policy.ClientOptions {
+	return policy.ClientOptions{Transport: s.client, Retry: policy.RetryOptions{MaxRetries: -1}}
+}
+
+// tail keeps the last of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Write(p)
+	if n := w.buf.Len() - 16<<10; n > 0 {
+		w.buf.Next(n)
+	}
+	return len(p), nil
+}
+
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// mismatch is a broken promise.
+type mismatch struct{ text string }
+
+func (m *mismatch) Error() string { return m.text }
+
+func mismatchf(format string, args ...any) error { return &mismatch{fmt.Sprintf(format, args...)} }
