@@ -129,11 +129,10 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 	return id, nil
 }
 
-// local reports whether a connection comes from this machine. An address that is not an IP address is of a pipe or a
-// socket within the machine.
+// local reports whether a connection comes from this machine.
 func local(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
-	return err != nil || addr.Addr().Unmap().IsLoopback()
+	return err != nil && inProcess(remote) || addr.Addr().Unmap().IsLoopback()
 }
 
 // reason is why a token does not hold, in the words of Azure's AuthenticationErrorDetail. It tells nothing of the

@@ -329,6 +329,10 @@ func TestRequireHTTPS(t *testing.T) {
 	if _, err := a.Authenticate(r); err != nil {
 		t.Errorf("got %v", err)
 	}
+	r.HTTP.TLS, r.HTTP.RemoteAddr = nil, "pipe"
+	if _, err := a.Authenticate(r); err != nil {
+		t.Errorf("from within the process: %v", err)
+	}
 }
 
 func BenchmarkBearer(b *testing.B) {
@@ -348,4 +352,36 @@ func BenchmarkBearer(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Whatever a token is, nobody gets in with it, and nothing but a protocol error comes out.
+func FuzzBearer(f *testing.F) {
+	is := issuer(f)
+	good, err := is.Token("app", auth.StorageAudience)
+	check(f, err)
+	f.Add(good[:len(good)-2])
+	f.Add("eyJhbGciOiJub25lIn0.e30.")
+	f.Add("..")
+	a := authenticator(f, is)
+	f.Fuzz(func(t *testing.T, token string) {
+		if token == good {
+			return
+		}
+		r := request(t, wire.Blob, "GET", "/"+account+"/c/b", "x-ms-version", "2021-12-02")
+		r.HTTP.Header["Authorization"] = []string{"Bearer " + token}
+		_, err := a.Authenticate(r)
+		var e *wire.Error
+		if err == nil || !errors.As(err, &e) || e.Status >= 500 {
+			t.Fatalf("%q: %v", token, err)
+		}
+	})
+}
+
+func FuzzParseJWKS(f *testing.F) {
+	f.Add(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if set, err := auth.ParseJWKS([]byte(text)); (err == nil) != (len(set) > 0) {
+			t.Fatalf("%d keys, %v", len(set), err)
+		}
+	})
 }

@@ -222,7 +222,11 @@ func FuzzSAS(f *testing.F) {
 					r.Query = append(r.Query, wire.Param{Name: name, Value: v})
 				}
 			}
-			if _, err := Authenticate(r, Development()); err == nil {
+			id, err := Authenticate(r, Development())
+			if err == nil && id.Mechanism == Anonymous { // "sig" is part of another name
+				continue
+			}
+			if err == nil {
 				t.Fatalf("%q is accepted", q)
 			} else if e := (*wire.Error)(nil); !errors.As(err, &e) || e.Status >= 500 && e.Status != 501 {
 				t.Fatalf("%q: %v", q, err)
