@@ -61,8 +61,8 @@ func (a *Authenticator) Authenticate(r *wire.Request) (Identity, error) {
 }
 
 // inProcess reports whether a request comes from this process or over a socket of this machine's file system: net/http
-// gives all others an IP address.
+// gives all others an IP address and a port.
 func inProcess(remote string) bool {
-	_, err := netip.ParseAddrPort(remote)
-	return err != nil
+	addr, err := netip.ParseAddrPort(remote)
+	return err != nil || addr.Port() == 0
 }

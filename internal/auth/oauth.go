@@ -132,7 +132,7 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 // local reports whether a connection comes from this machine.
 func local(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
-	return err != nil && inProcess(remote) || addr.Addr().Unmap().IsLoopback()
+	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
 // reason is why a token does not hold, in the words of Azure's AuthenticationErrorDetail. It tells nothing of the

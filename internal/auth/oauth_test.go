@@ -329,9 +329,12 @@ func TestRequireHTTPS(t *testing.T) {
 	if _, err := a.Authenticate(r); err != nil {
 		t.Errorf("got %v", err)
 	}
-	r.HTTP.TLS, r.HTTP.RemoteAddr = nil, "pipe"
-	if _, err := a.Authenticate(r); err != nil {
-		t.Errorf("from within the process: %v", err)
+	r.HTTP.TLS = nil
+	for _, from := range []string{"pipe", "127.0.0.1:0"} {
+		r.HTTP.RemoteAddr = from
+		if _, err := a.Authenticate(r); err != nil {
+			t.Errorf("from within the process, %s: %v", from, err)
+		}
 	}
 }
 
