@@ -179,7 +179,7 @@ func parseEntry(data []byte) (*catalogEntry, error) {
 func (s *Store) openCatalog(ctx context.Context) error {
 	config := jetstream.StreamConfig{
 		Name: catalogStream, Description: "Lazuli: the queues of all accounts",
-		Subjects: []string{catalogPrefix + ">"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+		Subjects: []string{catalogPrefix + ">"}, MaxMsgsPerSubject: 1,
 		Storage: s.storage(), Replicas: s.nats.Replicas(),
 	}
 	stream, err := s.js.Stream(ctx, catalogStream)
@@ -211,6 +211,51 @@ func (s *Store) openCatalog(ctx context.Context) error {
 		f.stop()
 	}
 	return nil
+}
+
+// compactLeast is the number of deleted queues in the catalog from which it is compacted at start.
+const compactLeast = 1000
+
+// compactCatalog gives the space of deleted queues back. Records are not removed singly (trim.go says why): those of the
+// queues that exist are written again, and then all that is older is cut off. Nobody else may write meanwhile.
+func (s *Store) compactCatalog(ctx context.Context) error {
+	dead := 0
+	first := uint64(0) // of what was written again
+	for accountName, a := range s.catalog.accounts {
+		for queue, r := range a.queues {
+			if r.entry == nil {
+				dead++
+			} else if err := s.write(ctx, accountName, queue, r.seq, r.entry); err != nil {
+				return err
+			}
+			if seq := a.queues[queue].seq; r.entry != nil && (first == 0 || seq < first) {
+				first = seq
+			}
+		}
+		if a.properties != nil {
+			if err := s.SetProperties(ctx, accountName, a.properties); err != nil {
+				return err
+			}
+		}
+	}
+	if first == 0 || dead == 0 {
+		return nil
+	}
+	if err := s.purge(ctx, catalogStream, first); err != nil {
+		return err
+	}
+	for _, a := range s.catalog.accounts {
+		maps.DeleteFunc(a.queues, func(_ string, r catalogRecord) bool { return r.entry == nil })
+	}
+	return s.sync(catalogStream)
+}
+
+// deadQueues is how many records of deleted queues the catalog holds.
+func (c *catalog) deadQueues() (n int) {
+	for _, a := range c.accounts {
+		n += len(a.queues) - len(a.names)
+	}
+	return n
 }
 
 // takeCatalog takes over a record of the catalog.
@@ -245,7 +290,7 @@ func (s *Store) lookup(ctx context.Context, accountName, queue string) (catalogR
 func (s *Store) refresh(ctx context.Context, accountName, queue string) (catalogRecord, error) {
 	seq, _, data, err := s.client.leaderLast(ctx, catalogStream, catalogSubject(accountName, queue))
 	switch {
-	case errors.Is(err, errNoRecord): // never created, or deleted long ago
+	case errors.Is(err, errNoRecord): // never created
 		return catalogRecord{}, nil
 	case err != nil:
 		return catalogRecord{}, fmt.Errorf("queue catalog: %w", unavailable(err))
@@ -258,9 +303,7 @@ func (s *Store) refresh(ctx context.Context, accountName, queue string) (catalog
 // write replaces a queue's record in the catalog: with entry, or with a tombstone if that is nil.
 func (s *Store) write(ctx context.Context, accountName, queue string, replace uint64, entry *catalogEntry) error {
 	m := &nats.Msg{Subject: catalogSubject(accountName, queue), Header: nats.Header{}}
-	if entry == nil {
-		m.Header[headerTTL] = []string{seconds(catalogTombstoneTTL)}
-	} else {
+	if entry != nil {
 		entry.Version = 1
 		data, err := json.Marshal(entry)
 		if err != nil {

@@ -97,7 +97,7 @@ func (c *checker) queue(account, queue, incarnation string) {
 	}
 	config := stream.CachedInfo().Config
 	prefix := subjectPrefix(account, queue, incarnation)
-	if config.MaxMsgsPerSubject != 1 || !config.AllowMsgTTL || len(config.Subjects) != 1 || config.Subjects[0] != prefix+"*" {
+	if config.MaxMsgsPerSubject != 1 || len(config.Subjects) != 1 || config.Subjects[0] != prefix+"*" {
 		c.problem("queue %s of account %s: stream %s is not configured as a queue's", queue, account, name)
 	}
 	err = c.each(name, func(m *nats.Msg, seq uint64) {
@@ -123,7 +123,7 @@ func (c *checker) record(m *nats.Msg, prefix string) error {
 	if r.kind == recordCleared {
 		return nil
 	}
-	if _, ok := parseToken(token); !ok {
+	if _, ok := parseSlot(token); !ok {
 		return fmt.Errorf("subject %s is no message's", m.Subject)
 	}
 	if r.kind == recordTombstone {

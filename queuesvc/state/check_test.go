@@ -63,17 +63,12 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	id := newID(epoch)
-	publish(q.prefix+"nonsense", "1 1 0 1 0 w", nil)
-	publish(q.subject(id), "9 1 0 1 0 w", nil)
-	id[15]++
-	publish(q.subject(id), "1 deleted w", []byte("x"))
-	id[15]++
-	publish(q.subject(id), "1 5 0 1 0 w", nil)
-	id[15]++
-	publish(q.subject(id), "1 5 5 5 0 w", nil)
-	id[15]++
-	publish(q.subject(id), "1 5 0 5 0 w", make([]byte, maxRecord+1))
+	publish(q.prefix+"NONSENSE", "1 f 1 0 1 0 w", nil)
+	publish(q.subject(1), "9 f 1 0 1 0 w", nil)
+	publish(q.subject(2), "1 deleted w", []byte("x"))
+	publish(q.subject(3), "1 f 5 0 1 0 w", nil)
+	publish(q.subject(4), "1 f 5 5 5 0 w", nil)
+	publish(q.subject(5), "1 f 5 0 5 0 w", make([]byte, maxRecord+1))
 	publish(catalogSubject("acct", "broken"), "", []byte("{"))
 	publish(catalogPrefix+"acct.strange", "", nil)
 	orphan := s.streamConfig("acct", "lost", "0123456789")

@@ -1,20 +1,19 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
 
 // cluster is three NATS servers in this process that the test stops and starts.
@@ -49,7 +48,7 @@ func startCluster(t testing.TB) *cluster {
 			c.stop(i)
 		}
 	})
-	eventually(fatal{t}, func() error {
+	eventually(t, func() error {
 		for _, n := range c.nodes {
 			if n.JetStreamIsLeader() && n.JetStreamIsCurrent() && len(n.JetStreamClusterPeers()) == 3 {
 				return nil
@@ -59,11 +58,6 @@ func startCluster(t testing.TB) *cluster {
 	})
 	return c
 }
-
-// fatal gives eventually the test that runs.
-type fatal struct{ testing.TB }
-
-func (f fatal) Fatalf(format string, args ...any) { f.TB.Helper(); f.TB.Fatalf(format, args...) }
 
 func (c *cluster) start(i int) {
 	c.t.Helper()
@@ -99,169 +93,52 @@ func (c *cluster) url() string {
 	return strings.Join(urls, ",")
 }
 
-// history is what callers saw of each message, for the checker.
-type history struct {
-	mu        sync.Mutex
-	sent      map[string]bool        // acknowledged by Put
-	maybe     map[string]bool        // Put failed: it may be there
-	deleted   map[string]bool        // acknowledged by Delete
-	uncertain map[string]bool        // Delete failed: it may be gone
-	held      map[string][]time.Time // when each hand-out began
-	last      map[string]time.Time   // end of the latest visibility timeout
-	doubles   []string               // handed out again within it
-	ghosts    []string               // handed out after an acknowledged Delete
-	requests  atomic.Int64
-	failures  atomic.Int64
+// clientQueue makes a Queue one that histories are recorded of.
+type clientQueue struct{ *Queue }
+
+func (c clientQueue) Put(ctx context.Context, body string) error {
+	_, err := c.Queue.Put(ctx, []byte(body), 0, Forever, time.Now())
+	return err
 }
 
-func newHistory() *history {
-	return &history{sent: map[string]bool{}, maybe: map[string]bool{}, deleted: map[string]bool{}, uncertain: map[string]bool{},
-		held: map[string][]time.Time{}, last: map[string]time.Time{}}
+func (c clientQueue) Get(ctx context.Context, n int) ([]history.Held, error) {
+	now := time.Now()
+	list, err := c.Queue.Get(ctx, n, history.Visibility, now)
+	held := make([]history.Held, len(list))
+	for i, m := range list {
+		held[i] = history.Held{Body: string(m.Body), Handed: now, Until: time.Unix(0, m.NextVisible), Token: m}
+	}
+	return held, err
 }
 
-// handedOut notes a hand-out that was asked for at asked, by the callers' one clock. A message that was handed out by a
-// request that began before the earlier hand-out's time was over is a double.
-func (h *history) handedOut(body string, nextVisible, asked time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if end, ok := h.last[body]; ok && asked.Before(end) {
-		h.doubles = append(h.doubles, body)
+func (c clientQueue) Delete(ctx context.Context, h history.Held) error {
+	m := h.Token.(Message)
+	err := c.Queue.Delete(ctx, m.ID, m.Receipt, time.Now())
+	if errors.Is(err, ErrMessageNotFound) || errors.Is(err, ErrReceiptMismatch) {
+		return history.ErrDead
 	}
-	if h.deleted[body] {
-		h.ghosts = append(h.ghosts, body)
-	}
-	h.held[body] = append(h.held[body], asked)
-	h.last[body] = nextVisible
+	return err
 }
 
-// work lets producers and consumers work on queues until stop is closed.
-func (h *history) work(t *testing.T, queues []*Queue, stop <-chan struct{}) *sync.WaitGroup {
-	const visibility = 2 * time.Second
-	var wg sync.WaitGroup
-	stopped := func() bool {
-		select {
-		case <-stop:
-			return true
-		default:
-			return false
-		}
-	}
-	for p := range 4 {
-		wg.Go(func() {
-			q := queues[p%len(queues)]
-			for i := 0; !stopped(); i++ {
-				body := fmt.Sprintf("%d-%d", p, i)
-				_, err := q.Put(ctx, []byte(body), 0, Forever, time.Now())
-				h.requests.Add(1)
-				h.mu.Lock()
-				if err == nil {
-					h.sent[body] = true
-				} else {
-					h.failures.Add(1)
-					h.maybe[body] = true
-				}
-				h.mu.Unlock()
-			}
-		})
-	}
-	for c := range 4 {
-		wg.Go(func() {
-			q := queues[c%len(queues)]
-			for !stopped() {
-				h.consume(q, 1+rand.IntN(4), visibility)
-			}
-		})
-	}
-	return &wg
-}
-
-// consume gets messages and deletes most of them.
-func (h *history) consume(q *Queue, n int, visibility time.Duration) int {
-	asked := time.Now()
-	list, err := q.Get(ctx, n, visibility, asked)
-	h.requests.Add(1)
-	if err != nil {
-		h.failures.Add(1)
-		return -1
-	}
-	for _, m := range list {
-		body := string(m.Body)
-		h.handedOut(body, time.Unix(0, m.NextVisible), asked)
-		if rand.IntN(10) == 0 {
-			continue // a consumer that dies: somebody else gets it later
-		}
-		now := time.Now()
-		err := q.Delete(ctx, m.ID, m.Receipt, now)
-		h.requests.Add(1)
-		h.mu.Lock()
-		switch {
-		case err == nil:
-			h.deleted[body] = true
-		case errors.Is(err, ErrMessageNotFound), errors.Is(err, ErrReceiptMismatch):
-			if !h.uncertain[body] && now.Before(time.Unix(0, m.NextVisible)) {
-				h.doubles = append(h.doubles, body+" (receipt dead within its time)")
-			}
-		default:
-			h.failures.Add(1)
-			h.uncertain[body] = true
-		}
-		h.mu.Unlock()
-	}
-	return len(list)
-}
-
-// drain consumes until nothing has been there for longer than the visibility timeout.
-func (h *history) drain(t *testing.T, queues []*Queue) {
+// work records the history of producers and consumers until during has returned, drains the queues, and checks.
+func work(t *testing.T, queues []history.Queue, during func(*history.History)) *history.History {
 	t.Helper()
-	empty := time.Time{}
-	eventually(fatal{t}, func() error {
-		for _, q := range queues {
-			if h.consume(q, 32, time.Second) != 0 {
-				empty = time.Time{}
-				return errors.New("messages are left")
-			}
-		}
-		if empty.IsZero() {
-			empty = time.Now()
-		}
-		if time.Since(empty) < 2500*time.Millisecond {
-			return errors.New("hidden messages may be left")
-		}
-		return nil
-	})
-}
-
-// check classifies every message and fails where one was lost or handed out twice within its time.
-func (h *history) check(t *testing.T) {
-	t.Helper()
-	var ok, lost, unknown int
-	for body := range h.sent {
-		switch {
-		case h.deleted[body]:
-			ok++
-		case h.uncertain[body]:
-			unknown++
-		default:
-			lost++
-			t.Errorf("lost: %s was put and never deleted; handed out %d times", body, len(h.held[body]))
-		}
+	h := history.New()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.Work(ctx, queues, 4, 4, stop)
+	}()
+	during(h)
+	close(stop)
+	<-ended
+	deadline, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := h.Drain(deadline, queues); err != nil {
+		t.Error(err)
 	}
-	for body := range h.maybe {
-		if !h.deleted[body] {
-			unknown++
-		}
-	}
-	for _, body := range h.doubles {
-		t.Errorf("handed out twice within its visibility timeout: %s", body)
-	}
-	for _, body := range h.ghosts {
-		t.Errorf("handed out after it was deleted: %s", body)
-	}
-	t.Logf("%d requests, %d failed; messages: ok %d, lost %d, duplicated within visibility %d, unknown %d",
-		h.requests.Load(), h.failures.Load(), ok, lost, len(h.doubles), unknown)
-	if ok == 0 {
-		t.Error("nothing was done")
-	}
+	h.Check(t)
+	return h
 }
 
 // TestClusterWithNodesStopped works on one queue through two front-ends on a cluster of three nodes, of which one after
@@ -271,7 +148,7 @@ func TestClusterWithNodesStopped(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	c := startCluster(t)
-	var queues []*Queue
+	var queues []history.Queue
 	for i := range 2 {
 		n, err := natsd.Start(natsd.Config{URL: c.url(), Replicas: 3, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -282,32 +159,27 @@ func TestClusterWithNodesStopped(t *testing.T) {
 		if i == 0 {
 			create(t, s, "orders")
 		}
-		queues = append(queues, find(t, s, "orders"))
+		queues = append(queues, clientQueue{find(t, s, "orders")})
 	}
-	h := newHistory()
-	stop := make(chan struct{})
-	working := h.work(t, queues, stop)
-	for round := range 6 {
-		before := h.requests.Load()
-		c.stop(round % 3)
-		eventually(fatal{t}, func() error { // with a node less, work goes on
-			if h.requests.Load() < before+500 {
-				return errors.New("work has stopped")
-			}
-			return nil
-		})
-		c.start(round % 3)
-		eventually(fatal{t}, func() error {
-			if !c.nodes[round%3].JetStreamIsCurrent() {
-				return errors.New("the node has not caught up")
-			}
-			return nil
-		})
-	}
-	close(stop)
-	working.Wait()
-	h.drain(t, queues)
-	h.check(t)
+	work(t, queues, func(h *history.History) {
+		for round := range 6 {
+			before := h.Requests()
+			c.stop(round % 3)
+			eventually(t, func() error { // with a node less, work goes on
+				if h.Requests() < before+500 {
+					return errors.New("work has stopped")
+				}
+				return nil
+			})
+			c.start(round % 3)
+			eventually(t, func() error {
+				if !c.nodes[round%3].JetStreamIsCurrent() {
+					return errors.New("the node has not caught up")
+				}
+				return nil
+			})
+		}
+	})
 }
 
 // TestTwoFrontendsShareAQueue is the same without faults, on a server of one node.
@@ -316,24 +188,19 @@ func TestTwoFrontendsShareAQueue(t *testing.T) {
 	second := startNATS(t, natsd.Config{URL: first.ClientURL()})
 	queues := []*Queue{create(t, open(t, first), "orders")}
 	queues = append(queues, find(t, open(t, second), "orders"))
-	h := newHistory()
-	stop := make(chan struct{})
-	working := h.work(t, queues, stop)
-	eventually(fatal{t}, func() error {
-		if h.requests.Load() < 3000 {
-			return errors.New("working")
-		}
-		return nil
+	h := work(t, []history.Queue{clientQueue{queues[0]}, clientQueue{queues[1]}}, func(h *history.History) {
+		eventually(t, func() error {
+			if h.Requests() < 3000 {
+				return errors.New("working")
+			}
+			return nil
+		})
 	})
-	close(stop)
-	working.Wait()
-	if n := h.failures.Load(); n > 0 {
+	if n := h.Failures(); n > 0 {
 		t.Errorf("%d requests failed", n)
 	}
-	h.drain(t, queues)
-	h.check(t)
 	for i, q := range queues {
-		eventually(fatal{t}, func() error {
+		eventually(t, func() error {
 			if n := count(t, q, time.Now()); n != 0 {
 				return fmt.Errorf("front-end %d counts %d messages", i, n)
 			}

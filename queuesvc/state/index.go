@@ -1,125 +1,217 @@
 package state
 
-// index orders a queue's messages by when they become visible, and finds them by ID. It holds no bodies: an entry, its
-// place in the heap and its place in the map are some 90 bytes together. It is not safe for concurrent use.
-//
-// An entry that is claimed is out of the heap, so that nobody else tries it, until the claim has succeeded or failed.
+import "math"
+
+// index knows every slot of a queue: it orders those with a message by when it becomes visible, and keeps those that
+// are free for new messages. It holds no bodies: an entry, its places in the heap and in the map are some 80 bytes
+// together. It is not safe for concurrent use.
 type index struct {
-	entries []entry      // slots; free ones are linked through pos
-	free    int32        // the first free slot, or none
-	byID    map[ID]int32 // ID to slot
-	heap    []int32      // slots, the one that becomes visible first on top; then in the order of sequence numbers
-	// nextSweep is when looking for expired entries can find some: not after any entry's expiry.
+	entries []entry        // by handle; unused ones have no seq, and are linked through pos
+	unused  int32          // the first unused handle, or none
+	bySlot  map[slot]int32 // slot to handle
+	// heap has the handles of messages that nobody is claiming: the one that becomes visible first on top, then in the
+	// order of sequence numbers.
+	heap []int32
+	// spare has handles of free slots. Some may not be free any more: pos tells.
+	spare []int32
+	// live is how many slots have a message, and free how many can be used for one.
+	live, free int
+	// nextSweep is when looking for expired messages can find some: not after any message's expiry.
 	nextSweep int64
 }
 
-// entry is what is known of one message.
+// entry is what is known of one slot.
 type entry struct {
-	id      ID
-	seq     uint64 // of the record that this is
+	slot    slot
+	seq     uint64 // of the slot's current record
 	visible int64
 	expires int64
-	pos     int32 // in the heap; outside if it is claimed
+	pos     int32 // in the heap, or one of the following
 }
 
 const (
-	none    int32 = -1
-	outside int32 = -2
+	none    int32 = -1 // the end of the unused handles
+	claimed int32 = -2 // a message that somebody is claiming
+	free    int32 = -3 // no message: it was deleted, or expired
+	taken   int32 = -4 // somebody is putting a message here
 )
 
 func newIndex() *index {
-	return &index{free: none, byID: make(map[ID]int32), nextSweep: 1<<63 - 1}
+	return &index{unused: none, bySlot: make(map[slot]int32), nextSweep: math.MaxInt64}
 }
 
-// len is the number of messages, visible or not.
-func (x *index) len() int { return len(x.byID) }
-
-// get returns the entry of a message, or nil. The pointer is valid until the next change of the index.
-func (x *index) get(id ID) *entry {
-	if slot, ok := x.byID[id]; ok {
-		return &x.entries[slot]
+// get returns the entry of a slot that has a message, or nil. The pointer is valid until the next change of the index.
+func (x *index) get(s slot) *entry {
+	if h, ok := x.bySlot[s]; ok && x.entries[h].holds() {
+		return &x.entries[h]
 	}
 	return nil
 }
 
-// apply takes over a record, unless a newer one of that message is known. A claimed entry comes back by it.
-func (x *index) apply(id ID, seq uint64, s *State) {
-	slot, ok := x.byID[id]
+// holds reports whether there is a message.
+func (e *entry) holds() bool { return e.pos >= 0 || e.pos == claimed }
+
+// known returns the handle of a slot's entry if it is older than seq, making one for a slot that was not known.
+func (x *index) known(s slot, seq uint64) (int32, bool) {
+	h, ok := x.bySlot[s]
 	if !ok {
-		slot = x.allocate()
-		x.byID[id] = slot
-		x.entries[slot] = entry{id: id, pos: outside}
+		h = x.allocate()
+		x.bySlot[s] = h
+		x.entries[h] = entry{slot: s, pos: taken}
 	}
-	e := &x.entries[slot]
-	if seq <= e.seq {
-		return
-	}
-	e.seq, e.visible, e.expires = seq, s.NextVisible, s.Expires
-	if s.Expires != Never && s.Expires < x.nextSweep {
-		x.nextSweep = s.Expires
-	}
-	x.place(slot)
+	return h, x.entries[h].seq < seq
 }
 
-// place puts an entry into the heap, or where it belongs by its new time.
-func (x *index) place(slot int32) {
-	e := &x.entries[slot]
-	if e.pos == outside {
+// apply takes over a message's record, unless a newer record of that slot is known.
+func (x *index) apply(s slot, seq uint64, state *State) {
+	h, newer := x.known(s, seq)
+	if !newer {
+		return
+	}
+	e := &x.entries[h]
+	if !e.holds() {
+		x.live++
+		x.leaveSpare(e)
+	}
+	e.seq, e.visible, e.expires = seq, state.NextVisible, state.Expires
+	if e.expires != Never {
+		x.nextSweep = min(x.nextSweep, e.expires)
+	}
+	x.place(h)
+}
+
+// applyFree takes over that a slot is free, unless a newer record of it is known.
+func (x *index) applyFree(s slot, seq uint64) {
+	if h, newer := x.known(s, seq); newer {
+		x.entries[h].seq = seq
+		x.vacate(h)
+	}
+}
+
+// vacate makes a slot free whose message is gone; its current record stays.
+func (x *index) vacate(h int32) {
+	e := &x.entries[h]
+	if e.pos == free {
+		return
+	}
+	if e.holds() {
+		x.live--
+		if e.pos != claimed {
+			x.unheap(e.pos)
+		}
+	}
+	e.pos = free
+	x.free++
+	x.spare = append(x.spare, h)
+	if len(x.spare) > 2*x.free+1024 { // most have been used by another front-end
+		x.spare = x.spare[:0]
+		for _, h := range x.bySlot {
+			if x.entries[h].pos == free {
+				x.spare = append(x.spare, h)
+			}
+		}
+	}
+}
+
+// leaveSpare is called where a slot is used that may be counted as free.
+func (x *index) leaveSpare(e *entry) {
+	if e.pos == free {
+		x.free--
+	}
+	e.pos = taken
+}
+
+// take returns a free slot and the record that a new message in it replaces. It is nobody else's until apply,
+// applyFree, giveBack or forget.
+func (x *index) take() (s slot, seq uint64, ok bool) {
+	for len(x.spare) > 0 {
+		h := x.spare[len(x.spare)-1]
+		x.spare = x.spare[:len(x.spare)-1]
+		if e := &x.entries[h]; e.pos == free {
+			x.leaveSpare(e)
+			return e.slot, e.seq, true
+		}
+	}
+	return 0, 0, false
+}
+
+// giveBack ends a take that came to nothing.
+func (x *index) giveBack(s slot) {
+	if h, ok := x.bySlot[s]; ok && x.entries[h].pos == taken {
+		x.vacate(h)
+	}
+}
+
+// place puts a message into the heap, or where it belongs by its new time.
+func (x *index) place(h int32) {
+	e := &x.entries[h]
+	if e.pos < 0 {
 		e.pos = int32(len(x.heap))
-		x.heap = append(x.heap, slot)
+		x.heap = append(x.heap, h)
 	}
 	if !x.up(e.pos) {
 		x.down(e.pos)
 	}
 }
 
-// restore gives a claimed entry back as it was, if it has not changed since.
-func (x *index) restore(id ID, seq uint64) {
-	if slot, ok := x.byID[id]; ok && x.entries[slot].seq == seq && x.entries[slot].pos == outside {
-		x.place(slot)
+// restore gives a claimed message back as it was, if it has not changed since.
+func (x *index) restore(s slot, seq uint64) {
+	if h, ok := x.bySlot[s]; ok && x.entries[h].seq == seq && x.entries[h].pos == claimed {
+		x.place(h)
 	}
 }
 
-// remove forgets a message if what is known of it is not newer than seq.
-func (x *index) remove(id ID, seq uint64) {
-	slot, ok := x.byID[id]
-	if !ok || x.entries[slot].seq > seq {
+// forget drops a slot that has no record, if what is known of it is not newer than seq.
+func (x *index) forget(s slot, seq uint64) {
+	h, ok := x.bySlot[s]
+	if !ok || x.entries[h].seq > seq {
 		return
 	}
-	delete(x.byID, id)
-	if pos := x.entries[slot].pos; pos != outside {
-		x.unheap(pos)
-	}
-	x.entries[slot] = entry{pos: x.free}
-	x.free = slot
+	x.vacate(h) // out of the heap, and counted
+	x.leaveSpare(&x.entries[h])
+	delete(x.bySlot, s)
+	x.entries[h] = entry{pos: x.unused}
+	x.unused = h
 }
 
-// clear forgets everything older than seq.
+// clear forgets all slots whose record is older than seq.
 func (x *index) clear(seq uint64) {
-	for id, slot := range x.byID {
-		if x.entries[slot].seq < seq {
-			x.remove(id, seq)
+	for s, h := range x.bySlot {
+		if x.entries[h].seq < seq {
+			x.forget(s, seq)
 		}
 	}
-	if len(x.byID) == 0 { // give the memory back
+	if len(x.bySlot) == 0 { // give the memory back
 		*x = *newIndex()
 	}
 }
 
-// claim takes the next visible entry out of the heap and returns it. Expired ones are dropped on the way.
+// lowest returns the oldest record of a message, and the newest record of all; oldest is 0 if there is no message.
+func (x *index) lowest() (oldest, newest uint64) {
+	for h := range x.entries {
+		e := &x.entries[h]
+		newest = max(newest, e.seq)
+		if e.holds() && (oldest == 0 || e.seq < oldest) && e.seq > 0 {
+			oldest = e.seq
+		}
+	}
+	return oldest, newest
+}
+
+// claim takes the next visible message out of the heap and returns it. Expired ones are dropped on the way.
 func (x *index) claim(now int64) (entry, bool) {
 	for len(x.heap) > 0 {
-		slot := x.heap[0]
-		e := &x.entries[slot]
+		h := x.heap[0]
+		e := &x.entries[h]
 		if e.visible > now {
 			return entry{}, false
 		}
 		if e.expires != Never && e.expires <= now {
-			x.remove(e.id, e.seq)
+			x.vacate(h)
 			continue
 		}
 		x.unheap(0)
-		e.pos = outside
+		e.pos = claimed
 		return *e, true
 	}
 	return entry{}, false
@@ -127,22 +219,22 @@ func (x *index) claim(now int64) (entry, bool) {
 
 // look returns up to n visible entries in the order in which claim would.
 func (x *index) look(n int, now int64) []entry {
+	if len(x.heap) == 0 {
+		return nil
+	}
 	var found []entry
 	// Walk the heap from the top, always on to the earliest of the entries that have been reached.
 	reached := []int32{0}
 	for len(found) < n && len(reached) > 0 {
 		best := 0
 		for i := range reached {
-			if int(reached[i]) < len(x.heap) && x.less(reached[i], reached[best]) {
+			if x.less(reached[i], reached[best]) {
 				best = i
 			}
 		}
 		pos := reached[best]
 		reached[best] = reached[len(reached)-1]
 		reached = reached[:len(reached)-1]
-		if int(pos) >= len(x.heap) {
-			continue
-		}
 		e := x.entries[x.heap[pos]]
 		if e.visible > now {
 			continue
@@ -159,20 +251,20 @@ func (x *index) look(n int, now int64) []entry {
 	return found
 }
 
-// sweep drops what has expired. It looks at every entry, but only if one can have expired, and not more often than
-// every pause nanoseconds.
+// sweep makes the slots of expired messages free. It looks at every entry, but only if one can have expired, and not
+// more often than every pause nanoseconds.
 func (x *index) sweep(now, pause int64) {
 	if now < x.nextSweep {
 		return
 	}
-	x.nextSweep = 1<<63 - 1
-	for slot := range x.entries {
-		e := &x.entries[slot]
-		if e.seq == 0 || e.expires == Never {
+	x.nextSweep = math.MaxInt64
+	for h := range x.entries {
+		e := &x.entries[h]
+		if !e.holds() || e.seq == 0 || e.expires == Never {
 			continue
 		}
 		if e.expires <= now {
-			x.remove(e.id, e.seq)
+			x.vacate(int32(h))
 		} else {
 			x.nextSweep = min(x.nextSweep, e.expires)
 		}
@@ -181,9 +273,9 @@ func (x *index) sweep(now, pause int64) {
 }
 
 func (x *index) allocate() int32 {
-	if slot := x.free; slot != none {
-		x.free = x.entries[slot].pos
-		return slot
+	if h := x.unused; h != none {
+		x.unused = x.entries[h].pos
+		return h
 	}
 	x.entries = append(x.entries, entry{})
 	return int32(len(x.entries) - 1)
@@ -192,7 +284,7 @@ func (x *index) allocate() int32 {
 // unheap takes the entry at pos out of the heap.
 func (x *index) unheap(pos int32) {
 	last := int32(len(x.heap) - 1)
-	x.entries[x.heap[pos]].pos = outside
+	x.entries[x.heap[pos]].pos = claimed
 	if pos != last {
 		x.heap[pos] = x.heap[last]
 		x.entries[x.heap[pos]].pos = pos

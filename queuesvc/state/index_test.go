@@ -10,73 +10,127 @@ import (
 
 // check fails where the index contradicts itself.
 func (x *index) check(t interface{ Fatalf(string, ...any) }) {
-	for pos, slot := range x.heap {
-		if x.entries[slot].pos != int32(pos) {
-			t.Fatalf("entry at %d of the heap believes to be at %d", pos, x.entries[slot].pos)
+	for pos, h := range x.heap {
+		if x.entries[h].pos != int32(pos) {
+			t.Fatalf("entry at %d of the heap believes to be at %d", pos, x.entries[h].pos)
 		}
 		if pos > 0 && x.less(int32(pos), int32((pos-1)/2)) {
 			t.Fatalf("entry at %d of the heap is before its parent", pos)
 		}
 	}
-	for id, slot := range x.byID {
-		if x.entries[slot].id != id {
-			t.Fatalf("entry of %s is that of %s", id, x.entries[slot].id)
+	live, vacant := 0, 0
+	for s, h := range x.bySlot {
+		e := &x.entries[h]
+		if e.slot != s {
+			t.Fatalf("entry of slot %d is that of %d", s, e.slot)
+		}
+		if e.holds() {
+			live++
+		}
+		if e.pos == free {
+			vacant++
 		}
 	}
-	free := 0
-	for slot := x.free; slot != none; slot = x.entries[slot].pos {
-		free++
+	if live != x.live || vacant != x.free {
+		t.Fatalf("counts %d messages and %d free slots, has %d and %d", x.live, x.free, live, vacant)
 	}
-	if free+len(x.byID) != len(x.entries) {
-		t.Fatalf("%d entries are in use and %d free, of %d", len(x.byID), free, len(x.entries))
+	unused := 0
+	for h := x.unused; h != none; h = x.entries[h].pos {
+		if x.entries[h].seq != 0 {
+			t.Fatalf("an unused entry has a record")
+		}
+		unused++
+	}
+	if unused+len(x.bySlot) != len(x.entries) {
+		t.Fatalf("%d entries are in use and %d not, of %d", len(x.bySlot), unused, len(x.entries))
 	}
 }
+
+// modelSlot is a slot in the model.
+type modelSlot struct {
+	entry
+	claimed, taken, vacant bool
+}
+
+func (k *modelSlot) holds() bool { return !k.vacant && !k.taken }
 
 // TestIndexModel compares the index with a plain map.
 func TestIndexModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newIndex()
-		type known struct {
-			entry
-			claimed bool
-		}
-		model := make(map[ID]*known)
+		model := make(map[slot]*modelSlot)
 		var seq uint64
 		var now int64 = 1000
-		anyID := rapid.Custom(func(t *rapid.T) ID { return ID{byte(rapid.IntRange(0, 12).Draw(t, "id"))} })
-		available := func() []known {
-			var list []known
+		anySlot := rapid.Custom(func(t *rapid.T) slot { return slot(rapid.IntRange(1, 12).Draw(t, "slot")) })
+		nextSeq := func(t *rapid.T) uint64 {
+			seq++
+			if rapid.Bool().Draw(t, "late") && seq > 3 {
+				return seq - 3
+			}
+			return seq
+		}
+		expired := func(k *modelSlot) bool { return k.expires != Never && k.expires <= now }
+		available := func() []*modelSlot {
+			var list []*modelSlot
 			for _, k := range model {
-				if !k.claimed && k.visible <= now && (k.expires == Never || k.expires > now) {
-					list = append(list, *k)
+				if k.holds() && !k.claimed && k.visible <= now && !expired(k) {
+					list = append(list, k)
 				}
 			}
-			slices.SortFunc(list, func(a, b known) int {
+			slices.SortFunc(list, func(a, b *modelSlot) int {
 				return cmp.Or(cmp.Compare(a.visible, b.visible), cmp.Compare(a.seq, b.seq))
 			})
 			return list
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"apply": func(t *rapid.T) {
-				id := anyID.Draw(t, "which")
-				seq++
-				at := seq
-				if rapid.Bool().Draw(t, "late") && at > 3 {
-					at -= 3
-				}
-				s := State{NextVisible: now + rapid.Int64Range(-50, 50).Draw(t, "visible"), Expires: Never}
+				s, at := anySlot.Draw(t, "which"), nextSeq(t)
+				st := State{NextVisible: now + rapid.Int64Range(-50, 50).Draw(t, "visible"), Expires: Never}
 				if rapid.Bool().Draw(t, "expires") {
-					s.Expires = now + rapid.Int64Range(-50, 200).Draw(t, "expiry")
+					st.Expires = now + rapid.Int64Range(-50, 200).Draw(t, "expiry")
 				}
-				x.apply(id, at, &s)
-				if k := model[id]; k == nil || k.seq < at {
-					model[id] = &known{entry: entry{id: id, seq: at, visible: s.NextVisible, expires: s.Expires}}
+				x.apply(s, at, &st)
+				if k := model[s]; k == nil || k.seq < at {
+					model[s] = &modelSlot{entry: entry{slot: s, seq: at, visible: st.NextVisible, expires: st.Expires}}
 				}
 			},
-			"remove": func(t *rapid.T) {
-				id := anyID.Draw(t, "which")
-				x.remove(id, seq)
-				delete(model, id)
+			"apply free": func(t *rapid.T) {
+				s, at := anySlot.Draw(t, "which"), nextSeq(t)
+				x.applyFree(s, at)
+				if k := model[s]; k == nil || k.seq < at {
+					model[s] = &modelSlot{entry: entry{slot: s, seq: at}, vacant: true}
+				}
+			},
+			"forget": func(t *rapid.T) {
+				s := anySlot.Draw(t, "which")
+				x.forget(s, seq)
+				delete(model, s)
+			},
+			"take": func(t *rapid.T) {
+				vacant := 0
+				for _, k := range model {
+					if k.vacant {
+						vacant++
+					}
+				}
+				s, at, ok := x.take()
+				if ok != (vacant > 0) {
+					t.Fatalf("took %d, %v, of %d free slots", s, ok, vacant)
+				}
+				if ok {
+					k := model[s]
+					if k == nil || !k.vacant || k.seq != at {
+						t.Fatalf("took %d at %d, which is %+v", s, at, k)
+					}
+					k.vacant, k.taken = false, true
+				}
+			},
+			"give back": func(t *rapid.T) {
+				s := anySlot.Draw(t, "which")
+				x.giveBack(s)
+				if k := model[s]; k != nil && k.taken {
+					k.vacant, k.taken = true, false
+				}
 			},
 			"claim": func(t *rapid.T) {
 				list := available()
@@ -84,61 +138,72 @@ func TestIndexModel(t *testing.T) {
 				if ok != (len(list) > 0) {
 					t.Fatalf("claimed %v, %v; want one of %v", e, ok, list)
 				}
-				for id, k := range model { // claim drops the expired that it meets: those before what it returns
-					if !k.claimed && k.expires != Never && k.expires <= now && x.get(id) == nil {
-						delete(model, id)
+				for s, k := range model { // claim vacates the expired that it meets
+					if k.holds() && !k.claimed && expired(k) && x.get(s) == nil {
+						k.vacant = true
 					}
 				}
 				if ok {
-					if e.id != list[0].id || e.seq != list[0].seq {
+					if e.slot != list[0].slot || e.seq != list[0].seq {
 						t.Fatalf("claimed %v, want %v", e, list[0])
 					}
-					model[e.id].claimed = true
+					model[e.slot].claimed = true
 				}
 			},
 			"restore": func(t *rapid.T) {
-				id := anyID.Draw(t, "which")
-				if k := model[id]; k != nil {
-					x.restore(id, k.seq)
-					k.claimed = false
+				s := anySlot.Draw(t, "which")
+				if k := model[s]; k != nil {
+					x.restore(s, k.seq)
+					k.claimed = k.claimed && !k.holds()
 				}
 			},
 			"look": func(t *rapid.T) {
 				n := rapid.IntRange(1, 5).Draw(t, "n")
 				list := available()
 				got := x.look(n, now)
-				for i, e := range got {
-					if e.id != list[i].id {
-						t.Fatalf("sees %v at %d, want %v", e, i, list[i])
-					}
-				}
 				if len(got) != min(n, len(list)) {
 					t.Fatalf("sees %d, want %d", len(got), min(n, len(list)))
+				}
+				for i, e := range got {
+					if e.slot != list[i].slot {
+						t.Fatalf("sees %v at %d, want %v", e, i, list[i])
+					}
 				}
 			},
 			"clear": func(t *rapid.T) {
 				at := seq - min(seq, rapid.Uint64Range(0, 5).Draw(t, "before"))
 				x.clear(at)
-				for id, k := range model {
+				for s, k := range model {
 					if k.seq < at {
-						delete(model, id)
+						delete(model, s)
 					}
 				}
 			},
 			"sweep": func(t *rapid.T) {
 				x.nextSweep = min(x.nextSweep, now) // as if the pause were over
 				x.sweep(now, 0)
-				for id, k := range model {
-					if k.expires != Never && k.expires <= now {
-						delete(model, id)
+				for _, k := range model {
+					if k.holds() && expired(k) {
+						k.vacant, k.claimed = true, false
 					}
 				}
 			},
 			"wait": func(t *rapid.T) { now += rapid.Int64Range(0, 60).Draw(t, "time") },
 			"": func(t *rapid.T) {
 				x.check(t)
-				if x.len() != len(model) {
-					t.Fatalf("knows %d messages, want %d", x.len(), len(model))
+				var live int
+				var oldest, newest uint64
+				for _, k := range model {
+					newest = max(newest, k.seq)
+					if k.holds() {
+						live++
+						if oldest == 0 || k.seq < oldest {
+							oldest = k.seq
+						}
+					}
+				}
+				if gotOldest, gotNewest := x.lowest(); x.live != live || gotOldest != oldest || gotNewest != newest {
+					t.Fatalf("knows %d messages in records %d to %d, want %d in %d to %d", x.live, gotOldest, gotNewest, live, oldest, newest)
 				}
 			},
 		})

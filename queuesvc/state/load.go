@@ -62,21 +62,23 @@ func (q *Queue) readStream(ctx context.Context) error {
 // take takes over a record that the stream has delivered.
 func (q *Queue) take(m *nats.Msg, seq uint64) {
 	r, err := decodeRecord(m.Header.Get(headerRecord))
-	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	id, ok := parseToken(token)
+	at, ok := parseSlot(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	if err == nil && r.kind == recordCleared {
+		q.clearIndex(seq)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.followed = max(q.followed, seq)
 	switch {
 	case err != nil || !ok && r.kind != recordCleared:
 		q.logger().Warn("the queue's stream holds a record that is not a message's", "subject", m.Subject, "seq", seq)
 		return
 	case r.kind == recordCleared:
-		q.clearIndex(seq)
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	before := q.index.len()
-	q.applyLocked(id, seq, &r)
-	if n := q.index.len(); q.loading == loading && n > before && n&(n-1) == 0 { // at 1, 2, 4, 8, ... messages
+	before := q.index.live
+	q.applyLocked(at, seq, &r)
+	if n := q.index.live; q.loading == loading && n > before && n&(n-1) == 0 { // at 1, 2, 4, 8, ... messages
 		q.announce()
 	}
 }
@@ -94,7 +96,6 @@ func (q *Queue) finishLoad() {
 		return
 	}
 	q.loading = loaded
-	q.deleted = make(map[ID]uint64)
 	q.announce()
 }
 

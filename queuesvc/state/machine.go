@@ -108,7 +108,7 @@ func Next(current *State, e Event, now int64) (State, Effect, error) {
 		if e.Kind == Look {
 			return *current, Keep, nil
 		}
-		return claimed(*current, e.Visibility, now), Replace, nil
+		return handedOut(*current, e.Visibility, now), Replace, nil
 	case Change, Remove:
 		if !e.Current {
 			return State{}, Keep, ErrReceiptMismatch
@@ -133,8 +133,8 @@ func put(e Event, now int64) (State, Effect, error) {
 	return s, Replace, nil
 }
 
-// claimed is s handed out once more. It may become visible again only after it has expired.
-func claimed(s State, visibility time.Duration, now int64) State {
+// handedOut is s handed out once more. It may become visible again only after it has expired.
+func handedOut(s State, visibility time.Duration, now int64) State {
 	s.NextVisible = after(now, visibility)
 	if s.DequeueCount < math.MaxUint32 {
 		s.DequeueCount++

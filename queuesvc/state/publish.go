@@ -35,9 +35,7 @@ func (e wrongSequence) Error() string { return fmt.Sprintf("current record is %d
 // https://docs.nats.io/nats-concepts/jetstream/headers
 const (
 	headerExpected = "Nats-Expected-Last-Subject-Sequence"
-	headerTTL      = "Nats-TTL"
 	headerSequence = "Nats-Sequence"
-	headerSubject  = "Nats-Subject"
 	headerStatus   = "Status"
 
 	codeWrongSequence         = 10071

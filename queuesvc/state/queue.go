@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -13,17 +14,13 @@ import (
 )
 
 const (
-	// tombstoneTTL is how long a deletion stays in the stream, so that other front-ends see it and readers of the
-	// stream cannot mistake it for anything else.
-	tombstoneTTL = 10 * time.Second
-	// expirySlack is how long after its expiry JetStream removes a message. The expiry itself is decided by the
-	// callers' clock.
-	expirySlack = time.Minute
 	// sweepPause is the least time between two searches for expired messages in a queue's index.
 	sweepPause = time.Second
 	// claimRounds bounds how often Get looks for other candidates when those that it tried were taken by another
 	// front-end.
 	claimRounds = 8
+	// putRounds bounds how often Put looks for another slot.
+	putRounds = 64
 )
 
 // Queue is one queue that exists, or did when it was looked up: its operations answer [ErrQueueNotFound] once it was
@@ -36,15 +33,23 @@ type Queue struct {
 	stream string // the stream's name
 	prefix string // of the subjects, with a dot at the end
 
+	// changing is held for reading while a change is published and until the index has it, and for writing while the
+	// stream's old end is cut off (trim.go).
+	changing sync.RWMutex
+
 	mu       sync.Mutex // guards the rest
 	index    *index
+	nextSlot uint32 // of our own, for the next slot that is made
 	loading  loadState
 	progress chan struct{} // closed and replaced whenever the index has grown, while loading
 	loadErr  error
-	deleted  map[ID]uint64 // while loading: what was deleted meanwhile, by the tombstone's sequence
-	cleared  uint64        // records before this one are void
-	stop     func()        // ends loading and following
+	followed uint64 // where others write: everything up to this record has been seen
+	cleared  uint64 // records before this one are void
+	stop     func() // ends loading and following
 	gone     bool
+
+	trimming bool // a trim is running
+	trimAt   int  // how many free slots there must be for the next
 }
 
 // loadState says how much of the stream the index knows.
@@ -58,10 +63,21 @@ const (
 
 func newQueue(s *Store, account, name, stream, prefix string) *Queue {
 	return &Queue{Account: account, Name: name, store: s, stream: stream, prefix: prefix, index: newIndex(),
-		progress: make(chan struct{}), deleted: make(map[ID]uint64)}
+		progress: make(chan struct{}), trimAt: trimLeast}
 }
 
-func (q *Queue) subject(id ID) string { return q.prefix + id.token() }
+func (q *Queue) subject(s slot) string { return q.prefix + s.token() }
+
+// takeSlot returns a slot for a new message, and the record that is replaced there.
+func (q *Queue) takeSlot() (slot, uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s, seq, ok := q.index.take(); ok {
+		return s, seq
+	}
+	q.nextSlot++
+	return slot(q.store.slots)<<32 | slot(q.nextSlot), 0
+}
 
 // Put adds a message. Its body is kept until Put returns. It becomes visible after visibility and expires after ttl,
 // or never if that is Forever.
@@ -70,13 +86,22 @@ func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Durat
 	if err != nil {
 		return Message{}, err
 	}
-	m := Message{ID: newID(now), State: s, Body: body}
-	seq, err := q.change(ctx, m.ID, 0, record{state: s}, body, now)
-	if err != nil {
-		return Message{}, err
+	r := record{state: s, nonce: rand.Uint64()}
+	for round := 0; ; round++ {
+		at, replace := q.takeSlot()
+		seq, err := q.change(ctx, at, replace, r, body)
+		if err == nil {
+			m := Message{ID: makeID(at, r.nonce), State: s, Receipt: Receipt(seq), Body: body}
+			return m, q.store.sync(q.stream)
+		}
+		q.mu.Lock()
+		q.index.giveBack(at)
+		q.mu.Unlock()
+		if taken := errors.Is(err, ErrReceiptMismatch) || errors.Is(err, ErrMessageNotFound); !taken || round == putRounds {
+			return Message{}, err
+		}
+		// Another front-end has used the slot, or a trim has removed it.
 	}
-	m.Receipt = Receipt(seq)
-	return m, q.store.sync(q.stream)
 }
 
 // Get claims up to n visible messages for the time of visibility.
@@ -110,6 +135,7 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 	at := now.UnixNano()
 	var found []entry
 	q.mu.Lock()
+	q.index.sweep(at, int64(sweepPause))
 	for {
 		for len(found) < n {
 			e, ok := q.index.claim(at)
@@ -141,14 +167,14 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 // the requests to JetStream overlap.
 func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, visibility time.Duration, now time.Time) ([]Message, error) {
 	var failure error
+	q.changing.RLock()
+	defer q.changing.RUnlock()
 	reads := make([]pending, len(candidates))
 	for i := range candidates {
-		reads[i] = q.store.client.last(q.stream, q.subject(candidates[i].id))
+		reads[i] = q.store.client.last(q.stream, q.subject(candidates[i].slot))
 	}
 	type attempt struct {
-		entry
 		message Message
-		replace uint64
 		write   change
 	}
 	attempts := make([]attempt, 0, len(candidates))
@@ -163,12 +189,12 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 		}
 		next, _, err := Next(&current.state, Event{Kind: Claim, Visibility: visibility}, now.UnixNano())
 		if err != nil { // another front-end has claimed it, or it expired: the index knows by now
-			q.restore(entry{id: e.id, seq: current.seq})
+			q.restore(entry{slot: e.slot, seq: current.seq})
 			continue
 		}
-		attempts = append(attempts, attempt{entry: e, replace: current.seq,
-			message: Message{ID: e.id, State: next, Body: current.body},
-			write:   q.begin(e.id, current.seq, record{state: next}, current.body, now)})
+		attempts = append(attempts, attempt{
+			message: Message{ID: makeID(e.slot, current.nonce), State: next, Body: current.body},
+			write:   q.begin(e.slot, current.seq, record{state: next, nonce: current.nonce}, current.body)})
 	}
 	for _, a := range attempts {
 		seq, err := q.finish(ctx, a.write)
@@ -180,7 +206,7 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 			// Another front-end was faster; finish has looked what it made of the message.
 		default:
 			// Whether it is claimed is not known: the next who tries will see.
-			q.restore(entry{id: a.id, seq: a.replace})
+			q.restore(entry{slot: a.write.slot, seq: a.write.replace})
 			failure = err
 		}
 	}
@@ -192,12 +218,12 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	current, err := p.stored(ctx)
 	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
 		// The replica that answered may lag behind.
-		current, err = q.store.client.leaderRecord(ctx, q.stream, q.subject(e.id))
+		current, err = q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot))
 	}
 	switch {
 	case errors.Is(err, errNoRecord):
 		q.mu.Lock()
-		q.index.remove(e.id, e.seq)
+		q.index.forget(e.slot, e.seq)
 		q.mu.Unlock()
 		return stored{}, ErrMessageNotFound
 	case errors.Is(err, errNoStream):
@@ -205,7 +231,7 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	case err != nil:
 		return stored{}, err
 	}
-	q.apply(e.id, current.seq, &current.record)
+	q.apply(e.slot, current.seq, &current.record)
 	if current.kind != recordMessage || current.seq < q.clearedBefore() {
 		return stored{}, ErrMessageNotFound
 	}
@@ -220,7 +246,7 @@ func (q *Queue) clearedBefore() uint64 {
 
 func (q *Queue) restore(e entry) {
 	q.mu.Lock()
-	q.index.restore(e.id, e.seq)
+	q.index.restore(e.slot, e.seq)
 	q.mu.Unlock()
 }
 
@@ -249,7 +275,7 @@ func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, erro
 	}
 	reads := make([]pending, len(entries))
 	for i, e := range entries {
-		reads[i] = q.store.client.last(q.stream, q.subject(e.id))
+		reads[i] = q.store.client.last(q.stream, q.subject(e.slot))
 	}
 	found := make([]Message, 0, len(entries))
 	var failure error
@@ -263,7 +289,7 @@ func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, erro
 		}
 		s, _, err := Next(&current.state, Event{Kind: Look}, now.UnixNano())
 		if err == nil {
-			found = append(found, Message{ID: e.id, State: s, Receipt: Receipt(current.seq), Body: current.body})
+			found = append(found, Message{ID: makeID(e.slot, current.nonce), State: s, Receipt: Receipt(current.seq), Body: current.body})
 		}
 	}
 	if len(found) == 0 {
@@ -287,7 +313,7 @@ func (q *Queue) Update(ctx context.Context, id ID, receipt Receipt, body []byte,
 	if body == nil {
 		body = current.body
 	}
-	seq, err := q.change(ctx, id, uint64(receipt), record{state: next}, body, now)
+	seq, err := q.change(ctx, id.slot(), uint64(receipt), record{state: next, nonce: id.nonce()}, body)
 	if err != nil {
 		return Message{}, err
 	}
@@ -296,14 +322,18 @@ func (q *Queue) Update(ctx context.Context, id ID, receipt Receipt, body []byte,
 
 // current reads a message's record for the holder of a receipt.
 func (q *Queue) current(ctx context.Context, id ID, receipt Receipt) (stored, error) {
-	p := q.store.client.last(q.stream, q.subject(id))
-	return q.read(ctx, p, entry{id: id, seq: uint64(receipt)})
+	p := q.store.client.last(q.stream, q.subject(id.slot()))
+	current, err := q.read(ctx, p, entry{slot: id.slot(), seq: uint64(receipt)})
+	if err == nil && current.nonce != id.nonce() { // the slot has another message by now
+		return stored{}, ErrMessageNotFound
+	}
+	return current, err
 }
 
 // Delete deletes a message.
 func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Time) error {
 	q.mu.Lock()
-	e := q.index.get(id)
+	e := q.index.get(id.slot())
 	known := e != nil && e.seq == uint64(receipt)
 	expired := known && e.expires != Never && e.expires <= now.UnixNano()
 	q.mu.Unlock()
@@ -319,9 +349,10 @@ func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Tim
 			return err
 		}
 	}
-	if _, err := q.change(ctx, id, uint64(receipt), record{kind: recordTombstone}, nil, now); err != nil {
+	if _, err := q.change(ctx, id.slot(), uint64(receipt), record{kind: recordTombstone}, nil); err != nil {
 		return err
 	}
+	q.maybeTrim()
 	return q.store.sync(q.stream)
 }
 
@@ -353,12 +384,13 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 	q.mu.Lock()
 	if q.loading != loading {
 		q.index.sweep(now.UnixNano(), int64(sweepPause))
-		n, err := q.index.len(), q.loadErr
+		n, err := q.index.live, q.loadErr
 		q.mu.Unlock()
+		q.maybeTrim()
 		return n, err
 	}
 	q.mu.Unlock()
-	info, err := q.store.js.Stream(ctx, q.stream) // includes tombstones: an approximation, as the name says
+	info, err := q.store.js.Stream(ctx, q.stream) // includes free slots: an approximation, as the name says
 	if err != nil {
 		return 0, q.vanishedOr(ctx, err)
 	}
@@ -366,39 +398,29 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 }
 
 // change publishes a new record in place of another (0: of none) and waits for the acknowledgement.
-func (q *Queue) change(ctx context.Context, id ID, replace uint64, r record, body []byte, now time.Time) (uint64, error) {
-	return q.finish(ctx, q.begin(id, replace, r, body, now))
+func (q *Queue) change(ctx context.Context, at slot, replace uint64, r record, body []byte) (uint64, error) {
+	q.changing.RLock()
+	defer q.changing.RUnlock()
+	return q.finish(ctx, q.begin(at, replace, r, body))
 }
 
 // change is a publish on its way.
 type change struct {
-	id      ID
+	slot    slot
 	replace uint64
 	record  record
 	message *nats.Msg
 	pending pending
 }
 
-// begin publishes.
-func (q *Queue) begin(id ID, replace uint64, r record, body []byte, now time.Time) change {
+// begin publishes. The caller holds changing for reading until finish has returned.
+func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 	r.writer = q.store.client.newWriter()
-	header := nats.Header{
+	m := &nats.Msg{Subject: q.subject(at), Data: body, Header: nats.Header{
 		headerRecord:   {r.encode()},
 		headerExpected: {strconv.FormatUint(replace, 10)},
-	}
-	switch {
-	case r.kind == recordTombstone:
-		header[headerTTL] = []string{seconds(tombstoneTTL)}
-	case r.state.Expires != Never:
-		header[headerTTL] = []string{seconds(time.Duration(r.state.Expires-now.UnixNano()) + expirySlack)}
-	}
-	m := &nats.Msg{Subject: q.subject(id), Header: header, Data: body}
-	return change{id, replace, r, m, q.store.client.send(m)}
-}
-
-// seconds writes a duration for JetStream, which takes whole seconds and at most what fits into 64 bits of nanoseconds.
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10) + "s"
+	}}
+	return change{at, replace, r, m, q.store.client.send(m)}
 }
 
 // finish waits for the acknowledgement of a change and takes it over into the index. ErrMessageNotFound and
@@ -406,7 +428,10 @@ func seconds(d time.Duration) string {
 //
 // An answer can be lost, with a cluster's leader for example. The change is then sent again: it cannot happen twice,
 // since it names the record that it replaces, and the writer in the record tells whether the first attempt succeeded.
+//
+// It waits for the outcome even if the caller goes away: the index must have it.
 func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
+	ctx = context.WithoutCancel(ctx)
 	seq, err := c.pending.sequence(ctx)
 	for attempt := 1; err != nil && q.retry(ctx, err, attempt); attempt++ {
 		again := q.store.client.send(&nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
@@ -419,7 +444,7 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 	}
 	switch {
 	case err == nil:
-		q.apply(c.id, seq, &c.record)
+		q.apply(c.slot, seq, &c.record)
 		return seq, nil
 	case errors.Is(err, errNoStream):
 		return 0, q.vanished(ctx)
@@ -427,19 +452,20 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 		current, err := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
 		if errors.Is(err, errNoRecord) {
 			q.mu.Lock()
-			q.index.remove(c.id, c.replace)
+			q.index.forget(c.slot, c.replace)
 			q.mu.Unlock()
 			return 0, ErrMessageNotFound
 		}
 		if err != nil {
 			return 0, err
 		}
-		q.apply(c.id, current.seq, &current.record)
-		if current.kind != recordMessage {
+		q.apply(c.slot, current.seq, &current.record)
+		if current.kind != recordMessage || current.nonce != c.record.nonce && c.record.kind == recordMessage {
 			return 0, ErrMessageNotFound
 		}
 		return 0, ErrReceiptMismatch
 	default:
+		q.doubt()
 		return 0, err
 	}
 }
@@ -466,22 +492,28 @@ func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
 }
 
 // apply takes a record over into the index.
-func (q *Queue) apply(id ID, seq uint64, r *record) {
+func (q *Queue) apply(at slot, seq uint64, r *record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.applyLocked(id, seq, r)
+	q.applyLocked(at, seq, r)
 }
 
-func (q *Queue) applyLocked(id ID, seq uint64, r *record) {
+func (q *Queue) applyLocked(at slot, seq uint64, r *record) {
 	switch {
+	case seq < q.cleared:
 	case r.kind == recordTombstone:
-		q.index.remove(id, seq)
-		if q.loading == loading {
-			q.deleted[id] = seq
-		}
-	case seq < q.cleared || q.deleted[id] > seq:
+		q.index.applyFree(at, seq)
 	default:
-		q.index.apply(id, seq, &r.state)
+		q.index.apply(at, seq, &r.state)
+	}
+}
+
+// doubt is called where the outcome of a change is not known and nobody will tell: the index is read again.
+func (q *Queue) doubt() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.store.shared && q.loading == loaded {
+		q.loading = unloaded
 	}
 }
 

@@ -1,33 +1,41 @@
 package state
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Never is the expiry of a message that does not expire.
 const Never int64 = 0
 
-// ID is a message's identity, a GUID. Its first bytes are the time, so that the stream's subjects share prefixes.
+// slot is where a message lives: a subject of the queue's stream. When the message is gone another may take its place.
+// The upper half tells the front-end that made the slot, so that two never make the same.
+type slot uint64
+
+// token is the slot as the last token of a subject.
+func (s slot) token() string { return strconv.FormatUint(uint64(s), 36) }
+
+// parseSlot reads what token writes.
+func parseSlot(text string) (slot, bool) {
+	n, err := strconv.ParseUint(text, 36, 64)
+	return slot(n), err == nil && slot(n).token() == text
+}
+
+// ID is a message's identity, a GUID: the slot, and a random number that tells it from others in the slot.
 type ID [16]byte
 
-// newID makes an ID in the layout of RFC 9562's version 7.
-func newID(now time.Time) ID {
-	var id ID
-	rand.Read(id[6:])
-	ms := uint64(now.UnixMilli())
-	binary.BigEndian.PutUint16(id[0:], uint16(ms>>32))
-	binary.BigEndian.PutUint32(id[2:], uint32(ms))
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
+func makeID(s slot, nonce uint64) (id ID) {
+	binary.BigEndian.PutUint64(id[:8], uint64(s))
+	binary.BigEndian.PutUint64(id[8:], nonce)
 	return id
 }
+
+func (id ID) slot() slot { return slot(binary.BigEndian.Uint64(id[:8])) }
+
+func (id ID) nonce() uint64 { return binary.BigEndian.Uint64(id[8:]) }
 
 // String returns the GUID: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 func (id ID) String() string {
@@ -56,18 +64,6 @@ func ParseID(s string) (id ID, ok bool) {
 	return id, err == nil
 }
 
-// token is the ID as the last token of a subject.
-func (id ID) token() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
-
-// parseToken reads what token writes.
-func parseToken(s string) (id ID, ok bool) {
-	if len(s) != 22 {
-		return ID{}, false
-	}
-	n, err := base64.RawURLEncoding.Decode(id[:], []byte(s))
-	return id, err == nil && n == len(id)
-}
-
 // State is all of a message but its identity and body. Times are nanoseconds since 1970, UTC.
 type State struct {
 	Inserted     int64
@@ -87,11 +83,11 @@ type Message struct {
 
 // The record's headers. The payload is the message's body as it is.
 //
-//	Lazuli-Message: 1 <inserted> <expires> <next visible> <dequeue count> <writer>
+//	Lazuli-Message: 1 <nonce> <inserted> <expires> <next visible> <dequeue count> <writer>
 //	Lazuli-Message: 1 deleted <writer>
 //	Lazuli-Message: 1 cleared <writer>
 //
-// 1 is the format's version; numbers are decimal. The writer is unique for each change, and tells whoever had no
+// 1 is the format's version; the nonce is hexadecimal, the other numbers are decimal. The writer is unique for each change, and tells whoever had no
 // answer to a publish whether the record that is there is his.
 const (
 	headerRecord  = "Lazuli-Message"
@@ -105,13 +101,14 @@ type recordKind uint8
 
 const (
 	recordMessage   recordKind = iota // the message exists
-	recordTombstone                   // it was deleted
+	recordTombstone                   // it was deleted: the slot is free
 	recordCleared                     // all older records of the stream are void
 )
 
 // record is a parsed record header.
 type record struct {
 	kind   recordKind
+	nonce  uint64 // of the message's ID
 	state  State
 	writer string
 }
@@ -131,6 +128,8 @@ func (r *record) encode() string {
 		b = append(b, ' ')
 		b = append(b, wordCleared...)
 	default:
+		b = append(b, ' ')
+		b = strconv.AppendUint(b, r.nonce, 16)
 		for _, n := range [...]int64{r.state.Inserted, r.state.Expires, r.state.NextVisible, int64(r.state.DequeueCount)} {
 			b = append(b, ' ')
 			b = strconv.AppendInt(b, n, 10)
@@ -156,23 +155,26 @@ func decodeRecord(s string) (record, error) {
 	case word == wordCleared:
 		return record{kind: recordCleared, writer: rest}, nil
 	}
+	nonce, err := strconv.ParseUint(word, 16, 64)
+	if err != nil {
+		return record{}, errRecord
+	}
 	var n [4]int64
 	for i := range n {
+		if word, rest, ok = strings.Cut(rest, " "); !ok {
+			return record{}, errRecord
+		}
 		v, err := strconv.ParseInt(word, 10, 64)
 		if err != nil || v < 0 {
 			return record{}, errRecord
 		}
 		n[i] = v
-		if i < len(n)-1 {
-			if word, rest, ok = strings.Cut(rest, " "); !ok {
-				return record{}, errRecord
-			}
-		}
 	}
 	if n[3] > 1<<32-1 || rest == "" {
 		return record{}, errRecord
 	}
 	return record{
+		nonce:  nonce,
 		state:  State{Inserted: n[0], Expires: n[1], NextVisible: n[2], DequeueCount: uint32(n[3])},
 		writer: rest,
 	}, nil

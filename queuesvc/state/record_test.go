@@ -1,23 +1,20 @@
 package state
 
 import (
-	"slices"
+	"math"
+	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
 
 func TestIDForms(t *testing.T) {
-	id := newID(time.UnixMilli(0x0123456789ab))
-	if s := id.String(); len(s) != 36 || s[:8] != "01234567" || s[9:13] != "89ab" || s[14] != '7' {
-		t.Errorf("%s does not begin with the time, or is not of version 7", s)
+	id := makeID(0x0123456789abcdef, 0xfedcba9876543210)
+	if s := id.String(); s != "01234567-89ab-cdef-fedc-ba9876543210" || id.slot() != 0x0123456789abcdef || id.nonce() != 0xfedcba9876543210 {
+		t.Errorf("%s of slot %x, nonce %x", s, id.slot(), id.nonce())
 	}
-	if back, ok := ParseID(id.String()); !ok || back != id {
+	if back, ok := ParseID(strings.ToUpper(id.String())); !ok || back != id {
 		t.Errorf("%s is read back as %s, %v", id, back, ok)
-	}
-	if back, ok := parseToken(id.token()); !ok || back != id {
-		t.Errorf("token %s is read back as %s, %v", id.token(), back, ok)
 	}
 	for _, s := range []string{"", "x", id.String() + "0", "0123456789ab-cdef-0123-4567-89abcdef0123"[:36],
 		"zzzzzzzz-0000-0000-0000-000000000000", "00000000-0000-0000-0000-00000000000g"} {
@@ -27,14 +24,16 @@ func TestIDForms(t *testing.T) {
 	}
 }
 
-// Later messages have later tokens, so that subjects of one time share a prefix.
-func TestIDsAreOrderedByTime(t *testing.T) {
-	var list []string
-	for i := range 100 {
-		list = append(list, newID(epoch.Add(time.Duration(i)*time.Millisecond)).String())
+func TestSlotTokens(t *testing.T) {
+	for _, s := range []slot{0, 1, 0xdeadbeef_00000001, math.MaxUint64} {
+		if back, ok := parseSlot(s.token()); !ok || back != s {
+			t.Errorf("%d is written %s and read %d, %v", s, s.token(), back, ok)
+		}
 	}
-	if !slices.IsSorted(list) {
-		t.Error("not in order")
+	for _, text := range []string{"", "cleared!", "A", "01", "+1", "3w5e11264sgsg"} { // upper case, a leading zero, too large
+		if s, ok := parseSlot(text); ok {
+			t.Errorf("%q is read as %d", text, s)
+		}
 	}
 }
 
@@ -42,6 +41,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := record{kind: recordKind(rapid.IntRange(0, 2).Draw(t, "kind")), writer: rapid.StringMatching(`[a-z0-9.]{1,20}`).Draw(t, "writer")}
 		if r.kind == recordMessage {
+			r.nonce = rapid.Uint64().Draw(t, "nonce")
 			r.state = State{
 				Inserted:     rapid.Int64Min(0).Draw(t, "inserted"),
 				Expires:      rapid.Int64Min(0).Draw(t, "expires"),
@@ -56,8 +56,8 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestRecordRefuses(t *testing.T) {
-	for _, s := range []string{"", "1", "1 deleted", "2 1 0 1 0 w", "1 1 0 1 0", "1 1 0 1 w", "1 -1 0 1 0 w", "1 x 0 1 0 w",
-		"1 1 0 1 4294967296 w", "1 1 0 1 0 "} {
+	for _, s := range []string{"", "1", "1 deleted", "2 f 1 0 1 0 w", "1 f 1 0 1 0", "1 f 1 0 1 w", "1 f -1 0 1 0 w",
+		"1 f x 0 1 0 w", "1 g 1 0 1 0 w", "1 f 1 0 1 4294967296 w", "1 f 1 0 1 0 "} {
 		if r, err := decodeRecord(s); err == nil {
 			t.Errorf("%q is read as %+v", s, r)
 		}
@@ -65,7 +65,7 @@ func TestRecordRefuses(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add("1 1 0 1 0 w")
+	f.Add("1 f 1 0 1 0 w")
 	f.Add("1 deleted a.b")
 	f.Add("1 cleared a")
 	f.Fuzz(func(t *testing.T, s string) {

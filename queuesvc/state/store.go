@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -34,8 +35,6 @@ const (
 	externalAnswerTimeout = 2 * time.Second
 	externalRetries       = 8
 	externalRetryPause    = 250 * time.Millisecond
-	// catalogTombstoneTTL is how long the catalog remembers a deleted queue.
-	catalogTombstoneTTL = time.Hour
 	// orphanAge is how old a stream without a queue must be to be removed at start, on a NATS that others use: it
 	// might belong to a queue that is just being created.
 	orphanAge = 10 * time.Minute
@@ -58,6 +57,7 @@ type Store struct {
 	replicated bool // reads may be answered by a replica that lags
 	retries    int
 	retryPause time.Duration
+	slots      uint32 // the upper half of the slots that this front-end makes
 
 	mu     sync.Mutex // guards queues
 	queues map[string]*Queue
@@ -70,7 +70,7 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 		log = slog.Default()
 	}
 	s := &Store{nats: n, conn: n.Conn(), log: log, catalog: newCatalog(), shared: n.Shared(),
-		external: n.External(), replicated: n.Replicas() > 1, retries: externalRetries, retryPause: externalRetryPause,
+		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: externalRetries, retryPause: externalRetryPause,
 		queues: make(map[string]*Queue)}
 	timeout := answerTimeout
 	if s.external {
@@ -84,7 +84,11 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 		s.client.close()
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	if err = s.openCatalog(ctx); err == nil {
+	err = s.openCatalog(ctx)
+	if err == nil && !s.shared && s.catalog.deadQueues() >= compactLeast {
+		err = s.compactCatalog(ctx)
+	}
+	if err == nil {
 		err = s.removeOrphans(ctx)
 	}
 	if err != nil {
@@ -137,9 +141,8 @@ func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.S
 		Name:        streamName(accountName, queue, incarnation),
 		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
 		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
-		// A message is a subject, and only its newest record counts.
+		// A slot is a subject, and only its newest record counts.
 		MaxMsgsPerSubject: 1,
-		AllowMsgTTL:       true,
 		AllowDirect:       true,
 		Storage:           s.storage(),
 		Replicas:          s.nats.Replicas(),

@@ -1,0 +1,9 @@
+package queuesvc
+
+import "github.com/lazuli-storage/lazuli/internal/properties"
+
+// ServiceProperties returns what Set Queue Service Properties last set for an account, for those who write logs and
+// metrics. It must not be changed.
+func (s *Service) ServiceProperties(account string) *properties.Properties {
+	return s.propertiesOf(account)
+}

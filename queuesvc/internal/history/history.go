@@ -1,0 +1,217 @@
+// Package history lets producers and consumers work on queues while something goes wrong, writes down what they saw, and
+// classifies every message as Jepsen does for queues: ok, lost, duplicated, unknown. It is for tests.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Queue is a queue as one client sees it. Bodies are unique. An error other than [ErrDead] means that the outcome is
+// not known.
+type Queue interface {
+	Put(ctx context.Context, body string) error
+	// Get claims up to n messages for [Visibility].
+	Get(ctx context.Context, n int) ([]Held, error)
+	Delete(ctx context.Context, h Held) error
+}
+
+// Visibility is how long messages are claimed for.
+const Visibility = 2 * time.Second
+
+// ErrDead is Delete's answer where the pop receipt is good no longer, or the message is gone.
+var ErrDead = errors.New("message or receipt is gone")
+
+// Held is a message that was handed out.
+type Held struct {
+	Body string
+	// Handed is the latest time at which it can have been handed out, and Until the earliest at which its visibility
+	// timeout can end, on one clock.
+	Handed, Until time.Time
+	// Token is for Delete.
+	Token any
+}
+
+// History is what was seen. Its methods may be called concurrently.
+type History struct {
+	mu       sync.Mutex
+	messages map[string]*message
+	doubles  []string
+	ghosts   []string
+
+	requests, failures atomic.Int64
+}
+
+type message struct {
+	put, deleted, uncertain bool
+	handed                  int
+	until                   time.Time
+}
+
+// New returns an empty history.
+func New() *History { return &History{messages: make(map[string]*message)} }
+
+// Requests is how many requests were made, and Failures how many had no known outcome.
+func (h *History) Requests() int64 { return h.requests.Load() }
+
+// Failures is how many requests had no known outcome.
+func (h *History) Failures() int64 { return h.failures.Load() }
+
+func (h *History) message(body string) *message {
+	m := h.messages[body]
+	if m == nil {
+		m = &message{}
+		h.messages[body] = m
+	}
+	return m
+}
+
+// Work starts producers and consumers, spread over the queues, and returns when stop is closed and all have ended.
+func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers int, stop <-chan struct{}) {
+	var wg sync.WaitGroup
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
+	}
+	for p := range producers {
+		wg.Go(func() {
+			for i := 0; !stopped(); i++ {
+				h.put(ctx, queues[(p+i)%len(queues)], fmt.Sprintf("%d-%d", p, i))
+			}
+		})
+	}
+	for c := range consumers {
+		wg.Go(func() {
+			for i := 0; !stopped(); i++ {
+				h.consume(ctx, queues[(c+i)%len(queues)], 1+rand.IntN(4), 0.1)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (h *History) put(ctx context.Context, q Queue, body string) {
+	err := q.Put(ctx, body)
+	h.requests.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.message(body)
+	if err == nil {
+		m.put = true
+	} else {
+		h.failures.Add(1)
+	}
+}
+
+// consume gets messages and deletes them, but for a share that it forgets, as a consumer does that dies. It returns how
+// many it got, -1 if it failed.
+func (h *History) consume(ctx context.Context, q Queue, n int, forget float64) int {
+	list, err := q.Get(ctx, n)
+	h.requests.Add(1)
+	if err != nil {
+		h.failures.Add(1)
+		return -1
+	}
+	for _, held := range list {
+		h.handedOut(held)
+		if rand.Float64() < forget {
+			continue
+		}
+		err := q.Delete(ctx, held)
+		now := time.Now()
+		h.requests.Add(1)
+		h.mu.Lock()
+		m := h.message(held.Body)
+		switch {
+		case err == nil:
+			m.deleted = true
+		case errors.Is(err, ErrDead):
+			if !m.uncertain && now.Before(held.Until) {
+				h.doubles = append(h.doubles, held.Body+" (its receipt died within its time)")
+			}
+		default:
+			h.failures.Add(1)
+			m.uncertain = true
+		}
+		h.mu.Unlock()
+	}
+	return len(list)
+}
+
+func (h *History) handedOut(held Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.message(held.Body)
+	if held.Handed.Before(m.until) {
+		h.doubles = append(h.doubles, held.Body)
+	}
+	if m.deleted {
+		h.ghosts = append(h.ghosts, held.Body)
+	}
+	m.handed++
+	m.until = held.Until
+}
+
+// Drain consumes from all queues until nothing has come for longer than messages are hidden.
+func (h *History) Drain(ctx context.Context, queues []Queue) error {
+	empty := time.Time{}
+	for {
+		for _, q := range queues {
+			if h.consume(ctx, q, 32, 0) != 0 {
+				empty = time.Time{}
+			}
+		}
+		if empty.IsZero() {
+			empty = time.Now()
+		}
+		if time.Since(empty) > Visibility+time.Second {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("messages keep coming, or requests keep failing")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Check classifies every message and fails the test where one was lost, handed out twice within its visibility timeout,
+// or handed out after it was deleted.
+func (h *History) Check(t testing.TB) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var ok, lost, unknown int
+	for body, m := range h.messages {
+		switch {
+		case m.deleted:
+			ok++
+		case !m.put || m.uncertain:
+			unknown++
+		default:
+			lost++
+			t.Errorf("lost: %s was put and never deleted; it was handed out %d times", body, m.handed)
+		}
+	}
+	for _, body := range h.doubles {
+		t.Errorf("handed out twice within its visibility timeout: %s", body)
+	}
+	for _, body := range h.ghosts {
+		t.Errorf("handed out after it was deleted: %s", body)
+	}
+	t.Logf("%d requests, %d without an outcome; messages: ok %d, lost %d, duplicated within visibility %d, unknown %d",
+		h.Requests(), h.Failures(), ok, lost, len(h.doubles), unknown)
+	if ok == 0 {
+		t.Error("nothing was done")
+	}
+}

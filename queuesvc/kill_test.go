@@ -1,0 +1,194 @@
+package queuesvc_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
+)
+
+// child is a front-end in a process of its own, that can be killed and comes back at another address.
+type child struct {
+	t      testing.TB
+	config childConfig
+	cmd    *exec.Cmd
+
+	mu  sync.Mutex // guards sdk
+	sdk *azqueue.QueueClient
+}
+
+func startChild(t testing.TB, n natsd.Config) *child {
+	t.Helper()
+	c := &child{t: t, config: childConfig{NATS: n, Address: "127.0.0.1:0"}}
+	c.start()
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *child) start() {
+	c.t.Helper()
+	config, err := json.Marshal(c.config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.cmd = exec.Command(os.Args[0])
+	c.cmd.Env = append(os.Environ(), childVariable+"="+string(config))
+	c.cmd.Stderr = os.Stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		c.t.Fatalf("the front-end did not start: %v", err)
+	}
+	f := testFrontend{address: strings.TrimSpace(address)}
+	c.mu.Lock()
+	c.sdk = sdkClient(c.t, f.url()).NewQueueClient("orders")
+	c.mu.Unlock()
+}
+
+// kill ends the process at once.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+func (c *child) client() *azqueue.QueueClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sdk
+}
+
+func (c *child) Put(ctx context.Context, body string) error {
+	_, err := c.client().EnqueueMessage(ctx, body, nil)
+	return c.pause(err)
+}
+
+func (c *child) Get(ctx context.Context, n int) ([]history.Held, error) {
+	asked := time.Now()
+	r, err := c.client().DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
+		NumberOfMessages: ptr(int32(n)), VisibilityTimeout: ptr(int32(history.Visibility / time.Second))})
+	handed := time.Now()
+	held := make([]history.Held, len(r.Messages))
+	for i, m := range r.Messages {
+		held[i] = history.Held{Body: *m.MessageText, Handed: handed, Until: asked.Add(history.Visibility), Token: m}
+	}
+	return held, c.pause(err)
+}
+
+func (c *child) Delete(ctx context.Context, h history.Held) error {
+	m := h.Token.(*azqueue.DequeuedMessage)
+	_, err := c.client().DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil)
+	var e *azcore.ResponseError
+	if errors.As(err, &e) && (e.StatusCode == http.StatusNotFound || e.ErrorCode == "PopReceiptMismatch") {
+		return history.ErrDead
+	}
+	return c.pause(err)
+}
+
+// pause keeps callers from spinning while the front-end is away.
+func (c *child) pause(err error) error {
+	if err != nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
+}
+
+// recordHistory records the history of producers and consumers while the children are killed one after the other, at
+// moments that nobody chose.
+func recordHistory(t *testing.T, children []*child, kills int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if _, err := children[0].client().Create(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	var queues []history.Queue
+	for _, c := range children {
+		queues = append(queues, c)
+	}
+	h := history.New()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.Work(ctx, queues, 8, 8, stop)
+	}()
+	for i := range kills {
+		for goal := h.Requests() + 200 + rand.Int64N(600); h.Requests() < goal; {
+			if ctx.Err() != nil {
+				t.Fatal("work has stopped")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		c := children[i%len(children)]
+		c.kill()
+		c.start()
+	}
+	close(stop)
+	<-ended
+	if err := h.Drain(ctx, queues); err != nil {
+		t.Error(err)
+	}
+	h.Check(t)
+}
+
+func checkQueues(t *testing.T, n *natsd.Server) {
+	t.Helper()
+	counts, err := queuesvc.Check(t.Context(), n, func(err error) { t.Errorf("check: %v", err) })
+	if err != nil || counts.Queues != 1 {
+		t.Errorf("check: %+v, %v", counts, err)
+	}
+}
+
+// Two front-ends on one NATS serve one queue; either is killed, again and again.
+func TestFrontendsKilledOnOneNATS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a quarter of a minute")
+	}
+	n, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	config := natsd.Config{URL: n.ClientURL()}
+	recordHistory(t, []*child{startChild(t, config), startChild(t, config)}, 20)
+	checkQueues(t, n)
+}
+
+// A front-end with its embedded NATS is killed, again and again.
+func TestEmbeddedKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a quarter of a minute")
+	}
+	config := natsd.Config{Dir: t.TempDir()}
+	c := startChild(t, config)
+	recordHistory(t, []*child{c}, 20)
+	c.kill()
+	config.Log = slog.New(slog.DiscardHandler)
+	n, err := natsd.Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	checkQueues(t, n)
+}
