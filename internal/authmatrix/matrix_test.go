@@ -52,10 +52,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// build opens the services. Each role has a principal of its own name.
 func build(t testing.TB) *house {
 	t.Helper()
-	dir := t.TempDir()
+	h, _ := buildIn(t)
+	return h
+}
+
+// buildIn opens the services in a folder of their own. Each role has a principal of its own name.
+func buildIn(t testing.TB) (_ *house, dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	h := new(house)
 	var err error
 	h.key, err = auth.ParseKey(auth.DevelopmentKey)
@@ -90,7 +96,7 @@ func build(t testing.TB) *house {
 	must(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tabs.Handler()}
-	return h
+	return h, dir
 }
 
 // paths are an example of each level's path, with the header that some need.

@@ -41,3 +41,23 @@ func sharedKey(r *http.Request, svc wire.Service, name string, key auth.Key) str
 func sign(key auth.Key, message string) string {
 	return base64.StdEncoding.EncodeToString(key.Sign(nil, []byte(message)))
 }
+
+// sharedKeyLite signs with the short form, for the path as sent.
+func sharedKeyLite(p *wire.Request, r *http.Request, name string, key auth.Key) string {
+	resource := "/" + name + p.URIPath
+	if p.Query.Has("comp") {
+		resource += "?comp=" + p.Query.Get("comp")
+	}
+	h := r.Header
+	if p.Service == wire.Table {
+		return sign(key, h.Get("x-ms-date")+"\n"+resource)
+	}
+	var canonical []string
+	for k, v := range h {
+		if k = strings.ToLower(k); strings.HasPrefix(k, "x-ms-") {
+			canonical = append(canonical, k+":"+strings.Join(v, ",")+"\n")
+		}
+	}
+	slices.Sort(canonical)
+	return sign(key, strings.Join([]string{r.Method, h.Get("Content-MD5"), h.Get("Content-Type"), "", ""}, "\n")+strings.Join(canonical, "")+resource)
+}
