@@ -270,3 +270,43 @@ func TestBatchRefused(t *testing.T) {
 		t.Errorf("of two change sets the first is carried out and the second refused; got %s", r.body)
 	}
 }
+
+// TestTransactionsAreIsolated: a query sees all changes of a transaction or none.
+func TestTransactionsAreIsolated(t *testing.T) {
+	f := start(t)
+	client := f.table("people")
+	const entities, generations = 20, 60
+	write := func(generation int) {
+		actions := make([]aztables.TransactionAction, entities)
+		for i := range actions {
+			actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: entityJSON("p", fmt.Sprint(i), "G", generation)}
+		}
+		_, err := client.SubmitTransaction(ctx, actions, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	write(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for g := range generations {
+			write(g)
+		}
+	}()
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		r := f.send("GET", "/people()?$select=G", nil, "")
+		var page struct{ Value []struct{ G int } }
+		ok(t, json.Unmarshal([]byte(r.body), &page))
+		for _, e := range page.Value {
+			if len(page.Value) != entities || e != page.Value[0] {
+				t.Fatalf("half of a transaction: %s", r.body)
+			}
+		}
+	}
+}

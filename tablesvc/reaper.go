@@ -20,6 +20,9 @@ type reaper struct {
 	done  chan struct{}
 	once  sync.Once
 	batch int
+	// from is where to go on in the table that is being removed: what was removed need not be walked past again. It
+	// belongs to run. Nothing is written below it: whoever writes looks for the table in the same transaction.
+	from []byte
 }
 
 // reaperBatch is how many entities are removed in one transaction: few enough that writers hardly notice.
@@ -74,8 +77,9 @@ func (r *reaper) run() {
 
 // step removes one batch. more is false when no deleted table is left.
 func (r *reaper) step() (more bool, err error) {
+	var next []byte
 	err = r.db.Update(func(tx *store.Tx) error {
-		more = false
+		more, next = false, nil
 		id, _ := tx.Cursor(bucketDoomed).Seek([]byte{})
 		if len(id) != entity.TableIDLen {
 			return nil
@@ -84,8 +88,12 @@ func (r *reaper) step() (more bool, err error) {
 		table := binary.BigEndian.Uint64(id)
 		prefix := tableIDKey(table)
 		keys := make([][]byte, 0, r.batch)
+		start := prefix
+		if bytes.HasPrefix(r.from, prefix) {
+			start = r.from
+		}
 		c := tx.Cursor(bucketEntities)
-		for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && len(keys) < r.batch; k, _ = c.Next() {
+		for k, _ := c.Seek(start); k != nil && bytes.HasPrefix(k, prefix) && len(keys) < r.batch; k, _ = c.Next() {
 			keys = append(keys, bytes.Clone(k))
 		}
 		for _, k := range keys {
@@ -93,8 +101,13 @@ func (r *reaper) step() (more bool, err error) {
 		}
 		if len(keys) < r.batch {
 			tx.Delete(bucketDoomed, prefix)
+			return nil
 		}
+		next = append(bytes.Clone(keys[len(keys)-1]), 0)
 		return nil
 	})
+	if err == nil {
+		r.from = next
+	}
 	return more, err
 }
