@@ -131,6 +131,24 @@ func TestUnsignedFieldsAreRefused(t *testing.T) {
 	}
 }
 
+// An account SAS signs no overrides of response headers, and gives none.
+func TestAccountSASOverridesNothing(t *testing.T) {
+	key, err := ParseKey(DevelopmentKey)
+	must(t, err)
+	for _, token := range []Token{{Services: "b", ResourceTypes: "o", Permissions: "r", Expiry: "2030-01-01"}, {Permissions: "r", Expiry: "2030-01-01", ContentType: "text/html"}} {
+		q, err := token.Sign(DevelopmentAccount, key, wire.Blob, "c/b")
+		must(t, err)
+		if token.AccountSAS() {
+			q += "&rsct=text/html&rscd=inline"
+		}
+		id, err := Authenticate(parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h"), Development())
+		must(t, err)
+		if got := id.Token(); got.ContentType != token.ContentType || got.ContentDisposition != "" {
+			t.Errorf("account SAS %v: overrides %q %q", token.AccountSAS(), got.ContentType, got.ContentDisposition)
+		}
+	}
+}
+
 // A field with a line feed could stand for two.
 func TestControlCharactersAreRefused(t *testing.T) {
 	for _, q := range []string{"si=a%0Ab", "sp=r%00", "sv=2021-12-02%0a", "skoid=a%0Db"} {
