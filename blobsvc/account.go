@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -132,4 +133,9 @@ func (s *Service) getServiceStats(c *call) error {
 	x := wire.NewXML(256).Open("StorageServiceStats").Open("GeoReplication").Text("Status", "live").
 		Text("LastSyncTime", wire.FormatRFC1123(c.Now)).Close("GeoReplication").Close("StorageServiceStats")
 	return c.XML(http.StatusOK, x)
+}
+
+// getUserDelegationKey: https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
+func (s *Service) getUserDelegationKey(c *call) error {
+	return auth.GetUserDelegationKey(c.Request, c.identity, s.accounts)
 }

@@ -369,7 +369,7 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
 		}
 	}
-	if slot == baseSlot && b.deleted == 0 {
+	if slot == baseSlot {
 		w.lease(b.lease, w.now)
 	}
 	if cp := &b.copy; w.copies && cp.id != "" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -121,6 +122,10 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	case err != nil && err != errBlobNotFound:
 		return err
 	case there:
+		// The permission to create is none to overwrite.
+		if err := c.identity.Holds(auth.Need{On: auth.OnObject, Any: "w"}); err != nil {
+			return err
+		}
 		err = p.checkWrite(&old, c.now())
 	default:
 		err = p.checkCreate()

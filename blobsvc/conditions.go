@@ -23,6 +23,9 @@ func (c *call) preconditions() (p preconditions, err error) {
 		return p, err
 	}
 	if s := c.Header("X-Ms-If-Tags"); s != "" {
+		if err := c.holdsTags(); err != nil {
+			return p, err
+		}
 		p.tags, err = parseTagCondition(s)
 	}
 	return p, err

@@ -10,15 +10,22 @@ import (
 // What callers need, in the letters of the SAS permission tables.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
 var (
-	needKey     = auth.Need{On: auth.OnService}
-	onAccount   = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
-	onBox       = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
-	onBoxByAcct = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
-	onObject    = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
-	readBlob    = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob}
-	readBox     = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
-	listBox     = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
-	everyone    = auth.Need{Public: auth.Everyone}
+	delegation = auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}
+	ofAccess   = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}
+	immutable  = auth.Need{On: auth.OnObject, Any: "i"}
+	onAccount  = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
+	ofManagers = func(any string) auth.Need {
+		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
+	}
+	partsOnAccount = auth.Need{On: auth.OnService, Any: "dw", AccountSASOnly: true, Bearer: auth.Parts}
+	partsOnBox     = auth.Need{On: auth.OnContainer, Any: "dw", Bearer: auth.Parts}
+	onBox          = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
+	onBoxByAcct    = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
+	onObject       = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
+	readBlob       = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob}
+	readBox        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
+	listBox        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
+	everyone       = auth.Need{Public: auth.Everyone}
 )
 
 type op = frontend.Operation[*Service, *call]
@@ -45,18 +52,18 @@ var operations = []op{
 	// The account.
 	{Name: "ListContainers", Method: get, On: onService, Comp: "list", Needs: onAccount("l"), State: frontend.Partial,
 		Note: "Deleted containers are not kept, so include=deleted shows none.", Do: (*Service).listContainers},
-	{Name: "GetBlobServiceProperties", Method: get, On: onService, Comp: "properties", Restype: "service", Needs: onAccount("r"), Do: (*Service).getServiceProperties},
-	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: onAccount("w"), State: frontend.Partial,
+	{Name: "GetBlobServiceProperties", Method: get, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceProperties},
+	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("w"), State: frontend.Partial,
 		Note: "CORS, the default version and soft delete are honoured; turning on analytics or the static website is refused.", Do: (*Service).setServiceProperties},
-	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: onAccount("r"), Do: (*Service).getServiceStats},
+	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceStats},
 	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: needKey, State: frontend.NotImplemented},
-	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: onAccount("dw"), Do: (*Service).blobBatch},
+	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: delegation, Do: (*Service).getUserDelegationKey},
+	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: partsOnAccount, Do: (*Service).blobBatch},
 	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},
 	{Name: "PreflightBlobRequest", Method: options, On: onService, Needs: everyone, Do: (*Service).preflight},
 
@@ -67,9 +74,9 @@ var operations = []op{
 	{Name: "GetContainerMetadata", Method: get, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
 	{Name: "GetContainerMetadata", Method: head, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
 	{Name: "SetContainerMetadata", Method: put, On: onContainer, Comp: "metadata", Restype: "container", Needs: onBoxByAcct("w"), Do: (*Service).setContainerMetadata},
-	{Name: "GetContainerACL", Method: get, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).getContainerACL},
-	{Name: "GetContainerACL", Method: head, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).getContainerACL},
-	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: needKey, Do: (*Service).setContainerACL},
+	{Name: "GetContainerACL", Method: get, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).getContainerACL},
+	{Name: "GetContainerACL", Method: head, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).getContainerACL},
+	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).setContainerACL},
 	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onBoxByAcct("d"), Do: (*Service).deleteContainer},
 	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onBoxByAcct("w"), State: frontend.NotImplemented,
 		Note: "Deleted containers are not kept."},
@@ -77,7 +84,7 @@ var operations = []op{
 	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, State: frontend.Partial,
 		Note: "There are no versions or immutability policies to include.", Do: (*Service).listBlobs},
 	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), Do: (*Service).findBlobsByTags},
-	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: onBox("dw"), Do: (*Service).blobBatch},
+	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: partsOnBox, Do: (*Service).blobBatch},
 	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
 
 	// Blobs of all types.
@@ -103,9 +110,9 @@ var operations = []op{
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
 	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onObject("w"), Do: (*Service).setBlobTier},
 	{Name: "SetBlobExpiry", Method: put, On: onBlob, Comp: "expiry", Needs: onObject("w"), State: frontend.NotImplemented},
-	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: onObject("i"), State: frontend.NotImplemented},
-	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: onObject("i"), State: frontend.NotImplemented},
-	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: onObject("i"), State: frontend.NotImplemented},
+	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, State: frontend.NotImplemented},
+	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, State: frontend.NotImplemented},
+	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, State: frontend.NotImplemented},
 	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), State: frontend.NotImplemented},
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 
@@ -121,7 +128,7 @@ var operations = []op{
 	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), State: frontend.Partial,
 		Note: "The source must be a blob of this process.", Do: (*Service).putPageFromURL},
 	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, State: frontend.Partial,
-		Note: "Answers in one page: marker and maxresults are refused. Differences to a snapshot by its URL are refused.", Do: (*Service).getPageRanges},
+		Note: "Differences to a snapshot that is named by its URL are refused.", Do: (*Service).getPageRanges},
 	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.NotImplemented},
 
 	// Append blobs.

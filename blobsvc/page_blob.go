@@ -323,6 +323,36 @@ func samePages(a, b *piece) bool {
 	return x.Extent == y.Extent && x.Offset-a.start == y.Offset-b.start
 }
 
+// maxPageRanges is the size of the largest page of ranges.
+const maxPageRanges = 10_000
+
+// pageRangeLimit reads maxresults: how many ranges a page has; 0 means all of them.
+func (c *call) pageRangeLimit() (int, error) {
+	s := c.Query.Get("maxresults")
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	switch {
+	case err != nil:
+		return 0, invalidQuery("maxresults", s)
+	case n < 1:
+		return 0, wire.OutOfRangeQuery("maxresults", s, "1", strconv.Itoa(maxPageRanges))
+	}
+	return int(min(n, maxPageRanges)), nil
+}
+
+// pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the end.
+func pageOfSpans(list []span, from int64, limit int) (page []span, next int64) {
+	for len(list) > 0 && list[0].end <= from {
+		list = list[1:]
+	}
+	if limit > 0 && len(list) > limit {
+		return list[:limit], list[limit].start
+	}
+	return list, 0
+}
+
 // getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
 // With prevsnapshot it answers the differences to an earlier snapshot.
 func (s *Service) getPageRanges(c *call) error {
@@ -330,9 +360,14 @@ func (s *Service) getPageRanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range [...]string{"marker", "maxresults", "previoussnapshoturl"} {
-		if c.Query.Has(name) {
-			return wire.ErrNotImplemented
+	limit, err := c.pageRangeLimit()
+	if err != nil {
+		return err
+	}
+	marker := int64(0)
+	if text := c.Query.Get("marker"); text != "" {
+		if marker, err = strconv.ParseInt(text, 10, 64); err != nil || marker < 0 {
+			return invalidQuery("marker", text)
 		}
 	}
 	if c.HasHeader("X-Ms-Previous-Snapshot-Url") {
@@ -391,6 +426,7 @@ func (s *Service) getPageRanges(c *call) error {
 	if err != nil {
 		return err
 	}
+	list, next := pageOfSpans(list, marker, limit)
 	x := wire.NewXML(256 + 80*len(list))
 	if len(list) == 0 {
 		x.Empty("PageList")
@@ -402,6 +438,9 @@ func (s *Service) getPageRanges(c *call) error {
 				name = "ClearRange"
 			}
 			x.Open(name).Int("Start", p.start).Int("End", p.end-1).Close(name)
+		}
+		if next > 0 {
+			x.Int("NextMarker", next)
 		}
 		x.Close("PageList")
 	}

@@ -117,7 +117,19 @@ func TestGetPageRanges(t *testing.T) {
 		}
 	}
 	f.do("GET", "/"+name+"/p?comp=pagelist&prevsnapshot=2020-01-01T00:00:00.0000000Z", "").want(t, 409, "PreviousSnapshotNotFound")
-	f.do("GET", "/"+name+"/p?comp=pagelist&maxresults=1", "").want(t, 501, "NotImplemented")
+	var paged []string
+	pager := b.NewGetPageRangesPager(&pageblob.GetPageRangesOptions{MaxResults: to.Ptr(int32(2))})
+	for pages := 0; pager.More(); pages++ {
+		for _, r := range must(pager.NextPage(ctx))(t).PageRange {
+			paged = append(paged, fmt.Sprint(pages, *r.Start))
+		}
+	}
+	if diff := cmp.Diff([]string{"0 0", "0 5120", "1 6144", "1 10240"}, paged); diff != "" {
+		t.Error(diff)
+	}
+	f.do("GET", "/"+name+"/p?comp=pagelist&maxresults=0", "").want(t, 400, "OutOfRangeQueryParameterValue")
+	f.do("GET", "/"+name+"/p?comp=pagelist&marker=x", "").want(t, 400, "InvalidQueryParameterValue")
+	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-previous-snapshot-url", "http://x").want(t, 501, "NotImplemented")
 	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-range", "bytes=1048576-").want(t, 416, "InvalidRange")
 }
 

@@ -82,10 +82,26 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 		}
 		set("x-ms-copy-status-description", cp.description)
 	}
+	c.sendOverrides()
 }
 
 func progress(done, of int64) string {
 	return strconv.FormatInt(done, 10) + "/" + strconv.FormatInt(of, 10)
+}
+
+// sendOverrides sets the headers that a shared access signature gives instead of the blob's own.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#override-response-headers
+func (c *call) sendOverrides() {
+	t := c.identity.Token()
+	if t == nil {
+		return
+	}
+	for _, h := range [...][2]string{{"Cache-Control", t.CacheControl}, {"Content-Disposition", t.ContentDisposition},
+		{"Content-Encoding", t.ContentEncoding}, {"Content-Language", t.ContentLanguage}, {"Content-Type", t.ContentType}} {
+		if h[1] != "" {
+			c.Set(h[0], h[1])
+		}
+	}
 }
 
 // sendTier sets the headers about the access tier, which Get Blob Properties alone has.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/google/go-cmp/cmp"
 )
@@ -190,5 +192,42 @@ func TestGetBlobServiceStats(t *testing.T) {
 	r := f.do("GET", "/?restype=service&comp=stats", "").want(t, 200, "")
 	if !strings.Contains(r.body, "<Status>live</Status>") {
 		t.Error(r.body)
+	}
+}
+
+// The operation itself is tested in package auth; here, that it is wired and wants a token.
+func TestGetUserDelegationKey(t *testing.T) {
+	f := start(t)
+	f.do("POST", "/?restype=service&comp=userdelegationkey", "<KeyInfo/>").want(t, 403, "AuthenticationFailed")
+}
+
+// What a shared access signature permits, and what it does not.
+func TestSharedAccess(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	must(c.NewBlockBlobClient("b").Upload(ctx, body("x"), &blockUpload{Tags: map[string]string{"k": "v"}}))(t)
+	expiry := time.Now().Add(time.Hour)
+	with := func(name string, p sas.BlobPermissions) *blockblob.Client {
+		u := must(c.NewBlobClient(name).GetSASURL(p, expiry, nil))(t)
+		return must(blockblob.NewClientWithNoCredential(u, &blockblob.ClientOptions{ClientOptions: noRetries}))(t)
+	}
+	_, err := with("b", sas.BlobPermissions{Create: true}).Upload(ctx, body("y"), nil)
+	wantCode(t, err, 403, "AuthorizationPermissionMismatch") // to create is not to overwrite
+	must(with("new", sas.BlobPermissions{Create: true}).Upload(ctx, body("y"), nil))(t)
+	must(with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), nil))(t)
+	_, err = with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), &blockUpload{Tags: map[string]string{"k": "v"}})
+	wantCode(t, err, 403, "AuthorizationPermissionMismatch")
+	must(with("b", sas.BlobPermissions{Write: true, Tag: true}).Upload(ctx, body("z"), &blockUpload{Tags: map[string]string{"k": "v"}}))(t)
+	_, err = with("b", sas.BlobPermissions{Write: true}).Delete(ctx, nil)
+	wantCode(t, err, 403, "AuthorizationPermissionMismatch")
+	// Headers of its own instead of the blob's.
+	query, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: expiry, Permissions: "r", ContainerName: strings.Split(c.URL(), "/")[4],
+		BlobName: "b", ContentType: "a/b", ContentDisposition: "inline", CacheControl: "none"}.SignWithSharedKey(credential(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := f.anonymous("GET", "/"+strings.Split(c.URL(), "/")[4]+"/b?"+query.Encode()).want(t, 200, "")
+	if r.header.Get("Content-Type") != "a/b" || r.header.Get("Content-Disposition") != "inline" || r.header.Get("Cache-Control") != "none" {
+		t.Errorf("%v", r.header)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -57,6 +58,9 @@ func (c *call) headerTags() ([]tag, error) {
 	if s == "" {
 		return nil, nil
 	}
+	if err := c.holdsTags(); err != nil {
+		return nil, err
+	}
 	var list []tag
 	for part := range strings.SplitSeq(s, "&") {
 		key, value, ok := strings.Cut(part, "=")
@@ -74,6 +78,11 @@ func (c *call) headerTags() ([]tag, error) {
 		}
 	}
 	return validTags(list)
+}
+
+// holdsTags checks the permission for tags, which what sets or tests them by a header needs beside its own.
+func (c *call) holdsTags() error {
+	return c.identity.Holds(auth.Need{On: auth.OnObject, All: "t"})
 }
 
 // tagDocument is the body of Set Blob Tags.
