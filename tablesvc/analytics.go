@@ -26,4 +26,6 @@ func (c *call) mayAnalytics(table string, need auth.Need) error {
 
 // ServiceProperties returns what Set Table Service Properties last set for an account, for those who write logs and
 // metrics. It must not be changed.
-func (s *Service) ServiceProperties(account string) *properties.Properties { return s.propertiesOf(account) }
+func (s *Service) ServiceProperties(account string) *properties.Properties {
+	return s.propertiesOf(account)
+}

@@ -155,7 +155,10 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if f.Before != nil {
 		f.Before(f.State, r)
 	}
-	if r.HTTP.Method != http.MethodOptions { // a preflight request carries no credential
+	switch {
+	case r.System():
+		id = auth.Identity{Mechanism: auth.SharedKey}
+	case r.HTTP.Method != http.MethodOptions: // a preflight request carries no credential
 		if id, err = f.callers.Authenticate(r); err != nil {
 			return id, err
 		}

@@ -2,8 +2,7 @@
 // with this transport talks to the services as over the network, and saves the network. Worker roles that run inside
 // the server use it.
 //
-// It is true to HTTP/1.1 in what the services see, with two exceptions: a request's head is not bounded, and the
-// case of header names is not kept.
+// It is true to HTTP/1.1 in what the services see, but for one thing: a request's head is not bounded.
 package inproc
 
 import (
@@ -13,7 +12,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // Transport is an http.RoundTripper. Its zero value reaches nothing. Handlers are added before the first request.
@@ -36,7 +38,13 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("inproc: no service at %s", out.URL.Host)
 	}
-	in := out.Clone(out.Context())
+	names := make(headerNames)
+	in := out.WithContext(wire.WithHeaderNames(out.Context(), names))
+	in.Header = make(http.Header, len(out.Header)+1)
+	for name, values := range out.Header { // as a server would read them from a connection
+		in.Header[http.CanonicalHeaderKey(name)] = append([]string(nil), values...)
+		names[strings.ToLower(name)] = name
+	}
 	in.RequestURI = out.URL.RequestURI()
 	in.RemoteAddr = "127.0.0.1:0"
 	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1
@@ -72,6 +80,17 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 		return nil, errors.New("inproc: the service broke the request off")
 	}
 	return a.response, nil
+}
+
+// headerNames are the names of a request's headers as they were set, by their lower-case form.
+type headerNames map[string]string
+
+// OriginalName implements wire.HeaderNames.
+func (n headerNames) OriginalName(lower string) string {
+	if name, ok := n[lower]; ok {
+		return name
+	}
+	return lower
 }
 
 // answer is the http.ResponseWriter of one request and the body of its response.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/inproc"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 func client(h http.HandlerFunc) *http.Client {
@@ -62,6 +63,30 @@ func TestRequestAsServed(t *testing.T) {
 		if _, err := c.Do(r); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Clients set header names in any case; a server sees them in Go's canonical form, and metadata as it was written.
+func TestHeaderNames(t *testing.T) {
+	c := client(func(w http.ResponseWriter, r *http.Request) {
+		p, err := wire.Parse(wire.Blob, r, w, time.Now(), wire.Options{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		list, err := p.Metadata()
+		if err != nil || len(list) != 1 || list[0].Name != "CamelCase" || p.Header("X-Ms-Blob-Type") != "BlockBlob" {
+			t.Errorf("metadata %v, %v; type %q", list, err, p.Header("X-Ms-Blob-Type"))
+		}
+	})
+	r, err := http.NewRequest("PUT", "http://here:1/devstoreaccount1/c/b", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header["x-ms-blob-type"] = []string{"BlockBlob"}
+	r.Header["x-ms-meta-CamelCase"] = []string{"v"}
+	if _, err := c.Do(r); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // Config says what to run. The zero value is not valid: one of Location and InMemory must be given.
@@ -52,6 +54,8 @@ type Config struct {
 	Now func() time.Time
 	// Log takes what a person should see; nil is slog.Default().
 	Log *slog.Logger
+	// Observe, if set, is told of every request after its answer was written.
+	Observe func(*wire.Request, frontend.Outcome)
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }

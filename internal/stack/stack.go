@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/analytics"
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/datadir"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/telemetry"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -94,16 +96,35 @@ func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
 		Options: wire.Options{StrictVersion: c.StrictVersion}, Limit: frontend.NewLimiter(c.MaxRequests)}
-	if c.Metrics != nil {
-		common.Observe = telemetry.NewMetrics(c.Metrics).Observe
-	}
-	tables, err := tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(),
+	var (
+		tables *tablesvc.Service
+		blobs  *blobsvc.Service
+		queues *queuesvc.Service
+	)
+	logs := analytics.New(analytics.Config{
+		Settings: func(svc wire.Service, account string) *properties.Properties {
+			switch svc {
+			case wire.Blob:
+				return blobs.ServiceProperties(account)
+			case wire.Queue:
+				return queues.ServiceProperties(account)
+			default:
+				return tables.ServiceProperties(account)
+			}
+		},
+		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
+	})
+	common.Observe = observers(c, logs)
+	features := properties.Features{Logging: true, Metrics: true}
+	var err error
+	tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
 		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory}})
 	if err != nil {
 		return nil, fmt.Errorf("start the Table service: %w", err)
 	}
 	s.closers = append(s.closers, tables.Close)
-	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Relaxed: c.Relaxed, Ephemeral: c.InMemory})
+	blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
+		Relaxed: c.Relaxed, Ephemeral: c.InMemory})
 	if err != nil {
 		return nil, fmt.Errorf("start the Blob service: %w", err)
 	}
@@ -118,12 +139,30 @@ func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
 	s.closers = append(s.closers, func() error { nats.Close(); return nil })
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, NATS: nats})
+	queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
 	if err != nil {
 		return nil, fmt.Errorf("start the Queue service: %w", err)
 	}
 	s.closers = append(s.closers, queues.Close)
+	logs.Start(blobs.Handler(), tables.Handler())
+	s.closers = append(s.closers, func() error { return logs.Stop(context.Background()) })
 	return map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tables.Handler()}, nil
+}
+
+// observers are told of every request.
+func observers(c Config, logs *analytics.Analytics) func(*wire.Request, frontend.Outcome) {
+	list := []func(*wire.Request, frontend.Outcome){logs.Observe}
+	if c.Metrics != nil {
+		list = append(list, telemetry.NewMetrics(c.Metrics).Observe)
+	}
+	if c.Observe != nil {
+		list = append(list, c.Observe)
+	}
+	return func(r *wire.Request, o frontend.Outcome) {
+		for _, observe := range list {
+			observe(r, o)
+		}
+	}
 }
 
 func (srv *server) listen() error {
