@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"crypto/md5"
 	"encoding/base64"
-	"errors"
 	"hash"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/minio/crc64nvme"
 
+	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -119,7 +119,7 @@ func (s *Service) getBlob(c *call) error {
 	}
 	defer body.close()
 	if hashName != "" {
-		value, err := s.hashRange(&body, hashName)
+		value, err := hashRange(&body, hashName)
 		if err != nil {
 			return err
 		}
@@ -172,64 +172,92 @@ func (s *Service) getBlobMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// blobReader reads a range of a blob: runs of content and of zeros.
+// blobReader reads a range of a blob.
 type blobReader struct {
-	s    *Service
-	runs []run
-	n    int64
-	// first is the reader of the first run, opened while the metadata was read, so that a blob that is deleted in
-	// between can still be sent.
-	readers []io.ReadCloser
+	s *Service
+	n int64 // bytes in all
+	x extract
+	// content is nil if the range has none. It is opened while the metadata is read, so that a blob that is deleted then
+	// can still be sent.
+	content *extent.Reader
+	// at and done are where Read is: the run, and the bytes of it that were read.
+	at   int
+	done int64
 }
 
 // open prepares reading n bytes from off of b.
 func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64) (err error) {
 	r.s, r.n = s, n
-	r.close()
-	if r.runs, err = b.content.runs(tx, off, n, b.length); err != nil {
+	if r.x, err = b.content.extract(tx, off, n, b.length); err != nil {
 		return err
 	}
-	r.readers = make([]io.ReadCloser, len(r.runs))
-	for i, x := range r.runs {
-		if x.slices == nil {
-			continue
-		}
-		if r.readers[i], err = s.extents.NewReader(x.slices, x.skip, x.length); err != nil {
-			r.readers[i] = nil
-			r.close()
-			return err
-		}
+	return r.rewind()
+}
+
+// rewind goes back to the first byte.
+func (r *blobReader) rewind() (err error) {
+	r.close()
+	if r.x.content > 0 {
+		r.content, err = r.s.extents.NewReader(r.x.slices, r.x.skip, r.x.content)
 	}
-	return nil
+	return err
 }
 
 func (r *blobReader) close() {
-	for _, x := range r.readers {
-		if x != nil {
-			_ = x.Close()
-		}
+	if r.content != nil {
+		_ = r.content.Close()
+		r.content = nil
 	}
-	r.readers = nil
 }
 
-// copyTo writes everything to w. Readers are used up.
+// copyTo writes what is left to w.
 func (r *blobReader) copyTo(w io.Writer) error {
-	for i, x := range r.runs {
+	if len(r.x.runs) == 1 && r.content != nil {
+		n, err := io.Copy(w, r.content) // hands files to the kernel
+		if err == nil && n != r.x.content {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	for i, n := range r.x.runs {
 		var err error
-		if r.readers[i] == nil {
-			err = writeZeros(w, x.length)
-		} else {
-			var n int64
-			n, err = io.Copy(w, r.readers[i])
-			if err == nil && n != x.length {
-				err = io.ErrUnexpectedEOF
-			}
+		switch {
+		case n == 0:
+		case i%2 == 0:
+			_, err = io.CopyN(w, r.content, n)
+		default:
+			err = writeZeros(w, n)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Read implements io.Reader, for copies of parts.
+func (r *blobReader) Read(p []byte) (int, error) {
+	for r.at < len(r.x.runs) {
+		left := r.x.runs[r.at] - r.done
+		if left == 0 {
+			r.at, r.done = r.at+1, 0
+			continue
+		}
+		p = p[:min(int64(len(p)), left)]
+		n, err := len(p), error(nil)
+		if r.at%2 == 0 {
+			if n, err = r.content.Read(p); err == io.EOF && n > 0 {
+				err = nil
+			} else if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+		} else {
+			clear(p)
+		}
+		r.done += int64(n)
+		return n, err
+	}
+	return 0, io.EOF
 }
 
 var zeros [64 << 10]byte
@@ -251,7 +279,7 @@ const smallBody = 64 << 10
 
 // send answers with the content.
 func (r *blobReader) send(c *call, status int) error {
-	if r.n > smallBody || len(r.runs) != 1 || r.readers[0] == nil {
+	if r.n > smallBody || len(r.x.runs) != 1 || r.content == nil {
 		c.Out.WriteHeader(status)
 		if err := r.copyTo(c.Out); err != nil {
 			return errBroken{err}
@@ -261,7 +289,7 @@ func (r *blobReader) send(c *call, status int) error {
 	chunk := chunks.Get().(*[chunkSize]byte)
 	defer chunks.Put(chunk)
 	// Read before the head is sent: a damaged extent is still an error that can be answered.
-	if _, err := io.ReadFull(r.readers[0], chunk[:r.n]); err != nil {
+	if _, err := io.ReadFull(r.content, chunk[:r.n]); err != nil {
 		return err
 	}
 	c.Out.WriteHeader(status)
@@ -275,7 +303,7 @@ type errBroken struct{ error }
 func (e errBroken) Unwrap() error { return e.error }
 
 // hashRange computes the hash of a range of at most 4 MiB and makes r ready to be read again.
-func (s *Service) hashRange(r *blobReader, name string) (string, error) {
+func hashRange(r *blobReader, name string) (string, error) {
 	var h hash.Hash
 	if name == "x-ms-range-get-content-md5" {
 		h = md5.New()
@@ -285,17 +313,8 @@ func (s *Service) hashRange(r *blobReader, name string) (string, error) {
 	if err := r.copyTo(h); err != nil {
 		return "", err
 	}
-	runs := r.runs
-	r.close()
-	r.readers = make([]io.ReadCloser, len(runs))
-	for i, x := range runs {
-		if x.slices != nil {
-			var err error
-			if r.readers[i], err = s.extents.NewReader(x.slices, x.skip, x.length); err != nil {
-				r.readers[i] = nil
-				return "", errors.Join(err)
-			}
-		}
+	if err := r.rewind(); err != nil {
+		return "", err
 	}
 	sum := h.Sum(nil)
 	if len(sum) == 8 { // hash/crc64 sums are big-endian, the header is not

@@ -228,44 +228,42 @@ func walkPieces(list []piece, off, n int64, fn func(*piece) error) error {
 	return nil
 }
 
-// run is a part of a blob that is read at once: content without a gap, or a gap of zeros.
-type run struct {
-	// slices hold the content; nil for zeros. skip is the offset of the first byte in them.
-	slices       []extent.Slice
-	skip, length int64
+// extract is a range of a blob as it is read: the bytes of slices, from skip on, with zeros between them where a page blob
+// has no content.
+type extract struct {
+	slices []extent.Slice
+	skip   int64
+	// content is how many bytes come from slices.
+	content int64
+	// runs are the lengths of what follows each other: content first, then zeros, then content, and so on. The first may
+	// be 0.
+	runs []int64
 }
 
-// runs returns what [off, off+n) consists of, gaps included. It ends at limit.
-func (c content) runs(tx *store.Tx, off, n, limit int64) ([]run, error) {
-	n = min(n, limit-off)
-	var list []run
-	whole := false // whether the last run reaches the end of its slices
-	end := off + n
-	at := off
+// extract returns what [off, off+n) consists of. It ends at limit.
+func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err error) {
+	n = max(0, min(n, limit-off))
+	end, at := off+n, off
+	x.runs = make([]int64, 1, 3)
 	zeros := func(n int64) {
 		if n > 0 {
-			list = append(list, run{length: n})
-			whole = false
+			x.runs = append(x.runs, n, 0)
 		}
 	}
-	err := c.walk(tx, off, n, limit, func(p *piece) error {
-		zeros(max(p.start, off) - at)
+	err = c.walk(tx, off, n, limit, func(p *piece) error {
 		from, to := max(p.start, off), min(p.end(), end)
-		skip := from - p.start
-		// Adjoining pieces are one run, so that they can be read in one go.
-		if whole && from == at && skip == 0 {
-			last := &list[len(list)-1]
-			last.slices = append(last.slices, p.slices...)
-			last.length += to - from
-		} else {
-			list = append(list, run{slices: p.slices[:len(p.slices):len(p.slices)], skip: skip, length: to - from})
+		zeros(from - at)
+		if x.slices == nil {
+			x.skip = from - p.start // only the first piece can begin before the range
 		}
-		whole = to == p.end()
+		x.slices = append(x.slices, p.slices...)
+		x.runs[len(x.runs)-1] += to - from
+		x.content += to - from
 		at = to
 		return nil
 	})
 	zeros(end - at)
-	return list, err
+	return x, err
 }
 
 // window returns the part of p that lies in [from, to), both within it.

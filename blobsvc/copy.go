@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"encoding/base64"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -426,33 +425,6 @@ func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, err 
 		return nil, wire.ErrCRC64Mismatch
 	}
 	return up, nil
-}
-
-// Read implements io.Reader over all runs.
-func (r *blobReader) Read(p []byte) (int, error) {
-	for len(r.runs) > 0 {
-		x := &r.runs[0]
-		if x.length == 0 {
-			if r.readers[0] != nil {
-				_ = r.readers[0].Close()
-			}
-			r.runs, r.readers = r.runs[1:], r.readers[1:]
-			continue
-		}
-		p = p[:min(int64(len(p)), x.length)]
-		var n int
-		var err error
-		if r.readers[0] == nil {
-			n = copy(p, zeros[:])
-		} else if n, err = r.readers[0].Read(p); err == io.EOF && int64(n) < x.length {
-			err = io.ErrUnexpectedEOF
-		} else if err == io.EOF {
-			err = nil
-		}
-		x.length -= int64(n)
-		return n, err
-	}
-	return 0, io.EOF
 }
 
 // noBody refuses a body where the content comes from elsewhere.
