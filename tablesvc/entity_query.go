@@ -62,14 +62,7 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at entity.Ticks, er
 	if err := c.mayTouch(partition, row); err != nil {
 		return nil, 0, err
 	}
-	err = s.db.View(func(tx *store.Tx) error {
-		id, err := idOf(tx, c.Account, c.table)
-		if errors.Is(err, errTableNotFound) {
-			err = errNotFound
-		}
-		if err != nil {
-			return err
-		}
+	err = s.viewTable(c.Account, c.table, func(tx *store.Tx, id uint64) error {
 		var room [128]byte
 		r := entity.Record(tx.Get(bucketEntities, entity.AppendKey(room[:0], id, partition, row)))
 		if r == nil {
@@ -83,5 +76,8 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at entity.Ticks, er
 		}
 		return nil
 	})
+	if errors.Is(err, errTableNotFound) {
+		err = errNotFound
+	}
 	return body, at, err
 }

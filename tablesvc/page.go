@@ -123,11 +123,7 @@ func putBuffer(b *[]byte) {
 // read runs a query and renders its answer, appended to buf.
 func (s *Service) read(c *call, q *query, buf []byte) (p page, err error) {
 	start := s.now()
-	err = s.db.View(func(tx *store.Tx) error {
-		id, err := idOf(tx, c.Account, c.table)
-		if err != nil {
-			return err
-		}
+	err = s.viewTable(c.Account, c.table, func(tx *store.Tx, id uint64) error {
 		p = page{plan: c.confine(q.filter.Plan(id), id)}
 		ranges := p.plan.Ranges
 		if q.from.resume {

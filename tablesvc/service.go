@@ -43,6 +43,7 @@ type Service struct {
 	// request with an Origin.
 	properties sync.Map // string to *properties.Properties
 
+	tables tableIDs
 	reaper *reaper
 	close  sync.Once
 }

@@ -99,6 +99,7 @@ func (s *Service) deleteTable(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.tables.forget(string(tableKey(c.Account, c.table)))
 	s.reaper.notify()
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)

@@ -1,0 +1,76 @@
+package tablesvc
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// TestDeletedTablesAreForgotten: readers never see the entities of a table whose deletion was answered, nor some of
+// the entities of one that is being deleted, while tables of the same name come and go.
+func TestDeletedTablesAreForgotten(t *testing.T) {
+	f := start(t)
+	const entities = 30
+	body := func(generation int) []byte { return entityJSON("p", "0", "G", generation) }
+	var wait sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r := f.send("GET", "/comes()?$select=RowKey", nil, "")
+				if n := countRows(r.body); r.status == 200 && n != 0 && n != entities || r.status != 200 && r.status != 404 {
+					t.Errorf("status %d with %d entities", r.status, n)
+				}
+			}
+		})
+	}
+	for g := range 25 {
+		client := f.table("comes")
+		fill(t, client, "p", entities, "x")
+		if _, err := f.sdk.DeleteTable(ctx, "comes", nil); err != nil {
+			t.Fatal(err)
+		}
+		f.send("GET", "/comes()", nil, "").want(t, "404 TableNotFound")
+		client = f.table("comes")
+		_, err := client.GetEntity(ctx, "p", "00000", nil)
+		wantCode(t, err, "404 ResourceNotFound")
+		_, err = f.sdk.DeleteTable(ctx, "comes", nil)
+		ok(t, err)
+		_, err = client.AddEntity(ctx, body(g), nil)
+		wantCode(t, err, "404 TableNotFound")
+	}
+	close(stop)
+	wait.Wait()
+}
+
+func countRows(body string) (n int) {
+	for i := 0; i+8 < len(body); i++ {
+		if body[i:i+8] == `"RowKey"` {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTableIDs(t *testing.T) {
+	var ids tableIDs
+	before := ids.now()
+	ids.put("a", 1, before)
+	if id, ok := ids.get("a"); !ok || id != 1 {
+		t.Fatalf("got %d, %v", id, ok)
+	}
+	ids.forget("a")
+	ids.put("a", 1, before) // read before the deletion, remembered after it
+	if id, ok := ids.get("a"); ok {
+		t.Fatalf("a deleted table has the id %d", id)
+	}
+	ids.put("a", 2, ids.now())
+	if id, _ := ids.get("a"); id != 2 {
+		t.Fatal(fmt.Sprint("got ", id))
+	}
+}
