@@ -29,7 +29,7 @@ func Open(path string) (*Dir, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("create data folder: %w", err)
+		return nil, &PathError{Path: path, Reason: "it cannot be created: " + cause(err)}
 	}
 	return open(path, true)
 }
@@ -80,11 +80,20 @@ func clean(path string) (string, error) {
 			return "", &PathError{Path: abs, Reason: "this is a symbolic link to nothing"}
 		}
 	case err != nil:
-		return "", &PathError{Path: abs, Reason: errors.Unwrap(err).Error()}
+		return "", &PathError{Path: abs, Reason: cause(err)}
 	case !st.IsDir():
 		return "", &PathError{Path: abs, Reason: "this is a file, not a folder"}
 	}
 	return abs, nil
+}
+
+// cause is what the operating system said, without the path.
+func cause(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
 }
 
 // Path is the folder's absolute path.

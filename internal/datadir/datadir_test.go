@@ -162,6 +162,19 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
+func TestUnwritableFolder(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs a folder in which nobody can make files")
+	}
+	for path, reason := range map[string]string{"/proc/self/lazuli": "cannot be created", "/proc/self": "cannot be written to"} {
+		_, err := Open(path)
+		var p *PathError
+		if !errors.As(err, &p) || !strings.Contains(p.Reason, reason) {
+			t.Errorf("%s: got %v, want a PathError: %s", path, err, reason)
+		}
+	}
+}
+
 func TestOpenExisting(t *testing.T) {
 	path := t.TempDir()
 	if _, err := OpenExisting(path); !errors.Is(err, ErrNotFound) {

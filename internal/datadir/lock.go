@@ -21,7 +21,7 @@ var errBusy = errors.New("locked")
 func acquire(name string) (*lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock data folder: %w", err)
+		return nil, &PathError{Path: filepath.Dir(name), Reason: "it cannot be written to: " + cause(err)}
 	}
 	err = tryLock(f)
 	if errors.Is(err, errBusy) {
