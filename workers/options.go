@@ -35,6 +35,8 @@ type settings struct {
 	schedule     string
 	runOnStartup bool
 	monitor      *bool // nil: if the runs are far apart
+
+	path string
 }
 
 func defaultSettings(name string) settings {

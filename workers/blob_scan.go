@@ -1,0 +1,138 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
+)
+
+// receiptTag is the metadata name under which a receipt bears the ETag that a message was put for.
+const receiptTag = "blobetag"
+
+// blobScanner finds blobs that no message has been put for. For each it puts the message first and the receipt after: stopped in
+// between, it puts the message again, and so never forgets one.
+type blobScanner struct {
+	blobs    *azblob.Client
+	pattern  blobpath.Pattern
+	function string
+	receipts string // prefix of the receipts' names in hostContainer; a blob's name follows
+	put      func(context.Context, blobMessage) error
+}
+
+// maxScanFailures is after how many failing blobs a scan gives up until the next one.
+const maxScanFailures = 10
+
+// scan looks at every blob and receipt once.
+func (s *blobScanner) scan(ctx context.Context) error {
+	known, err := s.known(ctx)
+	if err != nil {
+		return fmt.Errorf("list the receipts: %w", err)
+	}
+	var failures []error
+	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			break // As good as empty.
+		}
+		if err != nil {
+			return fmt.Errorf("list container %s: %w", s.pattern.Container, err)
+		}
+		for _, item := range page.Segment.BlobItems {
+			name := value(item.Name)
+			if _, match := s.pattern.Match(name); !match || item.Properties == nil || item.Properties.ETag == nil {
+				continue
+			}
+			etag := string(*item.Properties.ETag)
+			if known[name] != etag {
+				if err := s.notify(ctx, item, etag); err != nil {
+					failures = append(failures, fmt.Errorf("blob %s/%s: %w", s.pattern.Container, name, err))
+				}
+				// One blob's trouble must not hide those after it; everybody's is storage's.
+				if len(failures) == maxScanFailures || ctx.Err() != nil {
+					return errors.Join(failures...)
+				}
+			}
+			delete(known, name)
+		}
+	}
+	return errors.Join(errors.Join(failures...), s.forget(ctx, known))
+}
+
+// known returns the ETags of the receipts by the names of their blobs.
+func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
+	known := map[string]string{}
+	pager := s.blobs.NewListBlobsFlatPager(hostContainer, &azblob.ListBlobsFlatOptions{
+		Prefix: to.Ptr(s.receipts + s.pattern.Prefix), Include: container.ListBlobsInclude{Metadata: true},
+	})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			return known, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Segment.BlobItems {
+			for name, etag := range item.Metadata {
+				if strings.EqualFold(name, receiptTag) { // Headers are canonicalised on their way.
+					known[value(item.Name)[len(s.receipts):]] = value(etag)
+				}
+			}
+		}
+	}
+	return known, nil
+}
+
+func (s *blobScanner) notify(ctx context.Context, item *container.BlobItem, etag string) error {
+	m := blobMessage{Type: "BlobTrigger", FunctionId: s.function, ContainerName: s.pattern.Container, BlobName: value(item.Name), ETag: quoted(etag)}
+	if t := item.Properties.BlobType; t != nil {
+		m.BlobType = string(*t)
+	}
+	if err := fault.Point(pointBeforeNotify); err != nil {
+		return err
+	}
+	if err := s.put(ctx, m); err != nil {
+		return fmt.Errorf("put a message: %w", err)
+	}
+	if err := fault.Point(pointAfterNotify); err != nil {
+		return err
+	}
+	receipt := azureHost{s.blobs}
+	err := receipt.withContainer(ctx, func() error {
+		_, err := receipt.blob(s.receipts+m.BlobName).UploadBuffer(ctx, nil, &blockblob.UploadBufferOptions{Metadata: map[string]*string{receiptTag: to.Ptr(etag)}})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("put a receipt: %w", err)
+	}
+	return fault.Point(pointAfterReceipt)
+}
+
+// forget removes the receipts of blobs that are gone, so that there are never more receipts than blobs.
+func (s *blobScanner) forget(ctx context.Context, gone map[string]string) error {
+	for name := range gone {
+		if _, err := (azureHost{s.blobs}).blob(s.receipts+name).Delete(ctx, nil); err != nil && !isMissing(err) {
+			return fmt.Errorf("remove the receipt of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// quoted writes an ETag as headers have it; lists leave the quotes out.
+func quoted(etag string) string {
+	if len(etag) > 0 && etag[0] != '"' {
+		return `"` + etag + `"`
+	}
+	return etag
+}
