@@ -2,7 +2,7 @@
 //
 // # Where things are
 //
-// Each queue is a stream of its own; each message is a subject of that stream that keeps one record, the newest. A
+// Each queue is a stream of its own. Its subjects are slots for messages; a slot keeps one record, the newest. A
 // record has the message's body as payload and everything else in one header (record.go). The catalog, one more
 // stream, lists the queues with their metadata and access policies (catalog.go).
 //
@@ -22,9 +22,11 @@
 // A change is acknowledged once JetStream has it and, on an embedded server with full durability, once it is synced
 // to disk; concurrent changes share the sync (package natsd).
 //
-// A message is deleted by a record without a body, a tombstone, that JetStream removes after a while; so other
-// front-ends see deletions as they see all other changes. JetStream also removes expired messages, generously late:
-// it is the record's expiry time and the caller's clock that decide when a message is gone.
+// # How space comes back
+//
+// A message is deleted by a record without a body, a tombstone, that stays until another message takes the slot. No
+// record is ever removed singly, and JetStream's own expiry is not used: after a crash that would bring replaced
+// records back (trim.go). The record's expiry time and the caller's clock decide when a message is gone.
 //
 // Where to start: [Open], [Store], [Queue].
 package state

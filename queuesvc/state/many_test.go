@@ -1,0 +1,34 @@
+package state
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/natsd"
+)
+
+// BenchmarkIdleQueues measures what a queue costs that nobody uses: memory, goroutines, and time at start.
+func BenchmarkIdleQueues(b *testing.B) {
+	dir := b.TempDir()
+	n := startNATS(b, natsd.Config{Dir: dir, Relaxed: true})
+	s := open(b, n)
+	for i := range b.N {
+		create(b, s, fmt.Sprint("idle-", i))
+	}
+	s.Close()
+	n.Close()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	goroutines := runtime.NumGoroutine()
+	began := time.Now()
+	n = startNATS(b, natsd.Config{Dir: dir, Relaxed: true})
+	open(b, n)
+	b.ReportMetric(float64(time.Since(began).Microseconds())/float64(b.N), "µs-start/queue")
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric((float64(after.HeapAlloc)-float64(before.HeapAlloc))/float64(b.N), "B/queue")
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(b.N), "goroutines/queue")
+}
