@@ -1,0 +1,228 @@
+// Package queuetool looks into queues and moves their messages about, for people: what `lazuli queue` does.
+//
+// It works on any account through the official SDK, and so can only see what the service shows a client: visible messages,
+// 32 at a time. Messages that a worker has in work are counted, not shown.
+package queuetool
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+)
+
+// PoisonSuffix ends the name of a poison queue.
+const PoisonSuffix = "-poison"
+
+// page is how many messages the service gives at once.
+const page = 32
+
+// hold is for how long messages are hidden while they are moved or looked through.
+const hold = 2 * time.Minute
+
+// Queue is a queue at a glance.
+type Queue struct {
+	Name string
+	// Messages is the service's approximate count, with those in work.
+	Messages int
+	// Oldest is when the first visible message was put; zero if none is visible.
+	Oldest time.Time
+}
+
+// List returns the account's queues whose names begin with prefix, in the service's order.
+func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([]Queue, error) {
+	var queues []Queue
+	pager := service.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
+	for pager.More() {
+		got, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range got.Queues {
+			q, err := look(ctx, service, value(item.Name))
+			if queueerror.HasCode(err, queueerror.QueueNotFound, queueerror.QueueBeingDeleted) {
+				continue // Deleted meanwhile.
+			}
+			if err != nil {
+				return nil, err
+			}
+			queues = append(queues, q)
+		}
+	}
+	return queues, nil
+}
+
+func look(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
+	client := service.NewQueueClient(name)
+	properties, err := client.GetProperties(ctx, nil)
+	if err != nil {
+		return Queue{}, err
+	}
+	q := Queue{Name: name, Messages: int(value(properties.ApproximateMessagesCount))}
+	first, err := client.PeekMessage(ctx, nil)
+	if err == nil && len(first.Messages) > 0 {
+		q.Oldest = value(first.Messages[0].InsertionTime)
+	}
+	return q, err
+}
+
+// Message is a message as people want to see it.
+type Message struct {
+	ID                string
+	Inserted, Expires time.Time
+	Attempts          int64
+	// Body is the decoded text. A body that is not base64, or not text when decoded, is shown as it is in the queue.
+	Body string
+}
+
+// Peek returns up to limit visible messages, at most 32, without hiding them from anybody.
+func Peek(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
+	got, err := client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(min(max(limit, 1), page)))})
+	if err != nil {
+		return nil, err
+	}
+	var messages []Message
+	for _, m := range got.Messages {
+		messages = append(messages, Message{
+			ID: value(m.MessageID), Inserted: value(m.InsertionTime), Expires: value(m.ExpirationTime), Attempts: value(m.DequeueCount),
+			Body: Decode(value(m.MessageText)),
+		})
+	}
+	return messages, nil
+}
+
+// Decode returns what a message's text stands for if it is base64 of printable text, and otherwise the text itself. (Some plain
+// texts happen to be valid base64; of those hardly any decodes to printable text.)
+func Decode(text string) string {
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || !utf8.Valid(decoded) {
+		return text
+	}
+	for _, r := range string(decoded) {
+		if !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+			return text
+		}
+	}
+	return string(decoded)
+}
+
+// PutOptions are the settings of a message to put.
+type PutOptions struct {
+	// Plain leaves the body as it is; otherwise it is written in base64, as Azure Functions and Lazuli's workers read it.
+	Plain bool
+	// Delay is how long the message stays invisible; TTL how long it lives, 0 for the service's seven days, negative for ever.
+	Delay, TTL time.Duration
+}
+
+// Put adds a message.
+func Put(ctx context.Context, client *azqueue.QueueClient, body []byte, o PutOptions) error {
+	text := string(body)
+	if !o.Plain {
+		text = base64.StdEncoding.EncodeToString(body)
+	}
+	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(o.Delay / time.Second))}
+	switch {
+	case o.TTL > 0:
+		options.TimeToLive = to.Ptr(int32(o.TTL / time.Second))
+	case o.TTL < 0:
+		options.TimeToLive = to.Ptr(int32(-1))
+	}
+	_, err := client.EnqueueMessage(ctx, text, options)
+	return err
+}
+
+// Filter chooses messages. The zero value chooses all.
+type Filter struct {
+	// Match, if set, must match the decoded body.
+	Match *regexp.Regexp
+	// Limit, if not 0, is how many messages are chosen at most.
+	Limit int
+}
+
+// Purge deletes messages and returns how many. Without a filter it clears the queue, messages in work included, and returns -1: the
+// service does not say how many there were.
+func Purge(ctx context.Context, client *azqueue.QueueClient, f Filter) (int, error) {
+	if f.Match == nil && f.Limit == 0 {
+		_, err := client.ClearMessages(ctx, nil)
+		return -1, err
+	}
+	return sweep(ctx, client, f, func(m *azqueue.DequeuedMessage) error {
+		_, err := client.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil)
+		return err
+	})
+}
+
+// Origin returns the queue that a poison queue belongs to.
+func Origin(poison string) (string, error) {
+	origin, ok := strings.CutSuffix(poison, PoisonSuffix)
+	if !ok || origin == "" {
+		return "", fmt.Errorf("%q does not end with %s: say where its messages should go", poison, PoisonSuffix)
+	}
+	return origin, nil
+}
+
+// Requeue moves messages from one queue to another, which must exist, and returns how many. Each is put first and deleted after:
+// broken off in between, a message is in both, never in neither. Moved messages count no attempts and live for the
+// service's seven days.
+func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter) (int, error) {
+	return sweep(ctx, from, f, func(m *azqueue.DequeuedMessage) error {
+		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), nil); err != nil {
+			return err
+		}
+		_, err := from.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil)
+		return err
+	})
+}
+
+// sweep takes the visible messages one after another and acts on those that the filter chooses. The others are hidden until it has
+// been through the queue, and made visible again at the end, with one attempt more on their count.
+func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(*azqueue.DequeuedMessage) error) (n int, err error) {
+	var passed []*azqueue.DequeuedMessage
+	defer func() {
+		back := context.WithoutCancel(ctx)
+		for _, m := range passed {
+			_, e := client.UpdateMessage(back, value(m.MessageID), value(m.PopReceipt), value(m.MessageText), &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
+			if e != nil && !queueerror.HasCode(e, queueerror.MessageNotFound, queueerror.PopReceiptMismatch) {
+				err = errors.Join(err, fmt.Errorf("give back message %s: %w", value(m.MessageID), e))
+			}
+		}
+	}()
+	for f.Limit == 0 || n < f.Limit {
+		got, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](page), VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
+		if err != nil {
+			return n, err
+		}
+		if len(got.Messages) == 0 {
+			return n, nil
+		}
+		for i, m := range got.Messages {
+			chosen := (f.Limit == 0 || n < f.Limit) && (f.Match == nil || f.Match.MatchString(Decode(value(m.MessageText))))
+			if !chosen {
+				passed = append(passed, m)
+				continue
+			}
+			if err := act(m); err != nil {
+				passed = append(passed, got.Messages[i:]...)
+				return n, fmt.Errorf("message %s: %w", value(m.MessageID), err)
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
