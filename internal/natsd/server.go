@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,7 +126,7 @@ func (s *Server) connect() error {
 		nats.ErrorHandler(s.onError),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				s.config.Log.Warn("lost the connection to NATS", "url", s.config.URL, "err", err)
+				s.config.Log.Warn("lost the connection to NATS", "url", redact(s.config.URL), "err", err)
 			}
 		}),
 	}
@@ -139,14 +141,30 @@ func (s *Server) connect() error {
 	}
 	conn, err := nats.Connect(s.config.URL, options...)
 	if err != nil {
-		return fmt.Errorf("natsd: connecting to %s: %w", s.config.URL, err)
+		return fmt.Errorf("natsd: connecting to %s: %w", redact(s.config.URL), err)
 	}
 	s.conn = conn
 	if conn.MaxPayload() < 128<<10 {
-		return fmt.Errorf("natsd: %s takes messages of %d bytes at most: set max_payload to 256KB or more", s.config.URL,
+		return fmt.Errorf("natsd: %s takes messages of %d bytes at most: set max_payload to 256KB or more", redact(s.config.URL),
 			conn.MaxPayload())
 	}
 	return nil
+}
+
+// redact writes a list of URLs for people: without passwords and tokens.
+func redact(list string) string {
+	parts := strings.Split(list, ",")
+	for i, part := range parts {
+		u, err := url.Parse(strings.TrimSpace(part))
+		switch {
+		case err != nil:
+			parts[i] = "(not a URL)"
+		case u.User != nil:
+			u.User = url.User("redacted")
+			parts[i] = u.String()
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 func (s *Server) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
