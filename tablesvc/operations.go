@@ -33,8 +33,7 @@ var ifMatch = []string{"If-Match"}
 var operations = []frontend.Operation[*Service, *call]{
 	// Set Table Service Properties and Get Table Service Properties: logging, metrics, CORS.
 	{Name: "SetTableServiceProperties", Method: http.MethodPut, On: onService, Comp: "properties", Restype: "service",
-		Needs: needServiceWrite, Do: (*Service).setServiceProperties, State: frontend.Partial,
-		Note: "CORS rules are honoured; turning on logging or metrics is refused."},
+		Needs: needServiceWrite, Do: (*Service).setServiceProperties},
 	{Name: "GetTableServiceProperties", Method: http.MethodGet, On: onService, Comp: "properties", Restype: "service",
 		Needs: needServiceRead, Do: (*Service).getServiceProperties},
 	// Preflight Table Request asks whether a CORS request would be allowed.
