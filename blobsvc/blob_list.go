@@ -236,22 +236,60 @@ func (s *Service) listBlobs(c *call) error {
 	w.echo("StartFrom", startFrom)
 	w.echo("Delimiter", l.delimiter)
 	w.raw("<Blobs>")
-	var next []byte
-	err = s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		next, err = l.walk(tx, gen, w.write)
-		return err
-	})
+	next, err := s.sendItems(c, &l, &w)
 	if err != nil {
 		return err
 	}
 	w.raw("</Blobs>")
 	w.text("NextMarker", encodeMarker(next))
 	w.raw("</EnumerationResults>")
+	if w.begun {
+		return w.flush()
+	}
 	return c.Body(http.StatusOK, "application/xml", w.b)
+}
+
+// listBatch is how many items of a page are read in one transaction and held in memory. A page of more is sent while it is
+// read, as Azure does; it shows what was there at some time in between.
+const listBatch = 500
+
+// sendItems writes a page's items and returns where the next page begins.
+func (s *Service) sendItems(c *call, l *listing, w *blobWriter) (next []byte, err error) {
+	var gen uint64
+	for left := l.max; ; {
+		l.max = min(left, listBatch)
+		err := s.db.View(func(tx *store.Tx) (err error) {
+			if gen == 0 {
+				if gen, err = containerGen(tx, c.Account, c.container); err != nil {
+					return err
+				}
+			}
+			next, err = l.walk(tx, gen, w.write)
+			return err
+		})
+		if left -= l.max; err != nil || next == nil || left == 0 {
+			return next, err
+		}
+		l.from = next
+		if err := w.flush(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// flush sends what was written so far.
+func (w *blobWriter) flush() error {
+	if !w.begun {
+		w.begun = true
+		w.c.Set("Content-Type", "application/xml")
+		w.c.Out.WriteHeader(http.StatusOK)
+	}
+	_, err := w.c.Out.Write(w.b)
+	w.b = w.b[:0]
+	if err != nil {
+		return broken(err)
+	}
+	return nil
 }
 
 // blobWriter writes the items of a listing.
@@ -260,6 +298,7 @@ type blobWriter struct {
 	c                      *call
 	now                    ticks
 	metadata, copies, tags bool
+	begun                  bool // the head was sent
 }
 
 func (w *blobWriter) write(item listed) error {

@@ -142,6 +142,27 @@ func TestListBlobs(t *testing.T) {
 	f.do("GET", "/none?restype=container&comp=list", "").want(t, 404, "ContainerNotFound")
 }
 
+// A page that is sent in parts is one page.
+func TestListLargePage(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	var want []string
+	for i := range 1234 {
+		name := fmt.Sprintf("%05d", i)
+		f.do("PUT", "/box/"+name, "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+		want = append(want, name)
+	}
+	for _, size := range []int{5000, 1234, 1233, 1000, 501, 500} {
+		p := f.list("box", fmt.Sprint("maxresults=", size))
+		if len(p.Blobs.Items) != min(size, 1234) || (p.NextMarker == "") != (size >= 1234) {
+			t.Errorf("page of %d: %d items, marker %q", size, len(p.Blobs.Items), p.NextMarker)
+		}
+		if diff := cmp.Diff(want, f.listAll("box", nil, size)); diff != "" {
+			t.Errorf("pages of %d: %s", size, diff)
+		}
+	}
+}
+
 // Any names, prefix, delimiter and page size give what sorting and cutting a list in memory gives.
 func TestListBlobsLikeAModel(t *testing.T) {
 	f := start(t)

@@ -3,8 +3,11 @@ package blobsvc
 import (
 	"crypto/md5"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"hash"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -282,7 +285,7 @@ func (r *blobReader) send(c *call, status int) error {
 	if r.n > smallBody || len(r.x.runs) != 1 || r.content == nil {
 		c.Out.WriteHeader(status)
 		if err := r.copyTo(c.Out); err != nil {
-			return errBroken{err}
+			return broken(err)
 		}
 		return nil
 	}
@@ -297,10 +300,15 @@ func (r *blobReader) send(c *call, status int) error {
 	return nil
 }
 
-// errBroken is an answer that could not be sent whole: the client went away, or the disk failed under way.
-type errBroken struct{ error }
-
-func (e errBroken) Unwrap() error { return e.error }
+// broken is what becomes of an answer that could not be sent whole. A client that went away is nobody's mistake: the
+// connection ends without a word. Anything else, such as a damaged extent, is an error that somebody should see.
+func broken(err error) error {
+	var gone *net.OpError
+	if errors.As(err, &gone) {
+		panic(http.ErrAbortHandler)
+	}
+	return fmt.Errorf("send content: %w", err)
+}
 
 // hashRange computes the hash of a range of at most 4 MiB and makes r ready to be read again.
 func hashRange(r *blobReader, name string) (string, error) {

@@ -2,6 +2,8 @@ package blobsvc_test
 
 import (
 	"bytes"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -201,5 +203,26 @@ func TestUploadAndDownloadInParallel(t *testing.T) {
 	must(b.Upload(ctx, streaming.NopCloser(strings.NewReader("short")), nil))(t)
 	if got := download(t, b, nil); string(got) != "short" {
 		t.Errorf("content %q", got)
+	}
+}
+
+// Clients that go away in the middle of an answer disturb nobody, and leave nothing held.
+func TestAbortedDownload(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	content := string(randomBytes(16 << 20))
+	f.do("PUT", "/box/b", content, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	for range 5 {
+		resp, err := http.DefaultTransport.RoundTrip(f.request("GET", "/box/b", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if r := f.do("GET", "/box/b", "").want(t, 200, ""); r.body != content {
+		t.Error("content differs")
 	}
 }

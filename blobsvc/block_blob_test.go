@@ -499,3 +499,37 @@ func TestAbandonedBlocksExpire(t *testing.T) {
 	f.do("GET", "/"+name+"/old?comp=blocklist&blocklisttype=all", "").want(t, 404, "BlobNotFound")
 	f.do("GET", "/"+name+"/young?comp=blocklist&blocklisttype=all", "").want(t, 200, "")
 }
+
+// The largest block list, and what it leaves behind.
+func TestFiftyThousandBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	var list strings.Builder
+	list.WriteString("<BlockList>")
+	for i := range 100 {
+		f.do("PUT", "/box/b?comp=block&blockid="+url.QueryEscape(blockName(i)), fmt.Sprintf("%03d", i)).want(t, 201, "")
+	}
+	for i := range 50_000 {
+		list.WriteString("<Latest>" + blockName(i%100) + "</Latest>")
+	}
+	begun := time.Now()
+	f.do("PUT", "/box/b?comp=blocklist", list.String()+"</BlockList>").want(t, 201, "")
+	t.Logf("50,000 blocks were committed in %v", time.Since(begun))
+	if r := f.do("GET", "/box/b", "", "x-ms-range", "bytes=149990-149999").want(t, 206, ""); r.body != "6097098099" {
+		t.Errorf("the end is %q", r.body)
+	}
+	if r := f.do("GET", "/box/b", "").want(t, 200, ""); len(r.body) != 150_000 {
+		t.Errorf("%d bytes", len(r.body))
+	}
+	f.do("PUT", "/box/b?comp=blocklist", list.String()+"<Latest>"+blockName(0)+"</Latest></BlockList>").want(t, 400, "BlockListTooLong")
+	f.do("DELETE", "/box/b", "").want(t, 202, "")
+	if err := f.svc.Clean(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Live != 0 || a.UncommittedBlocks != 0 {
+		t.Errorf("left over: %+v", a)
+	}
+}

@@ -31,7 +31,8 @@ const (
 	// the shortest pause between two.
 	compactFreed = 64 * mib
 	compactSoon  = 30 * time.Second
-	// compactEvery is how often extents are compacted when anything was given up.
+	// compactEvery is how often extents are compacted when anything was given up, or written: uploads that were broken
+	// off or refused leave bytes behind.
 	compactEvery = 10 * time.Minute
 	// compactAgain is when to look at extents again that were found dead: they are removed at the second look.
 	compactAgain = 70 * time.Second
@@ -64,6 +65,7 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 	start := s.now()
 	expired, compacted := start.Add(-expireEvery), start
 	nextCompact := start.Add(compactEvery)
+	size := s.extents.Size() // at the last compaction
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,7 +86,7 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 				s.log.Error("expiring uncommitted blocks failed", "service", "blob", "err", err)
 			}
 		}
-		if s.given.Load() >= compactFreed && now.Sub(compacted) >= compactSoon || now.After(nextCompact) && s.given.Load() > 0 {
+		if s.given.Load() >= compactFreed && now.Sub(compacted) >= compactSoon || now.After(nextCompact) && (s.given.Load() > 0 || s.extents.Size() != size) {
 			compacted, nextCompact = now, now.Add(compactEvery)
 			s.given.Store(0)
 			done, err := s.Compact(ctx)
@@ -95,6 +97,7 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 				s.given.Add(1)
 				nextCompact = now.Add(compactAgain)
 			}
+			size = s.extents.Size()
 		}
 		timer.Reset(every)
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
-// page is the document of a listing. It is wire.XML's form, written into a buffer that is used again: a page of 5,000 blobs
-// has some 3 MiB.
+// page is the document of a listing, or the part of it that was not sent yet. It has wire.XML's form, written into a buffer
+// that is used again.
 type page struct{ b []byte }
 
 // pages are buffers of pages; larger ones than maxPage are left to the collector.
 var pages = sync.Pool{New: func() any { return &page{make([]byte, 0, 64<<10)} }}
 
-const maxPage = 8 * mib
+const maxPage = 1 * mib
 
 // newPage begins a document.
 func newPage() *page {
