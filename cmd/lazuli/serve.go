@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/admin"
 	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/gcpace"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
@@ -71,6 +72,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		return usageError{err}
 	}
 	defer sec.watch(c.AccountsFile, log)()
+	defer gcpace.Default.Start()()
 
 	var services atomic.Pointer[backend]
 	metrics := prometheus.NewRegistry()
@@ -91,6 +93,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 			}}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
+			if ip := net.ParseIP(c.Admin.Host); ip == nil || !ip.IsLoopback() {
+				log.Warn("oauth dev gives tokens to everybody who reaches the admin listener, which is not on a loopback address", "admin-host", c.Admin.Host)
+			}
 		}
 		server := admin.Start(l, o)
 		defer func() { // last: while the services drain, /readyz says so

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/stack"
 )
 
@@ -31,6 +32,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,
+		Observe: requestlog.Observer(log),
 		Metrics: metrics,
 	}
 	if !c.InMemory {
