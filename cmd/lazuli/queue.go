@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/queuetool"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// newQueueCommand makes `lazuli queue`, which looks into queues and moves messages.
+func newQueueCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Look into queues, put, requeue and purge messages",
+		Long: `Look into queues, put, requeue and purge messages, on Lazuli, Azurite or Azure.
+
+Only visible messages can be shown and moved. Those that a worker has in work are counted, not shown.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newQueueListCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
+	return cmd
+}
+
+// queueService adds --connection-string to cmd and returns how to open the account.
+func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
+	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	return func() (*azqueue.ServiceClient, error) {
+		storage, err := workers.OpenStorage(connection())
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if storage.Queues == nil {
+			return nil, usageError{errors.New("the connection string has no queue endpoint")}
+		}
+		return storage.Queues, nil
+	}
+}
+
+func newQueueListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with their messages and the oldest one's age", Args: cobra.MaximumNArgs(1)}
+	open := queueService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		queues, err := queuetool.List(cmd.Context(), service, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "QUEUE\tMESSAGES\tOLDEST VISIBLE")
+		for _, q := range queues {
+			age := "-"
+			if !q.Oldest.IsZero() {
+				age = time.Since(q.Oldest).Round(time.Second).String()
+			}
+			fmt.Fprintf(tw, "%s\t%d\t%s\n", q.Name, q.Messages, age)
+		}
+		return tw.Flush()
+	}
+	return cmd
+}
+
+func newQueuePeekCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{Use: "peek queue", Short: "Show visible messages and leave them as they are", Args: cobra.ExactArgs(1)}
+	open := queueService(cmd)
+	cmd.Flags().IntVarP(&limit, "limit", "n", 32, "how many messages, at most 32")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if limit < 1 || limit > 32 {
+			return usageError{fmt.Errorf("--limit is %d, not 1 to 32", limit)}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		messages, err := queuetool.Peek(cmd.Context(), service.NewQueueClient(args[0]), limit)
+		if err != nil {
+			return err
+		}
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "ID\tINSERTED\tATTEMPTS\tBODY")
+		for _, m := range messages {
+			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\n", m.ID, m.Inserted.UTC().Format(time.RFC3339), m.Attempts, oneLine(m.Body))
+		}
+		return tw.Flush()
+	}
+	return cmd
+}
+
+// oneLine makes a body fit for a line of a table: control characters are escaped, and its end is left out if it is long.
+func oneLine(body string) string {
+	quoted := fmt.Sprintf("%q", body)
+	text := []rune(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
+	if len(text) > 200 {
+		return string(text[:199]) + "…"
+	}
+	return string(text)
+}
+
+func newQueuePutCommand() *cobra.Command {
+	var o queuetool.PutOptions
+	cmd := &cobra.Command{
+		Use: "put queue body", Short: "Put a message; the body - is read from standard input", Args: cobra.ExactArgs(2),
+		Example: `  lazuli queue put archive '{"PartitionKey": "Sales", "RowKey": "0001"}'`,
+	}
+	open := queueService(cmd)
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "leave the text as it is (default: base64, as Azure Functions and the workers read it)")
+	cmd.Flags().DurationVar(&o.Delay, "delay", 0, "how long the message stays invisible")
+	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "how long it lives; -1s is for ever (default: the service's, 7 days)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body := []byte(args[1])
+		if args[1] == "-" {
+			// A message holds 64 KiB at most; one byte more is enough to be refused.
+			var err error
+			if body, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), 64<<10+1)); err != nil {
+				return err
+			}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		return queuetool.Put(cmd.Context(), service.NewQueueClient(args[0]), body, o)
+	}
+	return cmd
+}
+
+// filterFlags adds --match and --limit and returns how to read them.
+func filterFlags(cmd *cobra.Command) func() (queuetool.Filter, error) {
+	var match string
+	var limit int
+	cmd.Flags().StringVarP(&match, "match", "m", "", "only messages whose decoded body matches this regular expression (RE2)")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most so many messages (default: all)")
+	return func() (queuetool.Filter, error) {
+		f := queuetool.Filter{Limit: limit}
+		if limit < 0 {
+			return f, usageError{fmt.Errorf("--limit is %d", limit)}
+		}
+		if match == "" {
+			return f, nil
+		}
+		var err error
+		if f.Match, err = regexp.Compile(match); err != nil {
+			return f, usageError{fmt.Errorf("--match: %w", err)}
+		}
+		return f, nil
+	}
+}
+
+func newQueueRequeueCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another", Args: cobra.ExactArgs(1),
+		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME.
+
+Each message is put to the one before it is deleted from the other: should this be broken off, it may be in both, but is never
+lost. Its attempts are counted anew.`,
+		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10`,
+	}
+	open, filter := queueService(cmd), filterFlags(cmd)
+	cmd.Flags().StringVar(&to, "to", "", "queue to move to (default: the poison queue's own)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f, err := filter()
+		if err != nil {
+			return err
+		}
+		if to == "" {
+			if to, err = queuetool.Origin(args[0]); err != nil {
+				return usageError{err}
+			}
+		}
+		if to == args[0] {
+			return usageError{fmt.Errorf("%s cannot be requeued to itself", to)}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		n, err := queuetool.Requeue(cmd.Context(), service.NewQueueClient(args[0]), service.NewQueueClient(to), f)
+		fmt.Fprintf(cmd.OutOrStdout(), "moved %d messages from %s to %s\n", n, args[0], to)
+		return err
+	}
+	return cmd
+}
+
+func newQueuePurgeCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "purge queue", Short: "Delete messages", Args: cobra.ExactArgs(1),
+		Example: `  lazuli queue purge orders-poison --match test
+  lazuli queue purge orders-poison --all`,
+	}
+	open, filter := queueService(cmd), filterFlags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all messages, also those in work")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f, err := filter()
+		if err != nil {
+			return err
+		}
+		if chosen := f.Match != nil || f.Limit > 0; chosen == all {
+			return usageError{errors.New("purge: say which messages: --all, or --match and --limit")}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		return purge(cmd.Context(), cmd.OutOrStdout(), service.NewQueueClient(args[0]), args[0], f)
+	}
+	return cmd
+}
+
+func purge(ctx context.Context, out io.Writer, client *azqueue.QueueClient, name string, f queuetool.Filter) error {
+	n, err := queuetool.Purge(ctx, client, f)
+	switch {
+	case n >= 0:
+		fmt.Fprintf(out, "deleted %d messages from %s\n", n, name)
+	case err == nil:
+		fmt.Fprintf(out, "cleared %s\n", name)
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+)
+
+// queueCommand runs `lazuli queue ARGS` and returns what it prints.
+func queueCommand(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newQueueCommand()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestQueueVerbs(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	// The worker verb makes the queues that a story needs; here they are made by hand.
+	service, err := queueService(&cobra.Command{})()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"orders", "orders-poison"} {
+		if _, err := service.CreateQueue(t.Context(), name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, step := range []struct {
+		args, stdin string
+		says        []string // in this order
+	}{
+		{args: "put|orders-poison|order 1\nwith \"two\" lines"},
+		{args: "put|orders-poison|-", stdin: "refund 1"},
+		{args: "put|orders-poison|--plain|refund 2"},
+		{args: "ls", says: []string{"QUEUE", "orders  ", "0", "-", "orders-poison", "3", "s"}},
+		{args: "ls|orders-", says: []string{"orders-poison"}},
+		{args: "peek|orders-poison", says: []string{"ATTEMPTS", `order 1\nwith "two" lines`, "refund 1", "refund 2"}},
+		{args: "requeue|orders-poison|--match|^refund|--limit|1", says: []string{"moved 1 messages from orders-poison to orders"}},
+		{args: "requeue|orders|--to|orders-poison", says: []string{"moved 1 messages from orders to orders-poison"}},
+		{args: "purge|orders-poison|-m|refund", says: []string{"deleted 2 messages from orders-poison"}},
+		{args: "peek|orders-poison|-n|1", says: []string{"order 1"}},
+		{args: "purge|orders-poison|--all", says: []string{"cleared orders-poison"}},
+		{args: "ls", says: []string{"orders-poison", "0"}},
+	} {
+		out, err := queueCommand(t, step.stdin, strings.Split(step.args, "|")...)
+		if err != nil {
+			t.Fatalf("queue %s: %v", step.args, err)
+		}
+		rest := out
+		for _, says := range step.says {
+			_, after, found := strings.Cut(rest, says)
+			if !found {
+				t.Fatalf("queue %s printed\n%s\nwant %q in it, in this order", step.args, out, step.says)
+			}
+			rest = after
+		}
+	}
+}
+
+func TestQueueMistakes(t *testing.T) {
+	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1") // Nothing may be sent.
+	for args, says := range map[string]string{
+		"requeue|orders": "--to|-poison",
+		"requeue|orders-poison|--to|orders-poison": "itself",
+		"requeue|orders-poison|--match|(":          "--match",
+		"requeue|orders-poison|--limit|-1":         "--limit",
+		"purge|orders":                             "say which",
+		"purge|orders|--all|--match|x":             "say which",
+		"peek|orders|-n|33":                        "not 1 to 32",
+		"ls|--connection-string|nonsense":          "connection string",
+	} {
+		out, err := queueCommand(t, "", strings.Split(args, "|")...)
+		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), strings.TrimPrefix(says, "--to|")) {
+			t.Errorf("queue %s: %v, want a usage error saying %q\n%s", args, err, says, out)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for body, want := range map[string]string{
+		"a\nb\t\x1b[31m":         `a\nb\t\x1b[31m`,
+		`{"n": "ü 漢"}`:           `{"n": "ü 漢"}`,
+		strings.Repeat("ü", 201): strings.Repeat("ü", 199) + "…",
+	} {
+		if got := oneLine(body); got != want {
+			t.Errorf("%q is shown as %q, want %q", body, got, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// lockedBuffer is a buffer that a running worker may write to while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// The worker verb makes what its role needs, archives an entity to a folder, and ends in good order.
+func TestWorkerArchives(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	folder := filepath.Join(t.TempDir(), "archive")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log lockedBuffer
+	cmd := newWorkerCommand()
+	cmd.SetArgs([]string{"--role", "archive", "--create", "--archive-queue", "leavers", "--archive-from", "Staff", "--archive-to", "folder:" + folder})
+	cmd.SetErr(&log)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+
+	storage, err := workers.OpenStorage(lazuli.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !holds(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited in vain until %s; log:\n%s", what, &log)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	staff := storage.Tables.NewClient("Staff")
+	wait("the table exists", func() bool {
+		_, err := staff.UpsertEntity(ctx, []byte(`{"PartitionKey":"Sales","RowKey":"1","Name":"Ada"}`), nil)
+		return err == nil
+	})
+	wait("the queue exists", func() bool {
+		_, err := queueCommand(t, "", "put", "leavers", `{"PartitionKey":"Sales","RowKey":"1"}`)
+		return err == nil
+	})
+	file := filepath.Join(folder, "=Sales", "=1.json")
+	wait("the entity is in its file and not in its table", func() bool {
+		_, statErr := os.Stat(file)
+		_, getErr := staff.GetEntity(ctx, "Sales", "1", nil)
+		var gone *azcore.ResponseError
+		return !errors.Is(statErr, fs.ErrNotExist) && errors.As(getErr, &gone) && gone.StatusCode == 404
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	if text := log.String(); !strings.Contains(text, "worker stopped") || strings.Contains(text, "AccountKey") {
+		t.Errorf("log:\n%s", text)
+	}
+}
+
+func TestWorkerMistakes(t *testing.T) {
+	for args, says := range map[string]string{
+		"":                                    "--role is missing",
+		"--role|sweep":                        `no role is called "sweep"`,
+		"--role|archive|--archive-to|nowhere": "--archive-to",
+		"--role|archive|--archive-to|tape:x":  "--archive-to",
+		"--role|archive|--log-format|xml":     "--log-format",
+		"--role|archive|--connection-string|AccountName=a": "AccountKey",
+	} {
+		cmd := newWorkerCommand()
+		cmd.SetArgs(strings.FieldsFunc(args, func(r rune) bool { return r == '|' }))
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("worker %s: %v, want a usage error saying %q", args, err, says)
+		}
+	}
+	t.Setenv(fault.EnvVar, "archive/after-lunch=kill")
+	cmd := newWorkerCommand()
+	cmd.SetArgs([]string{"--role", "archive"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "archive/after-copy") {
+		t.Errorf("a fault plan with a wrong point: %v", err)
+	}
+}
+
+func TestConnectionFlag(t *testing.T) {
+	read := func(args ...string) string {
+		cmd := &cobra.Command{}
+		connection := connectionFlag(cmd, "fallback", "x")
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		return connection()
+	}
+	t.Setenv(connectionEnvVar, "")
+	if got := read(); got != "fallback" {
+		t.Errorf("without anything: %q", got)
+	}
+	t.Setenv(connectionEnvVar, "environment")
+	if got := read(); got != "environment" {
+		t.Errorf("from the environment: %q", got)
+	}
+	if got := read("--connection-string", "flag"); got != "flag" {
+		t.Errorf("flag over environment: %q", got)
+	}
+}
