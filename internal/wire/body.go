@@ -10,9 +10,12 @@ import (
 	"net/http"
 )
 
+// maxAhead is how much memory is taken for a body before its bytes arrive.
+const maxAhead = 1 << 20
+
 // ReadBody returns the whole request body. It fails with [ErrRequestBodyTooLarge] over limit bytes, with
 // [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if Content-MD5 was
-// sent and does not fit. Memory is taken as bytes arrive, never for what a header promises.
+// sent and does not fit. Memory is taken as bytes arrive; of what a header promises, no more than 1 MiB ahead.
 func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	n := r.HTTP.ContentLength
 	if n > limit {
@@ -29,6 +32,7 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 		}
 	default:
 		var buf bytes.Buffer
+		buf.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: else the end is found by growing once more
 		if _, err := io.Copy(&buf, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
 			return nil, BodyError(err)
 		}
