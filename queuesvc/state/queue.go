@@ -334,7 +334,7 @@ func (q *Queue) current(ctx context.Context, id ID, receipt Receipt) (stored, er
 func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Time) error {
 	q.mu.Lock()
 	e := q.index.get(id.slot())
-	known := e != nil && e.seq == uint64(receipt)
+	known := e != nil && e.seq == uint64(receipt) // who has the receipt of a slot's record holds its message
 	expired := known && e.expires != Never && e.expires <= now.UnixNano()
 	q.mu.Unlock()
 	if expired {
