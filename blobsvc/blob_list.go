@@ -408,7 +408,11 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
 		}
 	}
-	if slot == baseSlot {
+	switch {
+	case slot != baseSlot:
+	case b.deleted != 0:
+		w.raw("<LeaseStatus />")
+	default:
 		w.lease(b.lease, w.now)
 	}
 	if cp := &b.copy; w.copies && cp.id != "" {

@@ -1,0 +1,44 @@
+package blobsvc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// maxCompactRounds bounds CompactFolder: the first round moves, the second deletes what was moved away from.
+const maxCompactRounds = 16
+
+// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
+// compacts extents until nothing is left to do. before and after are the sizes of the extents in bytes.
+func CompactFolder(ctx context.Context, path, extents string) (before, after int64, err error) {
+	content, err := extent.Open(extents, extent.Options{Grace: -1})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	db, err := store.Open(path, store.Options{Buckets: Buckets()})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s := &Service{db: db, extents: content, now: time.Now, log: slog.Default(), cleaner: newCleaner()}
+	before = content.Size()
+	if err := s.Clean(ctx); err != nil {
+		return before, content.Size(), err
+	}
+	for range maxCompactRounds {
+		done, err := s.CompactWith(ctx, Unbounded)
+		if err != nil {
+			return before, content.Size(), err
+		}
+		if done.Deleted == 0 && done.Rewritten == 0 {
+			break
+		}
+	}
+	return before, content.Size(), nil
+}
