@@ -1,7 +1,9 @@
 package extent
 
 import (
+	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -45,6 +47,9 @@ func TestDiskFull(t *testing.T) {
 		w.Close()
 	}
 	fits := store(t, s, random(3, 1000))
+	if info, err := os.Stat(filepath.Join(dir, names(t, dir)[0])); err != nil || info.Size() != s.Size() {
+		t.Errorf("the file has %d bytes of which %d are records: %v", info.Size(), s.Size(), err)
+	}
 	lift()
 	after := store(t, s, random(4, 80_000))
 	check := func() {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -260,5 +261,29 @@ func TestCheckpointThatFailsForAWhile(t *testing.T) {
 	}
 	for i := range written {
 		want(t, db, "a", fmt.Sprint(i), strings.Repeat("x", 1000))
+	}
+}
+
+// A crash while one generation is being written to bbolt and the next has begun: both are read.
+func TestCrashWithTwoGenerations(t *testing.T) {
+	dir := memoryDir(t)
+	db := openAt(t, filepath.Join(dir, "db"), Options{})
+	reached, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	db.fault = func() error {
+		once.Do(func() { close(reached); <-release })
+		return nil
+	}
+	db.memtableSize = 100
+	put(t, db, "a", "first", "1")
+	put(t, db, "a", "both", "1")
+	<-reached // the first transaction is being written, the second is in the next generation
+	put(t, db, "a", "both", "2")
+	put(t, db, "a", "second", "2")
+	snapshotDir(t, dir, filepath.Join(dir, "copy"))
+	close(release)
+	got := contentOf(t, filepath.Join(dir, "copy"), Options{})
+	if want := (model{"first": "1", "both": "2", "second": "2"}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

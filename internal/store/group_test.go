@@ -236,3 +236,48 @@ func TestConcurrentCounters(t *testing.T) {
 	watch.Wait()
 	want(t, db, "a", "n", fmt.Sprint(added.Load()))
 }
+
+// TestSnapshotsWhileLayersMove passes a token from key to key while generations turn as fast as they can: every
+// snapshot sees it exactly once, also one that is taken between two layers.
+func TestSnapshotsWhileLayersMove(t *testing.T) {
+	db := open(t, Options{Ephemeral: true})
+	db.memtableSize = 1
+	put(t, db, "a", "token0", "x")
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var seen []string
+				err := db.View(func(tx *Tx) error {
+					c := tx.Cursor("a")
+					for k, _ := c.Seek(nil); k != nil; k, _ = c.Next() {
+						seen = append(seen, string(k))
+					}
+					return nil
+				})
+				if err != nil || len(seen) != 1 {
+					t.Errorf("a snapshot has the tokens %v, %v", seen, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 3000 {
+		err := db.Update(func(tx *Tx) error {
+			tx.Delete("a", fmt.Append(nil, "token", i))
+			tx.Put("a", fmt.Append(nil, "token", i+1), []byte("x"))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
