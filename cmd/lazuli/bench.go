@@ -54,6 +54,9 @@ short slices, so that noise on the machine falls on all alike.`,
 			}
 			report, err := bench.Run(cmd.Context(), cfg)
 			if report == nil {
+				if errors.As(err, new(bench.SettingsError)) {
+					err = usageError{err}
+				}
 				return err
 			}
 			return errors.Join(err, writeBenchReport(report, cmd.OutOrStdout(), jsonFile))

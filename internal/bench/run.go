@@ -81,6 +81,12 @@ func ParsePreload(s string) (Preload, error) {
 
 var errTooMany = errors.New("more errors than allowed")
 
+// SettingsError says that a Config makes no sense: nothing was started.
+type SettingsError struct{ error }
+
+// Unwrap returns the cause.
+func (e SettingsError) Unwrap() error { return e.error }
+
 func (c *Config) progress(format string, args ...any) {
 	if c.Progress != nil {
 		fmt.Fprintf(c.Progress, format+"\n", args...)
@@ -106,16 +112,33 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Run measures. The report holds whatever was measured before an error or the end of ctx.
+// plan resolves what cfg names: the workloads and the two targets' endpoints, nil where there are none to resolve.
+func (c *Config) plan() (chosen []*Workload, stacks [2]*Stack, err error) {
+	if err := c.validate(); err != nil {
+		return nil, stacks, err
+	}
+	if chosen, err = selectWorkloads(c.Workloads); err != nil {
+		return nil, stacks, err
+	}
+	for i, s := range []string{c.Connection, c.Versus} {
+		if s == "" {
+			continue
+		}
+		if stacks[i], err = ParseConnectionString(s); err != nil {
+			return nil, stacks, err
+		}
+	}
+	return chosen, stacks, nil
+}
+
+// Run measures. The report holds whatever was measured before an error or the end of ctx. A Config that makes no sense
+// is a SettingsError.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	chosen, err := selectWorkloads(cfg.Workloads)
+	chosen, stacks, err := cfg.plan()
 	if err != nil {
-		return nil, err
+		return nil, SettingsError{err}
 	}
-	r := &run{cfg: &cfg, id: runID()}
+	r := &run{cfg: &cfg, id: runID(), stacks: stacks}
 	defer r.close()
 	if err := r.open(ctx); err != nil {
 		return nil, err
@@ -134,7 +157,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 type run struct {
 	cfg    *Config
 	id     string
-	envs   []*env // the measured targets, without the floor
+	stacks [2]*Stack // of the connection strings
+	envs   []*env    // the measured targets, without the floor
 	floor  *Target
 	server *stackServer
 	report *Report
@@ -150,23 +174,17 @@ func runID() string {
 
 // open starts what has to be started and connects to the targets.
 func (r *run) open(ctx context.Context) error {
-	first := &Target{Name: "target", PID: r.cfg.ServerPID}
+	first := &Target{Name: "target", Stack: r.stacks[0], PID: r.cfg.ServerPID}
 	var err error
-	if r.cfg.Connection == "" {
+	if first.Stack == nil {
 		if r.server, err = startStack(ctx, r.cfg.Self, r.cfg.ServeArgs, r.cfg.TempDir); err != nil {
 			return err
 		}
 		first.Stack, first.PID = r.server.stack, r.server.child.cmd.Process.Pid
-	} else if first.Stack, err = ParseConnectionString(r.cfg.Connection); err != nil {
-		return err
 	}
 	targets := []*Target{first}
-	if r.cfg.Versus != "" {
-		second := &Target{Name: "versus", PID: r.cfg.VersusPID}
-		if second.Stack, err = ParseConnectionString(r.cfg.Versus); err != nil {
-			return err
-		}
-		targets = append(targets, second)
+	if r.stacks[1] != nil {
+		targets = append(targets, &Target{Name: "versus", Stack: r.stacks[1], PID: r.cfg.VersusPID})
 	}
 	for _, t := range targets {
 		identify(t)
