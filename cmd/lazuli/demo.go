@@ -18,7 +18,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/stack"
-	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 )
 
 // newDemoCommand makes `lazuli demo`.
@@ -48,12 +47,13 @@ Some thousands of records are loaded into the table Current. Those that are old 
 Archive, each on request of a queue message. For every step of the role, a worker process (lazuli worker) is started
 and kills itself with SIGKILL when it comes to that step; a second one is started and finishes. Then everything is
 counted: each record must be in exactly one table, the right one, unchanged; the queue empty; nothing poisoned.
-Every tenth message is put twice, as a queue may deliver it.
+Every tenth message is put twice, as a queue may deliver it. In one more round the worker is frozen until its leases
+are over, and goes on when another one has finished: it must do no harm then.
 
 It exits with 0 if that is so. Without a connection string it starts its own Lazuli with a data folder that is
 thrown away. Tables and queues have names of their own and are deleted at the end.
 
-Steps: ` + strings.Join(archive.Points(), ", "),
+Steps: ` + strings.Join(demo.Points(), ", "),
 		Example: `  lazuli demo archive
   lazuli demo archive --fault archive/after-copy --seed 42
   lazuli demo archive --pairs

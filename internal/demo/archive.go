@@ -31,9 +31,9 @@ type ArchiveConfig struct {
 	ConnectionString string
 	// Worker returns the command of a worker process. It must stop in good order at SIGTERM.
 	Worker func(WorkerSettings) *exec.Cmd
-	// Points are the fault points to visit; nil means all.
+	// Points are the fault points to visit, and Frozen; nil means all.
 	Points []string
-	// Pairs visits every pair of Points too: killed at the first, and the restarted process at the second.
+	// Pairs visits every pair of fault points too: killed at the first, and the restarted process at the second.
 	Pairs bool
 	// Records limits how many records are loaded; 0 means all.
 	Records int
@@ -56,17 +56,29 @@ const concurrency = 16
 // duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
 const duplicateEvery = 10
 
+// Frozen stands among the points for a worker that is not killed but stopped in the middle of its work (SIGSTOP), for longer than its
+// leases last, and goes on when another worker has finished everything: whatever it does then, it does with stale leases.
+const Frozen = "frozen"
+
+// Points returns what a run visits by default.
+func Points() []string {
+	if !canFreeze {
+		return archive.Points()
+	}
+	return append(archive.Points(), Frozen)
+}
+
 // ErrInvariant is in the chain of the error of a run whose records were not all where they belong.
 var ErrInvariant = errors.New("an invariant does not hold")
 
 // Archive runs the demonstration. The report is complete as far as the run came, also when an error is returned.
 func Archive(ctx context.Context, c ArchiveConfig) (_ *Report, err error) {
 	if c.Points == nil {
-		c.Points = archive.Points()
+		c.Points = Points()
 	}
 	for _, p := range c.Points {
-		if !slices.Contains(archive.Points(), p) {
-			return nil, fmt.Errorf("the archive role has no fault point %q; it has %s", p, strings.Join(archive.Points(), ", "))
+		if !slices.Contains(Points(), p) {
+			return nil, fmt.Errorf("the archive role has no fault point %q; there are %s", p, strings.Join(Points(), ", "))
 		}
 	}
 	if c.Lease == 0 {
@@ -115,7 +127,7 @@ func (r *archiveRun) run(ctx context.Context) (*Report, error) {
 		row, err := r.round(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
 		r.report.Rows = append(r.report.Rows, row)
 		if err != nil {
-			return &r.report, fmt.Errorf("round %d, killed %s: %w", i+1, round, err)
+			return &r.report, fmt.Errorf("round %d, %s: %w", i+1, round, err)
 		}
 	}
 	if err := r.conclude(ctx); err != nil {
@@ -175,12 +187,18 @@ type roundPlan struct {
 	kills []kill
 }
 
+// frozen reports whether the plan is to freeze a worker.
+func (p roundPlan) frozen() bool { return p.kills[0].point == Frozen }
+
 func (p roundPlan) String() string {
+	if p.frozen() {
+		return fmt.Sprintf("frozen after %d messages", p.kills[0].hit)
+	}
 	var texts []string
 	for _, k := range p.kills {
 		texts = append(texts, fmt.Sprintf("%s, hit %d", k.point, k.hit))
 	}
-	return "at " + strings.Join(texts, "; then at ")
+	return "killed at " + strings.Join(texts, "; then at ")
 }
 
 // plan deals the old records to the rounds.
@@ -190,8 +208,9 @@ func (r *archiveRun) plan() []roundPlan {
 		sequences = append(sequences, []string{p})
 	}
 	if r.Pairs {
-		for _, p := range r.Points {
-			for _, q := range r.Points {
+		steps := slices.DeleteFunc(slices.Clone(r.Points), func(p string) bool { return p == Frozen })
+		for _, p := range steps {
+			for _, q := range steps {
 				sequences = append(sequences, []string{p, q})
 			}
 		}
@@ -230,27 +249,39 @@ func (r *archiveRun) round(ctx context.Context, number string, plan roundPlan) (
 	if err := r.account.ask(ctx, ask); err != nil {
 		return row, err
 	}
-	for _, k := range plan.kills {
-		r.say.update("round %s: the worker runs, to be killed at %s, hit %d", number, k.point, k.hit)
-		if err := r.runUntilKilled(ctx, k); err != nil {
+	var frozen *child
+	if plan.frozen() {
+		r.say.update("round %s: the worker runs, to be frozen", number)
+		var err error
+		if frozen, err = r.runUntilFrozen(ctx, len(ask)-plan.kills[0].hit); err != nil {
 			return row, err
 		}
-		at, err := r.look(ctx, share)
-		if err != nil {
+		defer frozen.kill()
+		if err := r.inspect(ctx, &row, share, number, plan.String()); err != nil {
 			return row, err
 		}
-		left, err := r.account.waiting(ctx, r.account.names.queue)
-		if err != nil {
-			return row, err
+	} else {
+		for _, k := range plan.kills {
+			r.say.update("round %s: the worker runs, to be killed at %s, hit %d", number, k.point, k.hit)
+			if err := r.runUntilKilled(ctx, k); err != nil {
+				return row, err
+			}
+			if err := r.inspect(ctx, &row, share, number, fmt.Sprintf("killed at %s, hit %d", k.point, k.hit)); err != nil {
+				return row, err
+			}
 		}
-		row.Crashes = append(row.Crashes, Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Messages: left})
-		r.say.line("round %s: killed at %s, hit %d: %d archived, %d not yet, %d in both tables, %d messages left", number, k.point, k.hit, len(at.Moved), len(at.Kept), len(at.Both), left)
 	}
 	restarted := time.Now()
 	if err := r.runUntilEmpty(ctx, number); err != nil {
 		return row, err
 	}
 	row.Recovered = time.Since(restarted)
+	if frozen != nil {
+		r.say.update("round %s: the frozen worker goes on with its stale leases", number)
+		if err := r.letGoOn(ctx, frozen); err != nil {
+			return row, err
+		}
+	}
 	end, err := r.look(ctx, share)
 	if err != nil {
 		return row, err
@@ -259,6 +290,21 @@ func (r *archiveRun) round(ctx context.Context, number string, plan roundPlan) (
 	row.Took = time.Since(begun)
 	r.say.line("round %s: restarted, finished after %.1fs: %s", number, row.Recovered.Seconds(), row.verdict())
 	return row, nil
+}
+
+// inspect records where a share's records are right after a worker stopped.
+func (r *archiveRun) inspect(ctx context.Context, row *Row, share contents, number, what string) error {
+	at, err := r.look(ctx, share)
+	if err != nil {
+		return err
+	}
+	left, err := r.account.waiting(ctx, r.account.names.queue)
+	if err != nil {
+		return err
+	}
+	row.Crashes = append(row.Crashes, Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Messages: left})
+	r.say.line("round %s: %s: %d archived, %d not yet, %d in both tables, %d messages left", number, what, len(at.Moved), len(at.Kept), len(at.Both), left)
+	return nil
 }
 
 func (r *archiveRun) look(ctx context.Context, share contents) (census, error) {
@@ -289,6 +335,39 @@ func (r *archiveRun) runUntilKilled(ctx context.Context, k kill) error {
 		return err
 	}
 	return worker.waitForKill(ctx)
+}
+
+// runUntilFrozen runs a worker until no more than left messages are left, and freezes it.
+func (r *archiveRun) runUntilFrozen(ctx context.Context, left int) (_ *child, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	// Short waits make sure that some messages are in work when it is frozen, between their steps.
+	worker, err := r.start("archive/before-copy=delay:10ms,archive/before-delete=delay:10ms")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			worker.kill()
+		}
+	}()
+	if err := every(ctx, time.Millisecond, func() (bool, error) {
+		n, err := r.account.waiting(ctx, r.account.names.queue)
+		return n <= left, err
+	}); err != nil {
+		return nil, err
+	}
+	return worker, worker.freeze()
+}
+
+// letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
+func (r *archiveRun) letGoOn(ctx context.Context, worker *child) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	if err := worker.thaw(); err != nil {
+		return err
+	}
+	return worker.stop(ctx)
 }
 
 // runUntilEmpty runs a worker without faults until no message is left, visible or not.

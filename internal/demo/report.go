@@ -23,7 +23,7 @@ type Report struct {
 
 // Row is one round: a share of the records, and the deaths of the worker that archived it.
 type Row struct {
-	// Point says where the worker was killed.
+	// Point says what happened to the worker, and where.
 	Point             string
 	Records, Messages int
 	// Crashes is the state right after each kill.
@@ -58,7 +58,7 @@ func (r *Report) Err() error {
 	problems := r.Problems
 	for _, row := range r.Rows {
 		if !row.settled || row.OK != row.Records || row.Changed > 0 {
-			problems = append(problems, "killed "+row.Point+": "+row.verdict())
+			problems = append(problems, row.Point+": "+row.verdict())
 		}
 	}
 	if len(problems) == 0 {
@@ -70,7 +70,7 @@ func (r *Report) Err() error {
 // WriteTable prints one line for each round, and the sum.
 func (r *Report) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "\t\t\tat the kill:\t\t\t\tat the end:\t\t\t\t\t")
+	fmt.Fprintln(tw, "\t\t\tat that moment:\t\t\t\tat the end:\t\t\t\t\t")
 	fmt.Fprintln(tw, "records\tmessages\thit\tarchived\tin both\tin none\tmessages\tok\tlost\tin both\tchanged\trecovered\t  killed at")
 	for _, row := range r.Rows {
 		for i, k := range row.kills {
@@ -95,7 +95,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 				end = "\t\t\t\t"
 			}
 			point := k.point
-			if i > 0 {
+			switch {
+			case point == Frozen:
+				point = "(frozen after so many messages, went on when another worker was done)"
+			case i > 0:
 				point = "then " + point
 			}
 			fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t  %s\n", share, k.hit, crash, end, point)

@@ -1,0 +1,11 @@
+//go:build unix
+
+package demo
+
+import "syscall"
+
+// canFreeze: this system can stop a process and let it go on.
+const canFreeze = true
+
+func (c *child) freeze() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
+func (c *child) thaw() error   { return c.cmd.Process.Signal(syscall.SIGCONT) }
