@@ -19,9 +19,7 @@ import (
 var (
 	kills = flag.Int("kills", 20, "how often the process is killed")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes the time")
-	// TODO: true by default once what a queue's stream forgets cannot come back when its index is rebuilt.
-	strictQueues = flag.Bool("strict-queues", false, "fail when a deleted message comes back long after it was deleted")
-	keep         = flag.String("keep", "", "folder for the data, which is then left there")
+	keep  = flag.String("keep", "", "folder for the data, which is then left there")
 )
 
 // worker writes to one service and remembers what it was promised. One goroutine calls it at a time.

@@ -78,9 +78,6 @@ func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		if known == nil {
-			continue
-		}
 		switch rnd.IntN(5) {
 		case 0: // left alone: it comes back
 		case 1:
@@ -125,14 +122,11 @@ func (w *queueWorker) remove(number string) {
 	w.gone[number] = true
 }
 
-// seen checks a claimed message against the ledger, which it makes certain. Without -strict-queues it returns nil for
-// a message that was deleted.
+// seen checks a claimed message against the ledger, which it makes certain.
 func (w *queueWorker) seen(m *azqueue.DequeuedMessage) (known *message, number string, err error) {
 	number, text := (*m.MessageText)[:6], (*m.MessageText)[6:]
 	known = w.messages[number]
 	switch {
-	case w.gone[number] && !*strictQueues:
-		return nil, number, nil
 	case w.gone[number]:
 		return nil, "", mismatchf("queue: message %s of %s was deleted and is back", number, w.name)
 	case known == nil:
@@ -167,7 +161,7 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 			return err
 		}
 		got, least, most := int(*r.ApproximateMessagesCount), w.certain(), len(w.messages)
-		if got >= least && (got <= most || !*strictQueues) {
+		if got >= least && got <= most {
 			return nil
 		}
 		// Approximate means: right after a start, deleted messages may count.
