@@ -134,7 +134,7 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		return err
 	}
 	if there {
-		b.lease = old.lease
+		b.lease, b.created = old.lease, old.created
 		s.unindexTags(tx, c.Account, gen, c.blob, &old)
 	}
 	switch {
@@ -474,7 +474,6 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		if old.kind != blockBlob {
 			return errInvalidBlobType
 		}
-		b.created = old.created
 		err := old.content.walk(tx, 0, old.length, old.length, func(p *piece) error {
 			committed = append(committed, *p)
 			return nil

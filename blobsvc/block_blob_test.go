@@ -112,11 +112,16 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// Overwriting clears what is not given again.
+	created := *p.CreationTime
+	f.advance(5 * time.Second)
+	// Overwriting clears what is not given again, and keeps the time of creation.
 	if _, err := b.Upload(ctx, body("more"), nil); err != nil {
 		t.Fatal(err)
 	}
 	p = must(b.GetProperties(ctx, nil))(t)
+	if !p.CreationTime.Equal(created) || !p.LastModified.After(created) {
+		t.Errorf("created %v, then %v, changed %v", created, p.CreationTime, p.LastModified)
+	}
 	if *p.ContentType != "application/octet-stream" || p.ContentEncoding != nil || len(p.Metadata) != 0 || p.TagCount != nil || *p.AccessTier != "Hot" {
 		t.Errorf("left over: %+v", p)
 	}
@@ -363,6 +368,7 @@ func TestPutBlockList(t *testing.T) {
 		}
 	}
 	created := *p.CreationTime
+	f.advance(5 * time.Second)
 	// Commit again, reordered: some committed, one new.
 	if _, err := b.StageBlock(ctx, blockName(99), body("new"), nil); err != nil {
 		t.Fatal(err)

@@ -238,4 +238,22 @@ func TestCompaction(t *testing.T) {
 	if got := string(download(t, c.NewBlobClient("staged"), nil)); got != "staged" {
 		t.Errorf("staged block %q", got)
 	}
+	// What was moved is referred to where it is now: where it was is given back.
+	svc := f.svc
+	f.svc = nil
+	if err := svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := int64(0)
+	for _, text := range kept {
+		live += int64(len(text))
+	}
+	if after > live+live/4 {
+		t.Errorf("%d bytes are left of which %d are needed", after, live)
+	}
+	f.open()
 }
