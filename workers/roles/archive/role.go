@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -102,6 +103,11 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 	var raw *http.Response
 	got, err := r.current.GetEntity(policy.WithCaptureResponse(ctx, &raw), k.PartitionKey, k.RowKey, nil)
 	if hasCode(err, aztables.ResourceNotFound) {
+		// Azure says the same for an entity and for a table that is not there, when one entity is read. The second is a
+		// mistake in a setting, and must not empty the queue.
+		if err := r.currentExists(ctx); err != nil {
+			return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+		}
 		return nil, nil
 	}
 	if err != nil {
@@ -116,6 +122,12 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
 	}
 	return &Entity{Key: k, JSON: stored, etag: got.ETag}, nil
+}
+
+// currentExists fails if there is no table to take entities from: a query, unlike the read of one entity, tells.
+func (r *Role) currentExists(ctx context.Context) error {
+	_, err := r.current.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1), Select: to.Ptr("PartitionKey")}).NextPage(ctx)
+	return err
 }
 
 // remove deletes the entity if it is still the one that was copied.
