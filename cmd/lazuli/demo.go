@@ -110,7 +110,7 @@ func runDemoArchive(ctx context.Context, out io.Writer, c demo.ArchiveConfig) (e
 // archiveWorker is the command line of a worker process. What is secret goes through the environment.
 func archiveWorker(self string, w demo.WorkerSettings) *exec.Cmd {
 	cmd := exec.Command(self, "worker", "--role=archive", "--archive-queue="+w.Queue, "--archive-from="+w.Current, "--archive-to=table:"+w.Archive,
-		"--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency))
+		"--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))
 	cmd.Env = append(os.Environ(), connectionEnvVar+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
 	return cmd
 }

@@ -22,6 +22,8 @@ type WorkerSettings struct {
 	// Lease is the worker's lease on a message, Concurrency how many messages it works on at most.
 	Lease       time.Duration
 	Concurrency int
+	// MaxDequeueCount is how often a message may be received before it counts as poison.
+	MaxDequeueCount int
 	// Fault is a fault plan in the form that package fault parses; empty means none.
 	Fault string
 }
@@ -52,6 +54,10 @@ type ArchiveConfig struct {
 
 // concurrency is how many messages the worker has in work: enough to be caught in the middle of several.
 const concurrency = 16
+
+// maxDequeueCount leaves room for a machine so busy that leases of a second lapse: on such a one the default of 5 would poison
+// messages that nothing is wrong with.
+const maxDequeueCount = 25
 
 // duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
 const duplicateEvery = 10
@@ -323,7 +329,7 @@ func (r *archiveRun) start(fault string) (*child, error) {
 	n := r.account.names
 	return startChild(r.Worker(WorkerSettings{
 		ConnectionString: r.ConnectionString, Queue: n.queue, Current: n.current, Archive: n.archive,
-		Lease: r.Lease, Concurrency: concurrency, Fault: fault,
+		Lease: r.Lease, Concurrency: concurrency, MaxDequeueCount: maxDequeueCount, Fault: fault,
 	}))
 }
 

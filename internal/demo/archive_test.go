@@ -179,7 +179,7 @@ func runVariant(variant string) error {
 		return err
 	}
 	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-	options := []workers.Option{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency)}
+	options := []workers.Option{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
 	if variant == "correct" {
 		target, err := archive.Table(storage, s.Archive)
 		if err != nil {
