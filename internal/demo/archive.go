@@ -231,6 +231,10 @@ func (r *archiveRun) plan() []roundPlan {
 		// for the deaths after it.
 		most := max(1, (len(rounds[i].keys)-concurrency*len(points))/(len(points)+1))
 		for _, p := range points {
+			if p == Frozen {
+				rounds[i].kills = []kill{{Frozen, max(0, len(rounds[i].keys)-lastInWork)}}
+				continue
+			}
 			rounds[i].kills = append(rounds[i].kills, kill{p, 1 + r.random.IntN(most)})
 		}
 	}
@@ -246,7 +250,8 @@ func (r *archiveRun) round(ctx context.Context, number string, plan roundPlan) (
 	for i, k := range plan.keys {
 		share[k] = r.loaded[k]
 		ask = append(ask, k)
-		if i%duplicateEvery == 0 {
+		// Not for a worker that is to be frozen, which counts its messages by the copies it makes.
+		if i%duplicateEvery == 0 && !plan.frozen() {
 			ask = append(ask, k)
 		}
 	}
@@ -259,7 +264,7 @@ func (r *archiveRun) round(ctx context.Context, number string, plan roundPlan) (
 	if plan.frozen() {
 		r.say.update("round %s: the worker runs, to be frozen", number)
 		var err error
-		if frozen, err = r.runUntilFrozen(ctx, len(ask)-plan.kills[0].hit); err != nil {
+		if frozen, err = r.runUntilFrozen(ctx, len(ask)); err != nil {
 			return row, err
 		}
 		defer frozen.kill()
@@ -343,12 +348,19 @@ func (r *archiveRun) runUntilKilled(ctx context.Context, k kill) error {
 	return worker.waitForKill(ctx)
 }
 
-// runUntilFrozen runs a worker until no more than left messages are left, and freezes it.
-func (r *archiveRun) runUntilFrozen(ctx context.Context, left int) (_ *child, err error) {
+// lastInWork is how many messages are in work when a worker is frozen: the last ones, so that it can be seen from outside that it has
+// them all.
+const lastInWork = 10
+
+// runUntilFrozen runs a worker until the last of n messages are in work, between being read and being copied, and freezes it.
+func (r *archiveRun) runUntilFrozen(ctx context.Context, n int) (_ *child, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
 	defer cancel()
-	// Short waits make sure that some messages are in work when it is frozen, between their steps.
-	worker, err := r.start("archive/before-copy=delay:10ms,archive/before-delete=delay:10ms")
+	var holdUp []string
+	for hit := max(1, n-lastInWork+1); hit <= n; hit++ {
+		holdUp = append(holdUp, fmt.Sprintf("archive/before-copy=delay:3s@%d", hit))
+	}
+	worker, err := r.start(strings.Join(holdUp, ","))
 	if err != nil {
 		return nil, err
 	}
@@ -357,11 +369,21 @@ func (r *archiveRun) runUntilFrozen(ctx context.Context, left int) (_ *child, er
 			worker.kill()
 		}
 	}()
-	if err := every(ctx, time.Millisecond, func() (bool, error) {
-		n, err := r.account.waiting(ctx, r.account.names.queue)
-		return n <= left, err
+	if err := every(ctx, 10*time.Millisecond, func() (bool, error) {
+		left, err := r.account.waiting(ctx, r.account.names.queue)
+		if err != nil || left > lastInWork {
+			return false, err
+		}
+		visible, err := r.account.visible(ctx, r.account.names.queue)
+		return !visible, err
 	}); err != nil {
 		return nil, err
+	}
+	// All are received; within the delay's three seconds, give the handlers time to have read their entities.
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	return worker, worker.freeze()
 }
