@@ -114,9 +114,13 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if d, ok := w.(deadlines); ok && f.Progress > 0 {
 		out.d, out.every = d, f.Progress
 		if hr.Body != nil && hr.ContentLength != 0 {
-			body := &pacedBody{ReadCloser: hr.Body, d: d, every: f.Progress}
+			received := hr.Body
+			body := &pacedBody{ReadCloser: received, d: d, every: f.Progress}
 			hr.Body = body
 			defer body.finish()
+			// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request
+			// must not wait for what a client holds back, or what takes a minute to come.
+			out.refusing = func() { hr.Body = received }
 		}
 	}
 	r, err := wire.Parse(f.Service, hr, &out, f.Now(), f.Options)
@@ -252,6 +256,9 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {
 	r.Failure = e
 	if out.status != 0 { // the answer has begun: all that is left is to break it off, so that it is not taken for whole
 		panic(http.ErrAbortHandler)
+	}
+	if out.refusing != nil {
+		out.refusing()
 	}
 	h := out.Header()
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag", "Last-Modified"} {

@@ -181,3 +181,29 @@ func TestAmbiguousTableIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A client that asks before it sends its body is refused without it: net/http must not wait for what never comes.
+func TestRefusedBeforeBody(t *testing.T) {
+	base := start(t)
+	c, err := net.Dial("tcp", strings.Split(strings.TrimPrefix(base, "http://"), "/")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // far below the limit for a slow body
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(c, "PUT /devstoreaccount1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n"+
+		"x-ms-version: 2021-12-02\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	n, err := io.ReadAtLeast(c, buf, 12)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	if got := string(buf[:n]); !strings.HasPrefix(got, "HTTP/1.1 401") {
+		t.Errorf("got %q, want the refusal and no 100 Continue", got)
+	}
+}

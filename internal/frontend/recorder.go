@@ -15,6 +15,8 @@ type recorder struct {
 	d       deadlines // nil: without deadlines
 	every   time.Duration
 	unpaced int64 // bytes written since the deadline was moved
+	// refusing, if set, is called before an error is rendered.
+	refusing func()
 }
 
 func (w *recorder) WriteHeader(status int) {
