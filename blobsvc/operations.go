@@ -54,7 +54,7 @@ var operations = []op{
 		Note: "Deleted containers are not kept, so include=deleted shows none.", Do: (*Service).listContainers},
 	{Name: "GetBlobServiceProperties", Method: get, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceProperties},
 	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("w"), State: frontend.Partial,
-		Note: "CORS, the default version and soft delete are honoured; turning on analytics or the static website is refused.", Do: (*Service).setServiceProperties},
+		Note: "Turning on the static website is refused.", Do: (*Service).setServiceProperties},
 	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceStats},
 	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},

@@ -48,8 +48,7 @@ var operations = []frontend.Operation[*Service, *call]{
 	// The account.
 	{Name: "ListQueues", Method: http.MethodGet, On: onService, Comp: "list", Needs: onServiceAny("l"), Do: (*Service).listQueues},
 	{Name: "GetQueueServiceProperties", Method: http.MethodGet, On: onService, Comp: "properties", Restype: "service", Needs: serviceSettings("r"), Do: (*Service).getServiceProperties},
-	{Name: "SetQueueServiceProperties", Method: http.MethodPut, On: onService, Comp: "properties", Restype: "service", Needs: serviceSettings("w"), State: frontend.Partial,
-		Note: "CORS is honoured; turning on analytics that Lazuli does not write is refused.", Do: (*Service).setServiceProperties},
+	{Name: "SetQueueServiceProperties", Method: http.MethodPut, On: onService, Comp: "properties", Restype: "service", Needs: serviceSettings("w"), Do: (*Service).setServiceProperties},
 	{Name: "GetQueueServiceStats", Method: http.MethodGet, On: onService, Comp: "stats", Restype: "service", Needs: serviceSettings("r"),
 		Note: "On the secondary endpoint, which shows the primary's state.", Do: (*Service).getServiceStats},
 	{Name: "GetUserDelegationKey", Method: http.MethodPost, On: onService, Comp: "userdelegationkey", Restype: "service",
