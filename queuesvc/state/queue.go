@@ -427,13 +427,16 @@ func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 // ErrReceiptMismatch mean that nothing was changed: the record to replace was not the current one.
 //
 // An answer can be lost, with a cluster's leader for example. The change is then sent again: it cannot happen twice,
-// since it names the record that it replaces, and the writer in the record tells whether the first attempt succeeded.
+// since it names the record that it replaces, and the writer in the record tells whether the first attempt succeeded. If
+// by then another has changed the record again, that cannot be told any more: the error is ErrUnavailable.
 //
 // It waits for the outcome even if the caller goes away: the index must have it.
 func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 	ctx = context.WithoutCancel(ctx)
 	seq, err := c.pending.sequence(ctx)
+	retried := false
 	for attempt := 1; err != nil && q.retry(ctx, err, attempt); attempt++ {
+		retried = true
 		again := q.store.client.send(&nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
 		if seq, err = again.sequence(ctx); errors.As(err, new(wrongSequence)) {
 			current, readErr := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
@@ -460,6 +463,9 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 			return 0, err
 		}
 		q.apply(c.slot, current.seq, &current.record)
+		if retried {
+			return 0, fmt.Errorf("%w: another change came after one whose answer was lost", ErrUnavailable)
+		}
 		if current.kind != recordMessage || current.nonce != c.record.nonce && c.record.kind == recordMessage {
 			return 0, ErrMessageNotFound
 		}
