@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/store"
 )
 
@@ -101,7 +102,13 @@ func (s *Service) undeleteBlob(c *call) error {
 var errPermanentDelete = fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob.")
 
 // deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot before its time.
+// A shared access signature needs the permission y for that.
 func (s *Service) deletePermanently(c *call, slot uint64) error {
+	if c.identity.Mechanism == auth.SAS {
+		if err := c.identity.Holds(auth.Need{On: auth.OnObject, All: "y"}); err != nil {
+			return err
+		}
+	}
 	if slot == baseSlot || !s.settings.of(c.Account).DeleteRetention.AllowPermanentDelete {
 		return errPermanentDelete
 	}

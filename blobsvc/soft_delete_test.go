@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
 )
 
 func (f *fixture) keepDeleted(days int, more string) {
@@ -110,7 +114,8 @@ func TestDeletePermanently(t *testing.T) {
 	at := "/box/b?snapshot=" + f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
 	f.do("DELETE", at+"&deletetype=permanent", "").want(t, 409, "OperationNotAllowedOnSoftDeletedBlob")
 	f.do("DELETE", at, "").want(t, 202, "")
-	f.do("DELETE", at+"&deletetype=permanent", "").want(t, 202, "")
+	f.anonymous("DELETE", at+"&deletetype=permanent&"+accountSAS(t, "d")).want(t, 403, "AuthorizationPermissionMismatch")
+	f.anonymous("DELETE", at+"&deletetype=permanent&"+accountSAS(t, "dy")).want(t, 202, "")
 	f.do("PUT", "/box/b?comp=undelete", "").want(t, 200, "")
 	f.do("GET", at, "").want(t, 404, "BlobNotFound")
 	// A container goes with all that is deleted in it.
@@ -122,4 +127,13 @@ func TestDeletePermanently(t *testing.T) {
 	if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Blobs+a.Snapshots != 0 {
 		t.Errorf("%+v", a)
 	}
+}
+
+// accountSAS is a token for blobs with these permissions.
+func accountSAS(t *testing.T, permissions string) string {
+	t.Helper()
+	key := must(azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey))(t)
+	values := sas.AccountSignatureValues{ExpiryTime: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), Permissions: permissions, ResourceTypes: "o"}
+	q := must(values.SignWithSharedKey(key))(t)
+	return q.Encode()
 }
