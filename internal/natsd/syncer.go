@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -50,6 +51,10 @@ func (y *syncer) wait() error {
 
 // runLocked runs the next round; if meanwhile others came, a goroutine goes on with theirs.
 func (y *syncer) runLocked() {
+	// Those who were woken by the last round and are about to publish again get into this one.
+	y.mu.Unlock()
+	runtime.Gosched()
+	y.mu.Lock()
 	r := y.next
 	y.next = &round{done: make(chan struct{})}
 	err := y.failed
