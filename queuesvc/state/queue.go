@@ -349,7 +349,7 @@ func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Tim
 			return err
 		}
 	}
-	if _, err := q.change(ctx, id.slot(), uint64(receipt), record{kind: recordTombstone}, nil); err != nil {
+	if _, err := q.change(ctx, id.slot(), uint64(receipt), record{kind: recordTombstone, nonce: id.nonce()}, nil); err != nil {
 		return err
 	}
 	q.maybeTrim()
@@ -466,7 +466,7 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 		if retried {
 			return 0, fmt.Errorf("%w: another change came after one whose answer was lost", ErrUnavailable)
 		}
-		if current.kind != recordMessage || current.nonce != c.record.nonce && c.record.kind == recordMessage {
+		if current.kind != recordMessage || current.nonce != c.record.nonce { // the slot is free, or has another message
 			return 0, ErrMessageNotFound
 		}
 		return 0, ErrReceiptMismatch

@@ -51,8 +51,13 @@ type History struct {
 type message struct {
 	put, deleted, uncertain bool
 	handed                  int
-	until                   time.Time
+	spans                   []span
+	gone                    time.Time // when its deletion was acknowledged
 }
+
+// span is a time for which a message was handed out: from before it was asked for until it may be seen again. An answer
+// may come late, so that spans are not noted in their order.
+type span struct{ from, until time.Time }
 
 // New returns an empty history.
 func New() *History { return &History{messages: make(map[string]*message)} }
@@ -134,7 +139,7 @@ func (h *History) consume(ctx context.Context, q Queue, n int, forget float64) i
 		m := h.message(held.Body)
 		switch {
 		case err == nil:
-			m.deleted = true
+			m.deleted, m.gone = true, now
 		case errors.Is(err, ErrDead):
 			if !m.uncertain && now.Before(held.Until) {
 				h.doubles = append(h.doubles, held.Body+" (its receipt died within its time)")
@@ -152,14 +157,16 @@ func (h *History) handedOut(held Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := h.message(held.Body)
-	if held.Handed.Before(m.until) {
-		h.doubles = append(h.doubles, held.Body)
+	for _, other := range m.spans {
+		if held.Handed.Before(other.until) && other.from.Before(held.Until) {
+			h.doubles = append(h.doubles, held.Body)
+		}
 	}
-	if m.deleted {
+	if m.deleted && held.Handed.After(m.gone) {
 		h.ghosts = append(h.ghosts, held.Body)
 	}
 	m.handed++
-	m.until = held.Until
+	m.spans = append(m.spans, span{held.Handed, held.Until})
 }
 
 // Drain consumes from all queues until nothing has come for longer than messages are hidden.
