@@ -57,9 +57,9 @@ func Start(c Config) (_ *Stack, err error) {
 	}
 	s := &Stack{config: c, started: c.Now()}
 	s.servers = []*server{
-		{service: wire.Blob, flag: "--blobPort", addr: c.Blob, idle: c.BlobKeepAlive},
-		{service: wire.Queue, flag: "--queuePort", addr: c.Queue, idle: c.QueueKeepAlive},
-		{service: wire.Table, flag: "--tablePort", addr: c.Table, idle: c.TableKeepAlive},
+		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
+		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
+		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
 	}
 	defer func() {
 		if err != nil {
