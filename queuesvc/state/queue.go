@@ -453,16 +453,18 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 		return 0, q.vanished(ctx)
 	case errors.As(err, new(wrongSequence)):
 		current, err := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
-		if errors.Is(err, errNoRecord) {
+		if errors.Is(err, errNoRecord) && !retried {
 			q.mu.Lock()
 			q.index.forget(c.slot, c.replace)
 			q.mu.Unlock()
 			return 0, ErrMessageNotFound
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoRecord) {
 			return 0, err
 		}
-		q.apply(c.slot, current.seq, &current.record)
+		if err == nil {
+			q.apply(c.slot, current.seq, &current.record)
+		}
 		if retried {
 			return 0, fmt.Errorf("%w: another change came after one whose answer was lost", ErrUnavailable)
 		}
