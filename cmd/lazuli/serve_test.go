@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
@@ -259,6 +262,21 @@ func TestBanner(t *testing.T) {
 	}
 }
 
+// uploadToken is a token of the development account that may make containers and blobs.
+func uploadToken(t *testing.T) string {
+	t.Helper()
+	key, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := sas.AccountSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour), Permissions: "cw",
+		ResourceTypes: "co"}.SignWithSharedKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Encode()
+}
+
 // A request that does not end holds the first signal's stop, and not the second's.
 func TestSignals(t *testing.T) {
 	program := buildProgram(t)
@@ -287,9 +305,21 @@ func TestSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			// Half a request: it is in flight, and stays so.
-			if _, err := io.WriteString(conn, "PUT /devstoreaccount1/c/b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n"); err != nil {
-				t.Fatal(err)
+			// An upload whose body does not come: once the server asks for it, it is in flight, and stays so.
+			answers := bufio.NewReader(conn)
+			token := uploadToken(t)
+			for _, part := range []struct{ head, answer string }{
+				{"PUT /devstoreaccount1/box?restype=container&" + token + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "201"},
+				{"PUT /devstoreaccount1/box/b?" + token + " HTTP/1.1\r\nHost: x\r\nx-ms-blob-type: BlockBlob\r\n" +
+					"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", "100"},
+			} {
+				if _, err := io.WriteString(conn, part.head); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(answers, nil)
+				if err != nil || !strings.HasPrefix(resp.Status, part.answer) {
+					t.Fatalf("got %v, %v; want %s", resp, err, part.answer)
+				}
 			}
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
