@@ -112,6 +112,7 @@ func (s *Service) append(c *call, conditions appendConditions, up *upload, extra
 		blocks = b.blocks
 		b.changed = changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventContent, baseSlot, b)
 		return nil
 	})
 	if err != nil {
@@ -144,6 +145,7 @@ func (s *Service) sealBlob(c *call) error {
 		if !b.sealed {
 			b.sealed, b.changed = true, changed
 			putBlob(tx, gen, c.blob, baseSlot, b)
+			s.note(tx, c, eventProperties, baseSlot, b)
 		}
 		out = b.changed
 		return nil

@@ -103,6 +103,7 @@ func (s *Service) deleteBlob(c *call) error {
 
 // remove deletes one record of the blob that c names; with days, it is kept for that time.
 func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *blobRecord) {
+	s.note(tx, c, eventDeleted, slot, b)
 	if slot == baseSlot {
 		s.unindexTags(tx, c.Account, gen, c.blob, b)
 	}

@@ -41,6 +41,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		b.metadata, b.changed = metadata, changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventProperties, baseSlot, b)
 		return nil
 	})
 	if err != nil {
@@ -136,6 +137,7 @@ func (s *Service) setBlobProperties(c *call) error {
 		}
 		b.changed = changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventProperties, baseSlot, b)
 		out = *b
 		return nil
 	})

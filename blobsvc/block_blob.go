@@ -147,6 +147,7 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)
 	putBlob(tx, gen, c.blob, baseSlot, b)
+	s.note(tx, c, eventCreated, baseSlot, b)
 	return nil
 }
 

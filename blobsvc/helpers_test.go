@@ -54,21 +54,32 @@ type fixture struct {
 	svc  *blobsvc.Service
 	base string // the account's URL
 	dir  string
+	set  func(*blobsvc.Config) // nil for none
 	clock
 }
 
 // start runs a service on a free port. Its state is checked when the test ends.
 func start(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir()}
+	return startWith(t, nil)
+}
+
+// startWith is start with a configuration that set changes.
+func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dir: t.TempDir(), set: set}
 	f.open()
 	return f
 }
 
 func (f *fixture) open() {
 	f.t.Helper()
-	svc, err := blobsvc.New(blobsvc.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
-		Common: frontend.Common{Accounts: auth.Development(), Now: f.now, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}})
+	config := blobsvc.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
+		Common: frontend.Common{Accounts: auth.Development(), Now: f.now, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}}
+	if f.set != nil {
+		f.set(&config)
+	}
+	svc, err := blobsvc.New(config)
 	if err != nil {
 		f.t.Fatal(err)
 	}

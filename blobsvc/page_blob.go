@@ -187,6 +187,7 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 		b.changed = changed
 		sequence = b.sequence
 		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventContent, baseSlot, b)
 		return nil
 	})
 	if err != nil {

@@ -28,6 +28,11 @@ type Config struct {
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required.
 	frontend.Common
+	// Changed, if set, is told of every blob that was created or written - content, properties, metadata, tags or tier - once
+	// that is durable, and before the client is answered. It must not block, and must not call the service before it has
+	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
+	// written while the process dies may not be told: who must see every change reads the containers as well.
+	Changed func(account, container, blob string)
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
 	// [Service.Clean].
@@ -46,6 +51,7 @@ type Service struct {
 	handler  http.Handler
 	settings settingsCache
 	features properties.Features
+	changed  func(account, container, blob string)
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -70,11 +76,13 @@ type call struct {
 	identity auth.Identity
 	// freed is the content in bytes that the call's transaction gave up.
 	freed int64
+	// changed is set if the call's transaction wrote the blob.
+	changed bool
 }
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, cleaner: newCleaner()}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, cleaner: newCleaner()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -157,16 +165,4 @@ func (s *Service) policy(c *call, id string) (p auth.Policy, found bool, err err
 		return err
 	})
 	return p, found, err
-}
-
-// update is a transaction of a call that changes content: what it gives up is counted once it is durable.
-func (s *Service) update(c *call, fn func(*store.Tx) error) error {
-	err := s.db.Update(func(tx *store.Tx) error {
-		c.freed = 0
-		return fn(tx)
-	})
-	if err == nil && c.freed > 0 {
-		s.freed(c.freed)
-	}
-	return err
 }

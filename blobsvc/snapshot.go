@@ -19,7 +19,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	}
 	at := s.ticks.next(c.Now)
 	var out blobRecord
-	err = s.db.Update(func(tx *store.Tx) error {
+	err = s.update(c, func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
@@ -46,6 +46,7 @@ func (s *Service) snapshotBlob(c *call) error {
 			b.metadata, b.changed = metadata, at
 		}
 		putBlob(tx, gen, c.blob, uint64(at), &b)
+		s.note(tx, c, eventSnapshot, uint64(at), &b)
 		out = b
 		return nil
 	})

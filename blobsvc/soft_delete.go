@@ -57,7 +57,7 @@ func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) {
 
 // undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
 func (s *Service) undeleteBlob(c *call) error {
-	err := s.db.Update(func(tx *store.Tx) error {
+	err := s.update(c, func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
@@ -86,6 +86,7 @@ func (s *Service) undeleteBlob(c *call) error {
 			tx.Delete(deletedBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
 			b.deleted, b.keptDays = 0, 0
 			putBlob(tx, gen, c.blob, slot, &b)
+			s.note(tx, c, eventCreated, slot, &b)
 			if slot == baseSlot {
 				s.indexTags(tx, c.Account, gen, c.blob, &b)
 			}

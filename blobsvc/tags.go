@@ -146,7 +146,7 @@ func (s *Service) setBlobTags(c *call) error {
 	if slot != baseSlot {
 		return errInvalidOperation
 	}
-	err = s.db.Update(func(tx *store.Tx) error {
+	err = s.update(c, func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
@@ -165,6 +165,7 @@ func (s *Service) setBlobTags(c *call) error {
 		b.tags = list
 		s.indexTags(tx, c.Account, gen, c.blob, &b)
 		putBlob(tx, gen, c.blob, baseSlot, &b)
+		s.note(tx, c, eventProperties, baseSlot, &b)
 		return nil
 	})
 	if err != nil {

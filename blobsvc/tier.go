@@ -73,7 +73,7 @@ func (s *Service) setBlobTier(c *call) error {
 		return err
 	}
 	status := http.StatusOK
-	err = s.db.Update(func(tx *store.Tx) error {
+	err = s.update(c, func(tx *store.Tx) error {
 		status = http.StatusOK
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
@@ -108,6 +108,7 @@ func (s *Service) setBlobTier(c *call) error {
 		}
 		b.tierChanged = c.now()
 		putBlob(tx, gen, c.blob, slot, &b)
+		s.note(tx, c, eventTier, slot, &b)
 		return nil
 	})
 	if err != nil {

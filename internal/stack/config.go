@@ -56,6 +56,8 @@ type Config struct {
 	Log *slog.Logger
 	// Observe, if set, is told of every request after its answer was written.
 	Observe func(*wire.Request, frontend.Outcome)
+	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
+	BlobChanged func(account, container, blob string)
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }
