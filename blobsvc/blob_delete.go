@@ -32,10 +32,6 @@ func (c *call) deleteSnapshots() (deleteSnapshots, error) {
 
 // deleteBlob: https://learn.microsoft.com/rest/api/storageservices/delete-blob
 func (s *Service) deleteBlob(c *call) error {
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
 	slot, err := c.slot()
 	if err != nil {
 		return err
@@ -54,24 +50,14 @@ func (s *Service) deleteBlob(c *call) error {
 	if slot != baseSlot && mode != refuseSnapshots {
 		return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 	}
-	err = s.update(c, func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
-			return err
-		}
+	check := (*preconditions).checkWrite
+	if slot != baseSlot { // it has no lease
+		check = (*preconditions).checkLeasing
+	}
+	err = s.updateSlot(c, slot, check, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if slot != baseSlot {
-			if err := p.checkConditions(&b); err != nil {
-				return err
-			}
-			s.remove(tx, c, gen, slot, days, &b)
+			s.remove(tx, c, gen, slot, days, b)
 			return nil
-		}
-		if err := p.checkWrite(&b, c.now()); err != nil {
-			return err
 		}
 		snapshots, err := snapshotsOf(tx, gen, c.blob, mode == refuseSnapshots)
 		if err != nil {
@@ -88,7 +74,7 @@ func (s *Service) deleteBlob(c *call) error {
 			s.remove(tx, c, gen, at, days, &snapshot)
 		}
 		if mode != onlySnapshots {
-			s.remove(tx, c, gen, baseSlot, days, &b)
+			s.remove(tx, c, gen, baseSlot, days, b)
 			discardBlocks(tx, gen, c.blob)
 		}
 		return nil

@@ -8,29 +8,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
-// updateBlob changes the base blob in one transaction, once the preconditions of a write hold. change may run twice and
-// writes the record itself if it is to be kept.
-func (s *Service) updateBlob(c *call, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
-	return s.update(c, func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
-			return err
-		}
-		if err := p.checkWrite(&b, c.now()); err != nil {
-			return err
-		}
-		return change(tx, gen, &b)
-	})
-}
-
 // setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
 func (s *Service) setBlobMetadata(c *call) error {
 	metadata, err := c.Metadata()

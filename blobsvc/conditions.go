@@ -55,8 +55,8 @@ func (p *preconditions) checkRead(b *blobRecord, now ticks) error {
 			return err
 		}
 	}
-	if p.tags != nil && !p.tags.match(b.tags) {
-		return wire.ErrConditionNotMet
+	if err := p.checkTags(b); err != nil {
+		return err
 	}
 	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
 }
@@ -71,10 +71,7 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 			return err
 		}
 	}
-	if p.tags != nil && !p.tags.match(b.tags) {
-		return wire.ErrConditionNotMet
-	}
-	return nil
+	return p.checkTags(b)
 }
 
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
@@ -87,6 +84,44 @@ func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
 		return err
 	}
 	b.lease = b.lease.afterWrite(now)
+	return nil
+}
+
+// checkLeasing is for Lease Blob, which judges the lease itself, and for what has no lease.
+func (p *preconditions) checkLeasing(b *blobRecord, _ ticks) error { return p.checkConditions(b) }
+
+// checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; one that is named must be right.
+func (p *preconditions) checkSnapshot(b *blobRecord, now ticks) error {
+	b.settle(now)
+	if err := p.checkConditions(b); err != nil {
+		return err
+	}
+	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+}
+
+// checkTagging is for Set Blob Tags, which knows no condition but the one on tags.
+func (p *preconditions) checkTagging(b *blobRecord, now ticks) error {
+	if err := p.checkTags(b); err != nil {
+		return err
+	}
+	return b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors)
+}
+
+// checkTier is for Set Blob Tier, which knows no condition but the one on tags, and needs no lease; one that is named must
+// be right.
+func (p *preconditions) checkTier(b *blobRecord, now ticks) error {
+	b.settle(now)
+	if err := p.checkTags(b); err != nil {
+		return err
+	}
+	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+}
+
+// checkTags decides whether the condition on tags holds.
+func (p *preconditions) checkTags(b *blobRecord) error {
+	if p.tags != nil && !p.tags.match(b.tags) {
+		return wire.ErrConditionNotMet
+	}
 	return nil
 }
 

@@ -76,8 +76,7 @@ func (s *Service) listContainers(c *call) error {
 		start = max(start, name)
 	}
 	x := wire.NewXML(512+512*min(n, 64)).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
-	echo(x, "Prefix", prefix)
-	echo(x, "Marker", marker)
+	x.Echo("Prefix", prefix).Echo("Marker", marker)
 	if c.Query.Has("maxresults") {
 		x.Int("MaxResults", int64(n))
 	}
@@ -114,13 +113,6 @@ func (s *Service) listContainers(c *call) error {
 	return c.XML(http.StatusOK, x)
 }
 
-// echo repeats a parameter of the request, if it was there.
-func echo(x *wire.XML, name, value string) {
-	if value != "" {
-		x.Text(name, value)
-	}
-}
-
 func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata bool, now ticks) {
 	x.Open("Container").Text("Name", name).Open("Properties")
 	x.Text("Last-Modified", rec.changed.rfc1123()).Text("Etag", rec.changed.quotedETag())
@@ -130,7 +122,7 @@ func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata boo
 	}
 	x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false).Close("Properties")
 	if metadata {
-		writeMetadata(x, rec.metadata)
+		x.Metadata(rec.metadata)
 	}
 	x.Close("Container")
 }
@@ -141,16 +133,4 @@ func writeLease(x *wire.XML, l lease, now ticks) {
 	if kind := l.durationKind(); kind != "" {
 		x.Text("LeaseDuration", kind)
 	}
-}
-
-func writeMetadata(x *wire.XML, list []wire.Meta) {
-	if len(list) == 0 {
-		x.Empty("Metadata")
-		return
-	}
-	x.Open("Metadata")
-	for _, m := range list {
-		x.Text(m.Name, m.Value)
-	}
-	x.Close("Metadata")
 }

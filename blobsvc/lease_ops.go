@@ -119,30 +119,15 @@ func (s *Service) leaseBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
 	var out lease
 	var remaining int64
 	var changed ticks
-	err = s.db.Update(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
-			return err
-		}
-		if err := p.checkConditions(&b); err != nil {
-			return err
-		}
+	err = s.updateSlot(c, baseSlot, (*preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
 		if b.lease, remaining, err = q.apply(b.lease, c.now()); err != nil {
 			return err
 		}
 		out, changed = b.lease, b.changed
-		putBlob(tx, gen, c.blob, baseSlot, &b)
+		putBlob(tx, gen, c.blob, baseSlot, b)
 		return nil
 	})
 	if err != nil {

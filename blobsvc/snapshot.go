@@ -9,45 +9,26 @@ import (
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
 // It copies the record; content is shared, except for the list of a page blob's pieces, which is copied.
 func (s *Service) snapshotBlob(c *call) error {
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
 	metadata, err := c.Metadata()
 	if err != nil {
 		return err
 	}
 	at := s.ticks.next(c.Now)
 	var out blobRecord
-	err = s.update(c, func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
-			return err
-		}
-		if err := p.checkConditions(&b); err != nil {
-			return err
-		}
-		// A snapshot needs no lease: it does not change the blob.
-		if err := b.lease.checkRead(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
-			return err
-		}
-		if b.settle(c.now()); b.tier == archiveTier {
+	err = s.updateSlot(c, baseSlot, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
+		if b.tier == archiveTier {
 			return errBlobArchived
 		}
-		if b.content, err = b.content.freeze(tx, &b); err != nil {
+		if b.content, err = b.content.freeze(tx, b); err != nil {
 			return err
 		}
 		b.lease = lease{}
 		if metadata != nil {
 			b.metadata, b.changed = metadata, at
 		}
-		putBlob(tx, gen, c.blob, uint64(at), &b)
-		s.note(tx, c, eventSnapshot, uint64(at), &b)
-		out = b
+		putBlob(tx, gen, c.blob, uint64(at), b)
+		s.note(tx, c, eventSnapshot, uint64(at), b)
+		out = *b
 		return nil
 	})
 	if err != nil {

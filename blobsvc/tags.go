@@ -135,10 +135,6 @@ func (s *Service) setBlobTags(c *call) error {
 	if list, err = validTags(list); err != nil {
 		return err
 	}
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
 	slot, err := c.slot()
 	if err != nil {
 		return err
@@ -146,26 +142,12 @@ func (s *Service) setBlobTags(c *call) error {
 	if slot != baseSlot {
 		return errInvalidOperation
 	}
-	err = s.update(c, func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, baseSlot, &b); err != nil {
-			return err
-		}
-		if p.tags != nil && !p.tags.match(b.tags) {
-			return wire.ErrConditionNotMet
-		}
-		if err := b.lease.checkWrite(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
-			return err
-		}
-		s.unindexTags(tx, c.Account, gen, c.blob, &b)
+	err = s.updateSlot(c, baseSlot, (*preconditions).checkTagging, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		s.unindexTags(tx, c.Account, gen, c.blob, b)
 		b.tags = list
-		s.indexTags(tx, c.Account, gen, c.blob, &b)
-		putBlob(tx, gen, c.blob, baseSlot, &b)
-		s.note(tx, c, eventProperties, baseSlot, &b)
+		s.indexTags(tx, c.Account, gen, c.blob, b)
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventProperties, baseSlot, b)
 		return nil
 	})
 	if err != nil {

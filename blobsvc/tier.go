@@ -64,40 +64,17 @@ func (s *Service) setBlobTier(c *call) error {
 	default:
 		return wire.InvalidHeader("x-ms-rehydrate-priority", priority)
 	}
-	p, err := c.preconditions()
-	if err != nil {
-		return err
-	}
 	slot, err := c.slot()
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	err = s.update(c, func(tx *store.Tx) error {
+	err = s.updateSlot(c, slot, (*preconditions).checkTier, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		status = http.StatusOK
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
-			return err
-		}
 		if b.kind != blockBlob {
 			return errInvalidBlobTier
 		}
-		b.settle(c.now())
-		if p.tags != nil && !p.tags.match(b.tags) {
-			return wire.ErrConditionNotMet
-		}
-		// Setting a tier needs no lease, but one that is named must be right.
-		if err := b.lease.checkRead(p.leaseID, c.now(), &blobLeaseErrors); err != nil {
-			return err
-		}
-		if b.rehydrateTo != "" && tier == archiveTier {
-			return errBlobBeingRehydrated
-		}
-		if b.rehydrateTo != "" && tier != b.rehydrateTo {
+		if b.rehydrateTo != "" && (tier == archiveTier || tier != b.rehydrateTo) {
 			return errBlobBeingRehydrated
 		}
 		if b.tier == archiveTier && tier != archiveTier {
@@ -107,8 +84,8 @@ func (s *Service) setBlobTier(c *call) error {
 			b.tier = tier
 		}
 		b.tierChanged = c.now()
-		putBlob(tx, gen, c.blob, slot, &b)
-		s.note(tx, c, eventTier, slot, &b)
+		putBlob(tx, gen, c.blob, slot, b)
+		s.note(tx, c, eventTier, slot, b)
 		return nil
 	})
 	if err != nil {

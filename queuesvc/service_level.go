@@ -40,12 +40,7 @@ func (s *Service) listQueues(c *call) error {
 	} else {
 		x.Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
 	}
-	if prefix != "" {
-		x.Text("Prefix", prefix)
-	}
-	if marker != "" {
-		x.Text("Marker", marker)
-	}
+	x.Echo("Prefix", prefix).Echo("Marker", marker)
 	if c.Query.Has("maxresults") {
 		x.Int("MaxResults", most)
 	}
@@ -59,7 +54,7 @@ func (s *Service) listQueues(c *call) error {
 				x.Text("Url", c.Base+"/"+q.Name)
 			}
 			if withMetadata {
-				metadataXML(x, q.Metadata)
+				x.Metadata(q.Metadata)
 			}
 			x.Close("Queue")
 		}
@@ -71,18 +66,6 @@ func (s *Service) listQueues(c *call) error {
 	x.Text("NextMarker", next).Close("EnumerationResults")
 	c.noCache()
 	return c.XML(http.StatusOK, x)
-}
-
-func metadataXML(x *wire.XML, list []wire.Meta) {
-	if len(list) == 0 {
-		x.Empty("Metadata")
-		return
-	}
-	x.Open("Metadata")
-	for _, m := range list {
-		x.Text(m.Name, m.Value)
-	}
-	x.Close("Metadata")
 }
 
 // getServiceProperties is Get Queue Service Properties.

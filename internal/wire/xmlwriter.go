@@ -71,6 +71,26 @@ func (x *XML) Empty(name string) *XML {
 	return x
 }
 
+// Echo writes an element that repeats a parameter of the request; nothing if it was not there.
+func (x *XML) Echo(name, value string) *XML {
+	if value == "" {
+		return x
+	}
+	return x.Text(name, value)
+}
+
+// Metadata writes a Metadata element as the listings of containers and queues have it.
+func (x *XML) Metadata(list []Meta) *XML {
+	if len(list) == 0 {
+		return x.Empty("Metadata")
+	}
+	x.Open("Metadata")
+	for _, m := range list {
+		x.Text(m.Name, m.Value)
+	}
+	return x.Close("Metadata")
+}
+
 // Raw appends markup as it stands.
 func (x *XML) Raw(s string) *XML { x.buf = append(x.buf, s...); return x }
 
