@@ -23,7 +23,6 @@ var azuriteNothing = []struct{ name, short, usage, note string }{
 // azuriteRefused are Azurite's flags that ask for what Lazuli does not have, with what to do.
 var azuriteRefused = []struct{ name, kind, why string }{
 	{"pwd", "password", "certificates in PFX files are not read; convert the file to PEM, for --cert and --key"},
-	{"disable-product-style-url", "", "reading the account from the path alone is not implemented; host names are only read as account.blob.…, .queue.… and .table.…"},
 	{"extent-memory-limit", "megabytes", "--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
 }
 

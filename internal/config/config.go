@@ -91,6 +91,8 @@ type Config struct {
 	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
 	// are treated as the newest known one.
 	StrictVersion bool
+	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
+	PathStyle bool
 
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
 	Cert, Key string

@@ -179,7 +179,6 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "https without certificate", args: []string{"--require-https"}, want: "require-https needs a certificate"},
 		{name: "PFX", args: []string{"--cert", "x.pfx", "--pwd", "secret"}, want: "convert the file to PEM"},
 		{name: "two kinds of accounts", args: []string{"--accounts-file", "x"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5"}, want: "accounts and accounts-file cannot both be set"},
-		{name: "path style only", args: []string{"--disableProductStyleUrl"}, want: "not implemented"},
 		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
 		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"}, want: "AZURITE_DB: metadata in an SQL database is not implemented"},
 		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"}, want: "AZURITE_ACCOUNTS: account 1 is not of the form"},

@@ -72,6 +72,8 @@ var groups = []group{
 			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
 		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
 			func(c *Config) *bool { return &c.StrictVersion }),
+		boolean("disable-product-style-url", "", "Take the account from the path alone, also where the host's name is of the form account.blob.example.net",
+			func(c *Config) *bool { return &c.PathStyle }),
 	}},
 	{"Https and bearer tokens", []option{
 		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),

@@ -43,6 +43,8 @@ type Config struct {
 	MaxConnections, MaxRequests int
 	// StrictVersion refuses values of x-ms-version that are not published.
 	StrictVersion bool
+	// PathStyle takes the account from the path alone, whatever the host's name is.
+	PathStyle bool
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 

@@ -95,7 +95,7 @@ func Start(c Config) (_ *Stack, err error) {
 func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion}, Limit: frontend.NewLimiter(c.MaxRequests)}
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests)}
 	var (
 		tables *tablesvc.Service
 		blobs  *blobsvc.Service

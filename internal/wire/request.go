@@ -55,6 +55,8 @@ type Request struct {
 type Options struct {
 	// StrictVersion refuses versions that are not published.
 	StrictVersion bool
+	// PathStyle takes the account from the path alone, whatever the host's name is.
+	PathStyle bool
 }
 
 // Parse reads what all operations need from hr. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
@@ -92,7 +94,7 @@ func (r *Request) parse(o Options) error {
 	}
 	path, rawQuery, _ := strings.Cut(uri, "?")
 	r.URIPath = path
-	if err := r.locate(path); err != nil {
+	if err := r.locate(path, o.PathStyle); err != nil {
 		return err
 	}
 	var ok bool

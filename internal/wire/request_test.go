@@ -24,6 +24,7 @@ func TestParseTarget(t *testing.T) {
 		name, host, uri     string
 		account, path, base string
 		secondary           bool
+		pathStyle           bool
 		err                 error
 	}{
 		{name: "path-style", host: "127.0.0.1:10000", uri: "/devstoreaccount1/c/b%2Fx", account: "devstoreaccount1", path: "/c/b%2Fx", base: "http://127.0.0.1:10000/devstoreaccount1"},
@@ -35,6 +36,7 @@ func TestParseTarget(t *testing.T) {
 		{name: "host-style service", host: "acc.blob.core.windows.net", uri: "/", account: "acc", base: "http://acc.blob.core.windows.net"},
 		{name: "host-style secondary", host: "acc-secondary.blob.localhost", uri: "/c", account: "acc", path: "/c", secondary: true, base: "http://acc-secondary.blob.localhost"},
 		{name: "host of another service is a plain host", host: "acc.queue.localhost", uri: "/dev/c", account: "dev", path: "/c", base: "http://acc.queue.localhost/dev"},
+		{name: "path-style only", host: "acc.blob.localhost", uri: "/dev/c", pathStyle: true, account: "dev", path: "/c", base: "http://acc.blob.localhost/dev"},
 		{name: "absolute form", host: "h", uri: "http://h/acc/c", account: "acc", path: "/c", base: "http://h/acc"},
 		{name: "no account", host: "h", uri: "/", err: ErrInvalidURI},
 		{name: "account too short", host: "h", uri: "/ab/c", err: ErrInvalidURI},
@@ -43,7 +45,7 @@ func TestParseTarget(t *testing.T) {
 		{name: "too many parameters", host: "h", uri: "/acc/c?" + strings.Repeat("a&", 200), err: ErrInvalidQueryParameterValue},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, err := parse(t, Blob, Options{}, "GET "+tc.uri+" HTTP/1.1\nHost: "+tc.host)
+			r, err := parse(t, Blob, Options{PathStyle: tc.pathStyle}, "GET "+tc.uri+" HTTP/1.1\nHost: "+tc.host)
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("got %v, want %v", err, tc.err)
 			}

@@ -12,12 +12,12 @@ const secondarySuffix = "-secondary"
 // locate splits the address into account and resource path. Two forms are known: host-style,
 // account.blob.example:10000/container, as Azure has it, and path-style, 127.0.0.1:10000/account/container, as the
 // development storage has it.
-func (r *Request) locate(path string) error {
+func (r *Request) locate(path string, pathStyle bool) error {
 	scheme := "http://"
 	if r.HTTP.TLS != nil {
 		scheme = "https://"
 	}
-	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok {
+	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok && !pathStyle {
 		r.Base = scheme + r.HTTP.Host
 		r.setAccount(account)
 		r.RawPath = path
