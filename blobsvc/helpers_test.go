@@ -88,7 +88,7 @@ func (f *fixture) open() {
 		f.t.Fatal(err)
 	}
 	server := frontend.NewServer(svc.Handler(), slog.New(slog.DiscardHandler), 0)
-	go func() { _ = server.Serve(frontend.Listener(l)) }()
+	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
 	f.svc, f.base = svc, "http://"+l.Addr().String()+"/"+auth.DevelopmentAccount
 	f.t.Cleanup(func() {
 		_ = server.Shutdown(context.Background())

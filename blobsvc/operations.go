@@ -26,6 +26,12 @@ var (
 	readBox        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
 	listBox        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
 	everyone       = auth.Need{Public: auth.Everyone}
+	// aboutAccount is any permission on the resource that is named; no data role tells of the account.
+	aboutAccount = func(need func(string) auth.Need) auth.Need {
+		n := need("rwdxylacutfi")
+		n.Bearer = auth.NoRole
+		return n
+	}
 )
 
 type op = frontend.Operation[*Service, *call]
@@ -56,12 +62,12 @@ var operations = []op{
 	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("w"), State: frontend.Partial,
 		Note: "Turning on the static website is refused.", Do: (*Service).setServiceProperties},
 	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceStats},
-	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: onAccount("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: onBox("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: onObject("rwdxylacutfi"), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: aboutAccount(onAccount), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: aboutAccount(onAccount), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onObject), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onObject), Do: (*Service).getAccountInformation},
 	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: delegation, Do: (*Service).getUserDelegationKey},
 	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: partsOnAccount, Do: (*Service).blobBatch},
 	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},

@@ -84,7 +84,7 @@ func newFrontend(n *natsd.Server, address string, now func() time.Time) (*testFr
 		return nil, errors.Join(err, s.Close())
 	}
 	f := &testFrontend{service: s, address: l.Addr().String(), server: frontend.NewServer(s.Handler(), slog.New(slog.DiscardHandler), 0)}
-	go func() { _ = f.server.Serve(frontend.Listener(l)) }()
+	go func() { _ = frontend.Serve(f.server, l, frontend.ListenOptions{}) }()
 	return f, nil
 }
 

@@ -18,12 +18,6 @@ type Authenticator struct {
 	RequireHTTPS bool
 }
 
-// Authenticate is [Authenticator.Authenticate] with account keys alone.
-func Authenticate(r *wire.Request, accounts *Accounts) (Identity, error) {
-	a := Authenticator{Accounts: accounts}
-	return a.Authenticate(r)
-}
-
 // Authenticate finds out who sends r. A request without any credential is anonymous; a credential that does not hold
 // is [wire.ErrAuthenticationFailed] (or [ErrInvalidBearerToken]), one that cannot be read
 // [wire.ErrInvalidAuthenticationInfo]. What the caller may do is another question: [Identity.Check].

@@ -65,7 +65,7 @@ func serveKeys(t *testing.T, svc wire.Service, a *auth.Authenticator) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	server := frontend.NewServer(f, slog.New(slog.DiscardHandler), 0)
-	go func() { _ = server.Serve(frontend.Listener(l)) }()
+	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return "http://" + l.Addr().String() + "/" + account
 }
@@ -286,7 +286,7 @@ func TestGetUserDelegationKeyRefusals(t *testing.T) {
 // Without the issuer, a key that was given out before is worth nothing.
 func TestDelegationNeedsOAuth(t *testing.T) {
 	r := request(t, wire.Blob, "GET", "/"+account+"/c/b?sv=2021-12-02&sr=c&sp=r&se=2030-01-01&skoid=x&sktid=x&skt=x&ske=x&sks=b&skv=x&sig=AAAA")
-	if _, err := auth.Authenticate(r, auth.Development()); !errors.Is(err, wire.ErrAuthenticationFailed) {
+	if _, err := (&auth.Authenticator{Accounts: auth.Development()}).Authenticate(r); !errors.Is(err, wire.ErrAuthenticationFailed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func TestOtherForms(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := parse(t, tc.svc, sasNow, tc.head)
 			r.HTTP.Header.Set("Authorization", tc.scheme+" "+DevelopmentAccount+":"+base64Signature(key, []byte(tc.message)))
-			_, err := Authenticate(r, accounts)
+			_, err := authenticate(r, accounts)
 			if (err == nil) != (tc.want == nil) || !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
@@ -113,7 +113,7 @@ func BenchmarkSAS(b *testing.B) {
 			need := Need{On: OnObject, Any: "r"}
 			b.ReportAllocs()
 			for b.Loop() {
-				id, err := Authenticate(r, accounts)
+				id, err := authenticate(r, accounts)
 				if err == nil {
 					err = id.Check(wire.Blob, need)
 				}

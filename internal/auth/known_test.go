@@ -41,7 +41,7 @@ func TestKnownTokens(t *testing.T) {
 		r := parse(t, services[fields[0]], sasNow, "GET "+target+" HTTP/1.1\nHost: 127.0.0.1")
 		r.HTTP.RemoteAddr, r.HTTP.TLS = "10.0.0.1:1", &tls.ConnectionState{}
 		if !delegated {
-			if _, err := Authenticate(r, Development()); err != nil {
+			if _, err := authenticate(r, Development()); err != nil {
 				t.Errorf("%s: %v", lines.Text(), err)
 			}
 			continue
@@ -124,7 +124,7 @@ func TestUnsignedFieldsAreRefused(t *testing.T) {
 		for extra, ok := range map[string]bool{"": true, "&" + tc.extra: false} {
 			r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+token.encode()+extra+" HTTP/1.1\nHost: h")
 			r.HTTP.RemoteAddr = "10.0.0.5:1"
-			if _, err := Authenticate(r, Development()); (err == nil) != ok {
+			if _, err := authenticate(r, Development()); (err == nil) != ok {
 				t.Errorf("%s with %q: %v", tc.version, extra, err)
 			}
 		}
@@ -141,7 +141,7 @@ func TestAccountSASOverridesNothing(t *testing.T) {
 		if token.AccountSAS() {
 			q += "&rsct=text/html&rscd=inline"
 		}
-		id, err := Authenticate(parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h"), Development())
+		id, err := authenticate(parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h"), Development())
 		must(t, err)
 		if got := id.Token(); got.ContentType != token.ContentType || got.ContentDisposition != "" {
 			t.Errorf("account SAS %v: overrides %q %q", token.AccountSAS(), got.ContentType, got.ContentDisposition)
@@ -177,7 +177,7 @@ func TestVersionOfTokenRequests(t *testing.T) {
 		{"", "&api-version=soon", 0, "", true},
 	} {
 		r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+tc.extra+" HTTP/1.1\n"+tc.header+"Host: h")
-		_, err := Authenticate(r, Development())
+		_, err := authenticate(r, Development())
 		if (err != nil) != tc.fails {
 			t.Errorf("%+v: %v", tc, err)
 			continue
@@ -193,7 +193,7 @@ func TestVersionOfTokenRequests(t *testing.T) {
 	// A copy source is checked without an answer to write to.
 	r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h")
 	r.Out = nil
-	if _, err := Authenticate(r, Development()); err != nil {
+	if _, err := authenticate(r, Development()); err != nil {
 		t.Error(err)
 	}
 }
@@ -241,7 +241,7 @@ func TestPathsOfTokens(t *testing.T) {
 			q += "&restype=" + tc.restype
 		}
 		r := parse(t, tc.svc, sasNow, "GET /"+DevelopmentAccount+tc.path+"?"+q+" HTTP/1.1\nHost: h")
-		if _, err := Authenticate(r, Development()); (err == nil) != tc.ok {
+		if _, err := authenticate(r, Development()); (err == nil) != tc.ok {
 			t.Errorf("%s, signed for %s, on %s: %v", tc.svc, tc.signed, tc.path, err)
 		}
 	}

@@ -141,7 +141,7 @@ func TestSAS(t *testing.T) {
 			if tc.remote != "" {
 				r.HTTP.RemoteAddr = tc.remote
 			}
-			id, err := Authenticate(r, Development())
+			id, err := authenticate(r, Development())
 			if err == nil {
 				err = id.Check(tc.svc, tc.need)
 			}
@@ -164,7 +164,7 @@ func del(name string) func(url.Values)        { return func(q url.Values) { q.De
 func TestStoredAccessPolicy(t *testing.T) {
 	q := signed(t)["policy"]
 	r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: 127.0.0.1")
-	id, err := Authenticate(r, Development())
+	id, err := authenticate(r, Development())
 	must(t, err)
 	if id.PolicyID() != "readers" {
 		t.Fatalf("policy %q", id.PolicyID())
@@ -222,7 +222,7 @@ func FuzzSAS(f *testing.F) {
 					r.Query = append(r.Query, wire.Param{Name: name, Value: v})
 				}
 			}
-			id, err := Authenticate(r, Development())
+			id, err := authenticate(r, Development())
 			if err == nil && id.Mechanism == Anonymous { // "sig" is part of another name
 				continue
 			}

@@ -170,7 +170,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	call, level, err := f.Resolve(f.State, r)
 	if err != nil {
 		if id.Mechanism == auth.Anonymous {
-			return id, refuseAnonymous(r)
+			return id, RefuseAnonymous(r)
 		}
 		return id, err
 	}
@@ -211,7 +211,7 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 	}
 	if err := id.Check(f.Service, need); err != nil {
 		if id.Mechanism == auth.Anonymous {
-			return id, refuseAnonymous(r)
+			return id, RefuseAnonymous(r)
 		}
 		return id, err
 	}
@@ -219,15 +219,15 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 		return id, f.Admit(f.State, call, id, need)
 	}
 	if id.Mechanism == auth.Anonymous {
-		return id, refuseAnonymous(r)
+		return id, RefuseAnonymous(r)
 	}
 	return id, nil
 }
 
-// refuseAnonymous is the answer to a caller without a credential: from version 2019-12-12 a challenge, before that
+// RefuseAnonymous is the answer to a caller without a credential: from version 2019-12-12 a challenge, before that
 // "not found" by the Blob service and "not authenticated" by the others.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#bearer-challenge
-func refuseAnonymous(r *wire.Request) error {
+func RefuseAnonymous(r *wire.Request) error {
 	switch {
 	case r.Version >= wire.V20191212:
 		challenge := r.Challenge
@@ -241,9 +241,6 @@ func refuseAnonymous(r *wire.Request) error {
 		return wire.ErrAuthenticationFailed
 	}
 }
-
-// RefuseAnonymous is the answer to a caller without a credential, for an Admit function.
-func RefuseAnonymous(r *wire.Request) error { return refuseAnonymous(r) }
 
 // fail answers with err. What is not a protocol error is logged under the request's id and answered as InternalError.
 func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {

@@ -64,7 +64,7 @@ func start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	server := frontend.NewServer(f, slog.New(slog.DiscardHandler), 0)
-	go func() { _ = server.Serve(frontend.Listener(l)) }()
+	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
 	t.Cleanup(func() { _ = server.Shutdown(context.Background()) })
 	return "http://" + l.Addr().String() + "/" + auth.DevelopmentAccount
 }

@@ -11,10 +11,8 @@ import (
 	"time"
 )
 
-// Listener wraps l so that its connections remember metadata header names as they were written: Azure keeps their
-// case, and net/http does not. [Serve] does it too.
-func Listener(l net.Listener) net.Listener { return listener{Listener: l} }
-
+// listener makes connections that remember metadata header names as they were written: Azure keeps their case, and
+// net/http does not.
 type listener struct {
 	net.Listener
 	limit *Limiter // of connections
