@@ -236,7 +236,16 @@ func (s *Service) listBlobs(c *call) error {
 	w.echo("StartFrom", startFrom)
 	w.echo("Delimiter", l.delimiter)
 	w.raw("<Blobs>")
-	next, err := s.sendItems(c, &l, &w)
+	changed, only, err := s.changedBlobs(c, &l)
+	if err != nil {
+		return err
+	}
+	var next []byte
+	if only {
+		err = s.writeChanged(c, changed, &w)
+	} else {
+		next, err = s.sendItems(c, &l, &w)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/store"
+import (
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
 
 // event is what a transaction did to a blob.
 type event byte
@@ -37,6 +40,9 @@ func (s *Service) update(c *call, fn func(*store.Tx) error) error {
 	}
 	if c.changed && s.changed != nil {
 		s.changed(c.Account, c.container, c.blob)
+	}
+	if c.changed && s.feed != nil {
+		s.feed.Add(longpoll.Key(c.Account, c.container), c.blob)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -52,6 +53,8 @@ type Service struct {
 	settings settingsCache
 	features properties.Features
 	changed  func(account, container, blob string)
+	common   frontend.Common
+	feed     *longpoll.Feed // what was written lately; nil without a board to wait on
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -82,12 +85,15 @@ type call struct {
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, cleaner: newCleaner()}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, common: c.Common, cleaner: newCleaner()}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.log == nil {
 		s.log = slog.Default()
+	}
+	if c.Board != nil {
+		s.feed = longpoll.NewFeed(c.Board)
 	}
 	var err error
 	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 	"github.com/lazuli-storage/lazuli/queuesvc/state"
 )
@@ -39,6 +40,9 @@ func (s *Service) updateMessage(c *call) error {
 	}
 	if err != nil {
 		return s.failure(c, err)
+	}
+	if visibility == 0 {
+		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
 	c.Set("x-ms-popreceipt", m.Receipt.String())
 	c.Set("x-ms-time-next-visible", messageTime(m.NextVisible))

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 	"github.com/lazuli-storage/lazuli/queuesvc/state"
 )
@@ -46,7 +47,11 @@ func (s *Service) putMessage(c *call) error {
 			"messagettl must be greater than visibilitytimeout")
 	case err != nil:
 		return s.failure(c, err)
-	case c.before(v20160531):
+	}
+	if visibility == 0 {
+		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
+	}
+	if c.before(v20160531) {
 		return c.Status(http.StatusCreated)
 	}
 	x := wire.NewXML(512).Open("QueueMessagesList").Open("QueueMessage")
@@ -92,11 +97,37 @@ func (s *Service) getMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	list, err := q.Get(c.HTTP.Context(), int(n), visibility, c.Now)
+	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
+		return q.Get(c.HTTP.Context(), int(n), visibility, now)
+	})
 	if err != nil {
 		return s.failure(c, err)
 	}
 	return c.messages(list, true)
+}
+
+// waitForMessages calls get, and calls it again, for as long as the caller wants to wait, until it brings messages. See
+// [longpoll.WaitHeader].
+func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
+	most, asked := longpoll.ParseWait(c.Header(longpoll.WaitHeader))
+	if !asked || s.common.Board == nil {
+		return get(c.Now)
+	}
+	c.Set(longpoll.WaitHeader, strconv.Itoa(int(most/time.Second)))
+	if list, err = get(c.Now); len(list) > 0 || err != nil {
+		return list, err
+	}
+	s.common.Limit.Outside(func() {
+		now := c.Now
+		_, err = s.common.Board.Wait(c.HTTP.Context(), longpoll.Key(c.Account, c.queue), most,
+			func() time.Duration { return min(q.NextVisible(now), time.Second) },
+			func() (bool, error) {
+				now = s.now()
+				list, err = get(now)
+				return len(list) > 0, err
+			})
+	})
+	return list, err
 }
 
 // peekMessages is Peek Messages: it shows up to 32 visible messages.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
@@ -32,6 +33,8 @@ type Service struct {
 	state    *state.Store
 	log      *slog.Logger
 	front    *frontend.Frontend[*Service, *call]
+	common   frontend.Common
+	now      func() time.Time
 	features properties.Features
 	// settings has the service properties by account, parsed: every request asks for the CORS rules.
 	settings sync.Map   // string to *settings
@@ -44,7 +47,10 @@ func New(c Config) (*Service, error) {
 	if c.NATS == nil || c.Accounts == nil {
 		return nil, errors.New("queuesvc: Config.NATS and Config.Accounts are required")
 	}
-	s := &Service{log: c.Log, features: c.Features}
+	s := &Service{log: c.Log, features: c.Features, common: c.Common, now: c.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}

@@ -132,12 +132,15 @@ func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, erro
 		}
 		results = make([]entity.Record, len(steps))
 		for i := range steps {
-			if results[i], err = steps[i].mutation.apply(tx, id, at); err != nil {
+			if results[i], err = steps[i].mutation.apply(tx, &s.changes, id, at); err != nil {
 				return &stepError{i, err}
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		s.common.Board.Touch(boardKey(c.Account, name))
+	}
 	return results, steps, err
 }
 

@@ -28,6 +28,7 @@ type Counts struct{ Tables, Entities, Doomed int }
 //   - table records can be read, lie under their own names, and have ids that no other table has and that are below the next id;
 //   - entity keys and records can be read, keys are within the limits, and each entity belongs to a table or to a deleted
 //     one whose entities are still being removed;
+//   - logged changes can be read, and are those that the record of their table says;
 //   - no table is both there and deleted; service properties can be read.
 //
 // It reads one consistent state and changes nothing.
@@ -38,6 +39,7 @@ func Check(db *store.DB, report func(Finding)) (n Counts, err error) {
 		c.checkTables()
 		c.checkDoomed()
 		n.Entities = c.checkEntities()
+		c.checkChanges()
 		c.checkProperties()
 		n.Tables, n.Doomed = len(c.tables), len(c.doomed)
 		return nil
@@ -133,6 +135,36 @@ func (c *checker) checkEntities() (n int) {
 		}
 	})
 	return n
+}
+
+func (c *checker) checkChanges() {
+	watched := make(map[uint64]watchRecord)
+	c.each(bucketWatched, func(k, v []byte) {
+		w, err := decodeWatch(v)
+		switch {
+		case len(k) != entity.TableIDLen:
+			c.found(bucketWatched, k, "the key is no table id")
+			return
+		case err != nil:
+			c.found(bucketWatched, k, "%v", err)
+		}
+		table := binary.BigEndian.Uint64(k)
+		watched[table] = w
+		if c.tables[table] == "" && !c.doomed[table] {
+			c.found(bucketWatched, k, "there is no table with the id %d", table)
+		}
+	})
+	c.each(bucketChanges, func(k, v []byte) {
+		ch, err := decodeChange(k, v)
+		if err != nil {
+			c.found(bucketChanges, k, "%v", err)
+			return
+		}
+		table := binary.BigEndian.Uint64(k)
+		if w, ok := watched[table]; !ok || ch.number < w.first || ch.number >= w.next {
+			c.found(bucketChanges, k, "the change %d is not among those that the table %d has, %d to %d", ch.number, table, w.first, w.next)
+		}
+	})
 }
 
 func (c *checker) checkProperties() {

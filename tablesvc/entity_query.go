@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
@@ -12,6 +13,9 @@ import (
 // queryEntities is Query Entities of a table or of one of its partitions.
 // https://learn.microsoft.com/rest/api/storageservices/query-entities
 func (s *Service) queryEntities(c *call) error {
+	if c.level == onTable && c.HasHeader(longpoll.AfterHeader) {
+		return s.queryChanges(c)
+	}
 	q, err := c.parseQuery()
 	if err != nil {
 		return err

@@ -124,9 +124,12 @@ func (s *Service) write(c *call, ch change) (mutation, entity.Record, error) {
 		if err != nil {
 			return err
 		}
-		result, err = m.apply(tx, id, at)
+		result, err = m.apply(tx, &s.changes, id, at)
 		return err
 	})
+	if err == nil {
+		s.common.Board.Touch(boardKey(c.Account, c.table))
+	}
 	return m, result, err
 }
 

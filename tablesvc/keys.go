@@ -20,13 +20,16 @@ const (
 	bucketEntities store.Bucket = "entities"
 	// bucketDoomed: table id -> nothing. The ids of deleted tables whose entities are still being removed.
 	bucketDoomed store.Bucket = "doomed"
+	// bucketWatched and bucketChanges: the logs of changes. See changelog.go.
+	bucketWatched store.Bucket = "watched"
+	bucketChanges store.Bucket = "changes"
 	// bucketService: "next-table-id" -> 8 bytes, big-endian; "properties", 0x00, account -> service properties as JSON.
 	bucketService store.Bucket = "service"
 )
 
 // Buckets are the buckets of tables.db, for [store.Options].
 func Buckets() []store.Bucket {
-	return []store.Bucket{bucketTables, bucketEntities, bucketDoomed, bucketService}
+	return []store.Bucket{bucketTables, bucketEntities, bucketDoomed, bucketWatched, bucketChanges, bucketService}
 }
 
 var keyNextTableID = []byte("next-table-id")

@@ -129,16 +129,23 @@ func stamped(r entity.Record, at entity.Ticks) entity.Record {
 }
 
 // apply carries the mutation out and returns the entity's new record, nil for one that went.
-func (m *mutation) apply(tx *store.Tx, table uint64, at entity.Ticks) (entity.Record, error) {
+func (m *mutation) apply(tx *store.Tx, log *changeLog, table uint64, at entity.Ticks) (entity.Record, error) {
 	key := entity.AppendKey(make([]byte, 0, entity.TableIDLen+1+len(m.partition)+len(m.row)), table, m.partition, m.row)
-	r, err := m.next(entity.Record(tx.Get(bucketEntities, key)), at)
-	switch {
-	case err != nil:
+	old := entity.Record(tx.Get(bucketEntities, key))
+	r, err := m.next(old, at)
+	if err != nil {
 		return nil, err
-	case r == nil:
+	}
+	change := loggedChange{kind: changeUpdate, at: at, partition: m.partition, row: m.row}
+	if r == nil {
+		change.kind = changeDelete
 		tx.Delete(bucketEntities, key)
-	default:
+	} else {
+		change.at = r.Timestamp()
+		if old == nil {
+			change.kind = changeInsert
+		}
 		tx.Put(bucketEntities, key, r)
 	}
-	return r, nil
+	return r, log.note(tx, table, change)
 }

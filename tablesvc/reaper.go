@@ -99,11 +99,24 @@ func (r *reaper) step() (more bool, err error) {
 		for _, k := range keys {
 			tx.Delete(bucketEntities, k)
 		}
-		if len(keys) < r.batch {
-			tx.Delete(bucketDoomed, prefix)
+		if len(keys) == r.batch {
+			next = append(bytes.Clone(keys[len(keys)-1]), 0)
 			return nil
 		}
-		next = append(bytes.Clone(keys[len(keys)-1]), 0)
+		// The entities are gone; now what was logged of them.
+		next, keys = append(bytes.Clone(prefix), 0xff), keys[:0]
+		c = tx.Cursor(bucketChanges)
+		for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && len(keys) < r.batch; k, _ = c.Next() {
+			keys = append(keys, bytes.Clone(k))
+		}
+		for _, k := range keys {
+			tx.Delete(bucketChanges, k)
+		}
+		if len(keys) < r.batch {
+			tx.Delete(bucketWatched, prefix)
+			tx.Delete(bucketDoomed, prefix)
+			next = nil
+		}
 		return nil
 	})
 	if err == nil {

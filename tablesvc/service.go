@@ -43,9 +43,11 @@ type Service struct {
 	// request with an Origin.
 	properties sync.Map // string to *properties.Properties
 
-	tables tableIDs
-	reaper *reaper
-	close  sync.Once
+	tables  tableIDs
+	changes changeLog
+	common  frontend.Common
+	reaper  *reaper
+	close   sync.Once
 }
 
 // Open opens or creates the file of a Table service, for [Check] and other tools.
@@ -63,7 +65,7 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening table store: %w", err)
 	}
-	s := &Service{db: db, now: c.Now, features: c.Features}
+	s := &Service{db: db, now: c.Now, features: c.Features, common: c.Common}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -101,6 +103,8 @@ func (s *Service) Close() error {
 // load reads what is kept in memory.
 func (s *Service) load() error {
 	return s.db.View(func(tx *store.Tx) error {
+		watched, _ := tx.Cursor(bucketWatched).Seek([]byte{0})
+		s.changes.on.Store(watched != nil)
 		prefix := propertiesKey("")
 		c := tx.Cursor(bucketService)
 		for k, v := c.Seek(prefix); k != nil && len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix); k, v = c.Next() {

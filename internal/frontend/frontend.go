@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
@@ -55,6 +56,8 @@ type Common struct {
 	Options wire.Options
 	// Limit bounds how many requests are served at once; nil is no limit.
 	Limit *Limiter
+	// Board is where requests wait for changes; nil lets none wait.
+	Board *longpoll.Board
 	// Progress is how long a connection may take for the next part of a request or of an answer, before it is cut
 	// off: 0 is [DefaultProgress], negative is for ever.
 	Progress time.Duration

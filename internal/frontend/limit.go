@@ -30,6 +30,17 @@ func (l *Limiter) enter() bool {
 	return true
 }
 
+// Outside calls wait, during which the request does not count: it holds a connection and works on nothing.
+func (l *Limiter) Outside(wait func()) {
+	if l == nil {
+		wait()
+		return
+	}
+	l.now.Add(-1)
+	defer l.now.Add(1)
+	wait()
+}
+
 func (l *Limiter) leave() {
 	if l != nil {
 		l.now.Add(-1)

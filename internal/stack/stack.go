@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/datadir"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/store"
@@ -33,6 +34,8 @@ type Stack struct {
 	servers []*server
 	closers []func() error // in order of start; closed in reverse
 	started time.Time
+
+	board *longpoll.Board // where requests wait for changes
 
 	ready atomic.Bool
 	stop  sync.Once
@@ -55,7 +58,7 @@ func Start(c Config) (_ *Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("stack: %w", err)
 	}
-	s := &Stack{config: c, started: c.Now()}
+	s := &Stack{config: c, started: c.Now(), board: longpoll.NewBoard()}
 	s.servers = []*server{
 		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
 		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
@@ -95,7 +98,7 @@ func Start(c Config) (_ *Stack, err error) {
 func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests)}
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: s.board}
 	var (
 		tables *tablesvc.Service
 		blobs  *blobsvc.Service
@@ -199,6 +202,7 @@ func (srv *server) serve(h http.Handler, c Config) {
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
+		s.board.Close() // or the requests that wait for changes would hold the stop up
 		var wait sync.WaitGroup
 		for _, srv := range s.servers {
 			wait.Go(func() { srv.stop(ctx) })

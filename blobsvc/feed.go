@@ -1,0 +1,65 @@
+package blobsvc
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// maxChanged is how many blobs a listing of changes has at most.
+const maxChanged = 1000
+
+// changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has
+// seen them, and gets only what was created or written since, after waiting for it if it likes. only is false if the whole container
+// is to be listed: nobody asked, the position is not known any more, or it is the second page. See [longpoll.AfterHeader].
+func (s *Service) changedBlobs(c *call, l *listing) (names []string, only bool, err error) {
+	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.from) > 0 {
+		return nil, false, nil
+	}
+	wanted := func(name string) bool { return strings.HasPrefix(name, l.prefix) }
+	key := longpoll.Key(c.Account, c.container)
+	var at string
+	look := func() (bool, error) {
+		names, at, only = s.feed.After(c.Header(longpoll.AfterHeader), key, min(l.max, maxChanged), wanted)
+		return len(names) > 0 || !only, nil
+	}
+	if most, asked := longpoll.ParseWait(c.Header(longpoll.WaitHeader)); asked {
+		c.Set(longpoll.WaitHeader, strconv.Itoa(int(most/time.Second)))
+		s.common.Limit.Outside(func() { _, err = s.common.Board.Wait(c.HTTP.Context(), key, most, nil, look) })
+	} else {
+		_, err = look()
+	}
+	c.Set(longpoll.PositionHeader, at)
+	c.Set(longpoll.FeedHeader, longpoll.FeedEverything)
+	if only {
+		c.Set(longpoll.FeedHeader, longpoll.FeedChanges)
+	}
+	return names, only, err
+}
+
+// writeChanged lists the named blobs as far as they are there.
+func (s *Service) writeChanged(c *call, names []string, w *blobWriter) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			var b blobRecord
+			switch err := getBlob(tx, gen, name, baseSlot, &b); {
+			case errors.Is(err, errBlobNotFound):
+			case err != nil:
+				return err
+			default:
+				if err := w.write(listed{name: name, slot: baseSlot, record: &b}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

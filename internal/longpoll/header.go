@@ -1,0 +1,42 @@
+package longpoll
+
+import (
+	"strconv"
+	"time"
+)
+
+const (
+	// WaitHeader is how many seconds a request may wait for a change, 1 to [MaxWait]. In an answer: the request could have
+	// waited, or has.
+	WaitHeader = "X-Lazuli-Wait"
+	// AfterHeader is the position of a feed after which changes are asked for; empty is the beginning of one.
+	AfterHeader = "X-Lazuli-After"
+	// PositionHeader is the position of an answer, to ask for what comes after it.
+	PositionHeader = "X-Lazuli-Position"
+	// FeedHeader says what an answer holds: [FeedChanges] or [FeedEverything].
+	FeedHeader = "X-Lazuli-Feed"
+)
+
+// The values of FeedHeader.
+const (
+	// FeedChanges: what has changed after the position that was asked for, and nothing else.
+	FeedChanges = "changes"
+	// FeedEverything: the position is not known any more, or none was given; the answer is the ordinary one.
+	FeedEverything = "everything"
+)
+
+// MaxWait bounds a wait. Proxies and clients tend to break off what takes longer than a minute.
+const MaxWait = 50 * time.Second
+
+// ParseWait reads the value of WaitHeader. A value that is none is as good as no header: the extension must not break a client
+// that means something else by it.
+func ParseWait(text string) (time.Duration, bool) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, false
+	}
+	if n > int(MaxWait/time.Second) {
+		return MaxWait, true
+	}
+	return time.Duration(n) * time.Second, true
+}

@@ -1,0 +1,159 @@
+package tablesvc
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// feedPage is what an answer with changes says, each as "change partition/row".
+type feedPage struct {
+	changes  []string
+	etags    []string
+	position string
+	known    bool
+}
+
+func (f *fixture) feed(table, after string, h ...string) feedPage {
+	f.t.Helper()
+	r := f.send("GET", "/"+table+"()", append(headers{"X-Lazuli-After", after}, h...), "").want(f.t, "200")
+	var body struct{ Value []changeEntry }
+	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
+		f.t.Fatal(err)
+	}
+	p := feedPage{position: r.header.Get(longpoll.PositionHeader), known: r.header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
+	for _, e := range body.Value {
+		p.changes, p.etags = append(p.changes, e.Change+" "+e.PartitionKey+"/"+e.RowKey), append(p.etags, e.ETag)
+	}
+	return p
+}
+
+func (p feedPage) want(t *testing.T, known bool, changes ...string) feedPage {
+	t.Helper()
+	if p.known != known || !slices.Equal(p.changes, changes) {
+		t.Errorf("got %v %q, want %v %q", p.known, p.changes, known, changes)
+	}
+	return p
+}
+
+func TestFeed(t *testing.T) {
+	board := longpoll.NewBoard()
+	f := start(t, func(c *Config) { c.Board = board })
+	table := f.table("Orders")
+	row := func(pk, rk string) []byte { return []byte(fmt.Sprintf(`{"PartitionKey":%q,"RowKey":%q,"N":1}`, pk, rk)) }
+	put := func(pk, rk string) {
+		t.Helper()
+		if _, err := table.UpsertEntity(ctx, row(pk, rk), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "before anybody asked")
+	begin := f.feed("Orders", "none").want(t, false)
+	if p := f.feed("orders", begin.position); !p.known || p.position != begin.position {
+		t.Errorf("nothing has changed: %+v", p)
+	}
+
+	put("b", "1")
+	put("b", "1")
+	if _, err := table.DeleteEntity(ctx, "b", "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.DeleteEntity(ctx, "b", "1", nil); err == nil {
+		t.Fatal("deleted twice")
+	}
+	if _, err := table.SubmitTransaction(ctx, []aztables.TransactionAction{
+		{ActionType: aztables.TransactionTypeAdd, Entity: row("c", "1")},
+		{ActionType: aztables.TransactionTypeAdd, Entity: row("c", "2")},
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.SubmitTransaction(ctx, []aztables.TransactionAction{
+		{ActionType: aztables.TransactionTypeAdd, Entity: row("c", "3")},
+		{ActionType: aztables.TransactionTypeAdd, Entity: row("c", "2")}, // is there
+	}, nil); err == nil {
+		t.Fatal("the transaction succeeds")
+	}
+	all := []string{"insert b/1", "update b/1", "delete b/1", "insert c/1", "insert c/2"}
+	page := f.feed("Orders", begin.position).want(t, true, all...)
+	got, err := table.GetEntity(ctx, "c", "2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page.etags[4] != string(got.ETag) || page.etags[2] != "" {
+		t.Errorf("ETags %q, the entity's is %s", page.etags, got.ETag)
+	}
+
+	// A wait ends with the change.
+	waited := make(chan feedPage)
+	go func() { waited <- f.feed("Orders", page.position, "X-Lazuli-Wait", "30") }()
+	put("d", "1")
+	(<-waited).want(t, true, "insert d/1")
+
+	// It holds across a restart, and goes on to log.
+	if err := f.svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.open()
+	table = f.sdk.NewClient("Orders")
+	put("e", "1")
+	f.feed("Orders", begin.position).want(t, true, append(all, "insert d/1", "insert e/1")...)
+
+	// Positions that are none, that are ahead, or of a table that is another one by now.
+	number, _ := parsePosition(page.position, 1)
+	for _, position := range []string{"x", "-", "1", "2-1", formatPosition(1, number+100), "1-zzzzzzzzzzzzzzzzzzzzzzz"} {
+		f.feed("Orders", position).want(t, false)
+	}
+	f.send("GET", "/None()", headers{"X-Lazuli-After", "x"}, "").want(t, "404 TableNotFound")
+	if _, err := table.Delete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	table = f.table("Orders")
+	fresh := f.feed("Orders", page.position).want(t, false)
+	put("f", "1")
+	f.feed("Orders", fresh.position).want(t, true, "insert f/1")
+
+	// Nobody asks for a week: the log ends, and who comes back is told.
+	err = f.svc.db.Update(func(tx *store.Tx) error {
+		w, err := decodeWatch(tx.Get(bucketWatched, tableIDKey(2)))
+		w.asked = entity.TicksOf(time.Now().Add(-watchFor - time.Hour))
+		tx.Put(bucketWatched, tableIDKey(2), w.encode())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("g", "1")
+	back := f.feed("Orders", fresh.position).want(t, false)
+	put("h", "1")
+	f.feed("Orders", back.position).want(t, true, "insert h/1")
+}
+
+// A writer that adds a change removes the oldest one beyond those that are kept.
+func TestFeedIsBounded(t *testing.T) {
+	f := start(t)
+	f.table("Orders")
+	f.feed("Orders", "x")
+	var log changeLog
+	log.on.Store(true)
+	at := entity.TicksOf(time.Now())
+	err := f.svc.db.Update(func(tx *store.Tx) error {
+		// As if a million changes had been made before.
+		tx.Put(bucketWatched, tableIDKey(1), watchRecord{next: keepChanges + 1, first: 1, asked: at}.encode())
+		tx.Put(bucketChanges, changeKey(1, 1), (&loggedChange{kind: changeInsert, at: at, partition: []byte("p"), row: []byte("1")}).encode())
+		return log.note(tx, 1, loggedChange{kind: changeInsert, at: at, partition: []byte("p"), row: []byte(strings.Repeat("r", 100))})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.feed("Orders", formatPosition(1, 0)).want(t, false)
+	f.feed("Orders", formatPosition(1, 1)).want(t, true, "insert p/"+strings.Repeat("r", 100))
+}
