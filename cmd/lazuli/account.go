@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -41,24 +40,47 @@ use key 1, rotate key 2.`,
 	return cmd
 }
 
-// readAccounts reads the file; one that does not exist has no accounts if mayBeAbsent.
-func readAccounts(file string, mayBeAbsent bool) ([]auth.StoredAccount, error) {
+var errNoAccountsFile = usageError{errors.New("name the accounts file with --file or " + accountsFileVariable)}
+
+func readAccounts(file string) ([]auth.StoredAccount, error) {
 	if file == "" {
-		return nil, usageError{errors.New("name the accounts file with --file or " + accountsFileVariable)}
+		return nil, errNoAccountsFile
 	}
-	list, err := auth.ReadAccountsFile(file)
-	if mayBeAbsent && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return list, err
+	return auth.ReadAccountsFile(file)
 }
 
-func findAccount(list []auth.StoredAccount, name string) (int, error) {
-	i := slices.IndexFunc(list, func(a auth.StoredAccount) bool { return a.Name == name })
-	if i < 0 {
-		return i, fmt.Errorf("there is no account %s in the file", name)
+// readAccount reads one account of the file.
+func readAccount(file, name string) (auth.StoredAccount, error) {
+	list, err := readAccounts(file)
+	if err != nil {
+		return auth.StoredAccount{}, err
 	}
-	return i, nil
+	i := indexOf(list, name)
+	if i < 0 {
+		return auth.StoredAccount{}, errNoAccount(name)
+	}
+	return list[i], nil
+}
+
+// indexOf finds an account, -1 if there is none of that name.
+func indexOf(list []auth.StoredAccount, name string) int {
+	return slices.IndexFunc(list, func(a auth.StoredAccount) bool { return a.Name == name })
+}
+
+func errNoAccount(name string) error { return fmt.Errorf("there is no account %s in the file", name) }
+
+// editAccount replaces an account of the file by what edit makes of the list and the account's place in it.
+func editAccount(file, name string, edit func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error)) error {
+	if _, err := readAccounts(file); err != nil { // before a lock is left beside a file that does not exist
+		return err
+	}
+	return auth.EditAccountsFile(file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
+		i := indexOf(list, name)
+		if i < 0 {
+			return nil, errNoAccount(name)
+		}
+		return edit(list, i)
+	})
 }
 
 // fingerprint tells keys apart without showing them.
@@ -73,7 +95,7 @@ func newAccountList(file *string) *cobra.Command {
 		Short: "List the accounts, with fingerprints of their keys",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := readAccounts(*file, false)
+			list, err := readAccounts(*file)
 			if err != nil {
 				return err
 			}
@@ -107,18 +129,20 @@ lines. Keys are never taken from the command line, which others can see.`,
 			if !wire.AccountName(name) {
 				return usageError{fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", name)}
 			}
-			list, err := readAccounts(*file, true)
-			if err != nil {
-				return err
-			}
-			if _, err := findAccount(list, name); err == nil {
-				return fmt.Errorf("there is an account %s already; rotate its keys with: lazuli account rotate %s", name, name)
+			if *file == "" {
+				return errNoAccountsFile
 			}
 			keys, err := newKeys(name, stdin, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if err := auth.WriteAccountsFile(*file, append(list, auth.StoredAccount{Name: name, Keys: keys})); err != nil {
+			err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
+				if indexOf(list, name) >= 0 {
+					return nil, fmt.Errorf("there is an account %s already; rotate its keys with: lazuli account rotate %s", name, name)
+				}
+				return append(list, auth.StoredAccount{Name: name, Keys: keys}), nil
+			})
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", name, *file)
@@ -166,24 +190,19 @@ func newAccountRotate(file *string) *cobra.Command {
 			if which != 1 && which != 2 {
 				return usageError{errors.New("say which key to replace: --key 1 or --key 2")}
 			}
-			list, err := readAccounts(*file, false)
-			if err != nil {
-				return err
-			}
-			i, err := findAccount(list, args[0])
-			if err != nil {
-				return err
-			}
 			key, _, err := auth.GenerateKey()
 			if err != nil {
 				return err
 			}
-			if which > len(list[i].Keys) {
-				list[i].Keys = append(list[i].Keys, key)
-			} else {
-				list[i].Keys[which-1] = key
-			}
-			if err := auth.WriteAccountsFile(*file, list); err != nil {
+			err = editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+				if which > len(list[i].Keys) {
+					list[i].Keys = append(list[i].Keys, key)
+				} else {
+					list[i].Keys[which-1] = key
+				}
+				return list, nil
+			})
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "replaced key %d of %s; its fingerprint is %s\n", which, args[0], fingerprint(key))
@@ -200,15 +219,10 @@ func newAccountRemove(file *string) *cobra.Command {
 		Short: "Remove an account from the file; its data stays in the data folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := readAccounts(*file, false)
+			err := editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+				return slices.Delete(list, i, i+1), nil
+			})
 			if err != nil {
-				return err
-			}
-			i, err := findAccount(list, args[0])
-			if err != nil {
-				return err
-			}
-			if err := auth.WriteAccountsFile(*file, slices.Delete(list, i, i+1)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], *file)
@@ -223,15 +237,11 @@ func newAccountShow(file *string) *cobra.Command {
 		Short: "Print an account's keys, which are secrets",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := readAccounts(*file, false)
+			account, err := readAccount(*file, args[0])
 			if err != nil {
 				return err
 			}
-			i, err := findAccount(list, args[0])
-			if err != nil {
-				return err
-			}
-			for n, k := range list[i].Keys {
+			for n, k := range account.Keys {
 				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "key%d %s\n", n+1, k); err != nil {
 					return err
 				}

@@ -176,18 +176,14 @@ func (f *sasFlags) key() (string, error) {
 		return "", usageError{errors.New("--key-number must be 1 or 2")}
 	}
 	if f.accountsFile != "" {
-		list, err := auth.ReadAccountsFile(f.accountsFile)
+		account, err := readAccount(f.accountsFile, f.account)
 		if err != nil {
 			return "", err
 		}
-		i, err := findAccount(list, f.account)
-		if err != nil {
-			return "", err
-		}
-		if f.keyNumber > len(list[i].Keys) {
+		if f.keyNumber > len(account.Keys) {
 			return "", fmt.Errorf("account %s has no key %d", f.account, f.keyNumber)
 		}
-		return list[i].Keys[f.keyNumber-1], nil
+		return account.Keys[f.keyNumber-1], nil
 	}
 	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" {
 		s, err := connstr.Parse(text)

@@ -7,12 +7,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/filelock"
 	"github.com/lazuli-storage/lazuli/internal/secretfile"
 )
 
@@ -99,8 +101,29 @@ func accountsOf(list []StoredAccount) ([]Account, error) {
 	return accounts, err
 }
 
-// WriteAccountsFile replaces the file in one step. It is readable by its owner alone.
-func WriteAccountsFile(path string, list []StoredAccount) error {
+// EditAccountsFile replaces the accounts of a file by what edit makes of them, in one step, while others that edit it
+// wait. A file that does not exist has no accounts and is made. If edit fails, nothing changes. The file is readable by
+// its owner alone; beside it lies a file path.lock.
+func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, error)) error {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, secretfile.Mode)
+	if err != nil {
+		return fmt.Errorf("accounts file: %w", err)
+	}
+	defer lock.Close()
+	if err := filelock.Wait(lock); err != nil {
+		return fmt.Errorf("accounts file: lock %s: %w", lock.Name(), err)
+	}
+	list, err := ReadAccountsFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if list, err = edit(list); err != nil {
+		return err
+	}
+	return writeAccountsFile(path, list)
+}
+
+func writeAccountsFile(path string, list []StoredAccount) error {
 	if err := checkStored(list); err != nil {
 		return err
 	}

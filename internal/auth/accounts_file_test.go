@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func newStored(t *testing.T, name string, keys int) StoredAccount {
 func TestAccountsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "accounts")
 	want := []StoredAccount{newStored(t, "one", 1), newStored(t, "two", 2)}
-	must(t, WriteAccountsFile(path, want))
+	must(t, writeAccountsFile(path, want))
 	info, err := os.Stat(path)
 	must(t, err)
 	if info.Mode().Perm() != 0o600 {
@@ -41,6 +42,27 @@ func TestAccountsFile(t *testing.T) {
 	accounts, err := LoadAccounts(path)
 	if err != nil || len(accounts) != 2 || len(accounts[1].Keys) != 2 {
 		t.Errorf("%d accounts, %v", len(accounts), err)
+	}
+}
+
+// Edits at the same time wait for each other: none is lost.
+func TestEditAccountsFileTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "accounts")
+	const editors = 16
+	var group sync.WaitGroup
+	for i := range editors {
+		added := newStored(t, fmt.Sprintf("account%d", i), 1)
+		group.Go(func() {
+			err := EditAccountsFile(path, func(list []StoredAccount) ([]StoredAccount, error) { return append(list, added), nil })
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	list, err := ReadAccountsFile(path)
+	if err != nil || len(list) != editors {
+		t.Errorf("%d accounts, want %d; %v", len(list), editors, err)
 	}
 }
 
@@ -75,7 +97,7 @@ func TestAccountsFileRefusals(t *testing.T) {
 func TestWatchAccounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "accounts")
 	one := newStored(t, "one", 2)
-	must(t, WriteAccountsFile(path, []StoredAccount{one}))
+	must(t, writeAccountsFile(path, []StoredAccount{one}))
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		accounts := Development()
@@ -87,7 +109,7 @@ func TestWatchAccounts(t *testing.T) {
 		if accounts.Get("one") == nil || accounts.Get(DevelopmentAccount) != nil {
 			t.Fatalf("accounts %v", accounts.Names())
 		}
-		must(t, WriteAccountsFile(path, []StoredAccount{one, newStored(t, "two", 1)}))
+		must(t, writeAccountsFile(path, []StoredAccount{one, newStored(t, "two", 1)}))
 		time.Sleep(1500 * time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		if accounts.Get("two") == nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/filelock"
 )
 
 const lockFile = "LOCK"
@@ -14,17 +16,14 @@ const lockFile = "LOCK"
 // lock is a locked file. The operating system lets go of it when the process ends, however it ends; the file stays.
 type lock struct{ f *os.File }
 
-// errBusy is what tryLock answers when another process, or another open file of this one, holds the lock.
-var errBusy = errors.New("locked")
-
 // acquire locks the file at name, creating it if absent, and writes this process's id to it.
 func acquire(name string) (*lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, &PathError{Path: filepath.Dir(name), Reason: "it cannot be written to: " + cause(err)}
 	}
-	err = tryLock(f)
-	if errors.Is(err, errBusy) {
+	err = filelock.Try(f)
+	if errors.Is(err, filelock.ErrBusy) {
 		pid := holder(f)
 		return nil, errors.Join(lockedError(filepath.Dir(name), pid), f.Close())
 	}

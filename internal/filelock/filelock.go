@@ -1,0 +1,17 @@
+// Package filelock locks files between processes. A lock belongs to the open file: the operating system lets go of it
+// when the file is closed or its process ends, however it ends.
+package filelock
+
+import (
+	"errors"
+	"os"
+)
+
+// ErrBusy means that another process, or another open file of this one, holds the lock.
+var ErrBusy = errors.New("locked")
+
+// Try takes an exclusive lock on f, or fails with [ErrBusy] at once.
+func Try(f *os.File) error { return lock(f, false) }
+
+// Wait takes an exclusive lock on f as soon as nobody else holds it.
+func Wait(f *os.File) error { return lock(f, true) }
