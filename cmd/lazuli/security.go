@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -42,15 +44,30 @@ func newSecurity(c *config.Config) (*security, error) {
 			return nil, err
 		}
 	}
-	return &s, s.trust(&c.OAuth)
+	return &s, s.trust(c)
+}
+
+// issuerKeyFile keeps the development issuer's key inside the data folder, so that tokens outlive a restart.
+const issuerKeyFile = "issuer-key.pem"
+
+// newIssuer makes the development issuer.
+func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
+	if c.InMemory {
+		return devissuer.New(devissuer.Config{})
+	}
+	if err := os.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later
+		return nil, fmt.Errorf("development issuer: %w", err)
+	}
+	return devissuer.New(devissuer.Config{KeyFile: filepath.Join(c.Location, issuerKeyFile)})
 }
 
 // trust makes the checker of bearer tokens, if any are to be believed.
-func (s *security) trust(o *config.OAuth) error {
+func (s *security) trust(c *config.Config) error {
+	o := &c.OAuth
 	var issuers []auth.Issuer
 	if o.Development {
 		var err error
-		if s.issuer, err = devissuer.New(devissuer.Config{}); err != nil {
+		if s.issuer, err = newIssuer(c); err != nil {
 			return err
 		}
 		issuers = append(issuers, s.issuer.Trust())

@@ -93,9 +93,6 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 			}}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
-			if ip := net.ParseIP(c.Admin.Host); ip == nil || !ip.IsLoopback() {
-				log.Warn("oauth dev gives tokens to everybody who reaches the admin listener, which is not on a loopback address", "admin-host", c.Admin.Host)
-			}
 		}
 		server := admin.Start(l, o)
 		defer func() { // last: while the services drain, /readyz says so

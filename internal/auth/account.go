@@ -49,6 +49,9 @@ func (Key) String() string { return "**redacted**" }
 // GoString is String, for %#v.
 func (Key) GoString() string { return "**redacted**" }
 
+// Equal reports whether two keys are the same.
+func (k Key) Equal(other Key) bool { return hmac.Equal(k.secret, other.secret) }
+
 // Sign appends the HMAC-SHA256 of message to dst.
 func (k Key) Sign(dst, message []byte) []byte {
 	mac := k.macs.Get().(hash.Hash)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,10 +126,6 @@ const DefaultLocation = "lazuli-data"
 
 // Default returns the configuration of a server that is told nothing.
 func Default() Config {
-	key, err := auth.ParseKey(auth.DevelopmentKey)
-	if err != nil {
-		panic("config: the development key does not parse: " + err.Error())
-	}
 	return Config{
 		Location:   DefaultLocation,
 		Durability: Sync,
@@ -137,7 +134,7 @@ func Default() Config {
 		Queue:      Endpoint{Port: 10001},
 		Table:      Endpoint{Port: 10002},
 		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
-		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}}},
+		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:       NATS{Replicas: 1},
 		// Below the ten seconds after which `docker stop` kills.
 		ShutdownTimeout: 8 * time.Second,
@@ -184,6 +181,10 @@ func (c *Config) validate() error {
 	if err := c.OAuth.validate(c.NoAdmin); err != nil {
 		return err
 	}
+	if c.OAuth.Development && !loopback(c.Admin.Host) && (len(c.OAuth.Roles) > 0 || !c.published()) {
+		return fmt.Errorf("oauth dev gives tokens to everybody who reaches the admin listener, and admin-host %s is not a loopback address: "+
+			"whoever is in the network would be whomever they like; only the published development account may be open to everybody", c.Admin.Host)
+	}
 	return c.NATS.validate()
 }
 
@@ -226,6 +227,29 @@ func (n *NATS) validate() error {
 	return nil
 }
 
+func developmentKey() auth.Key {
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		panic("config: the development key does not parse: " + err.Error())
+	}
+	return key
+}
+
+// loopback reports whether only this machine reaches the host.
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// published reports whether all that is served is the development account with its published key: there is nothing
+// that a token could open and that key could not.
+func (c *Config) published() bool {
+	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
+		return false
+	}
+	return !slices.ContainsFunc(c.Accounts[0].Keys, func(k auth.Key) bool { return !k.Equal(developmentKey()) })
+}
+
 // anyAddress reports whether host stands for all addresses of the machine.
 func anyAddress(host string) bool {
 	a, err := netip.ParseAddr(host)
@@ -235,7 +259,7 @@ func anyAddress(host string) bool {
 // Exposed names the services that other machines can reach, for a warning where the published development key opens
 // them; "" if there is none.
 func (c *Config) Exposed() string {
-	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
+	if !c.published() {
 		return ""
 	}
 	var names []string
@@ -243,7 +267,7 @@ func (c *Config) Exposed() string {
 		name string
 		host string
 	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}} {
-		if a, err := netip.ParseAddr(s.host); s.host != "localhost" && (err != nil || !a.IsLoopback()) {
+		if !loopback(s.host) {
 			names = append(names, s.name)
 		}
 	}

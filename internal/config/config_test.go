@@ -169,6 +169,8 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "contradiction", args: []string{"--strict-api-version", "--skipApiVersionCheck"}, want: "contradict"},
 		{name: "oauth", args: []string{"--oauth", "basic"}, want: "--oauth: the level basic"},
 		{name: "oauth without admin listener", args: []string{"--oauth", "dev", "--no-admin"}, want: "no-admin"},
+		{name: "oauth with roles in the network", args: []string{"--oauth", "dev", "--admin-host", "0.0.0.0", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "not a loopback address"},
+		{name: "oauth with a secret in the network", args: []string{"--oauth", "dev", "--admin-host", "192.0.2.1"}, env: []string{"LAZULI_ACCOUNTS=" + auth.DevelopmentAccount + ":a2V5"}, want: "not a loopback address"},
 		{name: "issuer without roles", args: []string{"--oauth-issuer", "https://login.example/t"}, want: "oauth-issuer needs oauth-roles"},
 		{name: "issuer over http", args: []string{"--oauth-issuer", "http://login.example/t", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "oauth-issuer:"},
 		{name: "roles without issuer", args: []string{"--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "set oauth or oauth-issuer"},
@@ -288,6 +290,8 @@ func TestExposed(t *testing.T) {
 		{[]string{"--host", "::1"}, nil, ""},
 		{[]string{"--host", "0.0.0.0"}, nil, "blob, queue, table"},
 		{[]string{"--blob-host", "10.0.0.1"}, nil, "blob"},
+		{[]string{"--host", "0.0.0.0", "--admin-host", "0.0.0.0", "--oauth", "dev"}, nil, "blob, queue, table"}, // as in a container
+		{[]string{"--host", "0.0.0.0"}, []string{"LAZULI_ACCOUNTS=" + auth.DevelopmentAccount + ":a2V5"}, ""},
 		{[]string{"--host", "0.0.0.0"}, []string{"LAZULI_ACCOUNTS=abc:a2V5"}, ""},
 	} {
 		if got := mustLoad(t, tc.args, tc.env, "").Exposed(); got != tc.want {
