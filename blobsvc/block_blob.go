@@ -123,8 +123,8 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		return err
 	case there:
 		// The permission to create is none to overwrite.
-		if err := c.identity.Holds(auth.Need{On: auth.OnObject, Any: "w"}); err != nil {
-			return err
+		if c.identity.Holds(auth.Need{On: auth.OnObject, Any: "w"}) != nil {
+			return errUnauthorizedBlobOverwrite
 		}
 		err = p.checkWrite(&old, c.now())
 	default:

@@ -15,6 +15,8 @@ var (
 	errContainerAlreadyExists = fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists.")
 	// errBlobNotFound: no committed blob, snapshot or version of that name.
 	errBlobNotFound = fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist.")
+	// errUnauthorizedBlobOverwrite: a write to a blob that exists, with a token that may create blobs and no more.
+	errUnauthorizedBlobOverwrite = fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites.")
 	// errBlobAlreadyExists: If-None-Match: * on a write to a blob that exists.
 	errBlobAlreadyExists = fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists.")
 	// errInvalidBlobType: the operation is not one of this type of blob, or the overwritten blob has another type.

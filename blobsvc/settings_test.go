@@ -212,7 +212,7 @@ func TestSharedAccess(t *testing.T) {
 		return must(blockblob.NewClientWithNoCredential(u, &blockblob.ClientOptions{ClientOptions: noRetries}))(t)
 	}
 	_, err := with("b", sas.BlobPermissions{Create: true}).Upload(ctx, body("y"), nil)
-	wantCode(t, err, 403, "AuthorizationPermissionMismatch") // to create is not to overwrite
+	wantCode(t, err, 403, "UnauthorizedBlobOverwrite") // to create is not to overwrite
 	must(with("new", sas.BlobPermissions{Create: true}).Upload(ctx, body("y"), nil))(t)
 	must(with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), nil))(t)
 	_, err = with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), &blockUpload{Tags: map[string]string{"k": "v"}})
