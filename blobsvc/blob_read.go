@@ -213,6 +213,12 @@ func (r *blobReader) close() {
 	}
 }
 
+// Close implements io.Closer.
+func (r *blobReader) Close() error {
+	r.close()
+	return nil
+}
+
 // copyTo writes what is left to w.
 func (r *blobReader) copyTo(w io.Writer) error {
 	if len(r.x.runs) == 1 && r.content != nil {

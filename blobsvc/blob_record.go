@@ -90,12 +90,20 @@ type tag struct{ key, value string }
 // copyRecord is the last copy into the blob; zero if there was none.
 type copyRecord struct {
 	id, source string
-	// status is "success" or "aborted": copies are done before they are answered.
+	// status is one of the copy states.
 	status      string
 	copied, of  int64
 	completed   ticks
 	description string
 }
+
+// The states of a copy.
+const (
+	copyPending = "pending"
+	copySuccess = "success"
+	copyAborted = "aborted"
+	copyFailed  = "failed"
+)
 
 // The tags of a blob record.
 const (

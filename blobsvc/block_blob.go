@@ -147,7 +147,11 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)
 	putBlob(tx, gen, c.blob, baseSlot, b)
-	s.note(tx, c, eventCreated, baseSlot, b)
+	what := eventCreated
+	if b.copy.status == copyPending {
+		what = eventStarted
+	}
+	s.note(tx, c, what, baseSlot, b)
 	return nil
 }
 

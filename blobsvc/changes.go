@@ -10,6 +10,7 @@ type event byte
 
 const (
 	eventCreated    event = iota + 1 // the blob came to be, or was overwritten as a whole
+	eventStarted                     // it came to be, empty: the destination of a copy that is pending
 	eventContent                     // a part of its content was written
 	eventProperties                  // headers, metadata, tags
 	eventTier                        // its access tier was set

@@ -27,6 +27,7 @@ type Audit struct {
 //   - every key and record is of its form, and belongs to a container or to the garbage;
 //   - pieces of a blob lie in order within its length, without gaps but in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
+//   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
 //   - every slice lies in an intact record of an extent, whose checksum is the one that was noted.
@@ -86,6 +87,7 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(garbageBucket, c.garbageKey)
 	c.each(blobsBucket, c.blob)
 	c.each(pendingBucket, c.pending)
+	c.each(copiesBucket, c.copying)
 	c.each(blocksBucket, c.block)
 	for set, n := range c.sets {
 		if n != 0 {
@@ -167,6 +169,9 @@ func (c *checker) blob(k, v []byte) error {
 	}
 	if b.deleted != 0 && c.tx.Get(deletedBucket, purgeKey(b.purgeAt(), k)) == nil {
 		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
+	}
+	if b.copy.status == copyPending && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
+		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
 	}
 	if len(b.tags) > 0 && slot == baseSlot && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
@@ -250,11 +255,38 @@ func (c *checker) pending(k, v []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := c.addSet(p); err != nil {
+		return err
+	}
+	return c.owned(gen)
+}
+
+func (c *checker) copying(k, v []byte) error {
+	gen, name, err := parsePendingKey(k)
+	if err != nil {
+		return err
+	}
+	job, err := decodeCopyJob(v)
+	if err != nil {
+		return err
+	}
+	if err := c.addSet(job.chunks()); err != nil {
+		return err
+	}
+	var b blobRecord
+	if err := getBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, gen) && (err != nil || b.copy.id != job.id) {
+		return fmt.Errorf("no blob waits for copy %s", job.id)
+	}
+	return c.owned(gen)
+}
+
+// addSet expects the blocks of a set.
+func (c *checker) addSet(p pendingRecord) error {
 	if _, twice := c.sets[p.set]; twice {
 		return fmt.Errorf("block set %d is used twice", p.set)
 	}
 	c.sets[p.set] = p.count
-	return c.owned(gen)
+	return nil
 }
 
 func (c *checker) block(k, v []byte) error {

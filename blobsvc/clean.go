@@ -181,7 +181,16 @@ func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool,
 			}
 			return err
 		})
-		return done, err
+		if !done || err != nil {
+			return false, err
+		}
+		return removeKeys(tx, copiesBucket, id, func(_, v []byte) error {
+			job, err := decodeCopyJob(v)
+			if err == nil {
+				dropBlockSet(tx, job.chunks())
+			}
+			return err
+		})
 	}
 	return false, errKey
 }

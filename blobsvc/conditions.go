@@ -77,6 +77,9 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
 func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
 	b.settle(now)
+	if b.copy.status == copyPending {
+		return errPendingCopy
+	}
 	if err := p.checkConditions(b); err != nil {
 		return err
 	}
@@ -93,6 +96,9 @@ func (p *preconditions) checkLeasing(b *blobRecord, _ ticks) error { return p.ch
 // checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; one that is named must be right.
 func (p *preconditions) checkSnapshot(b *blobRecord, now ticks) error {
 	b.settle(now)
+	if b.copy.status == copyPending {
+		return errPendingCopy
+	}
 	if err := p.checkConditions(b); err != nil {
 		return err
 	}
@@ -115,6 +121,11 @@ func (p *preconditions) checkTier(b *blobRecord, now ticks) error {
 		return err
 	}
 	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+}
+
+// checkAbort is for Abort Copy Blob, which needs the lease and nothing else.
+func (p *preconditions) checkAbort(b *blobRecord, now ticks) error {
+	return b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors)
 }
 
 // checkTags decides whether the condition on tags holds.

@@ -12,14 +12,19 @@ import (
 
 // clone takes over content, type and properties of a source into b. Metadata, tags and tier of b stay where the request
 // named them.
-func (b *blobRecord) clone(tx *store.Tx, from *blobRecord, metadata []wire.Meta) (err error) {
-	b.kind, b.length, b.sequence, b.blocks = from.kind, from.length, from.sequence, from.blocks
-	b.headers = from.headers
-	if b.metadata = metadata; metadata == nil {
-		b.metadata = from.metadata
-	}
+func (b *blobRecord) clone(tx *store.Tx, from *blobRecord) (err error) {
+	b.adopt(from)
 	b.content, err = from.content.duplicate(tx, from)
 	return err
+}
+
+// adopt takes over all but the content of a source, and metadata only where the request named none.
+func (b *blobRecord) adopt(from *blobRecord) {
+	b.kind, b.length, b.sequence, b.blocks = from.kind, from.length, from.sequence, from.blocks
+	b.headers = from.headers
+	if b.metadata == nil {
+		b.metadata = from.metadata
+	}
 }
 
 // duplicate returns b's content for a blob that may change independently.
@@ -39,11 +44,14 @@ func (c content) duplicate(tx *store.Tx, b *blobRecord) (content, error) {
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
-// The copy refers to the source's bytes and is complete when it is answered.
+// A copy of a blob of this process refers to its source's bytes and is complete when it is answered. Others are pending.
 func (s *Service) copyBlob(c *call) error {
 	src, err := s.copySource(c)
 	if err != nil {
 		return err
+	}
+	if src.remote != nil {
+		return s.beginCopy(c, &src)
 	}
 	b, p, err := c.newBlob(blockBlob, false)
 	if err != nil {
@@ -60,7 +68,7 @@ func (s *Service) copyBlob(c *call) error {
 	}
 	c.sendVersion(changed)
 	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", "success")
+	c.Set("x-ms-copy-status", copySuccess)
 	return c.Status(http.StatusAccepted)
 }
 
@@ -70,17 +78,31 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 	if err := src.read(tx, c.now(), &from); err != nil {
 		return err
 	}
-	if b.tier != "" && from.kind != blockBlob {
-		return errInvalidBlobTier
-	}
 	if err := s.sameKind(tx, c, from.kind); err != nil {
 		return err
 	}
-	if err := b.clone(tx, &from, b.metadata); err != nil {
+	if err := b.clone(tx, &from); err != nil {
 		return err
 	}
+	return s.finishCopyTo(tx, c, src, p, b, id, changed)
+}
+
+// finishCopyTo puts b in place, a copy that has its content.
+func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks) error {
+	if err := c.shapeCopy(b, changed); err != nil {
+		return err
+	}
+	b.copy = copyRecord{id: id, source: src.url, status: copySuccess, copied: b.length, of: b.length, completed: changed}
+	return s.replace(tx, c, p, b)
+}
+
+// shapeCopy gives a copy the times, the tier and the seal that the request asks for.
+func (c *call) shapeCopy(b *blobRecord, changed ticks) error {
 	b.created, b.changed = changed, changed
 	if b.tier != "" {
+		if b.kind != blockBlob {
+			return errInvalidBlobTier
+		}
 		b.tierChanged = changed
 	}
 	if c.Header("X-Ms-Seal-Blob") == "true" {
@@ -89,8 +111,7 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 		}
 		b.sealed = true
 	}
-	b.copy = copyRecord{id: id, source: src.url, status: "success", copied: from.length, of: from.length, completed: changed}
-	return s.replace(tx, c, p, b)
+	return nil
 }
 
 // sameKind refuses to copy over a blob of another type.
@@ -142,6 +163,9 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	}
 	copyTags := c.Header("X-Ms-Copy-Source-Tag-Option") == "COPY"
 	id := uuid.NewString()
+	if src.remote != nil {
+		return s.copyRemoteNow(c, &src, &b, &p, id, copyTags)
+	}
 	changed := s.ticks.next(c.Now)
 	var md5 string
 	err = s.update(c, func(tx *store.Tx) error {
@@ -167,37 +191,54 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return syncCopyError(err)
 	}
+	return c.answerCopyNow(changed, id, md5)
+}
+
+func (c *call) answerCopyNow(changed ticks, id, md5 string) error {
 	c.sendVersion(changed)
 	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", "success")
+	c.Set("x-ms-copy-status", copySuccess)
 	if md5 != "" {
 		c.Set("Content-MD5", base64MD5(md5))
 	}
 	return c.Status(http.StatusAccepted)
 }
 
+// copyRemoteNow is Copy Blob From URL with a source outside this process.
+func (s *Service) copyRemoteNow(c *call, src *copySource, b *blobRecord, p *preconditions, id string, copyTags bool) error {
+	if copyTags {
+		return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
+	}
+	if err := s.mayWrite(c, p); err != nil {
+		return err
+	}
+	up, from, err := s.fetch(c, src, maxSyncCopy)
+	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
+		return errSourceTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	defer up.close()
+	if from.kind != blockBlob {
+		return errInvalidSourceBlobType
+	}
+	b.adopt(&from)
+	b.headers.md5 = string(up.md5)
+	changed := s.ticks.next(c.Now)
+	err = s.update(c, func(tx *store.Tx) error {
+		b := *b
+		if err := s.sameKind(tx, c, b.kind); err != nil {
+			return err
+		}
+		b.content, b.length = layOut(tx, up.pieces())
+		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
+	})
+	if err != nil {
+		return err
+	}
+	return c.answerCopyNow(changed, id, string(up.md5))
+}
+
 // errSourceTooLarge: the source is over the limit of a synchronous copy.
 var errSourceTooLarge = fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB.")
-
-// syncCopyError is what the operations answer that read their source before they answer: a failing source is its own code.
-func syncCopyError(err error) error {
-	var src errSource
-	var e *wire.Error
-	switch {
-	case errors.As(err, &src) && errors.As(err, &e):
-		return fail(e.Status, "CannotVerifyCopySource", errCannotVerifyCopySource.Message)
-	}
-	return err
-}
-
-// abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
-// Copies are complete when they are answered: there is never one to abort.
-func (s *Service) abortCopy(c *call) error {
-	if c.Header("X-Ms-Copy-Action") != "abort" {
-		return wire.InvalidHeader("x-ms-copy-action", c.Header("X-Ms-Copy-Action"))
-	}
-	if _, err := uuid.Parse(c.Query.Get("copyid")); err != nil {
-		return invalidQuery("copyid", c.Query.Get("copyid"))
-	}
-	return s.updateBlob(c, func(*store.Tx, uint64, *blobRecord) error { return errNoPendingCopy })
-}

@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -12,21 +13,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
-// copySource is the blob that x-ms-copy-source names: one of this process.
+// copySource is the blob that x-ms-copy-source names.
 type copySource struct {
 	account, container, blob string
 	slot                     uint64
 	// url is what the client sent, which the copy's properties repeat.
 	url        string
 	conditions preconditions
+	// remote is nil for a blob of this process.
+	remote *remote
 }
 
 // maxCopySource is the longest x-ms-copy-source in bytes.
 const maxCopySource = 2 << 10
 
-// copySource reads x-ms-copy-source and x-ms-source-if-*, and makes sure that the caller may read the source: by the
-// account key if it is the caller's own account, otherwise by the SAS in the URL or because the container is public.
-// https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
+// copySource reads x-ms-copy-source and x-ms-source-if-*. For a source in this process it makes sure that the caller may
+// read it.
 func (s *Service) copySource(c *call) (src copySource, err error) {
 	text := c.Header("X-Ms-Copy-Source")
 	if text == "" {
@@ -36,8 +38,9 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if len(text) > maxCopySource {
 		return src, invalid
 	}
-	if c.HasHeader("X-Ms-Copy-Source-Authorization") {
-		return src, wire.ErrNotImplemented
+	token := c.Header("X-Ms-Copy-Source-Authorization")
+	if token != "" && !strings.HasPrefix(token, "Bearer ") {
+		return src, wire.InvalidHeader("x-ms-copy-source-authorization", "")
 	}
 	src.url = text
 	u, err := url.Parse(text)
@@ -52,17 +55,16 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 			return src, err
 		}
 	}
-	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{}}
-	if v := c.VersionHeader; v != "" {
-		hr.Header["X-Ms-Version"] = []string{v}
-	}
-	hr = hr.WithContext(c.HTTP.Context())
-	r, err := wire.Parse(wire.Blob, hr, nil, c.Now, wire.Options{})
-	if err != nil {
-		return src, errSourceElsewhere
-	}
-	if !sameHost(u, c.HTTP.Host) || !s.serves(r.Account) {
-		return src, errSourceElsewhere
+	r := s.inner(c, u, token)
+	if r == nil {
+		src.remote = &remote{token, c.Header("X-Ms-File-Request-Intent")}
+		if src.conditions.tags != nil {
+			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
+		}
+		if token != "" && u.Scheme != "https" && !s.egress.Private {
+			return src, invalid // a token is for nobody else to see
+		}
+		return src, nil
 	}
 	at, level, err := s.resolve(r)
 	if err != nil || level != onBlob {
@@ -72,13 +74,55 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if src.slot, err = at.slot(); err != nil {
 		return src, err
 	}
-	if src.account == c.Account && c.identity.Mechanism == auth.SharedKey {
-		return src, nil
+	return src, s.mayCopy(c, at)
+}
+
+// inner is the request that would read a source, if it is one to this process; nil otherwise.
+func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
+	if !sameHost(u, c.HTTP.Host) {
+		return nil
 	}
-	if s.mayRead(at) != nil {
-		return src, errSourceForbidden
+	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
+		RemoteAddr: c.HTTP.RemoteAddr}
+	if u.Scheme == "https" {
+		if hr.TLS = c.HTTP.TLS; hr.TLS == nil { // it came through something that ends TLS
+			hr.TLS = new(tls.ConnectionState)
+		}
 	}
-	return src, nil
+	if v := c.VersionHeader; v != "" {
+		hr.Header["X-Ms-Version"] = []string{v}
+	}
+	if token != "" {
+		hr.Header["Authorization"] = []string{token}
+	}
+	r, err := wire.Parse(wire.Blob, hr.WithContext(c.HTTP.Context()), nil, c.Now, wire.Options{})
+	if err != nil || s.accounts.Get(r.Account) == nil {
+		return nil
+	}
+	return r
+}
+
+// mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for it,
+// because the container is public, or because it is of the account that the caller has the key of. A caller with a token for
+// the account needs a role that lets them read the source, too.
+// https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
+func (s *Service) mayCopy(c, at *call) error {
+	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
+		switch c.identity.Mechanism {
+		case auth.SharedKey:
+			return nil
+		case auth.Bearer:
+			if c.identity.At(at.container).Check(wire.Blob, readBlob) == nil {
+				return nil
+			}
+		}
+	}
+	err := s.mayRead(at)
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return fail(e.Status, "CannotVerifyCopySource", e.Message)
+	}
+	return err
 }
 
 // mayRead checks the credential in a source's URL, as the front-end does for a request.
@@ -96,19 +140,11 @@ func (s *Service) mayRead(at *call) error {
 			return err
 		}
 	}
-	read := auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob}
-	if err := id.Check(wire.Blob, read); err != nil {
+	if err := id.Check(wire.Blob, readBlob); err != nil {
 		return err
 	}
-	return s.admit(at, id, read)
+	return s.admit(at, id, readBlob)
 }
-
-var (
-	// errSourceElsewhere: the source is not a blob of this process. Azure would fetch it.
-	errSourceElsewhere = wire.ErrNotImplemented.WithMessage("Copy sources outside this service are not implemented.")
-	// errSourceForbidden: the source needs a credential that its URL does not carry.
-	errSourceForbidden = fail(http.StatusForbidden, "CannotVerifyCopySource", "This request is not authorized to perform this operation.")
-)
 
 // sameHost reports whether a source's address is this service's: the same host as the request's, or any name of this
 // machine, whose port the request's host has.
@@ -124,10 +160,15 @@ func sameHost(u *url.URL, host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
 }
 
-func (s *Service) serves(account string) bool { return s.accounts.Get(account) != nil }
-
-// read loads the source in tx and checks its conditions.
+// read loads a source of this process in tx and checks its conditions. It fails with errSource.
 func (src *copySource) read(tx *store.Tx, now ticks, b *blobRecord) error {
+	if err := src.load(tx, now, b); err != nil {
+		return errSource{err}
+	}
+	return nil
+}
+
+func (src *copySource) load(tx *store.Tx, now ticks, b *blobRecord) error {
 	gen, err := containerGen(tx, src.account, src.container)
 	if err != nil {
 		return err
@@ -138,27 +179,41 @@ func (src *copySource) read(tx *store.Tx, now ticks, b *blobRecord) error {
 	if b.settle(now); b.tier == archiveTier {
 		return errBlobArchived
 	}
+	if b.copy.status == copyPending {
+		return errPendingCopy
+	}
 	if !src.conditions.Empty() {
 		if err := src.conditions.CheckRead(b.changed.etag(), b.changed.time()); err != nil {
-			return errSource{err}
+			return err
 		}
 	}
-	if src.conditions.tags != nil && !src.conditions.tags.match(b.tags) {
-		return errSource{wire.ErrConditionNotMet}
-	}
-	return nil
+	return src.conditions.checkTags(b)
 }
 
-// errSource is a condition on the source that does not hold.
+// errSource is what is wrong with a source in this process, or a condition on any source that does not hold.
 type errSource struct{ error }
 
 func (e errSource) Unwrap() error { return e.error }
 
-// copyError is what Copy Blob answers for a source condition that does not hold.
+// copyError is what Copy Blob answers for a source: a condition that does not hold has a code of its own.
 func copyError(err error) error {
 	var src errSource
-	if errors.As(err, &src) {
+	if !errors.As(err, &src) {
+		return err
+	}
+	if errors.Is(src, wire.ErrConditionNotMet) || errors.Is(src, wire.ErrNotModified) {
 		return errSourceConditionNotMet
+	}
+	return src.error
+}
+
+// syncCopyError is what the operations answer that read their source before they answer: a failing source is one code, with
+// the status that the source gave.
+func syncCopyError(err error) error {
+	var src errSource
+	var e *wire.Error
+	if errors.As(err, &src) && errors.As(src.error, &e) {
+		return fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err
 }

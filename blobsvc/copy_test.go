@@ -75,13 +75,14 @@ func TestCopyBlobRefusals(t *testing.T) {
 		{"no such container", []string{"x-ms-copy-source", f.base + "/none/b"}, 404, "ContainerNotFound"},
 		{"no URL", []string{"x-ms-copy-source", "box/src"}, 400, "InvalidHeaderValue"},
 		{"too long", []string{"x-ms-copy-source", source + strings.Repeat("x", 2048)}, 400, "InvalidHeaderValue"},
-		{"another service", []string{"x-ms-copy-source", "https://example.com/devstoreaccount1/box/src"}, 501, "NotImplemented"},
-		{"another account", []string{"x-ms-copy-source", strings.Replace(source, "devstoreaccount1", "other", 1)}, 501, "NotImplemented"},
+		{"another service", []string{"x-ms-copy-source", "https://example.com/devstoreaccount1/box/src"}, 403, "CannotVerifyCopySource"},
+		{"another account", []string{"x-ms-copy-source", strings.Replace(source, "devstoreaccount1", "other", 1)}, 403, "CannotVerifyCopySource"},
 		{"source condition", []string{"x-ms-copy-source", source, "x-ms-source-if-match", `"0x1"`}, 412, "SourceConditionNotMet"},
 		{"condition", []string{"x-ms-copy-source", source, "If-Match", `"0x1"`}, 412, "ConditionNotMet"},
 		{"metadata", []string{"x-ms-copy-source", source, "x-ms-meta-1", "x"}, 400, "InvalidMetadata"},
 		{"another type", []string{"x-ms-copy-source", f.base + "/box/page"}, 409, "InvalidBlobType"},
-		{"token for the source", []string{"x-ms-copy-source", source, "x-ms-copy-source-authorization", "Bearer x"}, 501, "NotImplemented"},
+		{"token for the source", []string{"x-ms-copy-source", source, "x-ms-copy-source-authorization", "Bearer x"}, 403, "CannotVerifyCopySource"},
+		{"another scheme", []string{"x-ms-copy-source", source, "x-ms-copy-source-authorization", "Basic x"}, 400, "InvalidHeaderValue"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f.do("PUT", "/box/dst", "old", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -104,7 +105,7 @@ func TestCopyNeedsAccessToItsSource(t *testing.T) {
 	wrong := must(c.NewBlobClient("src").GetSASURL(sas.BlobPermissions{Delete: true}, now.Add(time.Hour), nil))(t)
 	dst := must(blob.NewClientWithNoCredential(write, &blob.ClientOptions{ClientOptions: noRetries}))(t)
 	_, err := dst.StartCopyFromURL(ctx, c.NewBlobClient("src").URL(), nil)
-	wantCode(t, err, 403, "CannotVerifyCopySource")
+	wantCode(t, err, 401, "CannotVerifyCopySource")
 	_, err = dst.StartCopyFromURL(ctx, wrong, nil)
 	wantCode(t, err, 403, "CannotVerifyCopySource")
 	must(dst.StartCopyFromURL(ctx, read, nil))(t)
@@ -162,7 +163,7 @@ func TestPutBlobFromURL(t *testing.T) {
 		t.Errorf("type %s", *p.ContentType)
 	}
 	_, err := dst.UploadBlobFromURL(ctx, c.NewBlobClient("none").URL(), nil)
-	wantCode(t, err, 404, "BlobNotFound")
+	wantCode(t, err, 404, "CannotVerifyCopySource")
 }
 
 func TestPutBlockFromURL(t *testing.T) {

@@ -68,8 +68,14 @@ var (
 
 	// Copies.
 	errNoPendingCopy          = fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation.")
-	errCannotVerifyCopySource = fail(http.StatusPreconditionFailed, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
-	errInvalidSourceBlobType  = fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation.")
+	errCannotVerifyCopySource = fail(http.StatusInternalServerError, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
+	// errPendingCopy: a write to the destination of a copy that is under way, or a copy from it.
+	errPendingCopy = fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation.")
+	// errCopyIDMismatch: Abort Copy with another id than the pending copy's.
+	errCopyIDMismatch = fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation.")
+	// errInfiniteLease: a copy that takes time, to a blob whose lease may end before it.
+	errInfiniteLease         = fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease.")
+	errInvalidSourceBlobType = fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation.")
 
 	// Tiers and tags.
 	errInvalidBlobTier     = fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type.")

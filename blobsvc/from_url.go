@@ -2,6 +2,8 @@ package blobsvc
 
 import (
 	"encoding/base64"
+	"errors"
+	"io"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
@@ -16,63 +18,103 @@ func (c *call) sourceMD5() ([]byte, error) {
 	return nil, nil
 }
 
-// fetch makes the source's range durable as new content and checks x-ms-source-content-md5 and -crc64. It serves the
-// operations that take a part of a source. The caller closes the upload.
-func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, err error) {
-	want, err := c.sourceMD5()
-	if err != nil {
-		return nil, err
+// sourceHashes are the hashes that a client expects of what it copies; nil for none.
+type sourceHashes struct{ md5, crc []byte }
+
+func (c *call) sourceHashes() (h sourceHashes, err error) {
+	if h.md5, err = c.sourceMD5(); err != nil {
+		return h, err
 	}
-	var wantCRC []byte
 	if text := c.Header("X-Ms-Source-Content-Crc64"); text != "" {
-		if wantCRC, err = base64.StdEncoding.DecodeString(text); err != nil || len(wantCRC) != 8 {
-			return nil, wire.InvalidHeader("x-ms-source-content-crc64", text)
+		if h.crc, err = base64.StdEncoding.DecodeString(text); err != nil || len(h.crc) != 8 {
+			return h, wire.InvalidHeader("x-ms-source-content-crc64", text)
 		}
+	}
+	return h, nil
+}
+
+func (h sourceHashes) check(up *upload) error {
+	if h.md5 != nil && string(h.md5) != string(up.md5) {
+		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.md5)).
+			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(up.md5))
+	}
+	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.crc) {
+		return wire.ErrCRC64Mismatch
+	}
+	return nil
+}
+
+// fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
+// -crc64. It serves the operations that take a source's bytes before they answer. from is the source, without its content.
+// The caller closes the upload.
+func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, from blobRecord, err error) {
+	want, err := c.sourceHashes()
+	if err != nil {
+		return nil, from, err
 	}
 	rng := byteRange{0, openEnd}
 	if text := c.Header("X-Ms-Source-Range"); text != "" {
 		var ok bool
 		if rng, ok = parseRange(text); !ok {
-			return nil, wire.InvalidHeader("x-ms-source-range", text)
+			return nil, from, wire.InvalidHeader("x-ms-source-range", text)
 		}
 	}
-	var body blobReader
-	var n int64
+	body, n, err := s.openSource(c, src, rng, &from)
+	if err != nil {
+		return nil, from, syncCopyError(err)
+	}
+	defer func() { _ = body.Close() }()
+	if n > limit {
+		return nil, from, wire.ErrRequestBodyTooLarge
+	}
+	up = &upload{hasCRC: c.version() >= v20190202 || want.crc != nil}
+	if err := s.store(up, body, n, true); err != nil {
+		if src.remote != nil {
+			err = sourceBroken(err)
+		}
+		return nil, from, err
+	}
+	if err := want.check(up); err != nil {
+		up.close()
+		return nil, from, err
+	}
+	return up, from, nil
+}
+
+// sourceBroken is what becomes of a source outside that stopped halfway.
+func sourceBroken(err error) error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return errCannotVerifyCopySource
+	}
+	return err
+}
+
+// openSource opens a range of a source, of n bytes. from gets what is known of it.
+func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blobRecord) (body io.ReadCloser, n int64, err error) {
+	if src.remote != nil {
+		b, err := s.getRemote(c.HTTP.Context(), src, rng, "")
+		if err != nil {
+			return nil, 0, err
+		}
+		*from = b.of
+		return b, b.n, nil
+	}
+	r := new(blobReader)
 	err = s.db.View(func(tx *store.Tx) error {
-		var b blobRecord
-		if err := src.read(tx, c.now(), &b); err != nil {
+		if err := src.read(tx, c.now(), from); err != nil {
 			return err
 		}
 		var off int64
-		if b.length > 0 || rng.start > 0 {
+		if from.length > 0 || rng.start > 0 {
 			var err error
-			if off, n, err = rng.within(b.length); err != nil {
+			if off, n, err = rng.within(from.length); err != nil {
 				return err
 			}
 		}
-		if n > limit {
-			return wire.ErrRequestBodyTooLarge
-		}
-		return body.open(s, tx, &b, off, n)
+		return r.open(s, tx, from, off, n)
 	})
-	if err != nil {
-		return nil, syncCopyError(err)
-	}
-	defer body.close()
-	up = &upload{hasCRC: c.version() >= v20190202 || wantCRC != nil}
-	if err := s.store(up, &body, n, true); err != nil {
-		return nil, err
-	}
-	if want != nil && string(want) != string(up.md5) {
-		up.close()
-		return nil, wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(want)).
-			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(up.md5))
-	}
-	if wantCRC != nil && base64.StdEncoding.EncodeToString(wantCRC) != formatCRC(up.crc) {
-		up.close()
-		return nil, wire.ErrCRC64Mismatch
-	}
-	return up, nil
+	return r, n, err
 }
 
 // noBody refuses a body where the content comes from elsewhere.
@@ -100,7 +142,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	up, err := s.fetch(c, &src, c.byVersion(4000*mib, 100*mib, 100*mib))
+	up, _, err := s.fetch(c, &src, c.byVersion(4000*mib, 100*mib, 100*mib))
 	if err != nil {
 		return err
 	}
@@ -143,7 +185,7 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if c.version() >= v20221102 {
 		limit = 100 * mib
 	}
-	up, err := s.fetch(c, &src, limit)
+	up, _, err := s.fetch(c, &src, limit)
 	if err != nil {
 		return err
 	}
@@ -177,7 +219,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	up, err := s.fetch(c, &src, maxPageWrite)
+	up, _, err := s.fetch(c, &src, maxPageWrite)
 	if err != nil {
 		return err
 	}
@@ -211,33 +253,29 @@ func (s *Service) putBlobFromURL(c *call) error {
 		return wire.ErrNotImplemented
 	}
 	inherit := c.Header("X-Ms-Copy-Source-Blob-Properties") != "false"
-	up, err := s.fetch(c, &src, 5000*mib)
+	up, from, err := s.fetch(c, &src, 5000*mib)
 	if err != nil {
 		return err
 	}
 	defer up.close()
+	if inherit {
+		b.inherit(c, &from)
+	}
+	if b.headers.md5 == "" {
+		b.headers.md5 = string(up.md5)
+	}
 	changed := s.ticks.next(c.Now)
+	b.created, b.changed = changed, changed
+	if b.tier != "" {
+		b.tierChanged = changed
+	}
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
-		if inherit {
-			var from blobRecord
-			if err := src.read(tx, c.now(), &from); err != nil {
-				return err
-			}
-			b.inherit(c, &from)
-		}
-		if b.headers.md5 == "" {
-			b.headers.md5 = string(up.md5)
-		}
-		b.created, b.changed = changed, changed
-		if b.tier != "" {
-			b.tierChanged = changed
-		}
 		b.content, b.length = layOut(tx, up.pieces())
 		return s.replace(tx, c, &p, &b)
 	})
 	if err != nil {
-		return syncCopyError(err)
+		return err
 	}
 	c.sendVersion(changed)
 	c.sendEncrypted()

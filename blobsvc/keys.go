@@ -20,6 +20,7 @@ import (
 //	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
 //	deleted     end in ticks(8) key of the blobs bucket      soft-deleted blobs, by the end of their retention
 //	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
+//	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
 //
@@ -39,6 +40,7 @@ const (
 	tagsBucket       store.Bucket = "tags"
 	deletedBucket    store.Bucket = "deleted"
 	garbageBucket    store.Bucket = "garbage"
+	copiesBucket     store.Bucket = "copies"
 	accountsBucket   store.Bucket = "accounts"
 	metaBucket       store.Bucket = "meta"
 )
@@ -46,7 +48,7 @@ const (
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
 	return []store.Bucket{containersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBucket, garbageBucket, accountsBucket, metaBucket}
+		deletedBucket, garbageBucket, copiesBucket, accountsBucket, metaBucket}
 }
 
 // baseSlot is the slot of the base blob: above every snapshot's.

@@ -95,8 +95,7 @@ var operations = []op{
 
 	// Blobs of all types.
 	{Name: "PutBlob", Method: put, On: onBlob, HasNot: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlob},
-	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), State: frontend.Partial,
-		Note: "The source must be a blob of this process.", Do: (*Service).putBlobFromURL},
+	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).putBlobFromURL},
 	{Name: "GetBlob", Method: get, On: onBlob, Needs: readBlob, Do: (*Service).getBlob},
 	{Name: "GetBlobProperties", Method: head, On: onBlob, Needs: readBlob, Do: (*Service).getBlobProperties},
 	{Name: "SetBlobProperties", Method: put, On: onBlob, Comp: "properties", Needs: onObject("w"), Do: (*Service).setBlobProperties},
@@ -107,10 +106,8 @@ var operations = []op{
 	{Name: "SetBlobTags", Method: put, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).setBlobTags},
 	{Name: "LeaseBlob", Method: put, On: onBlob, Comp: "lease", Needs: onObject("wd"), Do: (*Service).leaseBlob},
 	{Name: "SnapshotBlob", Method: put, On: onBlob, Comp: "snapshot", Needs: onObject("cw"), Do: (*Service).snapshotBlob},
-	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), State: frontend.Partial,
-		Note: "The source must be a blob of this process. Copies are complete when they are answered.", Do: (*Service).copyBlob},
-	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), State: frontend.Partial,
-		Note: "The source must be a blob of this process.", Do: (*Service).copyBlobFromURL},
+	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob},
+	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL},
 	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
 	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject("d"), Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
@@ -124,22 +121,19 @@ var operations = []op{
 
 	// Block blobs.
 	{Name: "PutBlock", Method: put, On: onBlob, Comp: "block", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putBlock},
-	{Name: "PutBlockFromURL", Method: put, On: onBlob, Comp: "block", Has: []string{copySourceHeader}, Needs: onObject("w"), State: frontend.Partial,
-		Note: "The source must be a blob of this process.", Do: (*Service).putBlockFromURL},
+	{Name: "PutBlockFromURL", Method: put, On: onBlob, Comp: "block", Has: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putBlockFromURL},
 	{Name: "PutBlockList", Method: put, On: onBlob, Comp: "blocklist", Needs: onObject("cw"), Do: (*Service).putBlockList},
 	{Name: "GetBlockList", Method: get, On: onBlob, Comp: "blocklist", Needs: readBlob, Do: (*Service).getBlockList},
 
 	// Page blobs.
 	{Name: "PutPage", Method: put, On: onBlob, Comp: "page", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPage},
-	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), State: frontend.Partial,
-		Note: "The source must be a blob of this process.", Do: (*Service).putPageFromURL},
+	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPageFromURL},
 	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, State: frontend.Partial,
 		Note: "Differences to a snapshot that is named by its URL are refused.", Do: (*Service).getPageRanges},
 	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.NotImplemented},
 
 	// Append blobs.
 	{Name: "AppendBlock", Method: put, On: onBlob, Comp: "appendblock", HasNot: []string{copySourceHeader}, Needs: onObject("aw"), Do: (*Service).appendBlock},
-	{Name: "AppendBlockFromURL", Method: put, On: onBlob, Comp: "appendblock", Has: []string{copySourceHeader}, Needs: onObject("aw"), State: frontend.Partial,
-		Note: "The source must be a blob of this process.", Do: (*Service).appendBlockFromURL},
+	{Name: "AppendBlockFromURL", Method: put, On: onBlob, Comp: "appendblock", Has: []string{copySourceHeader}, Needs: onObject("aw"), Do: (*Service).appendBlockFromURL},
 	{Name: "SealAppendBlob", Method: put, On: onBlob, Comp: "seal", Needs: onObject("w"), Do: (*Service).sealBlob},
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/egress"
 	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/longpoll"
@@ -29,6 +30,10 @@ type Config struct {
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required.
 	frontend.Common
+	// Egress is from which hosts copy sources may be fetched; the zero value allows none but this process itself.
+	Egress egress.Policy
+	// CopyPause is the pause before a pending copy tries its source again; it grows with each failure. 0 is a second.
+	CopyPause time.Duration
 	// Changed, if set, is told of every blob that was created or written - content, properties, metadata, tags or tier - once
 	// that is durable, and before the client is answered. It must not block, and must not call the service before it has
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
@@ -46,6 +51,9 @@ type Service struct {
 	extents  *extent.Store
 	accounts *auth.Accounts
 	callers  *auth.Authenticator // of copy sources
+	egress   *egress.Policy
+	web      *http.Client // for copy sources elsewhere
+	copier
 	now      func() time.Time
 	log      *slog.Logger
 	ticks    tickSource
@@ -85,7 +93,8 @@ type call struct {
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, common: c.Common, cleaner: newCleaner()}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, common: c.Common,
+		egress: &c.Egress, web: c.Egress.Client(remoteTimeout), copier: newCopier(c.CopyPause), cleaner: newCleaner()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -120,6 +129,9 @@ func New(c Config) (*Service, error) {
 	})
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
+	if err := s.resumeCopies(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if c.CleanEvery >= 0 {
 		s.done.Go(func() { s.cleanForever(ctx, cmp.Or(c.CleanEvery, time.Second)) })
 	}
@@ -134,6 +146,7 @@ func (s *Service) Close() error {
 	s.closed.Do(func() {
 		s.stop()
 		s.done.Wait()
+		s.web.CloseIdleConnections()
 		s.err = errors.Join(s.db.Close(), s.extents.Close())
 	})
 	return s.err

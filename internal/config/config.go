@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/egress"
 )
 
 // Durability says when a write is acknowledged.
@@ -102,6 +103,9 @@ type Config struct {
 	// OAuth says whose bearer tokens are believed.
 	OAuth OAuth
 
+	// CopySources are from where copies may be fetched, see [egress.Policy]; the zero value is nowhere but this process.
+	CopySources egress.Policy
+
 	// MaxConnections bounds the open connections of each service, MaxRequests the requests that all services serve at
 	// once; 0 is no limit.
 	MaxConnections, MaxRequests int
@@ -177,6 +181,12 @@ func (c *Config) validate() error {
 		return errors.New("cert and key go together")
 	case c.RequireHTTPS && c.Cert == "":
 		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
+	}
+	if err := c.CopySources.Validate(); err != nil {
+		return fmt.Errorf("allow-copy-source: %w", err)
+	}
+	if c.CopySources.Private && len(c.CopySources.Hosts) == 0 {
+		return errors.New("allow-private-copy-source is about the hosts of allow-copy-source: set that as well")
 	}
 	if err := c.OAuth.validate(c.NoAdmin); err != nil {
 		return err

@@ -74,11 +74,11 @@ func TestPrecedence(t *testing.T) {
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
-		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6",
+		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "allow-copy-source": "a.example,*.b.example",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true,
-		"nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
+		"allow-private-copy-source": true, "nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
 	for _, g := range groups {
 		for i := range g.options {
 			o := &g.options[i]

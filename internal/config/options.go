@@ -100,6 +100,11 @@ var groups = []group{
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
 	}},
+	{"Copies", []option{
+		words("allow-copy-source", "Hosts from which copy sources outside this process are fetched: name, name:port, *.domain, or * for every public host",
+			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
+		boolean("allow-private-copy-source", "", "Fetch from hosts of allow-copy-source at private and loopback addresses, too", func(c *Config) *bool { return &c.CopySources.Private }),
+	}},
 	{"Limits", []option{
 		number("max-connections", "Open connections of each service; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
 		number("max-requests", "Requests that all services serve at once; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/egress"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -38,6 +39,8 @@ type Config struct {
 	TLS *tls.Config
 	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
 	RequireHTTPS bool
+	// CopySources are from where the Blob service may fetch copy sources, beside itself; the zero value is nowhere.
+	CopySources egress.Policy
 	// MaxConnections bounds the open connections of each service, and MaxRequests the requests that all services
 	// serve at once; 0 is no limit. What comes beyond is answered 503 ServerBusy.
 	MaxConnections, MaxRequests int

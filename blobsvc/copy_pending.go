@@ -1,0 +1,451 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// A copy from outside the process is pending: the blob is there, empty, and a job in the copies bucket says where its content
+// comes from. The content arrives in chunks, which are uncommitted blocks of a set of the job's own until the last has come;
+// progress is durable with each. After a restart jobs go on with the chunk that they were at, provided that the source still
+// has its entity tag; one without any begins anew.
+const (
+	// copyChunk is the size in bytes of a chunk.
+	copyChunk = 16 * mib
+	// copiesAtOnce bounds how many copies are under way.
+	copiesAtOnce = 8
+	// copyAttempts is how often a source is asked without any progress until the copy fails; copyMaxPause bounds the pause
+	// between two.
+	copyAttempts = 10
+	copyMaxPause = time.Minute
+)
+
+// copier is the state of pending copies.
+type copier struct {
+	pause time.Duration
+	slots chan struct{}
+	root  context.Context // of all copies, from resumeCopies on
+	mu    sync.Mutex
+	// running has the way to stop each copy that is under way or waits, by its id.
+	running map[string]context.CancelFunc
+}
+
+func newCopier(pause time.Duration) copier {
+	if pause <= 0 {
+		pause = time.Second
+	}
+	return copier{pause: pause, slots: make(chan struct{}, copiesAtOnce), running: map[string]context.CancelFunc{}}
+}
+
+// copyJob is a pending copy.
+type copyJob struct {
+	account, container string
+	// id is the copy's.
+	id, url, intent string
+	// etag is the source's when the copy began.
+	etag string
+	// set has the chunks that have come, and blocks is their number.
+	set    uint64
+	blocks int64
+}
+
+func (j *copyJob) encode() []byte {
+	e := newEncoder(128)
+	for _, s := range [...]string{j.account, j.container, j.id, j.url, j.intent, j.etag} {
+		e.string(s)
+	}
+	e.uvarint(j.set)
+	e.uvarint(uint64(j.blocks))
+	return e.b
+}
+
+func decodeCopyJob(v []byte) (j copyJob, err error) {
+	d := newDecoder(v)
+	for _, s := range [...]*string{&j.account, &j.container, &j.id, &j.url, &j.intent, &j.etag} {
+		*s = d.string()
+	}
+	j.set, j.blocks = d.uint(), int64(d.uint())
+	return j, d.err()
+}
+
+// beginCopy is Copy Blob with a source outside this process.
+func (s *Service) beginCopy(c *call, src *copySource) error {
+	if src.remote.token != "" { // it would have to be kept for as long as the copy takes
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
+	}
+	b, p, err := c.newBlob(blockBlob, false)
+	if err != nil {
+		return err
+	}
+	if err := s.mayWrite(c, &p); err != nil {
+		return err
+	}
+	body, err := s.getRemote(c.HTTP.Context(), src, byteRange{0, openEnd}, "")
+	if err != nil {
+		return copyError(err)
+	}
+	_ = body.Close()
+	if body.of.kind == pageBlob && body.of.length%pageSize != 0 {
+		return errInvalidSourceBlobType
+	}
+	b.adopt(&body.of)
+	b.length, b.blocks = 0, 0
+	changed := s.ticks.next(c.Now)
+	b.copy = copyRecord{id: uuid.NewString(), source: src.url, status: copyPending, of: body.of.length}
+	if err := c.shapeCopy(&b, changed); err != nil {
+		return err
+	}
+	job := copyJob{account: c.Account, container: c.container, id: b.copy.id, url: src.url, intent: src.remote.intent, etag: body.etag}
+	var key []byte
+	err = s.update(c, func(tx *store.Tx) error {
+		b := b
+		if err := s.sameKind(tx, c, b.kind); err != nil {
+			return err
+		}
+		if err := s.replace(tx, c, &p, &b); err != nil {
+			return err
+		}
+		if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
+			return errInfiniteLease
+		}
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		job := job
+		job.set = nextID(tx)
+		key = pendingKey(gen, c.blob)
+		tx.Put(copiesBucket, key, job.encode())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.startCopy(key, job.id)
+	c.sendVersion(changed)
+	c.Set("x-ms-copy-id", job.id)
+	c.Set("x-ms-copy-status", copyPending)
+	return c.Status(http.StatusAccepted)
+}
+
+// resumeCopies goes on with the copies that were pending when the process ended.
+func (s *Service) resumeCopies(ctx context.Context) error {
+	s.root = ctx
+	ids := map[string]string{}
+	err := s.db.View(func(tx *store.Tx) error {
+		cur := tx.Cursor(copiesBucket)
+		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+			job, err := decodeCopyJob(v)
+			if err != nil {
+				return err
+			}
+			ids[string(k)] = job.id
+		}
+		return nil
+	})
+	for key, id := range ids {
+		s.startCopy([]byte(key), id)
+	}
+	return err
+}
+
+// startCopy runs the job of a key in the background.
+func (s *Service) startCopy(key []byte, id string) {
+	ctx, cancel := context.WithCancel(s.root)
+	s.copier.mu.Lock()
+	s.running[id] = cancel
+	s.copier.mu.Unlock()
+	s.done.Go(func() {
+		defer func() {
+			cancel()
+			s.copier.mu.Lock()
+			delete(s.running, id)
+			s.copier.mu.Unlock()
+		}()
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+			s.runCopy(ctx, key, id)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// stopCopy ends the work on a copy that was aborted.
+func (s *Service) stopCopy(id string) {
+	s.copier.mu.Lock()
+	defer s.copier.mu.Unlock()
+	if cancel := s.running[id]; cancel != nil {
+		cancel()
+	}
+}
+
+// errCopyGone: the job of a copy is not there any more, for it was aborted or its container deleted.
+var errCopyGone = errors.New("the copy is not pending any more")
+
+// runCopy brings a copy to its end, or leaves it pending when the service stops.
+func (s *Service) runCopy(ctx context.Context, key []byte, id string) {
+	pause := s.pause
+	for attempt := 1; ; attempt++ {
+		moved, err := s.transfer(ctx, key, id)
+		if err == nil || errors.Is(err, errCopyGone) || ctx.Err() != nil {
+			return
+		}
+		if moved {
+			attempt, pause = 1, s.pause
+		}
+		if final(err) || attempt >= copyAttempts {
+			s.log.Warn("copy failed", "service", "blob", "copy", id, "err", err)
+			if err := s.failCopy(key, id, err); err != nil && !errors.Is(err, errCopyGone) {
+				s.log.Error("recording a failed copy failed", "service", "blob", "copy", id, "err", err)
+			}
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, copyMaxPause)
+	}
+}
+
+// final reports whether asking the source again is useless.
+func final(err error) bool {
+	var e *wire.Error
+	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
+}
+
+// transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
+func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bool, err error) {
+	var job copyJob
+	var b blobRecord
+	err = s.db.View(func(tx *store.Tx) (err error) {
+		job, err = loadCopy(tx, key, id, &b)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	at, total := b.copy.copied, b.copy.of
+	if at > 0 && job.etag == "" {
+		if err := s.rewindCopy(key, id); err != nil {
+			return false, err
+		}
+		at = 0
+	}
+	if at < total {
+		rng := byteRange{at, openEnd}
+		body, err := s.getRemote(ctx, &copySource{url: job.url, remote: &remote{intent: job.intent}}, rng, job.etag)
+		if err != nil {
+			return false, err
+		}
+		defer func() { _ = body.Close() }()
+		if body.of.length != total || body.n != total-at {
+			return false, errSourceChanged
+		}
+		for at < total {
+			n := min(copyChunk, total-at)
+			up := new(upload)
+			if err := s.store(up, body, n, false); err != nil {
+				return moved, sourceBroken(err)
+			}
+			err := s.addChunk(key, id, at, up)
+			up.close()
+			if err != nil {
+				return moved, err
+			}
+			at, moved = at+n, true
+		}
+	}
+	return moved, s.endCopy(key, id)
+}
+
+// errSourceChanged: the source is not what it was when the copy began.
+var errSourceChanged = fail(http.StatusPreconditionFailed, "ConditionNotMet", "The copy source changed while it was copied.")
+
+// loadCopy reads a job and its blob. It fails with errCopyGone.
+func loadCopy(tx *store.Tx, key []byte, id string, b *blobRecord) (job copyJob, err error) {
+	v := tx.Get(copiesBucket, key)
+	if v == nil {
+		return job, errCopyGone
+	}
+	if job, err = decodeCopyJob(v); err != nil {
+		return job, err
+	}
+	gen, name, err := parsePendingKey(key)
+	if err != nil {
+		return job, err
+	}
+	if job.id != id || tx.Get(containersBucket, containerKey(job.account, job.container)) == nil {
+		return job, errCopyGone
+	}
+	switch err := getBlob(tx, gen, string(name), baseSlot, b); {
+	case err == errBlobNotFound:
+		return job, errCopyGone
+	case err != nil:
+		return job, err
+	case b.copy.id != id || b.copy.status != copyPending:
+		return job, errCopyGone
+	}
+	return job, nil
+}
+
+// changeCopy changes job and blob of a pending copy in one transaction. change says with what event the copy is over, 0 if it
+// is not.
+func (s *Service) changeCopy(key []byte, id string, change func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error)) error {
+	gen, name, err := parsePendingKey(key)
+	if err != nil {
+		return err
+	}
+	c := &call{Request: &wire.Request{Service: wire.Blob, Now: s.now(), Operation: "CopyBlob"}, blob: string(name)}
+	return s.update(c, func(tx *store.Tx) error {
+		var b blobRecord
+		job, err := loadCopy(tx, key, id, &b)
+		if err != nil {
+			return err
+		}
+		c.Account, c.container = job.account, job.container
+		over, err := change(tx, &job, &b)
+		if err != nil {
+			return err
+		}
+		if over == 0 {
+			tx.Put(copiesBucket, key, job.encode())
+		} else {
+			tx.Delete(copiesBucket, key)
+		}
+		putBlob(tx, gen, c.blob, baseSlot, &b)
+		if over != 0 {
+			s.note(tx, c, over, baseSlot, &b)
+		}
+		return nil
+	})
+}
+
+func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(at))) }
+
+// addChunk notes a chunk that has arrived.
+func (s *Service) addChunk(key []byte, id string, at int64, up *upload) error {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+		tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.pieces()[0]))
+		job.blocks++
+		b.copy.copied = at + up.length
+		return 0, nil
+	})
+}
+
+// rewindCopy gives up what has arrived.
+func (s *Service) rewindCopy(key []byte, id string) error {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+		dropBlockSet(tx, job.chunks())
+		job.set, job.blocks = nextID(tx), 0
+		b.copy.copied = 0
+		return 0, nil
+	})
+}
+
+// chunks stands for the set of what has arrived.
+func (j *copyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
+
+// endCopy makes the chunks the blob's content.
+func (s *Service) endCopy(key []byte, id string) error {
+	changed := s.ticks.next(s.now())
+	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+		var list []piece
+		scope := generationPrefix(job.set)
+		cur := tx.Cursor(blocksBucket)
+		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+			p, err := decodeBlock(v)
+			if err != nil {
+				return 0, err
+			}
+			list = append(list, p)
+		}
+		dropBlockSet(tx, job.chunks())
+		if b.kind == blockBlob {
+			b.content, b.length = layOut(tx, list)
+		} else {
+			for i := range list {
+				list[i].start = b.length
+				b.length += list[i].length
+			}
+			b.content = storePages(tx, list)
+			if b.kind == appendBlob {
+				b.blocks = int64(len(list))
+			}
+		}
+		b.copy.status, b.copy.completed, b.changed = copySuccess, changed, changed
+		return eventCreated, nil
+	})
+}
+
+// failCopy gives a copy up. Its blob stays, empty.
+func (s *Service) failCopy(key []byte, id string, why error) error {
+	changed := s.ticks.next(s.now())
+	e := errCannotVerifyCopySource
+	if errors.As(why, &e) {
+		why = nil
+	}
+	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+		dropBlockSet(tx, job.chunks())
+		b.copy.status, b.copy.completed, b.changed = copyFailed, changed, changed
+		b.copy.description = describe(e) + ` "Copy failed when reading the source."`
+		if why != nil {
+			b.copy.description = describe(wire.ErrInternal) + ` "Copy failed."`
+		}
+		return eventContent, nil
+	})
+}
+
+// describe is the form of x-ms-copy-status-description: status and code.
+func describe(e *wire.Error) string { return strconv.Itoa(e.Status) + " " + e.Code }
+
+// abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
+func (s *Service) abortCopy(c *call) error {
+	if c.Header("X-Ms-Copy-Action") != "abort" {
+		return wire.InvalidHeader("x-ms-copy-action", c.Header("X-Ms-Copy-Action"))
+	}
+	id, err := uuid.Parse(c.Query.Get("copyid"))
+	if err != nil {
+		return invalidQuery("copyid", c.Query.Get("copyid"))
+	}
+	changed := s.ticks.next(c.Now)
+	err = s.updateSlot(c, baseSlot, (*preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if b.copy.status != copyPending {
+			return errNoPendingCopy
+		}
+		if b.copy.id != id.String() {
+			return errCopyIDMismatch
+		}
+		key := pendingKey(gen, c.blob)
+		job, err := loadCopy(tx, key, b.copy.id, new(blobRecord))
+		if err != nil {
+			return err
+		}
+		dropBlockSet(tx, job.chunks())
+		tx.Delete(copiesBucket, key)
+		b.copy.status, b.copy.completed, b.changed = copyAborted, changed, changed
+		putBlob(tx, gen, c.blob, baseSlot, b)
+		s.note(tx, c, eventContent, baseSlot, b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.stopCopy(id.String())
+	return c.Status(http.StatusNoContent)
+}

@@ -1,0 +1,192 @@
+package blobsvc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/egress"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Sources outside this process are fetched as Azure fetches them: with a GET, without following redirects, and only from
+// hosts that the configuration allows (internal/egress).
+
+const (
+	// remoteTimeout bounds the wait for a source's answer, and for the next bytes of its content.
+	remoteTimeout = 30 * time.Second
+	// remoteVersion is the version that a source is asked for where a token demands that one is named.
+	remoteVersion = "2021-12-02"
+)
+
+// remote is a source outside this process.
+type remote struct {
+	// token is the Authorization header that the source wants, intent its x-ms-file-request-intent; "" for none.
+	token, intent string
+}
+
+// remoteBody is a source's answer: content as it comes.
+type remoteBody struct {
+	io.ReadCloser
+	// n is how many bytes come.
+	n int64
+	// of is what the answer tells of the whole source: type, length, headers, metadata, sequence number.
+	of blobRecord
+	// etag is the source's entity tag as it was sent, "" for none.
+	etag string
+}
+
+// getRemote asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it
+// returns. It fails with errSource for conditions of src that do not hold, and otherwise with CannotVerifyCopySource.
+func (s *Service) getRemote(ctx context.Context, src *copySource, rng byteRange, etag string) (*remoteBody, error) {
+	header := http.Header{}
+	if rng != (byteRange{0, openEnd}) {
+		header.Set("Range", rng.header())
+	}
+	if etag != "" {
+		header.Set("If-Match", etag)
+	}
+	if src.remote.token != "" {
+		header.Set("Authorization", src.remote.token)
+		header.Set("X-Ms-Version", remoteVersion)
+	}
+	if src.remote.intent != "" {
+		header.Set("X-Ms-File-Request-Intent", src.remote.intent)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := s.egress.Fetch(ctx, s.web, src.url, header)
+	if err != nil {
+		cancel()
+		if errors.Is(err, egress.ErrRefused) {
+			return nil, errSourceRefused
+		}
+		return nil, errCannotVerifyCopySource
+	}
+	b := &remoteBody{ReadCloser: newLively(resp.Body, cancel), etag: resp.Header.Get("ETag")}
+	if err := b.read(resp, rng); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	if c := src.conditions.Conditions; !c.Empty() {
+		modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
+		if err := c.CheckRead(strings.Trim(strings.TrimPrefix(b.etag, "W/"), `"`), modified); err != nil {
+			_ = b.Close()
+			return nil, errSource{err}
+		}
+	}
+	return b, nil
+}
+
+// read takes in the head of a source's answer.
+func (b *remoteBody) read(resp *http.Response, rng byteRange) (err error) {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		b.n, b.of.length = resp.ContentLength, resp.ContentLength
+	case http.StatusPartialContent:
+		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+		if b.of.length, err = strconv.ParseInt(total, 10, 64); err != nil {
+			return errSourceLength
+		}
+		b.n = resp.ContentLength
+	default:
+		return sourceStatus(resp)
+	}
+	if b.n < 0 || b.of.length < 0 {
+		return errSourceLength
+	}
+	if resp.StatusCode == http.StatusOK && rng != (byteRange{0, openEnd}) { // it knows no ranges
+		off, n, err := rng.within(b.of.length)
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, b, off); err != nil {
+			return errCannotVerifyCopySource
+		}
+		b.n = n
+	}
+	h := resp.Header
+	b.of.kind, _ = parseBlobKind(h.Get("X-Ms-Blob-Type"))
+	if b.of.kind == 0 {
+		b.of.kind = blockBlob
+	}
+	b.of.sequence, _ = parseOffset(h.Get("X-Ms-Blob-Sequence-Number"))
+	b.of.headers = contentHeaders{contentType: h.Get("Content-Type"), encoding: h.Get("Content-Encoding"),
+		language: h.Get("Content-Language"), cacheControl: h.Get("Cache-Control"), disposition: h.Get("Content-Disposition")}
+	b.of.headers.dispositionSet = b.of.headers.disposition != ""
+	md5 := h.Get("X-Ms-Blob-Content-Md5")
+	if md5 == "" && resp.StatusCode == http.StatusOK {
+		md5 = h.Get("Content-Md5")
+	}
+	if sum, err := parseMD5(md5); err == nil {
+		b.of.headers.md5 = string(sum)
+	}
+	r := wire.Request{HTTP: &http.Request{Header: h}}
+	b.of.metadata, err = r.Metadata()
+	return err
+}
+
+// header is the range as the Range header has it.
+func (r byteRange) header() string {
+	text := "bytes=" + strconv.FormatInt(r.start, 10) + "-"
+	if r.end != openEnd {
+		text += strconv.FormatInt(r.end, 10)
+	}
+	return text
+}
+
+// sourceStatus is what a source's refusal is answered with: its own status, as Azure does it.
+func sourceStatus(resp *http.Response) error {
+	code, status := resp.Header.Get("X-Ms-Error-Code"), resp.StatusCode
+	message := "The copy source answered " + resp.Status + "."
+	if code != "" {
+		message = "The copy source answered " + resp.Status + " (" + code + ")."
+	}
+	if status < 400 && status != http.StatusNotModified { // a redirect, or nothing of use
+		status = http.StatusBadRequest
+	}
+	e := fail(status, "CannotVerifyCopySource", message).
+		WithHeader("x-ms-copy-source-status-code", strconv.Itoa(resp.StatusCode))
+	if code != "" {
+		e = e.WithHeader("x-ms-copy-source-error-code", code)
+	}
+	return e
+}
+
+// lively ends a request whose content stops coming.
+type lively struct {
+	io.ReadCloser
+	timer  *time.Timer
+	cancel context.CancelFunc
+}
+
+func newLively(body io.ReadCloser, cancel context.CancelFunc) *lively {
+	return &lively{body, time.AfterFunc(remoteTimeout, cancel), cancel}
+}
+
+// Read implements io.Reader.
+func (l *lively) Read(p []byte) (int, error) {
+	l.timer.Reset(remoteTimeout)
+	n, err := l.ReadCloser.Read(p)
+	l.timer.Stop()
+	return n, err
+}
+
+// Close implements io.Closer.
+func (l *lively) Close() error {
+	l.timer.Stop()
+	l.cancel()
+	return l.ReadCloser.Close()
+}
+
+var (
+	// errSourceRefused: the configuration does not allow the source's host, or its name leads to an address that is not
+	// public. It says no more, for the caller chose the host.
+	errSourceRefused = fail(http.StatusForbidden, "CannotVerifyCopySource",
+		"This server may not read copy sources at this host. Its operator can allow it with --allow-copy-source.")
+	// errSourceLength: the source does not tell its length.
+	errSourceLength = fail(http.StatusBadRequest, "CannotVerifyCopySource", "The copy source does not tell its length.")
+)
