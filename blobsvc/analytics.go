@@ -19,10 +19,8 @@ func (c *call) mayLogs(need auth.Need) error {
 	switch need.Any {
 	case "r", "l", "t", "f":
 		return nil
-	case "d":
-		if need.On == auth.OnObject {
-			return nil
-		}
+	case deleteLetters:
+		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions
 }

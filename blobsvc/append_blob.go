@@ -94,6 +94,9 @@ func (s *Service) append(c *call, conditions appendConditions, up *upload, extra
 		if err := conditions.check(b.length, up.length); err != nil {
 			return err
 		}
+		if err := b.mayChange(); err != nil {
+			return err
+		}
 		if b.sealed {
 			return errBlobIsSealed
 		}

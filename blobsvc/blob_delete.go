@@ -1,9 +1,9 @@
 package blobsvc
 
 import (
-	"bytes"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -30,9 +30,12 @@ func (c *call) deleteSnapshots() (deleteSnapshots, error) {
 	}
 }
 
+// errRootBlob: deleting the current version by its id. It is deleted as the blob, and then as a previous version.
+var errRootBlob = fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob.")
+
 // deleteBlob: https://learn.microsoft.com/rest/api/storageservices/delete-blob
 func (s *Service) deleteBlob(c *call) error {
-	slot, err := c.slot()
+	at, err := c.address()
 	if err != nil {
 		return err
 	}
@@ -40,24 +43,41 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if kind := c.Query.Get("deletetype"); kind != "" {
-		if kind != "permanent" {
-			return invalidQuery("deletetype", kind)
+	if mode != refuseSnapshots {
+		if at.snapshot != 0 {
+			return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 		}
-		return s.deletePermanently(c, slot)
+		if err := c.onBaseOnly(); err != nil {
+			return err
+		}
+	}
+	permanently := false
+	switch kind := c.Query.Get("deletetype"); kind {
+	case "":
+	case "permanent":
+		permanently = true
+	default:
+		return invalidQuery("deletetype", kind)
+	}
+	if err := c.mayDelete(at, permanently); err != nil {
+		return err
+	}
+	if permanently {
+		return s.deletePermanently(c, at)
 	}
 	days := s.retentionDays(c.Account)
-	if slot != baseSlot && mode != refuseSnapshots {
-		return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
-	}
+	var kept bool
 	check := (*preconditions).checkWrite
-	if slot != baseSlot { // it has no lease
+	if !at.isBase() { // it has no lease
 		check = (*preconditions).checkLeasing
 	}
-	err = s.updateSlot(c, slot, check, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if slot != baseSlot {
-			s.remove(tx, c, gen, slot, days, b)
-			return nil
+	err = s.updateAt(c, at, check, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
+		kept = days > 0 || at.isBase() && mode != onlySnapshots && s.staysVersion(b)
+		if !at.isBase() {
+			if slot == baseSlot {
+				return errRootBlob
+			}
+			return s.remove(tx, c, gen, slot, days, b)
 		}
 		snapshots, err := snapshotsOf(tx, gen, c.blob, mode == refuseSnapshots)
 		if err != nil {
@@ -66,67 +86,77 @@ func (s *Service) deleteBlob(c *call) error {
 		if len(snapshots) > 0 && mode == refuseSnapshots {
 			return errSnapshotsPresent
 		}
-		for _, at := range snapshots {
+		for _, slot := range snapshots {
 			var snapshot blobRecord
-			if err := getBlob(tx, gen, c.blob, at, &snapshot); err != nil {
+			if err := getBlob(tx, gen, c.blob, slot, &snapshot); err != nil {
 				return err
 			}
-			s.remove(tx, c, gen, at, days, &snapshot)
+			if err := s.remove(tx, c, gen, slot, days, &snapshot); err != nil {
+				return err
+			}
 		}
-		if mode != onlySnapshots {
-			s.remove(tx, c, gen, baseSlot, days, b)
-			discardBlocks(tx, gen, c.blob)
+		if mode == onlySnapshots {
+			return nil
 		}
-		return nil
+		discardBlocks(tx, gen, c.blob)
+		return s.remove(tx, c, gen, baseSlot, days, b)
 	})
 	if err != nil {
 		return err
 	}
 	s.wakeCleaner()
-	c.sendDeleteType(days > 0)
+	c.sendDeleteType(kept)
 	return c.Status(http.StatusAccepted)
 }
 
-// remove deletes one record of the blob that c names; with days, it is kept for that time.
-func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *blobRecord) {
+// mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
+// soft-deleted are three.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
+func (c *call) mayDelete(at address, permanently bool) error {
+	need := auth.Need{On: auth.OnObject, All: "d"}
+	if at.version != 0 {
+		need.All = "x"
+	}
+	if permanently && c.identity.Mechanism == auth.SAS {
+		need.All += "y"
+	}
+	return c.identity.Holds(need)
+}
+
+// remove deletes one record of the blob that c names: it stays as a previous version, or for days as soft-deleted, or not.
+func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *blobRecord) error {
+	if err := b.mayGo(c.now()); err != nil {
+		return err
+	}
 	s.note(tx, c, eventDeleted, slot, b)
+	key := blobKey(gen, c.blob, slot)
 	if slot == baseSlot {
 		s.unindexTags(tx, c.Account, gen, c.blob, b)
+		if s.staysVersion(b) {
+			retire(tx, gen, c.blob, *b)
+			tx.Delete(blobsBucket, key)
+			return nil
+		}
 	}
 	if days > 0 {
 		b.deleted, b.keptDays = c.now(), days
 		s.bury(tx, gen, c.blob, slot, b)
-		return
+		return nil
 	}
-	tx.Delete(blobsBucket, blobKey(gen, c.blob, slot))
+	tx.Delete(blobsBucket, key)
 	c.freed += b.length
 	b.content.drop(tx)
+	return nil
 }
 
 // snapshotsOf returns the slots of a blob's snapshots, oldest first, without deleted ones; the first alone if one is
 // enough to know.
-func snapshotsOf(tx *store.Tx, gen uint64, name string, one bool) ([]uint64, error) {
-	var slots []uint64
-	scope := namePrefix(gen, name)
-	cur := tx.Cursor(blobsBucket)
-	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		_, _, slot, err := parseBlobKey(k)
-		if err != nil {
-			return nil, err
+func snapshotsOf(tx *store.Tx, gen uint64, name string, one bool) (slots []uint64, err error) {
+	err = eachSlot(tx, gen, name, func(slot uint64, b *blobRecord) (more bool, err error) {
+		if b.isSnapshot(slot) && b.deleted == 0 {
+			slots = append(slots, slot)
 		}
-		if slot == baseSlot {
-			break
-		}
-		var b blobRecord
-		if err := decodeBlobHead(v, &b); err != nil {
-			return nil, err
-		}
-		if b.deleted != 0 {
-			continue
-		}
-		if slots = append(slots, slot); one {
-			break
-		}
-	}
-	return slots, nil
+		return len(slots) == 0 || !one, nil
+	})
+	return slots, err
 }

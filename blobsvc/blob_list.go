@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"bytes"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -10,171 +9,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/store"
 )
-
-// listing is one request for a page of blobs.
-type listing struct {
-	prefix, delimiter string
-	// from is where the page begins: the rest of a blob key after the generation, or a prefix of one.
-	from []byte
-	max  int
-	// What is included beside base blobs.
-	snapshots, uncommitted, deleted bool
-	rec                             blobRecord // of the item at hand, used again
-}
-
-// listed is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
-type listed struct {
-	prefix string
-	name   string
-	slot   uint64
-	record *blobRecord // without its pieces; nil for a prefix and for uncommitted blocks
-}
-
-// walk calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
-// snapshots that are not wanted, and everything below a prefix that was emitted, are skipped by seeking.
-func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next []byte, err error) {
-	scope := generationPrefix(gen)
-	within := append(bytes.Clone(scope), l.prefix...)
-	start := append(bytes.Clone(scope), l.from...)
-	if bytes.Compare(start, within) < 0 {
-		start = within
-	}
-	blobs := walker{cur: tx.Cursor(blobsBucket), within: within}
-	blobs.seek(start)
-	var pending walker
-	if l.uncommitted {
-		pending = walker{cur: tx.Cursor(pendingBucket), within: within}
-		pending.seek(pendingStart(start))
-	}
-	count := 0
-	full := func(at []byte) bool {
-		if count < l.max {
-			return false
-		}
-		next = bytes.Clone(at[8:])
-		return true
-	}
-	for blobs.key != nil || pending.key != nil {
-		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
-			_, rawName, err := parsePendingKey(pending.key)
-			if err != nil {
-				return nil, err
-			}
-			name := string(rawName)
-			key := blobKey(gen, name, baseSlot)
-			committed, err := l.committed(tx.Get(blobsBucket, key))
-			if err != nil {
-				return nil, err
-			}
-			if committed {
-				pending.next()
-				continue
-			}
-			if full(key) {
-				return next, nil
-			}
-			if p := l.commonPrefix(name); p != "" {
-				err = emit(listed{prefix: p})
-				skip := successor(append(bytes.Clone(scope), p...))
-				blobs.seek(skip)
-				pending.seek(skip)
-			} else {
-				err = emit(listed{name: name, slot: baseSlot})
-				pending.next()
-			}
-			if err != nil {
-				return nil, err
-			}
-			count++
-			continue
-		}
-		_, rawName, slot, err := parseBlobKey(blobs.key)
-		if err != nil {
-			return nil, err
-		}
-		if slot != baseSlot && !l.snapshots {
-			blobs.seek(blobKey(gen, string(rawName), baseSlot))
-			continue
-		}
-		if err := decodeBlobHead(blobs.value, &l.rec); err != nil {
-			return nil, err
-		}
-		if l.rec.deleted != 0 && !l.deleted {
-			blobs.next()
-			continue
-		}
-		if full(blobs.key) {
-			return next, nil
-		}
-		if l.delimiter != "" {
-			if p := l.commonPrefix(string(rawName)); p != "" {
-				if err := emit(listed{prefix: p}); err != nil {
-					return nil, err
-				}
-				count++
-				skip := successor(append(bytes.Clone(scope), p...))
-				blobs.seek(skip)
-				if pending.key != nil && bytes.Compare(pending.key, skip) < 0 {
-					pending.seek(skip)
-				}
-				continue
-			}
-		}
-		if err := emit(listed{name: string(rawName), slot: slot, record: &l.rec}); err != nil {
-			return nil, err
-		}
-		count++
-		blobs.next()
-	}
-	return nil, nil
-}
-
-// committed reports whether a name with uncommitted blocks is listed as what is committed under it, record if anything.
-func (l *listing) committed(record []byte) (bool, error) {
-	if record == nil || l.deleted {
-		return record != nil, nil
-	}
-	err := decodeBlobHead(record, &l.rec)
-	return err == nil && l.rec.deleted == 0, err
-}
-
-// pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
-// blob, and the pending record of the same name must still be found.
-func pendingStart(start []byte) []byte {
-	if n := len(start) - 8; n > 8 && start[n-1] == 0 {
-		return start[:n]
-	}
-	return start
-}
-
-// commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
-// after the prefix; "" if there is none.
-func (l *listing) commonPrefix(name string) string {
-	if l.delimiter == "" {
-		return ""
-	}
-	i := strings.Index(name[len(l.prefix):], l.delimiter)
-	if i < 0 {
-		return ""
-	}
-	return name[:len(l.prefix)+i+len(l.delimiter)]
-}
-
-// walker is a cursor that ends where the keys leave a prefix.
-type walker struct {
-	cur        *store.Cursor
-	within     []byte
-	key, value []byte
-}
-
-func (w *walker) seek(k []byte) { w.take(w.cur.Seek(k)) }
-func (w *walker) next()         { w.take(w.cur.Next()) }
-func (w *walker) take(k, v []byte) {
-	if !bytes.HasPrefix(k, w.within) {
-		k, v = nil, nil
-	}
-	w.key, w.value = k, v
-}
 
 // Markers are opaque to clients: a version, and the position in base64.
 const markerVersion = "1!"
@@ -210,7 +44,8 @@ func (s *Service) listBlobs(c *call) error {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
 	l := listing{prefix: c.Query.Get("prefix"), delimiter: c.Query.Get("delimiter"), max: n,
-		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"], deleted: include["deleted"]}
+		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"], deleted: include["deleted"],
+		versions: include["versions"], versionsOnly: include["deletedwithversions"]}
 	if l.snapshots && l.delimiter != "" {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
@@ -223,7 +58,8 @@ func (s *Service) listBlobs(c *call) error {
 		}
 	}
 	w := blobWriter{page: newPage(), c: c, now: c.now(),
-		metadata: include["metadata"], copies: include["copy"], tags: include["tags"]}
+		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
+		policies: include["immutabilitypolicy"], holds: include["legalhold"]}
 	defer w.free()
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)
@@ -307,6 +143,8 @@ type blobWriter struct {
 	c                      *call
 	now                    ticks
 	metadata, copies, tags bool
+	versions               bool
+	policies, holds        bool
 	begun                  bool // the head was sent
 }
 
@@ -327,14 +165,27 @@ func (w *blobWriter) write(item listed) error {
 	}
 	b := item.record
 	b.settle(w.now)
-	if item.slot != baseSlot {
-		w.text("Snapshot", ticks(item.slot).iso())
+	slot := item.slot
+	if b.isSnapshot(slot) {
+		w.text("Snapshot", ticks(slot).iso())
+	}
+	if b.version != 0 && w.versions {
+		w.text("VersionId", b.version.iso())
+		if slot == baseSlot && b.deleted == 0 {
+			w.raw("<IsCurrentVersion>true</IsCurrentVersion>")
+		}
+	}
+	if item.versionsOnly {
+		w.raw("<HasVersionsOnly>true</HasVersionsOnly>")
+		if !w.versions { // the item stands for the blob
+			slot, b.deleted = baseSlot, 0
+		}
 	}
 	if b.deleted != 0 {
 		w.raw("<Deleted>true</Deleted>")
 	}
 	w.raw("<Properties>")
-	w.properties(b, item.slot)
+	w.properties(b, slot)
 	w.raw("</Properties>")
 	if w.metadata {
 		w.page.metadata(b.metadata)
@@ -423,6 +274,13 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		w.raw("<LeaseStatus />")
 	default:
 		w.lease(b.lease, w.now)
+	}
+	if w.policies && b.until != 0 {
+		w.time("ImmutabilityPolicyUntilDate", b.until)
+		w.text("ImmutabilityPolicyMode", b.mode())
+	}
+	if w.holds && b.hold {
+		w.raw("<LegalHold>true</LegalHold>")
 	}
 	if cp := &b.copy; w.copies && cp.id != "" {
 		w.text("CopyId", cp.id)

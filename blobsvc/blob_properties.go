@@ -16,6 +16,12 @@ func (s *Service) setBlobMetadata(c *call) error {
 	}
 	changed := s.ticks.next(c.Now)
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if err := b.mayChange(); err != nil {
+			return err
+		}
+		if err := s.newVersion(tx, c, gen, b, changed); err != nil {
+			return err
+		}
 		b.metadata, b.changed = metadata, changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventProperties, baseSlot, b)
@@ -108,6 +114,9 @@ func (s *Service) setBlobProperties(c *call) error {
 			return err
 		}
 		if size >= 0 && size != b.length {
+			if err := b.mayChange(); err != nil {
+				return err
+			}
 			if err := resizePages(tx, b, size); err != nil {
 				return err
 			}

@@ -18,22 +18,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
-// slot reads the snapshot parameter: which slot of the blob the request is about.
-func (c *call) slot() (uint64, error) {
-	if c.Query.Has("versionid") {
-		return 0, wire.ErrNotImplemented
-	}
-	if !c.Query.Has("snapshot") {
-		return baseSlot, nil
-	}
-	s := c.Query.Get("snapshot")
-	t, ok := parseSnapshotTime(s)
-	if !ok {
-		return 0, invalidQuery("snapshot", s)
-	}
-	return uint64(t), nil
-}
-
 // viewBlob reads the blob that the request names and checks the preconditions of a read. more, if not nil, goes on in
 // the same transaction.
 func (s *Service) viewBlob(c *call, b *blobRecord, more func(tx *store.Tx, gen, slot uint64) error) (slot uint64, err error) {
@@ -41,15 +25,16 @@ func (s *Service) viewBlob(c *call, b *blobRecord, more func(tx *store.Tx, gen, 
 	if err != nil {
 		return 0, err
 	}
-	if slot, err = c.slot(); err != nil {
+	at, err := c.address()
+	if err != nil {
 		return 0, err
 	}
-	return slot, s.db.View(func(tx *store.Tx) error {
+	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
 		}
-		if err := getBlob(tx, gen, c.blob, slot, b); err != nil {
+		if slot, err = at.get(tx, gen, c.blob, b); err != nil {
 			return err
 		}
 		if err := p.checkRead(b, c.now()); err != nil {
@@ -60,6 +45,7 @@ func (s *Service) viewBlob(c *call, b *blobRecord, more func(tx *store.Tx, gen, 
 		}
 		return more(tx, gen, slot)
 	})
+	return slot, err
 }
 
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.

@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
@@ -41,7 +42,7 @@ func parseBlobKind(s string) (blobKind, bool) {
 	return 0, false
 }
 
-// blobRecord is the state of one committed blob, or of one snapshot of it.
+// blobRecord is the state of one committed blob, or of one snapshot or version of it.
 type blobRecord struct {
 	kind blobKind
 	// created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
@@ -73,6 +74,11 @@ type blobRecord struct {
 	// deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
 	deleted  ticks
 	keptDays int64
+
+	// version is the id of a version: in the base slot that of the current one, elsewhere the slot. 0 for a snapshot, and
+	// for a base blob that was written while no versions were kept.
+	version ticks
+	protection
 }
 
 // contentHeaders are the properties of a blob that a client sets and gets back as headers.
@@ -131,6 +137,10 @@ const (
 	btCopy        = 22
 	btDeleted     = 23
 	btKeptDays    = 24
+	btVersion     = 25
+	btUntil       = 26
+	btLocked      = 27
+	btHold        = 28
 )
 
 func (b *blobRecord) encode() []byte {
@@ -183,6 +193,10 @@ func (b *blobRecord) encode() []byte {
 	}
 	e.uint(btDeleted, uint64(b.deleted))
 	e.uint(btKeptDays, uint64(b.keptDays))
+	e.uint(btVersion, uint64(b.version))
+	e.uint(btUntil, uint64(b.until))
+	e.bool(btLocked, b.locked)
+	e.bool(btHold, b.hold)
 	return e.b
 }
 
@@ -253,6 +267,14 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 			b.deleted = ticks(d.uint())
 		case btKeptDays:
 			b.keptDays = int64(d.uint())
+		case btVersion:
+			b.version = ticks(d.uint())
+		case btUntil:
+			b.until = ticks(d.uint())
+		case btLocked:
+			b.locked = d.bool()
+		case btHold:
+			b.hold = d.bool()
 		default:
 			d.fail()
 		}
@@ -280,6 +302,27 @@ func getAnyBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecor
 		return errBlobNotFound
 	}
 	return decodeBlob(v, b)
+}
+
+// eachSlot calls fn for everything under a blob's name, deleted or not: snapshots and versions by time, the base blob last.
+// The records have no pieces.
+func eachSlot(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *blobRecord) (more bool, err error)) error {
+	var b blobRecord
+	scope := namePrefix(gen, name)
+	cur := tx.Cursor(blobsBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+		_, _, slot, err := parseBlobKey(k)
+		if err == nil {
+			err = decodeBlobHead(v, &b)
+		}
+		if err != nil {
+			return err
+		}
+		if more, err := fn(slot, &b); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 func putBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {

@@ -9,11 +9,19 @@ type blobCheck func(p *preconditions, b *blobRecord, now ticks) error
 // updateBlob changes the base blob in one transaction, once the preconditions of a write hold. change may run twice and
 // writes the record itself if it is to be kept.
 func (s *Service) updateBlob(c *call, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
-	return s.updateSlot(c, baseSlot, (*preconditions).checkWrite, change)
+	return s.updateBase(c, (*preconditions).checkWrite, change)
 }
 
-// updateSlot is updateBlob for any slot, and for operations that check something else than writes do.
-func (s *Service) updateSlot(c *call, slot uint64, check blobCheck, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
+// updateBase is updateBlob for operations that check something else than writes do.
+func (s *Service) updateBase(c *call, check blobCheck, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
+	if err := c.onBaseOnly(); err != nil {
+		return err
+	}
+	return s.updateAt(c, address{}, check, func(tx *store.Tx, gen, _ uint64, b *blobRecord) error { return change(tx, gen, b) })
+}
+
+// updateAt is updateBase for snapshots and versions, too. change is told the slot.
+func (s *Service) updateAt(c *call, at address, check blobCheck, change func(tx *store.Tx, gen, slot uint64, b *blobRecord) error) error {
 	p, err := c.preconditions()
 	if err != nil {
 		return err
@@ -24,12 +32,13 @@ func (s *Service) updateSlot(c *call, slot uint64, check blobCheck, change func(
 			return err
 		}
 		var b blobRecord
-		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
+		slot, err := at.get(tx, gen, c.blob, &b)
+		if err != nil {
 			return err
 		}
 		if err := check(&p, &b, c.now()); err != nil {
 			return err
 		}
-		return change(tx, gen, &b)
+		return change(tx, gen, slot, &b)
 	})
 }

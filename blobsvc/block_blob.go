@@ -109,8 +109,12 @@ func (s *Service) mayWrite(c *call, p *preconditions) error {
 const earlyCheck = 1 * mib
 
 // replace writes b over whatever has the name now, if the preconditions let it. The lease, and the creation time of a blob
-// that exists, stay; snapshots stay; uncommitted blocks go.
+// that exists, stay; snapshots and versions stay; uncommitted blocks go. b was changed at a time of its own, which becomes
+// the id of its version.
 func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord) error {
+	if err := c.onBaseOnly(); err != nil {
+		return err
+	}
 	gen, err := containerGen(tx, c.Account, c.container)
 	if err != nil {
 		return err
@@ -133,11 +137,21 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	if err != nil {
 		return err
 	}
-	if there {
+	switch {
+	case there && s.keep.Versioning && b.kind != old.kind:
+		return errInvalidBlobType
+	case there:
 		b.lease, b.created = old.lease, old.created
 		s.unindexTags(tx, c.Account, gen, c.blob, &old)
+	default:
+		if err := s.sameKindAsVersions(tx, gen, c.blob, b.kind); err != nil {
+			return err
+		}
 	}
+	s.numberVersion(c, b, b.changed)
 	switch {
+	case there && s.staysVersion(&old):
+		retire(tx, gen, c.blob, old)
 	case old.deleted != 0 || there && s.retentionDays(c.Account) > 0:
 		s.setAside(tx, c, gen, &old)
 	case there:
@@ -542,7 +556,7 @@ func (s *Service) getBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	slot, err := c.slot()
+	at, err := c.address()
 	if err != nil {
 		return err
 	}
@@ -554,7 +568,7 @@ func (s *Service) getBlockList(c *call) error {
 			return err
 		}
 		pending := tx.Get(pendingBucket, pendingKey(gen, c.blob))
-		switch err := getBlob(tx, gen, c.blob, slot, &b); {
+		switch _, err := at.get(tx, gen, c.blob, &b); {
 		case err == nil:
 			if b.kind != blockBlob {
 				return errInvalidBlobType
@@ -562,7 +576,7 @@ func (s *Service) getBlockList(c *call) error {
 			if err := p.checkRead(&b, c.now()); err != nil {
 				return err
 			}
-		case err == errBlobNotFound && pending != nil && slot == baseSlot:
+		case err == errBlobNotFound && pending != nil && at.isBase():
 		default:
 			return err
 		}
@@ -583,7 +597,7 @@ func (s *Service) getBlockList(c *call) error {
 			return nil
 		}
 		list := newBlockXML(x, "UncommittedBlocks")
-		if pending != nil && slot == baseSlot {
+		if pending != nil && at.isBase() {
 			if err := walkBlocks(tx, pending, list.add); err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func (s *Service) note(_ *store.Tx, c *call, e event, slot uint64, _ *blobRecord
 // is durable.
 func (s *Service) update(c *call, fn func(*store.Tx) error) error {
 	err := s.db.Update(func(tx *store.Tx) error {
-		c.freed, c.changed = 0, false
+		c.freed, c.changed, c.wrote = 0, false, 0
 		return fn(tx)
 	})
 	if err != nil {

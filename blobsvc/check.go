@@ -14,7 +14,7 @@ import (
 
 // Audit is what [Check] counted.
 type Audit struct {
-	Containers, Blobs, Snapshots, UncommittedBlocks int64
+	Containers, Blobs, Snapshots, Versions, UncommittedBlocks int64
 	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
 	// that nothing refers to, Torn bytes are no record, and the rest are headers.
 	Extents                 int
@@ -25,6 +25,7 @@ type Audit struct {
 //
 //   - the database's own structure;
 //   - every key and record is of its form, and belongs to a container or to the garbage;
+//   - a version is in the slot of its time, and the current one in no other;
 //   - pieces of a blob lie in order within its length, without gaps but in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
 //   - pending copies have a job, and jobs a blob that waits;
@@ -159,10 +160,21 @@ func (c *checker) blob(k, v []byte) error {
 	if err := decodeBlob(v, &b); err != nil {
 		return err
 	}
-	if slot == baseSlot {
-		c.audit.Blobs++
-	} else {
+	switch {
+	case b.isSnapshot(slot):
 		c.audit.Snapshots++
+	case slot == baseSlot:
+		c.audit.Blobs++
+		if b.version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), uint64(b.version))) != nil {
+			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.version.iso())
+		}
+	case uint64(b.version) != slot:
+		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.version.iso())
+	default:
+		c.audit.Versions++
+	}
+	if slot != baseSlot && b.lease != (lease{}) {
+		c.errorf("blob %q of generation %d: a snapshot or version has a lease", name, gen)
 	}
 	if b.content.id != 0 {
 		c.references[b.content.id]++

@@ -424,7 +424,7 @@ func (s *Service) abortCopy(c *call) error {
 		return invalidQuery("copyid", c.Query.Get("copyid"))
 	}
 	changed := s.ticks.next(c.Now)
-	err = s.updateSlot(c, baseSlot, (*preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+	err = s.updateBase(c, (*preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.copy.status != copyPending {
 			return errNoPendingCopy
 		}

@@ -16,7 +16,7 @@ import (
 // copySource is the blob that x-ms-copy-source names.
 type copySource struct {
 	account, container, blob string
-	slot                     uint64
+	at                       address
 	// url is what the client sent, which the copy's properties repeat.
 	url        string
 	conditions preconditions
@@ -71,7 +71,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		return src, invalid
 	}
 	src.account, src.container, src.blob = at.Account, at.container, at.blob
-	if src.slot, err = at.slot(); err != nil {
+	if src.at, err = at.address(); err != nil {
 		return src, err
 	}
 	return src, s.mayCopy(c, at)
@@ -173,7 +173,7 @@ func (src *copySource) load(tx *store.Tx, now ticks, b *blobRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := getBlob(tx, gen, src.blob, src.slot, b); err != nil {
+	if _, err := src.at.get(tx, gen, src.blob, b); err != nil {
 		return err
 	}
 	if b.settle(now); b.tier == archiveTier {

@@ -122,7 +122,7 @@ func (s *Service) leaseBlob(c *call) error {
 	var out lease
 	var remaining int64
 	var changed ticks
-	err = s.updateSlot(c, baseSlot, (*preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
+	err = s.updateBase(c, (*preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
 		if b.lease, remaining, err = q.apply(b.lease, c.now()); err != nil {
 			return err
 		}

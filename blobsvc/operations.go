@@ -47,6 +47,8 @@ const (
 	copySourceHeader = "X-Ms-Copy-Source"
 	requiresSync     = "X-Ms-Requires-Sync"
 	blobTypeHeader   = "X-Ms-Blob-Type"
+
+	deleteLetters = "dx" // which of them Delete Blob needs depends on what it deletes
 )
 
 // Operations is the operations table without its handlers, for the compatibility page.
@@ -88,7 +90,7 @@ var operations = []op{
 		Note: "Deleted containers are not kept."},
 	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onBoxByAcct("wd"), Do: (*Service).leaseContainer},
 	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, State: frontend.Partial,
-		Note: "There are no versions or immutability policies to include.", Do: (*Service).listBlobs},
+		Note: "There are no immutability policies to include.", Do: (*Service).listBlobs},
 	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), Do: (*Service).findBlobsByTags},
 	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: partsOnBox, Do: (*Service).blobBatch},
 	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
@@ -109,7 +111,7 @@ var operations = []op{
 	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob},
 	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL},
 	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
-	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject("d"), Do: (*Service).deleteBlob},
+	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject(deleteLetters), Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
 	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onObject("w"), Do: (*Service).setBlobTier},
 	{Name: "SetBlobExpiry", Method: put, On: onBlob, Comp: "expiry", Needs: onObject("w"), State: frontend.NotImplemented},

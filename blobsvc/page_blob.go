@@ -172,6 +172,9 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 		if err := seq.check(b.sequence); err != nil {
 			return err
 		}
+		if err := b.mayChange(); err != nil {
+			return err
+		}
 		if end > b.length {
 			return errInvalidPageRange
 		}
@@ -405,7 +408,7 @@ func (s *Service) getPageRanges(c *call) error {
 			return errPreviousSnapshotNewer
 		}
 		var old blobRecord
-		if err := getBlob(tx, gen, c.blob, uint64(previous), &old); err != nil {
+		if _, err := (address{snapshot: previous}).get(tx, gen, c.blob, &old); err != nil {
 			if err == errBlobNotFound {
 				return errPreviousSnapshotMissing
 			}

@@ -16,8 +16,11 @@ const (
 // now is the time of the request in ticks.
 func (c *call) now() ticks { return ticksOf(c.Now) }
 
-// sendVersion sets ETag and Last-Modified.
+// sendVersion sets ETag and Last-Modified, and the id of the version that the call wrote.
 func (c *call) sendVersion(changed ticks) {
+	if c.wrote != 0 && c.version() >= v20191212 {
+		c.Set("x-ms-version-id", c.wrote.iso())
+	}
 	c.Set("ETag", changed.quotedETag())
 	c.Set("Last-Modified", changed.rfc1123())
 }
@@ -64,10 +67,17 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 			c.Set("x-ms-blob-sealed", "true")
 		}
 	}
-	if slot == baseSlot {
-		c.sendLease(b.lease)
-	} else {
+	switch {
+	case b.isSnapshot(slot):
 		c.Set("x-ms-snapshot", ticks(slot).iso())
+	case slot == baseSlot:
+		c.sendLease(b.lease)
+	}
+	if b.version != 0 && c.version() >= v20191212 {
+		c.Set("x-ms-version-id", b.version.iso())
+		if slot == baseSlot {
+			c.Set("x-ms-is-current-version", "true")
+		}
 	}
 	if len(b.tags) > 0 && c.version() >= v20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.tags)))
@@ -131,7 +141,7 @@ func (b *blobRecord) accessTier(slot uint64) (tier string, inferred bool) {
 	switch {
 	case b.tier != "":
 		return b.tier, false
-	case slot != baseSlot:
+	case b.isSnapshot(slot):
 		return "", false
 	}
 	return defaultTier, true

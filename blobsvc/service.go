@@ -39,10 +39,19 @@ type Config struct {
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
 	// written while the process dies may not be told: who must see every change reads the containers as well.
 	Changed func(account, container, blob string)
+	// Keep is what is kept of blobs and containers beyond their deletion.
+	Keep Keep
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
 	// [Service.Clean].
 	CleanEvery time.Duration
+}
+
+// Keep is what an account keeps of what is overwritten or deleted. In Azure these are settings of the account's management,
+// beside the retention of deleted blobs, which is a service property.
+type Keep struct {
+	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
+	Versioning bool
 }
 
 // Service is the Blob service. Its methods are safe for concurrent use.
@@ -60,6 +69,7 @@ type Service struct {
 	handler  http.Handler
 	settings settingsCache
 	features properties.Features
+	keep     Keep
 	changed  func(account, container, blob string)
 	common   frontend.Common
 	feed     *longpoll.Feed // what was written lately; nil without a board to wait on
@@ -87,14 +97,28 @@ type call struct {
 	identity auth.Identity
 	// freed is the content in bytes that the call's transaction gave up.
 	freed int64
+	// wrote is the id of the version that the call's transaction made, 0 for none.
+	wrote ticks
 	// changed is set if the call's transaction wrote the blob.
 	changed bool
 }
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), now: c.Now, log: c.Log, features: c.Features, changed: c.Changed, common: c.Common,
-		egress: &c.Egress, web: c.Egress.Client(remoteTimeout), copier: newCopier(c.CopyPause), cleaner: newCleaner()}
+	s := &Service{
+		accounts: c.Accounts,
+		callers:  c.Authenticator(),
+		now:      c.Now,
+		log:      c.Log,
+		features: c.Features,
+		keep:     c.Keep,
+		changed:  c.Changed,
+		common:   c.Common,
+		egress:   &c.Egress,
+		web:      c.Egress.Client(remoteTimeout),
+		copier:   newCopier(c.CopyPause),
+		cleaner:  newCleaner(),
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -13,28 +13,37 @@ func (s *Service) snapshotBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	at := s.ticks.next(c.Now)
-	var out blobRecord
-	err = s.updateSlot(c, baseSlot, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
+	at, version := s.ticks.next(c.Now), s.ticks.next(c.Now)
+	var out ticks
+	err = s.updateBase(c, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
 		if b.tier == archiveTier {
 			return errBlobArchived
 		}
-		if b.content, err = b.content.freeze(tx, b); err != nil {
+		snap := *b
+		if snap.content, err = b.content.freeze(tx, b); err != nil {
 			return err
 		}
-		b.lease = lease{}
+		snap.lease, snap.version, snap.protection = lease{}, 0, protection{}
 		if metadata != nil {
-			b.metadata, b.changed = metadata, at
+			snap.metadata, snap.changed = metadata, at
 		}
-		putBlob(tx, gen, c.blob, uint64(at), b)
-		s.note(tx, c, eventSnapshot, uint64(at), b)
-		out = *b
+		putBlob(tx, gen, c.blob, uint64(at), &snap)
+		s.note(tx, c, eventSnapshot, uint64(at), &snap)
+		out = snap.changed
+		if !s.keep.Versioning {
+			return nil
+		}
+		// The blob itself becomes a new version that differs from the last one in nothing but its id.
+		if err := s.newVersion(tx, c, gen, b, version); err != nil {
+			return err
+		}
+		putBlob(tx, gen, c.blob, baseSlot, b)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	c.sendVersion(out.changed)
+	c.sendVersion(out)
 	c.Set("x-ms-snapshot", at.iso())
 	c.Set("x-ms-request-server-encrypted", "false") // nothing was written but a reference
 	return c.Status(http.StatusCreated)

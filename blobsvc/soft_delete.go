@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/store"
 )
 
@@ -62,26 +61,24 @@ func (s *Service) undeleteBlob(c *call) error {
 		if err != nil {
 			return err
 		}
-		if tx.Get(blobsBucket, blobKey(gen, c.blob, baseSlot)) == nil {
-			return errBlobNotFound
-		}
-		scope := namePrefix(gen, c.blob)
+		there := false
 		var slots []uint64
-		cur := tx.Cursor(blobsBucket)
-		for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
-			_, _, slot, err := parseBlobKey(k)
-			if err != nil {
-				return err
+		err = eachSlot(tx, gen, c.blob, func(slot uint64, b *blobRecord) (more bool, err error) {
+			if there = true; b.deleted != 0 {
+				slots = append(slots, slot)
 			}
-			slots = append(slots, slot)
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		if !there {
+			return errBlobNotFound
 		}
 		for _, slot := range slots {
 			var b blobRecord
 			if err := getAnyBlob(tx, gen, c.blob, slot, &b); err != nil {
 				return err
-			}
-			if b.deleted == 0 {
-				continue
 			}
 			tx.Delete(deletedBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
 			b.deleted, b.keptDays = 0, 0
@@ -99,18 +96,16 @@ func (s *Service) undeleteBlob(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// errPermanentDelete: permanent deletion is for soft-deleted snapshots, where the account allows it.
-var errPermanentDelete = fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob.")
+var (
+	// errPermanentDelete: permanent deletion is for soft-deleted snapshots and versions, where the account allows it.
+	errPermanentDelete = fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob.")
+	// errNotSoftDeleted: it comes second.
+	errNotSoftDeleted = fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted.")
+)
 
-// deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot before its time.
-// A shared access signature needs the permission y for that.
-func (s *Service) deletePermanently(c *call, slot uint64) error {
-	if c.identity.Mechanism == auth.SAS {
-		if err := c.identity.Holds(auth.Need{On: auth.OnObject, All: "y"}); err != nil {
-			return err
-		}
-	}
-	if slot == baseSlot || !s.settings.of(c.Account).DeleteRetention.AllowPermanentDelete {
+// deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot or version before its time.
+func (s *Service) deletePermanently(c *call, at address) error {
+	if at.isBase() || !s.settings.of(c.Account).DeleteRetention.AllowPermanentDelete {
 		return errPermanentDelete
 	}
 	err := s.update(c, func(tx *store.Tx) error {
@@ -119,11 +114,14 @@ func (s *Service) deletePermanently(c *call, slot uint64) error {
 			return err
 		}
 		var b blobRecord
-		if err := getAnyBlob(tx, gen, c.blob, slot, &b); err != nil {
+		slot, err := at.getAny(tx, gen, c.blob, &b)
+		switch {
+		case err != nil:
 			return err
-		}
-		if b.deleted == 0 {
-			return errPermanentDelete
+		case slot == baseSlot:
+			return errRootBlob
+		case b.deleted == 0:
+			return errNotSoftDeleted
 		}
 		key := blobKey(gen, c.blob, slot)
 		tx.Delete(deletedBucket, purgeKey(b.purgeAt(), key))

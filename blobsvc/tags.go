@@ -135,19 +135,22 @@ func (s *Service) setBlobTags(c *call) error {
 	if list, err = validTags(list); err != nil {
 		return err
 	}
-	slot, err := c.slot()
+	at, err := c.address()
 	if err != nil {
 		return err
 	}
-	if slot != baseSlot {
+	if at.snapshot != 0 {
 		return errInvalidOperation
 	}
-	err = s.updateSlot(c, baseSlot, (*preconditions).checkTagging, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		s.unindexTags(tx, c.Account, gen, c.blob, b)
-		b.tags = list
-		s.indexTags(tx, c.Account, gen, c.blob, b)
-		putBlob(tx, gen, c.blob, baseSlot, b)
-		s.note(tx, c, eventProperties, baseSlot, b)
+	err = s.updateAt(c, at, (*preconditions).checkTagging, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
+		if slot == baseSlot { // queries find the current version alone
+			s.unindexTags(tx, c.Account, gen, c.blob, b)
+		}
+		if b.tags = list; slot == baseSlot {
+			s.indexTags(tx, c.Account, gen, c.blob, b)
+		}
+		putBlob(tx, gen, c.blob, slot, b)
+		s.note(tx, c, eventProperties, slot, b)
 		return nil
 	})
 	if err != nil {

@@ -64,18 +64,21 @@ func (s *Service) setBlobTier(c *call) error {
 	default:
 		return wire.InvalidHeader("x-ms-rehydrate-priority", priority)
 	}
-	slot, err := c.slot()
+	at, err := c.address()
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	err = s.updateSlot(c, slot, (*preconditions).checkTier, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+	err = s.updateAt(c, at, (*preconditions).checkTier, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
 		status = http.StatusOK
 		if b.kind != blockBlob {
 			return errInvalidBlobTier
 		}
 		if b.rehydrateTo != "" && (tier == archiveTier || tier != b.rehydrateTo) {
 			return errBlobBeingRehydrated
+		}
+		if slot != baseSlot && b.tier == archiveTier && tier != archiveTier {
+			return errBlobArchived // snapshots and versions leave the archive as copies alone
 		}
 		if b.tier == archiveTier && tier != archiveTier {
 			b.rehydrateTo = tier

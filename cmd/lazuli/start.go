@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/requestlog"
@@ -31,6 +32,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		StrictVersion:  c.StrictVersion,
 		PathStyle:      c.PathStyle,
 		CopySources:    c.CopySources,
+		BlobKeep:       blobsvc.Keep{Versioning: c.BlobVersioning},
 		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,

@@ -96,6 +96,9 @@ type Config struct {
 	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
 	PathStyle bool
 
+	// BlobVersioning keeps the previous state of every blob that is overwritten or deleted.
+	BlobVersioning bool
+
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
 	Cert, Key string
 	// RequireHTTPS refuses requests over plain http.

@@ -75,6 +75,9 @@ var groups = []group{
 		boolean("disable-product-style-url", "", "Take the account from the path alone, also where the host's name is of the form account.blob.example.net",
 			func(c *Config) *bool { return &c.PathStyle }),
 	}},
+	{"Blob service", []option{
+		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
+	}},
 	{"Https and bearer tokens", []option{
 		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
 		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),

@@ -63,6 +63,7 @@ type Blobs struct {
 	Containers        int64 `json:"containers"`
 	Blobs             int64 `json:"blobs"`
 	Snapshots         int64 `json:"snapshots"`
+	Versions          int64 `json:"versions"`
 	UncommittedBlocks int64 `json:"uncommittedBlocks"`
 	Extents           int   `json:"extents"`
 	Bytes             int64 `json:"bytes"`
@@ -98,7 +99,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)
 	fmt.Fprintf(t, "tables\t%d, with %d entities; %s\n", r.Tables.Tables, r.Tables.Entities, bytesText(r.Tables.Bytes))
 	b := &r.Blobs
-	fmt.Fprintf(t, "blobs\t%d in %d containers, %d snapshots, %d uncommitted blocks\n", b.Blobs, b.Containers, b.Snapshots, b.UncommittedBlocks)
+	fmt.Fprintf(t, "blobs\t%d in %d containers, %d snapshots, %d versions, %d uncommitted blocks\n", b.Blobs, b.Containers, b.Snapshots, b.Versions, b.UncommittedBlocks)
 	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
 		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
 	fmt.Fprintf(t, "queues\t%d, with %d messages; %s\n", r.Queues.Queues, r.Queues.Messages, bytesText(r.Queues.Bytes))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/egress"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
@@ -50,6 +51,9 @@ type Config struct {
 	PathStyle bool
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
+
+	// BlobKeep is what the Blob service keeps of what is overwritten or deleted.
+	BlobKeep blobsvc.Keep
 
 	// NATS says where the queues live. Its Dir, Relaxed and Log follow from the fields here; a URL in it names an
 	// existing NATS instead of the embedded one.

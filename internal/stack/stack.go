@@ -127,7 +127,7 @@ func (s *Stack) services() (map[wire.Service]http.Handler, error) {
 	}
 	s.closers = append(s.closers, tables.Close)
 	blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-		Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory})
+		Keep: c.BlobKeep, Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory})
 	if err != nil {
 		return nil, fmt.Errorf("start the Blob service: %w", err)
 	}

@@ -1,0 +1,77 @@
+package blobsvc
+
+import "github.com/lazuli-storage/lazuli/internal/store"
+
+// Versions: while they are kept, a write of a whole blob or of its metadata gives the blob a new version, and the state
+// before it stays as a previous version. Deleting the blob makes the current version a previous one. Writing pages,
+// appending, and setting properties, tags or the tier change the current version.
+//
+// The current version is the base blob: its record has the version's id, which is a time. A previous version is a record of
+// its own in the slot of that time. It has content, properties, metadata and tags, and no lease.
+//
+// Versions stay when keeping them is turned off. The current one then becomes a previous version with the next write, and
+// what was written is none.
+// https://learn.microsoft.com/azure/storage/blobs/versioning-overview
+
+// staysVersion reports whether the base blob b stays as a previous version when it is overwritten or deleted.
+func (s *Service) staysVersion(b *blobRecord) bool { return b.version != 0 || s.keep.Versioning }
+
+// isVersion reports whether the record in a slot is a previous version, not a snapshot and not the base blob.
+func (b *blobRecord) isVersion(slot uint64) bool { return slot != baseSlot && b.version != 0 }
+
+// isSnapshot is isVersion for snapshots.
+func (b *blobRecord) isSnapshot(slot uint64) bool { return slot != baseSlot && b.version == 0 }
+
+// retire stores a base blob as a previous version. The caller writes or deletes what is in the base slot.
+func retire(tx *store.Tx, gen uint64, name string, b blobRecord) {
+	b.lease = lease{}
+	if b.version == 0 {
+		// A blob that was there before versions were kept gets the time of its creation as id.
+		b.version = b.created
+		for tx.Get(blobsBucket, blobKey(gen, name, uint64(b.version))) != nil {
+			b.version++
+		}
+	}
+	putBlob(tx, gen, name, uint64(b.version), &b)
+}
+
+// newVersion makes the base blob b a new version, with the id at, and stores what it was as a previous version. Without
+// versions it does nothing. The caller writes b.
+func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, at ticks) error {
+	if !s.staysVersion(b) {
+		return nil
+	}
+	old := *b
+	var err error
+	if old.content, err = b.content.freeze(tx, b); err != nil {
+		return err
+	}
+	retire(tx, gen, c.blob, old)
+	b.protection = protection{}
+	s.numberVersion(c, b, at)
+	return nil
+}
+
+// numberVersion gives b, about to be written to the base slot, its version id, and the answer the header with it.
+func (s *Service) numberVersion(c *call, b *blobRecord, at ticks) {
+	b.version, c.wrote = 0, 0
+	if s.keep.Versioning {
+		b.version, c.wrote = at, at
+	}
+}
+
+// sameKindAsVersions refuses to give a blob another type than its previous versions have.
+func (s *Service) sameKindAsVersions(tx *store.Tx, gen uint64, name string, kind blobKind) error {
+	if !s.keep.Versioning {
+		return nil
+	}
+	return eachSlot(tx, gen, name, func(slot uint64, b *blobRecord) (more bool, err error) {
+		switch {
+		case !b.isVersion(slot) || b.deleted != 0:
+			return true, nil
+		case b.kind != kind:
+			return false, errInvalidBlobType
+		}
+		return false, nil
+	})
+}
