@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"bytes"
-	"crypto/tls"
 	"io"
 	"net"
 	"strings"
@@ -87,6 +86,8 @@ type conn struct {
 	raw   bool
 	once  sync.Once
 	timed atomic.Bool // there is a write deadline
+	// unused is set until the first request has come.
+	unused atomic.Bool
 
 	mu    sync.Mutex
 	names map[string]string // lower case to original
@@ -122,11 +123,10 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // clearWriteDeadline takes a write deadline from a connection, if it has one.
 func clearWriteDeadline(c net.Conn) {
-	if t, ok := c.(*tls.Conn); ok {
-		// Its own SetWriteDeadline is the connection's below.
-		c = t.NetConn()
-	}
-	if own, ok := c.(*conn); ok && !own.timed.Load() {
+	if own := ownConn(c); own != nil {
+		if own.timed.Load() {
+			_ = own.SetWriteDeadline(time.Time{})
+		}
 		return
 	}
 	_ = c.SetWriteDeadline(time.Time{})

@@ -37,7 +37,8 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 	// One route: paths are percent-encoded resource names, which the services read themselves, and the Table service
 	// has methods of its own.
 	e.RouteNotFound("/*", serve)
-	return &http.Server{
+	fresh := unused{conns: make(map[*conn]struct{})}
+	server := &http.Server{
 		Handler:           e,
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: headerTimeout,
@@ -47,6 +48,7 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 			if state == http.StateIdle { // the last answer's deadline is not the next one's
 				clearWriteDeadline(c)
 			}
+			fresh.connState(c, state)
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if names, ok := c.(wire.HeaderNames); ok {
@@ -55,6 +57,8 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 			return ctx
 		},
 	}
+	server.RegisterOnShutdown(fresh.close)
+	return server
 }
 
 // ListenOptions say how a server takes connections.

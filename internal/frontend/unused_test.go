@@ -1,0 +1,54 @@
+package frontend
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A connection that its client opened and never used does not hold up a stop.
+func TestShutdownWithUnusedConnections(t *testing.T) {
+	for name, o := range map[string]ListenOptions{"http": {}, "https": {TLS: &tls.Config{}}} {
+		t.Run(name, func(t *testing.T) {
+			server := NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler), 0)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			if o.TLS != nil {
+				cert, _ := selfSigned(t)
+				o.TLS.Certificates = []tls.Certificate{cert}
+			}
+			accepted := make(chan struct{}, 1)
+			server.ConnState = both(server.ConnState, func(_ net.Conn, s http.ConnState) {
+				if s == http.StateNew {
+					accepted <- struct{}{}
+				}
+			})
+			go func() { served <- Serve(server, l, o) }()
+			unused := dial(t, l.Addr().String())
+			<-accepted
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // net/http's own patience is five
+			defer cancel()
+			if err := server.Shutdown(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-served; err != http.ErrServerClosed {
+				t.Error(err)
+			}
+			if _, err := unused.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("the unused connection: %v, want EOF", err)
+			}
+		})
+	}
+}
+
+func both(f, g func(net.Conn, http.ConnState)) func(net.Conn, http.ConnState) {
+	return func(c net.Conn, s http.ConnState) { f(c, s); g(c, s) }
+}
