@@ -172,7 +172,7 @@ func (w *walker) walk(tx *store.Tx, ranges []filter.Range) {
 			continue
 		}
 		if cur == nil {
-			cur = tx.Cursor(bucketEntities)
+			cur = tx.Scan(bucketEntities)
 		}
 		for k, v := cur.Seek(r.Start); k != nil && bytes.Compare(k, r.End) < 0; k, v = cur.Next() {
 			if !w.visit(k, v) {

@@ -38,26 +38,32 @@ type source interface {
 func (tx *Tx) Cursor(b Bucket) *Cursor {
 	i := tx.bucketIndex(b)
 	c := &Cursor{}
-	c.sources = c.room[:0]
-	if tx.writes != nil {
-		c.own.b = tx.writes.of(b)
-		c.group.b = tx.group.of(b)
-		c.sources = append(c.sources, &c.own)
-		if len(c.group.b.runs) > 0 {
-			c.sources = append(c.sources, &c.group)
-		}
-	}
-	for j, m := range tx.mem {
-		if m != nil && !m.lists[i].empty() {
-			c.mem[j] = memSource{list: &m.lists[i], snapshot: tx.snapshot[j]}
-			c.sources = append(c.sources, &c.mem[j])
-		}
-	}
+	c.sources = c.above(tx, b, i)
 	if bucket := tx.bucket(i); bucket != nil {
 		c.file = boltSource{tx: tx, c: bucket.Cursor()}
 		c.sources = append(c.sources, &c.file)
 	}
 	return c
+}
+
+// above returns the sources above the file. The cursor has room for that one as well.
+func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
+	sources := c.room[:0]
+	if tx.writes != nil {
+		c.own.b = tx.writes.of(b)
+		c.group.b = tx.group.of(b)
+		sources = append(sources, &c.own)
+		if len(c.group.b.runs) > 0 {
+			sources = append(sources, &c.group)
+		}
+	}
+	for j, m := range tx.mem {
+		if m != nil && !m.lists[i].empty() {
+			c.mem[j] = memSource{list: &m.lists[i], snapshot: tx.snapshot[j]}
+			sources = append(sources, &c.mem[j])
+		}
+	}
+	return sources
 }
 
 // Seek moves to the first key at or after key and returns it with its value; k is nil if there is none. A nil key

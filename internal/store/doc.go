@@ -35,5 +35,7 @@
 // # Memory
 //
 // bbolt maps its file. Mapped pages count as resident memory although the kernel may take them back at any time; a
-// trimmer (see trim.go) returns them once the process holds more than [Options].MaxMapped of them.
+// trimmer (see trim.go) returns them once the process holds more than [Options].MaxMapped of them. Of a file that is
+// larger than that, the leaves and the branches above them are not read through the mapping at all, but by system calls
+// (see direct.go and scan.go), because page faults and trims would cost more than the reads.
 package store

@@ -158,6 +158,7 @@ func (g *group) apply(c *call) {
 		c.err = tx.err
 	}
 	g.tx.touched = tx.touched
+	tx.release()
 	tx.bolt = nil
 	if c.err != nil || c.panic != nil {
 		return
@@ -182,9 +183,10 @@ func (c *call) run(tx *Tx) {
 
 // commit writes the group to the log, then to the memtable, where others see it.
 func (g *group) commit() {
+	// Before the transaction ends, since values may be slices of its snapshot.
+	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
 	g.tx.flushTouched()
 	_ = g.tx.bolt.Rollback() // read-only: cannot fail
-	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
 	if len(record) == logHeaderSize {
 		return // nobody wrote
 	}

@@ -62,7 +62,8 @@ type DB struct {
 	chunkSize    int    // this
 	checkpoints  checkpoints
 
-	trim *trimmer
+	trim   *trimmer
+	direct *direct // nil if the file is always read through its mapping
 
 	mu      sync.Mutex // guards queue, leading, closed
 	idle    sync.Cond  // signalled when leading becomes false
@@ -107,7 +108,10 @@ func Open(path string, o Options) (db *DB, err error) {
 	db.checkpoints.ended.L = &db.checkpoints.mu
 	db.layers.Store(&layers{active: newMemtable(len(o.Buckets))})
 	db.trim = newTrimmer(o.MaxMapped)
-	err = db.prepare(o)
+	db.direct, err = newDirect(path, b, len(o.Buckets), db.trim.limit)
+	if err == nil {
+		err = db.prepare(o)
+	}
 	if err == nil && !o.Ephemeral {
 		err = db.replay()
 	}
@@ -115,7 +119,8 @@ func Open(path string, o Options) (db *DB, err error) {
 		err = db.recover(o)
 	}
 	if err != nil {
-		b.Close()
+		_ = b.Close()
+		_ = db.direct.close()
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
 	if o.Ephemeral {
@@ -157,6 +162,7 @@ func (db *DB) newTx(l *layers) Tx {
 
 func (tx *Tx) endView() {
 	tx.flushTouched()
+	tx.release()
 	_ = tx.bolt.Rollback() // of a read-only transaction: cannot fail
 	tx.bolt = nil
 }
@@ -176,7 +182,7 @@ func (db *DB) Close() error {
 	db.mu.Unlock()
 
 	err := db.settle()
-	err = errors.Join(err, db.bolt.Close())
+	err = errors.Join(err, db.bolt.Close(), db.direct.close())
 	if db.leftover {
 		err = errors.Join(err, os.Remove(db.path))
 	}

@@ -4,6 +4,8 @@ package store
 
 import (
 	"encoding/binary"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 )
@@ -68,33 +70,30 @@ func TestTrimmerBoundsResidentMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkScan shows what trimming costs: a walk over 100 MB with and without.
-func BenchmarkScan(b *testing.B) {
-	const n = 100_000
-	for name, limit := range map[string]int64{"trimmed": 40 << 20, "untrimmed": -1} {
-		b.Run(name, func(b *testing.B) {
-			db := openAt(b, filepath.Join(b.TempDir(), "db"), Options{MaxMapped: limit, Relaxed: true})
-			fill(b, db, n)
-			b.ResetTimer()
-			for range b.N {
-				readAll(b, db, n)
+// BenchmarkLarge reads a file of several hundred MB: by way of its mapping, bounded or not, and directly.
+func BenchmarkLarge(b *testing.B) {
+	const n, page = 300_000, 1000
+	for _, how := range []string{"direct", "trimmed", "unbounded"} {
+		o := Options{MaxMapped: 40 << 20, Relaxed: true}
+		if how == "unbounded" {
+			o.MaxMapped = -1
+		}
+		var db *DB
+		start := func(b *testing.B) {
+			if db == nil {
+				db = openAt(b, filepath.Join(b.TempDir(), "db"), o)
+				fill(b, db, n)
+				if how == "trimmed" {
+					db.direct.above = math.MaxInt64
+				}
 			}
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
-		})
-	}
-}
-
-// BenchmarkGet reads one random key of 100,000 per transaction.
-func BenchmarkGet(b *testing.B) {
-	const n = 100_000
-	for name, limit := range map[string]int64{"trimmed": 40 << 20, "untrimmed": -1} {
-		b.Run(name, func(b *testing.B) {
-			db := openAt(b, filepath.Join(b.TempDir(), "db"), Options{MaxMapped: limit, Relaxed: true})
-			fill(b, db, n)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for i := range b.N {
-				key := binary.BigEndian.AppendUint64(nil, uint64(i*7919%n))
+		}
+		b.Run(how+"/get", func(b *testing.B) {
+			start(b)
+			for b.Loop() {
+				key := binary.BigEndian.AppendUint64(nil, rand.Uint64N(n))
 				_ = db.View(func(tx *Tx) error {
 					if v := tx.Get("a", key); len(v) != 1024 || v[5] != 0 {
 						b.Error("wrong value")
@@ -103,5 +102,28 @@ func BenchmarkGet(b *testing.B) {
 				})
 			}
 		})
+		db = nil
+		b.Run(how+"/scan", func(b *testing.B) {
+			start(b)
+			var sum byte
+			for b.Loop() {
+				key := binary.BigEndian.AppendUint64(nil, rand.Uint64N(n-page))
+				_ = db.View(func(tx *Tx) error {
+					c := tx.Scan("a")
+					k, v := c.Seek(key)
+					for i := 0; i < page && k != nil; i++ {
+						for j := 0; j < len(v); j += 64 {
+							sum += v[j]
+						}
+						k, v = c.Next()
+					}
+					return nil
+				})
+			}
+			if sum != 0 {
+				b.Error("wrong value")
+			}
+		})
+		db = nil
 	}
 }

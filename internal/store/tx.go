@@ -19,8 +19,11 @@ type Tx struct {
 	bolt     *bolt.Tx       // the file
 	open     []*bolt.Bucket // by index in db.buckets, filled on first use
 
-	err     error // first error of a Put or Delete
-	touched int   // see trim.go
+	err     error         // first error of a Put or Delete
+	touched int           // see trim.go
+	kept    []kept        // buffers to be returned at the end, see direct.go
+	scans   []*scanSource // likewise
+	last    *lastLeaf     // likewise
 }
 
 // Get returns the value of key, or nil if there is none. The value must not be modified and is valid until the
@@ -42,11 +45,16 @@ func (tx *Tx) Get(b Bucket, key []byte) []byte {
 			}
 		}
 	}
-	tx.touch(touchSeek)
 	bucket := tx.bucket(i)
 	if bucket == nil {
 		return nil
 	}
+	if d := tx.db.direct; d.serves(tx.bolt) {
+		if v, ok := d.get(tx, i, uint64(bucket.Root()), key); ok {
+			return v
+		}
+	}
+	tx.touch(touchSeek)
 	return bucket.Get(key)
 }
 
