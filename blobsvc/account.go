@@ -16,7 +16,7 @@ import (
 // supported are the service properties that are honoured; turning on another is refused.
 func (s *Service) supported() properties.Features {
 	can := s.features
-	can.DeleteRetention = true
+	can.DeleteRetention, can.StaticWebsite = true, true
 	return can
 }
 
@@ -93,8 +93,13 @@ func (s *Service) setServiceProperties(c *call) error {
 	if err != nil {
 		return err
 	}
+	changed := s.ticks.next(c.Now)
 	err = s.db.Update(func(tx *store.Tx) error {
 		tx.Put(accountsBucket, []byte(c.Account), value)
+		if key := containerKey(c.Account, webContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
+			rec := containerRecord{gen: nextID(tx), changed: changed}
+			tx.Put(containersBucket, key, rec.encode())
+		}
 		return nil
 	})
 	if err != nil {

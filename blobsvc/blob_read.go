@@ -183,11 +183,26 @@ func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64)
 	return r.rewind()
 }
 
-// rewind goes back to the first byte.
-func (r *blobReader) rewind() (err error) {
-	r.close()
-	if r.x.content > 0 {
-		r.content, err = r.s.extents.NewReader(r.x.slices, r.x.skip, r.x.content)
+// rewind goes back to the first byte. The extents stay open: what compaction moves away meanwhile is still there.
+func (r *blobReader) rewind() (err error) { return r.seek(0) }
+
+// seek goes to an offset within the range.
+func (r *blobReader) seek(off int64) (err error) {
+	var content int64 // of the runs before off
+	for r.at = 0; r.at < len(r.x.runs) && off > r.x.runs[r.at]; r.at++ {
+		off -= r.x.runs[r.at]
+		if r.at%2 == 0 {
+			content += r.x.runs[r.at]
+		}
+	}
+	if r.done = off; r.at%2 == 0 {
+		content += off
+	}
+	switch skip, n := r.x.skip+content, r.x.content-content; {
+	case r.content != nil:
+		err = r.content.Reset(r.x.slices, skip, n)
+	case n > 0:
+		r.content, err = r.s.extents.NewReader(r.x.slices, skip, n)
 	}
 	return err
 }

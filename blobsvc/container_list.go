@@ -90,7 +90,7 @@ func (s *Service) listContainers(c *call) error {
 			if !strings.HasPrefix(name, prefix) {
 				break
 			}
-			if name[0] == '$' && name != rootContainer && name != "$web" && !include["system"] {
+			if name[0] == '$' && name != rootContainer && name != webContainer && !include["system"] {
 				continue
 			}
 			if n--; n < 0 {

@@ -70,7 +70,7 @@ func (c *call) refuseSettings() error {
 // letter or digit, no two hyphens in a row; or one of the containers with a special meaning.
 func containerName(s string) error {
 	switch s {
-	case rootContainer, "$logs", "$web", "$blobchangefeed":
+	case rootContainer, "$logs", webContainer, "$blobchangefeed":
 		return nil
 	}
 	for i := range len(s) {

@@ -162,8 +162,8 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// Handler serves the Blob protocol.
-func (s *Service) Handler() http.Handler { return s.handler }
+// Handler serves the Blob protocol, and static websites.
+func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 // Close ends the background work and closes the state. Requests must have ended before; calling it twice is fine.
 func (s *Service) Close() error {

@@ -314,3 +314,52 @@ func (c *catalogue) read(t *testing.T, s *Store, key string) {
 		return
 	}
 }
+
+// A reader that is set back reads on, though what it reads was given up meanwhile: the extents are kept for it. For one that is
+// opened anew they are not.
+func TestResetAfterCompaction(t *testing.T) {
+	s := open(t, t.TempDir(), Options{Grace: -1})
+	defer closeChecked(t, s)
+	p := random(1, 3<<20)
+	c := &catalogue{m: map[string]content{}}
+	c.put(t, s, "x", p)
+	list := c.m["x"].slices
+	r, err := s.NewReader(list, 0, int64(len(p)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Fatal(err)
+	}
+	collect := func() {
+		clear(c.m)
+		for range 3 {
+			for _, l := range s.lanes() {
+				l.mu.Lock()
+				l.seal()
+				l.mu.Unlock()
+			}
+			compact(t, s, c)
+		}
+	}
+	collect()
+	if err := r.Reset(list, 100, int64(len(p))-100); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(got, p[100:]) {
+		t.Errorf("read %d bytes, %v; want the content again", len(got), err)
+	}
+	if err := r.Reset(list, int64(len(p)), 1); !errors.Is(err, ErrRange) {
+		t.Errorf("past the end: %v", err)
+	}
+	r.Close()
+	if err := r.Reset(list, 0, 1); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	collect()
+	if _, err := s.NewReader(list, 0, 1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("opened anew: %v; the test shows nothing", err)
+	}
+}

@@ -30,10 +30,24 @@ const smallRead = 64 << 10
 //
 // Errors: ErrRange, ErrNotFound (see there), ErrCorrupt if an extent is too short, ErrClosed.
 func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
-	if off < 0 || n < 0 {
-		return nil, fmt.Errorf("%w: %d bytes from %d", ErrRange, n, off)
-	}
 	r := &Reader{s: s}
+	if err := r.Reset(slices, off, n); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Reset makes r read another range, or the same again, as NewReader would. What was within r's slices before is certain to be
+// there still, for r has kept it.
+func (r *Reader) Reset(slices []Slice, off, n int64) error {
+	if r.closed {
+		return ErrClosed
+	}
+	if off < 0 || n < 0 {
+		return fmt.Errorf("%w: %d bytes from %d", ErrRange, n, off)
+	}
+	r.slices = nil
 	for len(slices) > 0 && off >= slices[0].Length {
 		off -= slices[0].Length
 		slices = slices[1:]
@@ -49,16 +63,14 @@ func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
 			continue
 		}
 		if err := r.pin(x); err != nil {
-			r.Close()
-			return nil, err
+			return err
 		}
 		r.slices = append(r.slices, x)
 	}
 	if n > 0 {
-		r.Close()
-		return nil, fmt.Errorf("%w: %d bytes past the end", ErrRange, n)
+		return fmt.Errorf("%w: %d bytes past the end", ErrRange, n)
 	}
-	return r, nil
+	return nil
 }
 
 // pin keeps x's extent until Close.

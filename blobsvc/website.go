@@ -1,0 +1,253 @@
+package blobsvc
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// The static website of an account: the blobs of its $web container, read by anybody at a host name of its own, with index
+// documents for directories and an error document for what is not there. Azure's host name is ACCOUNT.zN.web.core.windows.net;
+// here any name serves whose first label is the account and whose second or third is "web", such as ACCOUNT.web.localhost.
+// https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
+
+// webContainer holds the blobs of the static website.
+const webContainer = "$web"
+
+// serve serves the Blob protocol, and the static websites at their host names.
+func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
+	if account := s.webAccount(r.Host); account != "" {
+		s.serveWeb(w, r, account)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// webAccount is the account whose website a host name stands for; "" for none.
+func (s *Service) webAccount(host string) string {
+	if s.common.Options.PathStyle || !strings.Contains(host, ".web") {
+		return ""
+	}
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	labels := strings.SplitN(strings.ToLower(host), ".", 4)
+	if len(labels) < 2 || labels[1] != "web" && (len(labels) < 3 || labels[2] != "web") {
+		return ""
+	}
+	account := strings.TrimSuffix(labels[0], "-secondary")
+	if s.accounts.Get(account) == nil {
+		return ""
+	}
+	return account
+}
+
+// serveWeb answers a request to a website.
+func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account string) {
+	out := &webWriter{ResponseWriter: w, controller: http.NewResponseController(w)}
+	req, _ := wire.Parse(wire.Blob, r, out, s.now(), wire.Options{}) // for its ids; it knows no websites
+	req.Account, req.Operation = account, "GetWebContent"
+	req.Begin()
+	if s.common.Observe != nil {
+		start := time.Now()
+		defer func() {
+			s.common.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.status, Written: out.written, Duration: time.Since(start)})
+		}()
+	}
+	if err := s.webContent(req); err != nil {
+		var e *wire.Error
+		if !errors.As(err, &e) {
+			s.log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
+			e = wire.ErrInternal
+		}
+		req.Failure = e
+		sendWebError(req, e)
+	}
+}
+
+// errWebNotFound: there is no such blob, or no website.
+var errWebNotFound = fail(http.StatusNotFound, "WebContentNotFound", "The requested content does not exist.")
+
+// webContent answers with a blob, or with the error document.
+func (s *Service) webContent(r *wire.Request) error {
+	site := s.settings.of(r.Account).StaticWebsite
+	switch method := r.HTTP.Method; {
+	case s.common.RequireHTTPS && r.HTTP.TLS == nil:
+		return auth.ErrAccountRequiresHTTPS
+	case !site.Enabled:
+		return errWebNotFound
+	case method != http.MethodGet && method != http.MethodHead:
+		return wire.ErrUnsupportedHTTPVerb.WithHeader("Allow", "GET, HEAD")
+	}
+	path, err := url.PathUnescape(strings.TrimPrefix(r.HTTP.URL.EscapedPath(), "/"))
+	if err != nil {
+		return wire.ErrInvalidURI
+	}
+	for _, name := range webNames(path, site.IndexDocument, site.DefaultIndexDocument) {
+		switch err := s.sendWebBlob(r, name, http.StatusOK); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errWebNotFound):
+			return err
+		}
+	}
+	if site.ErrorDocument404Path == "" {
+		return errWebNotFound
+	}
+	return s.sendWebBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
+}
+
+// webNames are the blobs that a path may stand for, in order: its own, and the index of the directory that it may name. Of
+// index and whole, an account has one: the name of every directory's index, or the blob that stands for all of them.
+func webNames(path, index, whole string) (names []string) {
+	directory := path == "" || strings.HasSuffix(path, "/")
+	if !directory {
+		names = append(names, path)
+	}
+	switch {
+	case whole != "" && directory:
+		names = append(names, strings.TrimPrefix(whole, "/"))
+	case index != "" && directory:
+		names = append(names, path+index)
+	case index != "":
+		names = append(names, path+"/"+index)
+	}
+	return names
+}
+
+// sendWebBlob answers with a blob of $web, under a status. It fails with errWebNotFound before anything is sent.
+func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
+	if blobName(name) != nil || name == "" {
+		return errWebNotFound
+	}
+	var b blobRecord
+	var body blobReader
+	err := s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, r.Account, webContainer)
+		if err != nil {
+			return err
+		}
+		if err := getBlob(tx, gen, name, baseSlot, &b); err != nil {
+			return err
+		}
+		if b.settle(ticksOf(r.Now)); b.tier == archiveTier {
+			return errBlobNotFound
+		}
+		return body.open(s, tx, &b, 0, b.length)
+	})
+	if errors.Is(err, errBlobNotFound) || errors.Is(err, errContainerNotFound) {
+		return errWebNotFound
+	}
+	if err != nil {
+		return err
+	}
+	defer body.close()
+	h := r.Out.Header()
+	for _, f := range [...][2]string{{"Content-Type", b.headers.contentType}, {"Content-Encoding", b.headers.encoding},
+		{"Content-Language", b.headers.language}, {"Cache-Control", b.headers.cacheControl}, {"Content-Disposition", b.headers.disposition}} {
+		if f[1] != "" {
+			h[f[0]] = []string{f[1]}
+		}
+	}
+	h["Etag"] = []string{b.changed.quotedETag()} // the form that ServeContent looks for
+	if status == http.StatusOK {
+		if b.headers.md5 != "" {
+			h["Content-Md5"] = []string{base64MD5(b.headers.md5)}
+		}
+		http.ServeContent(r.Out, r.HTTP, name, b.changed.time(), &webReader{blobReader: &body})
+		return nil
+	}
+	h["Content-Length"] = []string{strconv.FormatInt(b.length, 10)}
+	r.Out.WriteHeader(status)
+	if r.HTTP.Method == http.MethodHead {
+		return nil
+	}
+	if err := body.copyTo(r.Out); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// webReader is a blobReader that seeks.
+type webReader struct {
+	*blobReader
+	off int64
+}
+
+// Seek implements io.Seeker.
+func (r *webReader) Seek(off int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		off += r.off
+	case io.SeekEnd:
+		off += r.n
+	}
+	if off < 0 || off > r.n {
+		return r.off, errInvalidRange
+	}
+	if whence != io.SeekEnd || off != r.n { // which only asks for the size
+		if err := r.seek(off); err != nil {
+			return r.off, err
+		}
+	}
+	r.off = off
+	return off, nil
+}
+
+// Read implements io.Reader.
+func (r *webReader) Read(p []byte) (int, error) {
+	n, err := r.blobReader.Read(p)
+	r.off += int64(n)
+	return n, err
+}
+
+// sendWebError answers with a page that browsers show.
+func sendWebError(r *wire.Request, e *wire.Error) {
+	for _, h := range e.Headers {
+		r.Set(h.Name, h.Value)
+	}
+	r.Set("x-ms-error-code", e.Code)
+	page := fmt.Sprintf("<!DOCTYPE html><html><head><title>%s</title></head><body><h1>%s</h1><ul><li>HttpStatusCode: %d</li><li>ErrorCode: %s</li>"+
+		"<li>RequestId: %s</li><li>TimeStamp: %s</li></ul></body></html>\n",
+		e.Code, html.EscapeString(e.Message), e.Status, e.Code, r.ID, wire.FormatISO7(r.Now))
+	_ = r.Body(e.Status, "text/html", []byte(page))
+}
+
+// webWriter counts an answer, and cuts off who takes none of it.
+type webWriter struct {
+	http.ResponseWriter
+	controller *http.ResponseController
+	status     int
+	written    int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *webWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *webWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	_ = w.controller.SetWriteDeadline(time.Now().Add(frontend.DefaultProgress)) // not every writer has one
+	n, err := w.ResponseWriter.Write(p)
+	w.written += int64(n)
+	return n, err
+}
