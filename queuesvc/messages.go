@@ -141,7 +141,9 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	list, err := q.Peek(c.HTTP.Context(), int(n), c.Now)
+	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
+		return q.Peek(c.HTTP.Context(), int(n), now)
+	})
 	if err != nil {
 		return s.failure(c, err)
 	}

@@ -45,7 +45,16 @@ type Function struct {
 	// listen builds the trigger's listener for one run of the app.
 	listen func(a *App, f *Function, storage *Storage) (listener, error)
 	stats  stats
+	gate   gate
 }
+
+// The triggers' names, those of Azure Functions where that has them.
+const (
+	queueTrigger = "queueTrigger"
+	blobTrigger  = "blobTrigger"
+	timerTrigger = "timerTrigger"
+	tableTrigger = "tableTrigger"
+)
 
 // Name returns the name under which the function is registered.
 func (f *Function) Name() string { return f.name }
@@ -61,7 +70,7 @@ type listener interface {
 // Queue registers a handler for the messages of a queue, by default the queue called like the function. A mistake in the
 // settings is reported by Start.
 func (a *App) Queue(name string, h QueueHandler, options ...Option) *Function {
-	f := a.register(name, "queueTrigger", options)
+	f := a.register(name, queueTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
@@ -76,6 +85,7 @@ func (a *App) Queue(name string, h QueueHandler, options ...Option) *Function {
 
 func (a *App) register(name, trigger string, options []Option) *Function {
 	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
+	f.stats.init()
 	for _, o := range append(append([]Option{}, a.config.Defaults...), options...) {
 		o(&f.settings)
 	}
@@ -120,7 +130,7 @@ func (a *App) Wake(queue string) {
 		return
 	}
 	for i, f := range a.functions {
-		if f.trigger == "queueTrigger" && f.settings.queueName == queue {
+		if f.trigger == queueTrigger && f.settings.queueName == queue {
 			r.listeners[i].wake()
 		}
 	}
@@ -155,6 +165,9 @@ func (a *App) drainContext() (context.Context, context.CancelFunc) {
 	}()
 	return ctx, cancel
 }
+
+// ErrNoFunction: no function is registered under the name.
+var ErrNoFunction = errors.New("workers: there is no such function")
 
 var (
 	errStarted     = errors.New("workers: the app is running already")

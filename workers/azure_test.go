@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lazuli-storage/lazuli/internal/poisonlog"
 	"github.com/lazuli-storage/lazuli/internal/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -260,4 +264,93 @@ func BenchmarkEmptyHandler(b *testing.B) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
+
+// Why a message was poisoned stands in a table, beside its copy, whose body is unchanged.
+func TestPoisonIsRecorded(t *testing.T) {
+	a := testaccount.Open(t)
+	queue := a.Queue("orders")
+	app := newApp(a)
+	app.Queue("ship", func(ctx context.Context, m workers.QueueMessage) error {
+		if string(m.Body) == "panic" {
+			panic("out of reach")
+		}
+		return fmt.Errorf("no stock for %s", m.Body)
+	}, workers.WithQueueName(queue), workers.WithMaxDequeueCount(2))
+	send(t, a, queue, "lapis", "panic")
+	if _, err := a.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), "not base64!", nil); err != nil {
+		t.Fatal(err)
+	}
+	start(t, app)
+	eventually(t, "three are poisoned", func() bool { return app.Stats()[0].Poisoned == 3 && length(t, a, queue) == 0 })
+	records, err := poisonlog.Read(t.Context(), a.Tables, queue+"-poison")
+	if err != nil {
+		t.Fatal(err)
+	}
+	poisoned, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
+	if err != nil || len(poisoned.Messages) != 3 || len(records) != 3 {
+		t.Fatalf("%d messages and %d records, %v", len(poisoned.Messages), len(records), err)
+	}
+	for _, m := range poisoned.Messages {
+		r := records[*m.MessageID]
+		ok := r.Function == "ship" && r.Host == "lazuli" && r.Invocation != "" && r.OriginalID != "" && r.OriginalID != r.ID &&
+			time.Since(r.Poisoned) < time.Minute && !r.Inserted.After(r.Poisoned.Add(time.Second))
+		switch *m.MessageText {
+		case base64.StdEncoding.EncodeToString([]byte("lapis")):
+			ok = ok && r.Reason == "failed 2 times: no stock for lapis" && r.LastError == "no stock for lapis" && r.Attempts == 2 && r.Stack == ""
+		case base64.StdEncoding.EncodeToString([]byte("panic")):
+			ok = ok && strings.Contains(r.Stack, "azure_test.go") && strings.Contains(r.LastError, "out of reach") && r.Attempts == 2
+		default:
+			ok = ok && *m.MessageText == "not base64!" && r.Reason == "the body is not valid base64 text" && r.LastError == "" && r.Attempts == 1
+		}
+		if !ok {
+			t.Errorf("%s: %+v", *m.MessageText, r)
+		}
+	}
+	// A record goes with its message, and one that is not there goes too.
+	for range 2 {
+		if err := poisonlog.Remove(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil {
+			t.Error(err)
+		}
+	}
+	if records, err := poisonlog.Read(t.Context(), a.Tables, queue+"-poison"); err != nil || len(records) != 2 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// What a function does can be read as metrics.
+func TestMetrics(t *testing.T) {
+	a := testaccount.Open(t)
+	queue := a.Queue("orders")
+	app := newApp(a)
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	app.Queue("orders", func(ctx context.Context, m workers.QueueMessage) error {
+		if string(m.Body) == "bad" {
+			return workers.Permanent(errors.New("bad"))
+		}
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}, workers.WithQueueName(queue), workers.WithBatchSize(1), workers.WithNewBatchThreshold(0))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(app.Collector())
+	send(t, a, queue, "bad", "good", "waits")
+	start(t, app)
+	<-entered
+	text := func() string {
+		w := httptest.NewRecorder()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		return w.Body.String()
+	}
+	labels := `{function="orders",host="lazuli",trigger="queueTrigger"} `
+	want := []string{"in_flight" + labels + "1", "queue_messages" + labels + "2", "failed_total" + labels + "1", "poisoned_total" + labels + "1", "paused" + labels + "0"}
+	got := text()
+	for _, line := range want {
+		if !strings.Contains(got, "lazuli_worker_"+line+"\n") {
+			t.Errorf("no %s in\n%s", line, got)
+		}
+	}
+	close(leave)
+	eventually(t, "all are done", func() bool { return app.Stats()[0].Succeeded == 2 })
+	eventually(t, "durations are counted", func() bool { return strings.Contains(text(), "lazuli_worker_duration_seconds_count"+labels+"3\n") })
 }

@@ -43,7 +43,7 @@ const blobPoisonQueue = "webjobs-blobtrigger-poison"
 // Every state of a blob that lasts until the next scan is handled, at least once. A blob that is gone or has changed before its
 // message is handled is skipped: the change has a message of its own.
 func (a *App) Blob(name string, h BlobHandler, options ...Option) *Function {
-	f := a.register(name, "blobTrigger", options)
+	f := a.register(name, blobTrigger, options)
 	fail := func(err error) {
 		if err != nil {
 			a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
@@ -115,6 +115,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	if l.messages, err = newQueueListener(a, f, storage, l.handle(h)); err != nil {
 		return nil, err
 	}
+	l.messages.poisonName = blobPoisonQueue
 	if l.messages.poison, err = a.openQueue(storage, blobPoisonQueue); err != nil {
 		return nil, err
 	}
@@ -125,6 +126,8 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	}
 	return l, nil
 }
+
+func (l *blobListener) messageQueue() queueClient { return l.messages.queue }
 
 func (l *blobListener) wake() { l.messages.wake() }
 
@@ -148,7 +151,7 @@ func (l *blobListener) scan(soft, _ context.Context) {
 		case soft.Err() != nil:
 		case err.Error() != failing:
 			failing = err.Error()
-			l.function.stats.lastError.Store(&LastError{l.clock.Now(), err})
+			l.function.stats.fail(l.clock.Now(), err)
 			l.log.Error("cannot scan the container; trying on", "container", l.pattern.Container, "err", err)
 		}
 		l.lock.pause(soft, l.every)
@@ -161,14 +164,7 @@ func (l *blobListener) put(ctx context.Context, m blobMessage) error {
 	if err != nil {
 		return err
 	}
-	text := base64.StdEncoding.EncodeToString(body)
-	err = l.messages.queue.put(ctx, text, 0, -1)
-	if errors.Is(err, errNoQueue) {
-		if err := l.messages.queue.create(ctx); err != nil {
-			return err
-		}
-		err = l.messages.queue.put(ctx, text, 0, -1)
-	}
+	_, err = putCreating(ctx, l.messages.queue, base64.StdEncoding.EncodeToString(body))
 	l.messages.wake()
 	return err
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/poisonlog"
 )
 
 // The moments around the last effect of every message: its deletion.
@@ -76,7 +78,9 @@ func (d *delivery) live(soft, hard context.Context) {
 func (d *delivery) newInvocation() *InvocationContext {
 	m := d.message
 	return &InvocationContext{
+		messageID:    m.id,
 		InvocationID: uuid.NewString(),
+		FunctionID:   d.l.hostID + "/" + d.l.function.name,
 		FunctionName: d.l.function.name,
 		TriggerType:  d.l.function.trigger,
 		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1), MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
@@ -96,6 +100,9 @@ func (d *delivery) run(hard context.Context) effect {
 	defer cancel(nil)
 	returned := make(chan error, 1)
 	message := d.queueMessage() // Taken here: the handler's goroutine must not see the receipt change.
+	stats := &d.l.function.stats
+	stats.age.Observe(max(d.l.clock.Now().Sub(d.message.inserted).Seconds(), 0))
+	defer stats.call(d.invocation, d.l.clock)()
 	go func() { returned <- d.invoke(ctx, message) }()
 
 	interval := d.l.settings.lease / 2
@@ -210,7 +217,7 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 		stats.snoozed.Add(1)
 	default:
 		stats.failed.Add(1)
-		stats.lastError.Store(&LastError{d.l.clock.Now(), err})
+		stats.fail(d.l.clock.Now(), err)
 		logFailure(d.log, err)
 	}
 	return d.step(finish)
@@ -221,6 +228,7 @@ func (d *delivery) abandon(ctx context.Context) {
 	d.l.mu.Lock()
 	d.l.abandoned++
 	d.l.mu.Unlock()
+	d.l.function.stats.stuck.Add(1)
 	dumpStuck(d.log, context.Cause(ctx))
 }
 
@@ -238,7 +246,7 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
 		d.log.Warn("another instance has the message by now, or it is gone", "wanted", e.kind)
 	default:
-		d.l.function.stats.lastError.Store(&LastError{d.l.clock.Now(), err})
+		d.l.function.stats.fail(d.l.clock.Now(), err)
 		d.log.Error("cannot settle the message; it will come back when its lease ends", "wanted", e.kind, "err", err)
 	}
 }
@@ -254,16 +262,18 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		}
 		return err
 	case doRequeue:
-		if err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive()); err != nil {
+		if _, err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive()); err != nil {
 			return fmt.Errorf("put the copy: %w", err)
 		}
 		return d.deleteMessage(ctx)
 	case doPoison:
 		d.log.Error("moving the message to the poison queue", "reason", e.reason)
-		if err := d.putPoison(ctx); err != nil {
+		id, err := putCreating(ctx, d.l.poison, d.message.text)
+		if err != nil {
 			return fmt.Errorf("put to the poison queue: %w", err)
 		}
 		d.l.function.stats.poisoned.Add(1)
+		d.recordPoison(ctx, id, e.reason)
 		return d.deleteMessage(ctx)
 	case doLeave:
 		d.log.Error("the message is hopeless and its queue has no poison queue; leaving it hidden until its lease ends", "reason", e.reason)
@@ -281,16 +291,39 @@ func (d *delivery) deleteMessage(ctx context.Context) error {
 	return fault.Point(pointAfterDelete)
 }
 
-// putPoison copies the body unchanged, as Azure Functions does, and creates the poison queue if it is not there.
-func (d *delivery) putPoison(ctx context.Context) error {
-	err := d.l.poison.put(ctx, d.message.text, 0, -1)
+// putCreating puts a message that lives for ever, and creates the queue if it is not there. It returns the message's id.
+func putCreating(ctx context.Context, queue queueClient, text string) (string, error) {
+	id, err := queue.put(ctx, text, 0, -1)
 	if errors.Is(err, errNoQueue) {
-		if err := d.l.poison.create(ctx); err != nil {
-			return err
+		if err := queue.create(ctx); err != nil {
+			return "", err
 		}
-		err = d.l.poison.put(ctx, d.message.text, 0, -1)
+		id, err = queue.put(ctx, text, 0, -1)
 	}
-	return err
+	return id, err
+}
+
+// recordPoison keeps why the message was given up, beside its copy in the poison queue; see package poisonlog. The message matters more
+// than its record: a failure is logged, and the message is poisoned all the same.
+func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
+	if d.l.records == nil {
+		return
+	}
+	r := poisonlog.Record{
+		Queue: d.l.poisonName, ID: id, Reason: reason, Attempts: d.message.dequeueCount, Function: d.l.function.name, Host: d.l.hostID,
+		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted, Poisoned: d.l.clock.Now(),
+		TraceParent: d.invocation.TraceContext.TraceParent,
+	}
+	if err := d.facts.outcome; err != nil {
+		r.LastError = err.Error()
+		var panicked *PanicError
+		if errors.As(err, &panicked) {
+			r.Stack = string(panicked.Stack)
+		}
+	}
+	if err := d.l.records(ctx, r); err != nil {
+		d.log.Warn("cannot record why the message was poisoned; `lazuli queue peek` will not show it", "err", err)
+	}
 }
 
 // timeToLive is what is left of the message's life; a message without an end (the service then gives a date in the far

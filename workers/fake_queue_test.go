@@ -24,6 +24,9 @@ type fakeQueue struct {
 	messages []*fakeMessage
 	serial   int
 	creates  int
+	canWait  bool          // requests may wait
+	hidden   bool          // messages are shown, and not received
+	changed  chan struct{} // closed at every put
 
 	// Hooks run before the request takes effect; an error is returned in its place.
 	onReceive func(context.Context) error
@@ -44,7 +47,7 @@ func (a *fakeAccount) queue(name string) *fakeQueue {
 	defer a.mu.Unlock()
 	q := a.queues[name]
 	if q == nil {
-		q = &fakeQueue{account: a, name: name}
+		q = &fakeQueue{account: a, name: name, changed: make(chan struct{})}
 		a.queues[name] = q
 	}
 	return q
@@ -60,12 +63,13 @@ func (q *fakeQueue) create(context.Context) error {
 	return nil
 }
 
-func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Duration) error {
+func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	if !q.exists {
-		return errNoQueue
+		return "", errNoQueue
 	}
+	defer q.touch()
 	q.serial++
 	now := time.Now()
 	expires := now.Add(ttl)
@@ -76,14 +80,71 @@ func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Dura
 		receivedMessage: receivedMessage{id: fmt.Sprintf("%s-%d", q.name, q.serial), text: text, inserted: now, expires: expires},
 		visible:         now.Add(visibleIn),
 	})
-	return nil
+	return fmt.Sprintf("%s-%d", q.name, q.serial), nil
+}
+
+func (q *fakeQueue) setHidden(hidden bool) {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	q.hidden = hidden
+}
+
+func (q *fakeQueue) touch() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// wait is that of a service on which requests can wait, if the test has set canWait.
+func (q *fakeQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
+	limit := time.After(most)
+	for {
+		q.account.mu.Lock()
+		if !q.exists || !q.canWait {
+			defer q.account.mu.Unlock()
+			if !q.exists {
+				return false, errNoQueue
+			}
+			return false, nil
+		}
+		changed, next := q.changed, most
+		for _, m := range q.messages {
+			next = min(next, time.Until(m.visible))
+		}
+		q.account.mu.Unlock()
+		if next <= 0 {
+			return true, nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(next):
+		case <-limit:
+			return true, nil
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+}
+
+func (q *fakeQueue) depth(context.Context) (int64, time.Time, error) {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	if !q.exists {
+		return 0, time.Time{}, errNoQueue
+	}
+	var oldest time.Time
+	for _, m := range q.messages {
+		if !m.visible.After(time.Now()) && (oldest.IsZero() || m.inserted.Before(oldest)) {
+			oldest = m.inserted
+		}
+	}
+	return int64(len(q.messages)), oldest, nil
 }
 
 // send puts a body in base64, creating the queue.
 func (q *fakeQueue) send(bodies ...string) {
 	_ = q.create(context.Background())
 	for _, b := range bodies {
-		_ = q.put(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), 0, 7*24*time.Hour)
+		_, _ = q.put(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), 0, 7*24*time.Hour)
 	}
 }
 
@@ -104,7 +165,7 @@ func (q *fakeQueue) receive(ctx context.Context, n int, lease time.Duration) ([]
 	now := time.Now()
 	var got []receivedMessage
 	for _, m := range q.messages {
-		if len(got) < n && !m.visible.After(now) {
+		if len(got) < n && !q.hidden && !m.visible.After(now) {
 			m.dequeueCount++
 			q.renew(m, now.Add(lease))
 			got = append(got, m.receivedMessage)

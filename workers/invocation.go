@@ -3,19 +3,36 @@ package workers
 import (
 	"context"
 	"log/slog"
+	"os"
 )
 
 // InvocationContext tells a handler about the call it serves. Its fields are those of the Azure Functions worker for Go.
 type InvocationContext struct {
 	// InvocationID is unique to this call; it is in every log line of the call.
 	InvocationID string
+	// FunctionID names the function among all apps on the account: the app's HostID, a slash, the function's name.
+	FunctionID string
 	// FunctionName is the name under which the handler is registered.
 	FunctionName string
-	// TriggerType is "queueTrigger", "timerTrigger" or "blobTrigger".
-	TriggerType  string
+	// TriggerType is "queueTrigger", "timerTrigger", "blobTrigger" or "tableTrigger".
+	TriggerType string
+	// TraceContext is the trace that the call belongs to, if its message brought one.
+	TraceContext TraceContext
 	RetryContext RetryContext
 	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name.
 	TriggerMetadata map[string]string
+	// OutboundTraceAttributes are added to the call's span by handlers that come from Azure Functions.
+	OutboundTraceAttributes map[string]string
+
+	messageID string
+}
+
+// TraceContext is a trace in the notation of W3C Trace Context.
+type TraceContext struct {
+	// TraceParent and TraceState are the headers of these names; empty if there is no trace.
+	TraceParent, TraceState string
+	// Attributes and Baggage are there for handlers that come from Azure Functions; they are empty.
+	Attributes, Baggage map[string]string
 }
 
 // RetryContext says which attempt this is.
@@ -44,16 +61,19 @@ func FromContext(ctx context.Context) (*InvocationContext, bool) {
 	return ic, ok
 }
 
-// NewLogHandler returns a slog.Handler that adds invocation_id, function and trigger to every record that is logged with a
+// NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to every record that is logged with a
 // handler's context, and passes all records on to next.
 func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
+
+// NewLogger returns a logger that writes text to standard error by way of NewLogHandler.
+func NewLogger() *slog.Logger { return slog.New(NewLogHandler(slog.NewTextHandler(os.Stderr, nil))) }
 
 type logHandler struct{ slog.Handler }
 
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if ic, ok := FromContext(ctx); ok {
 		r = r.Clone()
-		r.AddAttrs(slog.String("invocation_id", ic.InvocationID), slog.String("function", ic.FunctionName), slog.String("trigger", ic.TriggerType))
+		r.AddAttrs(slog.String("invocation_id", ic.InvocationID), slog.String("function_name", ic.FunctionName), slog.String("trigger_type", ic.TriggerType))
 	}
 	return h.Handler.Handle(ctx, r)
 }

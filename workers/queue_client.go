@@ -3,11 +3,16 @@ package workers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 )
 
 // receivedMessage is a message as the queue service gave it.
@@ -33,9 +38,15 @@ type queueClient interface {
 	// update sets when the message becomes visible, leaves its text, and returns the new receipt.
 	update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (receipt string, err error)
 	delete(ctx context.Context, m receivedMessage) error
-	// put adds a message that becomes visible after the delay and lives for ttl; a negative one is for ever.
-	put(ctx context.Context, text string, visibleIn, ttl time.Duration) error
+	// put adds a message that becomes visible after the delay and lives for ttl; a negative one is for ever. It returns its id.
+	put(ctx context.Context, text string, visibleIn, ttl time.Duration) (id string, err error)
 	create(ctx context.Context) error
+	// wait returns when a message is visible or most is over, without receiving any. can is false if the service lets no request
+	// wait; it has then returned at once.
+	wait(ctx context.Context, most time.Duration) (can bool, err error)
+	// depth returns about how many messages the queue has, hidden ones included, and when the oldest visible one was put; zero if
+	// none is visible.
+	depth(ctx context.Context) (messages int64, oldest time.Time, err error)
 }
 
 // azureQueue is a queueClient on the official SDK.
@@ -74,13 +85,40 @@ func (q azureQueue) delete(ctx context.Context, m receivedMessage) error {
 	return queueFailure(err)
 }
 
-func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Duration) error {
+func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
 	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(visibleIn), TimeToLive: to.Ptr(int32(-1))}
 	if ttl >= 0 {
 		options.TimeToLive = to.Ptr(max(*seconds(ttl), *options.VisibilityTimeout+1, 1))
 	}
-	_, err := q.client.EnqueueMessage(ctx, text, options)
-	return queueFailure(err)
+	got, err := q.client.EnqueueMessage(ctx, text, options)
+	if err != nil || len(got.Messages) == 0 {
+		return "", queueFailure(err)
+	}
+	return value(got.Messages[0].MessageID), nil
+}
+
+// wait asks for a look at the queue that may take its time; see package longpoll. Peeking hides no message, so it can be broken off.
+func (q azureQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
+	_, err := q.client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), nil)
+	if err != nil {
+		return false, queueFailure(err)
+	}
+	return answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", nil
+}
+
+func (q azureQueue) depth(ctx context.Context) (int64, time.Time, error) {
+	properties, err := q.client.GetProperties(ctx, nil)
+	if err != nil {
+		return 0, time.Time{}, queueFailure(err)
+	}
+	messages := int64(value(properties.ApproximateMessagesCount))
+	first, err := q.client.PeekMessage(ctx, nil)
+	if err != nil || len(first.Messages) == 0 {
+		return messages, time.Time{}, queueFailure(err)
+	}
+	return messages, value(first.Messages[0].InsertionTime), nil
 }
 
 func (q azureQueue) create(ctx context.Context) error {

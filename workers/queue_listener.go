@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/poisonlog"
 )
 
 // poisonSuffix makes a queue's name into its poison queue's.
@@ -28,9 +30,14 @@ type queueListener struct {
 	stuck    time.Duration
 
 	queue, poison queueClient // poison is nil if the queue has none
+	poisonName    string
+	records       func(context.Context, poisonlog.Record) error // nil if the account has no tables
+	hostID        string
 	random        func() float64
 
 	inFlight atomic.Int64
+	canWait  bool          // the service lets requests wait, as far as is known; it belongs to listen
+	inVain   int           // how often in a row there was nothing to receive after a wait; it belongs to listen
 	freed    chan struct{} // has a token when a message was finished since it was last drained
 	woken    chan struct{} // has a token when wake was called
 	working  sync.WaitGroup
@@ -70,6 +77,7 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		clock:  a.config.Clock,
 		log:    a.config.Logger.With("function", f.name, "queue", s.queueName),
 		stuck:  a.config.StuckTimeout,
+		hostID: a.config.HostID,
 		random: rand.Float64,
 		freed:  make(chan struct{}, 1),
 		woken:  make(chan struct{}, 1),
@@ -79,11 +87,17 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 	if l.queue, err = a.openQueue(storage, s.queueName); err != nil {
 		return nil, err
 	}
+	if tables := storage.Tables; tables != nil {
+		l.records = func(ctx context.Context, r poisonlog.Record) error { return poisonlog.Write(ctx, tables, r) }
+	}
 	if l.policy.hasPoison {
+		l.poisonName = s.queueName + poisonSuffix
 		l.poison, err = a.openQueue(storage, s.queueName+poisonSuffix)
 	}
 	return l, err
 }
+
+func (l *queueListener) messageQueue() queueClient { return l.queue }
 
 func (l *queueListener) wake() {
 	select {
@@ -97,7 +111,8 @@ func (l *queueListener) wake() {
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
 	var failing string // the last poll's error, so that a lasting one is logged once
-	for soft.Err() == nil {
+	l.canWait, l.inVain = true, 0
+	for l.function.gate.pass(soft) {
 		messages, err := l.poll(hard)
 		switch {
 		case err == nil:
@@ -108,14 +123,15 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 		case hard.Err() != nil:
 		case err.Error() != failing:
 			failing = err.Error()
-			l.function.stats.lastError.Store(&LastError{l.clock.Now(), err})
+			l.function.stats.fail(l.clock.Now(), err)
 			l.log.Error("cannot poll; trying on", "err", err)
 		}
 		if len(messages) == 0 {
-			l.pause(soft, backOff.empty(l.random()))
+			l.rest(soft, &backOff, err == nil)
 			continue
 		}
 		backOff.found()
+		l.inVain = 0
 		l.begin(soft, hard, messages)
 		l.waitForRoom(soft)
 	}
@@ -175,6 +191,52 @@ func (l *queueListener) waitForRoom(soft context.Context) {
 			return
 		}
 	}
+}
+
+// longWait is how long a request waits at the service for a message.
+const longWait = 30 * time.Second
+
+// rest waits until it is time to poll again: at the service, if that lets requests wait, and else by the back-off.
+func (l *queueListener) rest(soft context.Context, b *pollingBackOff, works bool) {
+	interval := b.empty(l.random())
+	// Where others receive what woke us, or what we are shown cannot be received, waiting must not become a busy loop.
+	if !works || !l.canWait || l.inVain > 1 {
+		if l.inVain > 1 {
+			interval, l.inVain = minPollingInterval, 0
+		}
+		l.pause(soft, interval)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(soft))
+	defer cancel()
+	began := l.clock.Now()
+	type result struct {
+		can bool
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		can, err := l.queue.wait(ctx, longWait)
+		done <- result{can, err}
+	}()
+	select {
+	case r := <-done:
+		if l.inVain++; l.clock.Now().Sub(began) > minPollingInterval {
+			l.inVain = 0
+		}
+		if r.err != nil || !r.can {
+			// An error, or a queue that is not there, may pass; a service that lets nobody wait will not begin to.
+			l.canWait = r.err != nil
+			l.inVain = 0
+			l.pause(soft, interval)
+		}
+		return
+	case <-l.woken:
+	case <-l.function.gate.changed():
+	case <-soft.Done():
+	}
+	cancel()
+	<-done
 }
 
 func (l *queueListener) pause(soft context.Context, d time.Duration) {

@@ -171,7 +171,7 @@ func TestPermanentAndUndecodable(t *testing.T) {
 			return Permanent(errBoom)
 		})
 		b.queue.send("hopeless")
-		_ = b.queue.put(b.Context(), "not base64!", 0, time.Hour)
+		_, _ = b.queue.put(b.Context(), "not base64!", 0, time.Hour)
 		b.start(b.app)
 		b.after(time.Second)
 		slices.Sort(b.poison.texts())
@@ -191,7 +191,7 @@ func TestNoEncoding(t *testing.T) {
 		var got string
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { got = string(m.Body); return nil })
 		b.queue.send()
-		_ = b.queue.put(b.Context(), "plain <text>", 0, time.Hour)
+		_, _ = b.queue.put(b.Context(), "plain <text>", 0, time.Hour)
 		b.start(b.app)
 		b.after(time.Second)
 		if got != "plain <text>" {
@@ -628,7 +628,7 @@ func TestMiddlewareAndLogging(t *testing.T) {
 		if ic == nil || ic.InvocationID == "" || ic.TriggerType != "queueTrigger" || ic.TriggerMetadata["DequeueCount"] != "1" || ic.RetryContext != (RetryContext{0, 4}) {
 			b.Errorf("invocation %+v", ic)
 		}
-		if log := handlerLog.String(); !strings.Contains(log, "invocation_id="+ic.InvocationID+" function=work trigger=queueTrigger") {
+		if log := handlerLog.String(); !strings.Contains(log, "invocation_id="+ic.InvocationID+" function_name=work trigger_type=queueTrigger") {
 			b.Errorf("handler's log: %s", log)
 		}
 	})

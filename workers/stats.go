@@ -1,17 +1,54 @@
 package workers
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // stats are a function's counters since the app was made.
 type stats struct {
 	inFlight                                                       atomic.Int64
 	succeeded, failed, poisoned, snoozed, leaseRenewals, leaseLost atomic.Int64
-	released                                                       atomic.Int64
+	released, stuck                                                atomic.Int64
 	lastError                                                      atomic.Pointer[LastError]
+
+	duration, age prometheus.Histogram
+
+	mu      sync.Mutex
+	running map[*InvocationContext]time.Time // calls under way, and since when
 }
+
+// Buckets in seconds: of the time that a handler takes, and of the age that a message has when its handler is called.
+var (
+	durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+	ageBuckets      = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 1800, 3600, 6 * 3600, 86400}
+)
+
+func (s *stats) init() {
+	s.running = make(map[*InvocationContext]time.Time)
+	s.duration = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "duration", Buckets: durationBuckets})
+	s.age = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "age", Buckets: ageBuckets})
+}
+
+// call notes that a handler runs, until the function that it returns is called.
+func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
+	began := clock.Now()
+	s.mu.Lock()
+	s.running[ic] = began
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		delete(s.running, ic)
+		s.mu.Unlock()
+		s.duration.Observe(clock.Now().Sub(began).Seconds())
+	}
+}
+
+func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at, err}) }
 
 // LastError is a failure and its time.
 type LastError struct {
@@ -19,11 +56,27 @@ type LastError struct {
 	Err error
 }
 
+// Running is a call that is under way.
+type Running struct {
+	InvocationID string
+	// MessageID is the message's id; empty for timers.
+	MessageID string
+	// Attempt is 1 for the first.
+	Attempt int32
+	Since   time.Time
+}
+
 // FunctionStats is a snapshot of what a function has done in this process.
 type FunctionStats struct {
 	Name, Trigger string
+	// Queue is the queue that the function's messages come from; empty for timers.
+	Queue string
+	// Paused is true after a Pause.
+	Paused bool
 	// InFlight is how many messages are in work now.
 	InFlight int64
+	// Running are the calls under way, the oldest first. Messages that wait for their key's turn are in flight, and not in here.
+	Running []Running
 	// Succeeded and Failed count handler calls by their outcome.
 	Succeeded, Failed int64
 	// Poisoned counts messages moved to the poison queue, Snoozed those put back without an attempt, Released those
@@ -31,6 +84,8 @@ type FunctionStats struct {
 	Poisoned, Snoozed, Released int64
 	// LeaseRenewals and LeaseLost count renewals that succeeded and leases that were lost.
 	LeaseRenewals, LeaseLost int64
+	// Stuck counts handlers that were given up because they did not return.
+	Stuck int64
 	// LastError is the latest failure of a handler or of the trigger; nil if there was none.
 	LastError *LastError
 }
@@ -40,13 +95,28 @@ func (a *App) Stats() []FunctionStats {
 	all := make([]FunctionStats, 0, len(a.functions))
 	for _, f := range a.functions {
 		s := &f.stats
-		all = append(all, FunctionStats{
-			Name: f.name, Trigger: f.trigger,
+		snapshot := FunctionStats{
+			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(),
 			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
 			Poisoned: s.poisoned.Load(), Snoozed: s.snoozed.Load(), Released: s.released.Load(),
-			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(),
+			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
 			LastError: s.lastError.Load(),
-		})
+		}
+		if f.trigger != timerTrigger {
+			snapshot.Queue = f.settings.queueName
+		}
+		all = append(all, snapshot)
 	}
 	return all
+}
+
+func (s *stats) calls() []Running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Running
+	for ic, since := range s.running {
+		list = append(list, Running{ic.InvocationID, ic.messageID, ic.RetryContext.RetryCount + 1, since})
+	}
+	slices.SortFunc(list, func(a, b Running) int { return a.Since.Compare(b.Since) })
+	return list
 }

@@ -39,7 +39,7 @@ func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &
 // failed run is logged, and not repeated before its next time. A run that is cut off by the death of its process is repeated
 // if the timer is monitored: at least once.
 func (a *App) Timer(name string, h TimerHandler, options ...Option) *Function {
-	f := a.register(name, "timerTrigger", options)
+	f := a.register(name, timerTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
@@ -91,13 +91,14 @@ type timerListener struct {
 	clock    Clock
 	log      *slog.Logger
 	stuck    time.Duration
+	hostID   string
 	gaveUp   error
 }
 
 func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Schedule, h TimerHandler) *timerListener {
 	log := a.config.Logger.With("function", f.name)
 	l := &timerListener{
-		function: f, schedule: schedule, handler: h, store: store, clock: a.config.Clock, log: log, stuck: a.config.StuckTimeout,
+		function: f, schedule: schedule, handler: h, store: store, clock: a.config.Clock, log: log, stuck: a.config.StuckTimeout, hostID: a.config.HostID,
 		lock: &singleton{
 			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".Listener", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
@@ -223,12 +224,17 @@ func (l *timerListener) call(hard context.Context, info TimerInfo) {
 	stats := &l.function.stats
 	stats.inFlight.Add(1)
 	defer stats.inFlight.Add(-1)
-	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionName: l.function.name, TriggerType: l.function.trigger, TriggerMetadata: map[string]string{}}
+	ic := &InvocationContext{
+		InvocationID: uuid.NewString(), FunctionID: l.hostID + "/" + l.function.name, FunctionName: l.function.name,
+		TriggerType: l.function.trigger, TriggerMetadata: map[string]string{},
+	}
+	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
 	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log}, func(ctx context.Context) error {
 		return l.wrapped(context.WithValue(NewContext(ctx, ic), timerKey{}, info), &MiddlewareContext{ic})
 	})
 	if errors.Is(err, ErrStuck) {
+		stats.stuck.Add(1)
 		l.gaveUp = fmt.Errorf("function %q: %w", l.function.name, ErrStuck)
 	}
 	if err == nil {
@@ -236,6 +242,6 @@ func (l *timerListener) call(hard context.Context, info TimerInfo) {
 		return
 	}
 	stats.failed.Add(1)
-	stats.lastError.Store(&LastError{l.clock.Now(), err})
+	stats.fail(l.clock.Now(), err)
 	logFailure(log, err)
 }

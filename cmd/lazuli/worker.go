@@ -49,6 +49,7 @@ type workerFlags struct {
 	maxDequeue  int
 	drain       time.Duration
 	logFormat   string
+	admin       string
 }
 
 var builtInRoles = []string{"archive"}
@@ -83,6 +84,7 @@ Roles:
 	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "attempts before a message goes to the poison queue")
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running handlers may take to finish at a stop")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication, so on loopback (default: none)")
 	fl.StringVar(&f.queue, "archive-queue", "archive", "queue of the archive role")
 	fl.StringVar(&f.from, "archive-from", "Current", "table that the archive role takes entities from")
 	fl.StringVar(&f.to, "archive-to", "table:Archive", "where the archive role puts them: table:NAME, container:NAME or folder:PATH")
@@ -116,6 +118,11 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err := addArchive(ctx, app, storage, f); err != nil {
 		return err
 	}
+	stopAdmin, err := serveWorkerAdmin(f.admin, app, log)
+	if err != nil {
+		return err
+	}
+	defer stopAdmin()
 	log.Info("worker runs", "roles", f.roles)
 	if err := app.Run(ctx); err != nil {
 		return err

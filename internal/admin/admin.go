@@ -24,6 +24,9 @@ type Options struct {
 	Pprof bool
 	// Issuer answers below /oauth, without that prefix; nil leaves the path out.
 	Issuer http.Handler
+	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
+	// path out.
+	Workers http.Handler
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
 	// Log takes the HTTP server's complaints; nil is slog.Default().
@@ -49,6 +52,10 @@ func NewHandler(o Options) http.Handler {
 	if o.Issuer != nil {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
 	}
+	if o.Workers != nil {
+		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
+		e.Any("/workers/*", echo.WrapHandler(http.StripPrefix("/workers", o.Workers)))
+	}
 	if o.Pprof {
 		e.GET("/debug/pprof/cmdline", echo.WrapHandler(http.HandlerFunc(pprof.Cmdline)))
 		e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
@@ -57,6 +64,16 @@ func NewHandler(o Options) http.Handler {
 		e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	}
 	return e
+}
+
+// slashed makes the empty path that StripPrefix leaves into the root.
+func slashed(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" {
+			r.URL.Path = "/"
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Server serves the endpoints on one listener.

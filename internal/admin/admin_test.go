@@ -31,7 +31,8 @@ func TestEndpoints(t *testing.T) {
 	counter.Inc()
 	var notReady error
 	issuer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "issuer at "+r.URL.Path) })
-	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer})
+	workers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "workers at "+r.URL.Path) })
+	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer, Workers: workers})
 	bare := NewHandler(Options{})
 	for _, tc := range []struct {
 		name   string
@@ -51,6 +52,9 @@ func TestEndpoints(t *testing.T) {
 		{"one profile", full, nil, "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
 		{"no profiles unless asked for", bare, nil, "/debug/pprof/", 404, ""},
 		{"tokens", full, nil, "/oauth/msi/token?resource=x", 200, "issuer at /msi/token"},
+		{"workers", full, nil, "/workers", 200, "workers at /"},
+		{"a worker", full, nil, "/workers/orders/pause", 200, "workers at /orders/pause"},
+		{"no workers", bare, nil, "/workers", 404, ""},
 		{"no tokens unless asked for", bare, nil, "/oauth/msi/token", 404, ""},
 		{"unknown", full, nil, "/x", 404, ""},
 	} {

@@ -1,5 +1,5 @@
 // Package admin serves what an operator asks of a process: whether it is alive (/healthz), whether it serves
-// (/readyz), its counters (/metrics), and, if asked for, Go's profiles (/debug/pprof/) and development tokens (/oauth/).
+// (/readyz), its counters (/metrics), what its workers do (/workers), and, if asked for, Go's profiles (/debug/pprof/) and development tokens (/oauth/).
 //
 // # Who may ask
 //

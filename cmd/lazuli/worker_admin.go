@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/admin"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens none.
+func serveWorkerAdmin(address string, app *workers.App, log *slog.Logger) (stop func(), err error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("worker: the admin listener: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), app.Collector())
+	server := admin.Start(l, admin.Options{Metrics: metrics, Workers: workers.NewHandler(app), Log: log})
+	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Stop(ctx) // A scrape that is broken off at the end is no failure.
+	}, nil
+}
+
+// newWorkersCommand makes `lazuli workers`, which asks a running process what its workers do.
+func newWorkersCommand(m *Main) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "workers",
+		Short: "Show what the workers of a running process do; pause and resume them",
+		Long: `Show the functions of a running process, with what they have in work and their last errors. The
+process is a server with workers, or a "lazuli worker --admin ADDRESS"; --admin-host and --admin-port say which.
+
+What is paused finishes what it has in work and takes no more, until it is resumed or its process is started anew. Other
+instances go on.`,
+		Example: `  lazuli workers
+  lazuli workers --admin-port 10013 pause archive`,
+		Args: cobra.NoArgs,
+	}
+	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	ask := func(cmd *cobra.Command, method, path string) ([]byte, error) {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return askAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+path)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		body, err := ask(cmd, http.MethodGet, "/workers")
+		if err != nil {
+			return err
+		}
+		var report workers.Report
+		if err := json.Unmarshal(body, &report); err != nil {
+			return fmt.Errorf("the answer is not a report of workers: %w", err)
+		}
+		if asJSON {
+			_, err := cmd.OutOrStdout().Write(body)
+			return err
+		}
+		return writeReport(cmd.OutOrStdout(), report, time.Now())
+	}
+	for _, verb := range []struct{ name, short string }{{"pause", "Keep a function from taking new work"}, {"resume", "Let a paused function go on"}} {
+		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if _, err := ask(cmd, http.MethodPost, "/workers/"+url.PathEscape(args[0])+"/"+verb.name); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%sd %s\n", verb.name, args[0])
+				return nil
+			}})
+	}
+	return cmd
+}
+
+// writeReport writes a report as a table, and the calls under way and last errors below.
+func writeReport(out io.Writer, r workers.Report, now time.Time) error {
+	if len(r.Functions) == 0 {
+		fmt.Fprintln(out, "no functions")
+		return nil
+	}
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "FUNCTION\tTRIGGER\tSTATE\tIN FLIGHT\tSUCCEEDED\tFAILED\tPOISONED\tLEASES LOST\tSTUCK")
+	for _, f := range r.Functions {
+		state := "runs"
+		if f.Paused {
+			state = "paused"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", f.Name, f.Trigger, state, f.InFlight, f.Succeeded, f.Failed, f.Poisoned, f.LeaseLost, f.Stuck)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Functions {
+		for _, c := range f.Running {
+			fmt.Fprintf(out, "%s: invocation %s, attempt %d, message %s, for %v\n", f.Name, c.InvocationID, c.Attempt, c.MessageID, now.Sub(c.Since).Round(time.Millisecond))
+		}
+	}
+	for _, f := range r.Functions {
+		if f.LastErrorAt != nil {
+			fmt.Fprintf(out, "%s: last error %v ago: %s\n", f.Name, now.Sub(*f.LastErrorAt).Round(time.Second), oneLine(f.LastError))
+		}
+	}
+	return nil
+}
+
+// maxAdminAnswer bounds what is read of an answer of an admin listener.
+const maxAdminAnswer = 64 << 20
+
+// adminTimeout bounds a question to an admin listener.
+const adminTimeout = 30 * time.Second
+
+// askAdmin sends a request to an admin listener on this machine and returns the answer's body.
+func askAdmin(ctx context.Context, method, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the process is here
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("no process answers at %s: %w", address, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var failure struct{ Error string }
+	if json.Unmarshal(body, &failure) == nil && failure.Error != "" {
+		return nil, errors.New(failure.Error)
+	}
+	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
+}

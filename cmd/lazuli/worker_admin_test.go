@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/admin"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// workersVerb runs `lazuli workers` against an admin listener and returns what it prints.
+func workersVerb(t *testing.T, address string, args ...string) (string, error) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := newWorkersCommand(&Main{})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"--admin-host", u.Hostname(), "--admin-port", u.Port()}, args...))
+	cmd.SetOut(&out)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// A worker's admin listener tells what it does; a function is paused and resumed.
+func TestWorkersOfAWorker(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log lockedBuffer
+	cmd := newWorkerCommand()
+	cmd.SetArgs([]string{"--role", "archive", "--create", "--admin", "127.0.0.1:0"})
+	cmd.SetErr(&log)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	listens := regexp.MustCompile(`msg="admin listener" url=(\S+)`)
+	var address string
+	for deadline := time.Now().Add(20 * time.Second); address == ""; time.Sleep(5 * time.Millisecond) {
+		if m := listens.FindStringSubmatch(log.String()); m != nil {
+			address = m[1]
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(log.String())
+		}
+	}
+	show := func() string {
+		t.Helper()
+		text, err := workersVerb(t, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if text := show(); !strings.Contains(text, "archive   queueTrigger  runs") {
+		t.Error(text)
+	}
+	if text, err := workersVerb(t, address, "pause", "archive"); err != nil || text != "paused archive\n" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if text := show(); !strings.Contains(text, "paused") {
+		t.Error(text)
+	}
+	if text, err := workersVerb(t, address, "resume", "archive"); err != nil || text != "resumed archive\n" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, err := workersVerb(t, address, "pause", "a/b c"); err == nil || err.Error() != "there is no function a/b c" {
+		t.Error(err)
+	}
+	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"in_flight":0`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	body, err := askAdmin(ctx, "GET", address+"/metrics")
+	if err != nil || !strings.Contains(string(body), `lazuli_worker_queue_messages{function="archive",host="lazuli",trigger="queueTrigger"} 0`) {
+		t.Errorf("%.2000s, %v", body, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := workersVerb(t, address); err == nil {
+		t.Error("the listener outlives its worker")
+	}
+}
+
+// Calls under way and last errors are shown.
+func TestWorkersShowsWhatRuns(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	storage, err := workers.OpenStorage(lazuli.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Queues.CreateQueue(t.Context(), "work", nil); err != nil {
+		t.Fatal(err)
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	attempts := 0
+	app := workers.New(workers.Config{Storage: storage})
+	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error {
+		if attempts++; attempts == 1 {
+			return errors.New("the first\nfails")
+		}
+		close(entered)
+		<-leave
+		return nil
+	})
+	if _, err := storage.Queues.NewQueueClient("work").EnqueueMessage(t.Context(), "eA==", &azqueue.EnqueueMessageOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := app.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer app.Stop(context.Background())
+	server := httptest.NewServer(admin.NewHandler(admin.Options{Workers: workers.NewHandler(app)}))
+	defer server.Close()
+	<-entered
+	text, err := workersVerb(t, server.URL)
+	if err != nil || !regexp.MustCompile(`(?m)^work: invocation \S+, attempt 2, message \S+, for \d`).MatchString(text) || !strings.Contains(text, `ago: the first\nfails`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	close(leave)
+	if _, err := workersVerb(t, server.URL, "pause"); err == nil {
+		t.Error("pause without a function is accepted")
+	}
+	bare := httptest.NewServer(admin.NewHandler(admin.Options{}))
+	defer bare.Close()
+	if _, err := workersVerb(t, bare.URL); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a process without workers: %v", err)
+	}
+}

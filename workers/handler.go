@@ -1,0 +1,100 @@
+package workers
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:
+//
+//	GET  /                      the functions, as JSON
+//	POST /{function}/pause      App.Pause
+//	POST /{function}/resume     App.Resume
+//
+// It has no authentication: serve it where only operators come, as the admin listener does. `lazuli workers` is its client.
+func NewHandler(apps ...*App) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		report := Report{Functions: []FunctionReport{}}
+		for _, a := range apps {
+			for _, s := range a.Stats() {
+				report.Functions = append(report.Functions, newFunctionReport(a.config.HostID, s))
+			}
+		}
+		answer(w, http.StatusOK, report)
+	})
+	set := func(paused bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			err := ErrNoFunction
+			for _, a := range apps {
+				if e := a.setPaused(r.PathValue("function"), paused); e == nil {
+					err = nil // Of several apps with a function of that name, all.
+				}
+			}
+			if err != nil {
+				answer(w, http.StatusNotFound, map[string]string{"error": "there is no function " + r.PathValue("function")})
+				return
+			}
+			answer(w, http.StatusOK, map[string]any{"function": r.PathValue("function"), "paused": paused})
+		}
+	}
+	mux.HandleFunc("POST /{function}/pause", set(true))
+	mux.HandleFunc("POST /{function}/resume", set(false))
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // The client is gone; nobody is left to be told.
+}
+
+// Report is what NewHandler answers.
+type Report struct {
+	Functions []FunctionReport `json:"functions"`
+}
+
+// FunctionReport is a FunctionStats as JSON.
+type FunctionReport struct {
+	Host          string          `json:"host"`
+	Name          string          `json:"name"`
+	Trigger       string          `json:"trigger"`
+	Queue         string          `json:"queue,omitempty"`
+	Paused        bool            `json:"paused"`
+	InFlight      int64           `json:"in_flight"`
+	Running       []RunningReport `json:"running"`
+	Succeeded     int64           `json:"succeeded"`
+	Failed        int64           `json:"failed"`
+	Poisoned      int64           `json:"poisoned"`
+	Snoozed       int64           `json:"snoozed"`
+	Released      int64           `json:"released"`
+	LeaseRenewals int64           `json:"lease_renewals"`
+	LeaseLost     int64           `json:"lease_lost"`
+	Stuck         int64           `json:"stuck"`
+	LastError     string          `json:"last_error,omitempty"`
+	LastErrorAt   *time.Time      `json:"last_error_at,omitempty"`
+}
+
+// RunningReport is a Running as JSON.
+type RunningReport struct {
+	InvocationID string    `json:"invocation_id"`
+	MessageID    string    `json:"message_id,omitempty"`
+	Attempt      int32     `json:"attempt"`
+	Since        time.Time `json:"since"`
+}
+
+func newFunctionReport(host string, s FunctionStats) FunctionReport {
+	r := FunctionReport{
+		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight, Running: []RunningReport{},
+		Succeeded: s.Succeeded, Failed: s.Failed, Poisoned: s.Poisoned, Snoozed: s.Snoozed, Released: s.Released,
+		LeaseRenewals: s.LeaseRenewals, LeaseLost: s.LeaseLost, Stuck: s.Stuck,
+	}
+	for _, c := range s.Running {
+		r.Running = append(r.Running, RunningReport(c))
+	}
+	if e := s.LastError; e != nil {
+		r.LastError, r.LastErrorAt = e.Err.Error(), &e.At
+	}
+	return r
+}

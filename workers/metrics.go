@@ -1,0 +1,117 @@
+package workers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Collector returns the app's metrics for Prometheus, to be registered with a registry. What concerns messages that are still in
+// their queues is asked of the storage account at every scrape, two requests a queue, within depthTimeout, while the app runs.
+func (a *App) Collector() prometheus.Collector { return collector{a} }
+
+type collector struct{ app *App }
+
+// depthTimeout bounds the look at the queues during a scrape.
+const depthTimeout = 3 * time.Second
+
+// metric is a family of which every function has one value.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*stats) float64
+}
+
+var metrics = []metric{
+	{"lazuli_worker_in_flight", "Messages and runs in work.", prometheus.GaugeValue, func(s *stats) float64 { return float64(s.inFlight.Load()) }},
+	{"lazuli_worker_succeeded_total", "Handler calls that succeeded.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.succeeded.Load()) }},
+	{"lazuli_worker_failed_total", "Handler calls that failed.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.failed.Load()) }},
+	{"lazuli_worker_poisoned_total", "Messages moved to the poison queue.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.poisoned.Load()) }},
+	{"lazuli_worker_snoozed_total", "Messages put back without counting the attempt.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.snoozed.Load()) }},
+	{"lazuli_worker_released_total", "Messages given back because the app stopped.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.released.Load()) }},
+	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
+	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseLost.Load()) }},
+	{"lazuli_worker_stuck_total", "Handlers given up because they did not return.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.stuck.Load()) }},
+}
+
+var (
+	metricLabels = []string{"host", "function", "trigger"}
+	descriptions = func() map[string]*prometheus.Desc {
+		all := map[string]*prometheus.Desc{}
+		add := func(name, help string) { all[name] = prometheus.NewDesc(name, help, metricLabels, nil) }
+		for _, m := range metrics {
+			add(m.name, m.help)
+		}
+		add("lazuli_worker_paused", "1 if the function is paused.")
+		add("lazuli_worker_duration_seconds", "Time that handler calls took.")
+		add("lazuli_worker_message_age_seconds", "Time from a message's insertion to a call of its handler.")
+		add("lazuli_worker_queue_messages", "Messages in the function's queue, hidden ones included.")
+		add("lazuli_worker_queue_oldest_seconds", "Age of the queue's first visible message; 0 if none is visible.")
+		return all
+	}()
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range descriptions {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	for _, f := range c.app.functions {
+		labels := []string{c.app.config.HostID, f.name, f.trigger}
+		value := func(name string, kind prometheus.ValueType, v float64) {
+			out <- prometheus.MustNewConstMetric(descriptions[name], kind, v, labels...)
+		}
+		for _, m := range metrics {
+			value(m.name, m.kind, m.value(&f.stats))
+		}
+		paused := 0.0
+		if f.gate.paused() {
+			paused = 1
+		}
+		value("lazuli_worker_paused", prometheus.GaugeValue, paused)
+		out <- relabelled{f.stats.duration, descriptions["lazuli_worker_duration_seconds"], c.app.config.HostID, f}
+		if f.trigger != timerTrigger {
+			out <- relabelled{f.stats.age, descriptions["lazuli_worker_message_age_seconds"], c.app.config.HostID, f}
+		}
+	}
+	c.depths(out)
+}
+
+// depths looks at the queues, all at once.
+func (c collector) depths(out chan<- prometheus.Metric) {
+	c.app.mu.Lock()
+	r := c.app.current
+	c.app.mu.Unlock()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, f := range c.app.functions {
+		source, ok := r.listeners[i].(interface{ messageQueue() queueClient })
+		if !ok {
+			continue
+		}
+		wg.Go(func() {
+			n, oldest, err := source.messageQueue().depth(ctx)
+			if err != nil {
+				return // No value is better than a wrong one; a queue that is missing has none.
+			}
+			age := 0.0
+			if !oldest.IsZero() {
+				age = max(c.app.config.Clock.Now().Sub(oldest).Seconds(), 0)
+			}
+			labels := []string{c.app.config.HostID, f.name, f.trigger}
+			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_messages"], prometheus.GaugeValue, float64(n), labels...)
+			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_oldest_seconds"], prometheus.GaugeValue, age, labels...)
+		})
+	}
+	wg.Wait()
+}
