@@ -82,6 +82,9 @@ func (c *call) newBlob(kind blobKind, standard bool) (b blobRecord, p preconditi
 	if b.tier, err = c.newTier(kind); err != nil {
 		return b, p, err
 	}
+	if b.protection, err = c.newProtection(); err != nil {
+		return b, p, err
+	}
 	b.tags, err = c.headerTags()
 	return b, p, err
 }
@@ -140,11 +143,18 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	switch {
 	case there && s.keep.Versioning && b.kind != old.kind:
 		return errInvalidBlobType
+	case there && !s.staysVersion(&old) && old.mayGo(c.now()) != nil:
+		return old.mayGo(c.now())
 	case there:
 		b.lease, b.created = old.lease, old.created
 		s.unindexTags(tx, c.Account, gen, c.blob, &old)
 	default:
 		if err := s.sameKindAsVersions(tx, gen, c.blob, b.kind); err != nil {
+			return err
+		}
+	}
+	if b.protection != (protection{}) {
+		if err := c.mayProtect(tx); err != nil {
 			return err
 		}
 	}

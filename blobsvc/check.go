@@ -14,7 +14,7 @@ import (
 
 // Audit is what [Check] counted.
 type Audit struct {
-	Containers, Blobs, Snapshots, Versions, UncommittedBlocks int64
+	Containers, DeletedContainers, Blobs, Snapshots, Versions, UncommittedBlocks int64
 	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
 	// that nothing refers to, Torn bytes are no record, and the rest are headers.
 	Extents                 int
@@ -25,6 +25,7 @@ type Audit struct {
 //
 //   - the database's own structure;
 //   - every key and record is of its form, and belongs to a container or to the garbage;
+//   - a deleted container has an end, and everything that it had;
 //   - a version is in the slot of its time, and the current one in no other;
 //   - pieces of a blob lie in order within its length, without gaps but in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
@@ -85,6 +86,7 @@ func (c *checker) errorf(format string, args ...any) {
 
 func (c *checker) run(content *extent.Store) error {
 	c.each(containersBucket, c.container)
+	c.each(gravesBucket, c.grave)
 	c.each(garbageBucket, c.garbageKey)
 	c.each(blobsBucket, c.blob)
 	c.each(pendingBucket, c.pending)
@@ -127,11 +129,36 @@ func (c *checker) container(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.live[rec.gen] != "" || rec.gen == 0 {
-		return fmt.Errorf("generation %d is used twice", rec.gen)
+	if rec.deleted != 0 {
+		return errors.New("the container is there and deleted")
 	}
-	c.live[rec.gen] = account
 	c.audit.Containers++
+	return c.claim(rec.gen, account)
+}
+
+// grave checks a deleted container that can be restored: its contents are all there.
+func (c *checker) grave(k, v []byte) error {
+	account, name, deleted, err := parseGraveKey(k)
+	if err != nil {
+		return err
+	}
+	rec, err := decodeContainer(v)
+	if err != nil {
+		return err
+	}
+	if rec.deleted != deleted || rec.keptDays <= 0 || rec.lease != (lease{}) {
+		return errors.New("the container was not deleted then, has no end, or a lease")
+	}
+	c.audit.DeletedContainers++
+	return errors.Join(containerName(string(name)), c.claim(rec.gen, account))
+}
+
+// claim notes whose a generation is.
+func (c *checker) claim(gen uint64, account string) error {
+	if c.live[gen] != "" || gen == 0 {
+		return fmt.Errorf("generation %d is used twice", gen)
+	}
+	c.live[gen] = account
 	return nil
 }
 

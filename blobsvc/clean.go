@@ -14,7 +14,7 @@ import (
 // Background work, in rounds:
 //
 //   - garbage: what deleted containers, dropped contents and dropped block sets left behind is removed in batches;
-//   - retention: soft-deleted blobs are removed when their time is over;
+//   - retention: soft-deleted blobs and containers are removed when their time is over;
 //   - expiry: uncommitted blocks are dropped a week after the last of them came;
 //   - compaction: extents are compacted when enough content was given up, or now and then after any write.
 //
@@ -82,6 +82,9 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 		}
 		if now.Sub(expired) >= expireEvery {
 			expired = now
+			if err := s.purgeContainers(ctx, now); err != nil && ctx.Err() == nil {
+				s.log.Error("removing containers past their retention failed", "service", "blob", "err", err)
+			}
 			if err := s.expireBlocks(ctx, now); err != nil && ctx.Err() == nil {
 				s.log.Error("expiring uncommitted blocks failed", "service", "blob", "err", err)
 			}
@@ -106,7 +109,7 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 // Clean removes all garbage, what is past its retention, and expired blocks now.
 func (s *Service) Clean(ctx context.Context) error {
 	now := s.now()
-	return errors.Join(s.purge(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
+	return errors.Join(s.purge(ctx, now), s.purgeContainers(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
 }
 
 // collect removes garbage until there is none.

@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -35,7 +36,7 @@ func (s *Service) createContainer(c *call) error {
 	if scope := c.Header("X-Ms-Default-Encryption-Scope"); scope != "" && scope != accountScope {
 		return wire.ErrNotImplemented.With("HeaderName", "x-ms-default-encryption-scope")
 	}
-	rec := containerRecord{changed: s.ticks.next(c.Now), metadata: metadata, access: access}
+	rec := containerRecord{changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.keep.Immutability}
 	err = s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(c.Account, c.container)
 		if tx.Get(containersBucket, key) != nil {
@@ -86,7 +87,7 @@ func (s *Service) getContainerProperties(c *call) error {
 		c.Set("x-ms-deny-encryption-scope-override", "false")
 	}
 	if c.version() >= v20201002 {
-		c.Set("x-ms-immutable-storage-with-versioning-enabled", "false")
+		c.Set("x-ms-immutable-storage-with-versioning-enabled", strconv.FormatBool(rec.immutable))
 	}
 	return c.Status(http.StatusOK)
 }
@@ -170,12 +171,20 @@ func (s *Service) setContainerMetadata(c *call) error {
 }
 
 // deleteContainer: https://learn.microsoft.com/rest/api/storageservices/delete-container
-// The record goes now, the contents in the background. The name can be used again at once; on Azure it is blocked for
-// some time.
+// The record goes now, the contents in the background, or once the container can no longer be restored. The name can be
+// used again at once; on Azure it is blocked for some time.
 func (s *Service) deleteContainer(c *call) error {
+	deleted := s.ticks.next(c.Now)
 	err := s.updateContainer(c, true, func(tx *store.Tx, rec *containerRecord) error {
-		tx.Delete(containersBucket, containerKey(c.Account, c.container))
-		tx.Put(garbageBucket, garbageKey(garbageContainer, rec.gen), append([]byte{recordVersion}, c.Account...))
+		if rec.immutable {
+			switch none, err := empty(tx, rec.gen); {
+			case err != nil:
+				return err
+			case !none:
+				return errContainerImmutable
+			}
+		}
+		inter(tx, c.Account, c.container, *rec, deleted, int64(s.keep.ContainerDays))
 		return nil
 	})
 	if err != nil {

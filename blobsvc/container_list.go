@@ -65,62 +65,128 @@ func (s *Service) listContainers(c *call) error {
 	if err != nil {
 		return err
 	}
-	prefix, marker := c.Query.Get("prefix"), c.Query.Get("marker")
-	start := prefix
-	if marker != "" {
-		// Markers have the form /account/container, as Azure's do.
-		name, ok := strings.CutPrefix(marker, "/"+c.Account+"/")
-		if !ok {
-			return invalidQuery("marker", marker)
-		}
-		start = max(start, name)
+	l := containerListing{account: c.Account, prefix: c.Query.Get("prefix"), deleted: include["deleted"], system: include["system"]}
+	marker := c.Query.Get("marker")
+	if !l.start(marker) {
+		return invalidQuery("marker", marker)
 	}
 	x := wire.NewXML(512+512*min(n, 64)).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
-	x.Echo("Prefix", prefix).Echo("Marker", marker)
+	x.Echo("Prefix", l.prefix).Echo("Marker", marker)
 	if c.Query.Has("maxresults") {
 		x.Int("MaxResults", int64(n))
 	}
 	next := ""
+	x.Open("Containers")
 	err = s.db.View(func(tx *store.Tx) error {
-		cur := tx.Cursor(containersBucket)
-		scope := containerKey(c.Account, "")
-		x.Open("Containers")
-		for k, v := cur.Seek(containerKey(c.Account, start)); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-			name := string(k[len(scope):])
-			if !strings.HasPrefix(name, prefix) {
-				break
-			}
-			if name[0] == '$' && name != rootContainer && name != webContainer && !include["system"] {
-				continue
-			}
+		return l.walk(tx, func(name string, rec *containerRecord) (more bool) {
 			if n--; n < 0 {
-				next = "/" + c.Account + "/" + name
-				break
+				next = l.marker(name, rec)
+				return false
 			}
-			rec, err := decodeContainer(v)
-			if err != nil {
-				return err
-			}
-			writeContainer(x, name, &rec, include["metadata"], c.now())
-		}
-		x.Close("Containers")
-		return nil
+			writeContainer(x, name, rec, include["metadata"], c.now())
+			return true
+		})
 	})
 	if err != nil {
 		return err
 	}
-	x.Text("NextMarker", next).Close("EnumerationResults")
+	x.Close("Containers").Text("NextMarker", next).Close("EnumerationResults")
 	return c.XML(http.StatusOK, x)
 }
 
+// containerListing is one request for a page of containers. Deleted ones come before one that has their name now, the first
+// deleted first.
+type containerListing struct {
+	account, prefix string
+	deleted, system bool
+	// from and grave are the keys that the page begins at.
+	from, grave []byte
+}
+
+// start reads a marker: /account/container, as Azure's are, and for a deleted container /version after that.
+func (l *containerListing) start(marker string) bool {
+	name := l.prefix
+	l.from, l.grave = containerKey(l.account, name), containerKey(l.account, name)
+	if marker == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(marker, "/"+l.account+"/")
+	if !ok {
+		return false
+	}
+	rest, version, ofDeleted := strings.Cut(rest, "/")
+	name = max(name, rest)
+	l.from = containerKey(l.account, name)
+	l.grave = append(containerKey(l.account, name), 1) // after all of that name
+	if ofDeleted {
+		at, ok := parseContainerVersion(version)
+		l.grave = graveKey(l.account, name, at)
+		return ok
+	}
+	return true
+}
+
+// marker is what start reads.
+func (l *containerListing) marker(name string, rec *containerRecord) string {
+	s := "/" + l.account + "/" + name
+	if rec.deleted != 0 {
+		s += "/" + rec.version()
+	}
+	return s
+}
+
+// walk calls fn for the containers in order until it returns false.
+func (l *containerListing) walk(tx *store.Tx, fn func(name string, rec *containerRecord) (more bool)) error {
+	within := containerKey(l.account, l.prefix)
+	scope := len(l.account) + 1
+	there := walker{cur: tx.Cursor(containersBucket), within: within}
+	there.seek(l.from)
+	var graves walker
+	if l.deleted {
+		graves = walker{cur: tx.Cursor(gravesBucket), within: within}
+		graves.seek(l.grave)
+	}
+	for there.key != nil || graves.key != nil {
+		w, key := &there, there.key
+		if graves.key != nil {
+			if g := graves.key[:max(0, len(graves.key)-9)]; there.key == nil || bytes.Compare(g, there.key) <= 0 {
+				w, key = &graves, g
+			}
+		}
+		if len(key) <= scope {
+			return errKey
+		}
+		name := string(key[scope:])
+		if name[0] != '$' || name == rootContainer || name == webContainer || l.system {
+			rec, err := decodeContainer(w.value)
+			if err != nil || !fn(name, &rec) {
+				return err
+			}
+		}
+		w.next()
+	}
+	return nil
+}
+
 func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata bool, now ticks) {
-	x.Open("Container").Text("Name", name).Open("Properties")
+	x.Open("Container").Text("Name", name)
+	if rec.deleted != 0 {
+		x.Text("Version", rec.version()).Bool("Deleted", true)
+	}
+	x.Open("Properties")
 	x.Text("Last-Modified", rec.changed.rfc1123()).Text("Etag", rec.changed.quotedETag())
 	writeLease(x, rec.lease, now)
 	if rec.access != "" {
 		x.Text("PublicAccess", rec.access)
 	}
-	x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false).Close("Properties")
+	x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false)
+	if rec.immutable {
+		x.Bool("ImmutableStorageWithVersioningEnabled", true)
+	}
+	if rec.deleted != 0 {
+		x.Text("DeletedTime", rec.deleted.rfc1123()).Int("RemainingRetentionDays", int64(max(0, rec.purgeAt()-now)/day))
+	}
+	x.Close("Properties")
 	if metadata {
 		x.Metadata(rec.metadata)
 	}

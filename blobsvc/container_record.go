@@ -17,16 +17,24 @@ type containerRecord struct {
 	// access is the public access level: "", "blob" or "container".
 	access   string
 	policies []properties.StoredPolicy
+	// deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
+	deleted  ticks
+	keptDays int64
+	// immutable lets the container's blobs have immutability policies and legal holds.
+	immutable bool
 }
 
 // The tags of a container record.
 const (
-	ctGen      = 1
-	ctChanged  = 2
-	ctMetadata = 3
-	ctLease    = 4
-	ctAccess   = 5
-	ctPolicies = 6
+	ctGen       = 1
+	ctChanged   = 2
+	ctMetadata  = 3
+	ctLease     = 4
+	ctAccess    = 5
+	ctPolicies  = 6
+	ctDeleted   = 10
+	ctKeptDays  = 11
+	ctImmutable = 12
 )
 
 func (c *containerRecord) encode() []byte {
@@ -47,6 +55,9 @@ func (c *containerRecord) encode() []byte {
 			e.uvarint(uint64(map[bool]int{true: 1}[p.Bare]))
 		}
 	}
+	e.uint(ctDeleted, uint64(c.deleted))
+	e.uint(ctKeptDays, uint64(c.keptDays))
+	e.bool(ctImmutable, c.immutable)
 	return e.b
 }
 
@@ -70,6 +81,12 @@ func decodeContainer(v []byte) (c containerRecord, err error) {
 				p := &c.policies[i]
 				p.ID, p.Start, p.Expiry, p.Permissions, p.Bare = d.string(), d.string(), d.string(), d.string(), d.uint() == 1
 			}
+		case ctDeleted:
+			c.deleted = ticks(d.uint())
+		case ctKeptDays:
+			c.keptDays = int64(d.uint())
+		case ctImmutable:
+			c.immutable = d.bool()
 		default:
 			d.fail()
 		}

@@ -12,6 +12,7 @@ import (
 //
 //	bucket      key                                          value
 //	containers  account 0x00 container                       containerRecord
+//	graves      account 0x00 container 0x00 deleted(8)       containerRecord of a deleted container that can be restored
 //	blobs       generation(8) name 0x00 slot(8)              blobRecord
 //	pending     generation(8) name 0x00                      pendingRecord: the uncommitted blocks of a name, in sum
 //	blocks      block set(8) block id                        one uncommitted block; the pending record names the set
@@ -33,6 +34,7 @@ import (
 // generation to the garbage: the contents are out of reach at once, and are removed in the background.
 const (
 	containersBucket store.Bucket = "containers"
+	gravesBucket     store.Bucket = "graves"
 	blobsBucket      store.Bucket = "blobs"
 	pendingBucket    store.Bucket = "pending"
 	blocksBucket     store.Bucket = "blocks"
@@ -47,7 +49,7 @@ const (
 
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
-	return []store.Bucket{containersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
+	return []store.Bucket{containersBucket, gravesBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
 		deletedBucket, garbageBucket, copiesBucket, accountsBucket, metaBucket}
 }
 

@@ -58,8 +58,7 @@ func Operations() []frontend.Row { return frontend.Rows(operations) }
 // https://learn.microsoft.com/rest/api/storageservices/operations-on-the-blob-service
 var operations = []op{
 	// The account.
-	{Name: "ListContainers", Method: get, On: onService, Comp: "list", Needs: onAccount("l"), State: frontend.Partial,
-		Note: "Deleted containers are not kept, so include=deleted shows none.", Do: (*Service).listContainers},
+	{Name: "ListContainers", Method: get, On: onService, Comp: "list", Needs: onAccount("l"), Do: (*Service).listContainers},
 	{Name: "GetBlobServiceProperties", Method: get, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceProperties},
 	{Name: "SetBlobServiceProperties", Method: put, On: onService, Comp: "properties", Restype: "service", Needs: ofManagers("w"), Do: (*Service).setServiceProperties},
 	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceStats},
@@ -85,11 +84,9 @@ var operations = []op{
 	{Name: "GetContainerACL", Method: head, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).getContainerACL},
 	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).setContainerACL},
 	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onBoxByAcct("d"), Do: (*Service).deleteContainer},
-	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onBoxByAcct("w"), State: frontend.NotImplemented,
-		Note: "Deleted containers are not kept."},
+	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onBoxByAcct("w"), Do: (*Service).restoreContainer},
 	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onBoxByAcct("wd"), Do: (*Service).leaseContainer},
-	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, State: frontend.Partial,
-		Note: "There are no immutability policies to include.", Do: (*Service).listBlobs},
+	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, Do: (*Service).listBlobs},
 	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), Do: (*Service).findBlobsByTags},
 	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: partsOnBox, Do: (*Service).blobBatch},
 	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
@@ -114,9 +111,9 @@ var operations = []op{
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
 	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onObject("w"), Do: (*Service).setBlobTier},
 	{Name: "SetBlobExpiry", Method: put, On: onBlob, Comp: "expiry", Needs: onObject("w"), State: frontend.NotImplemented},
-	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, State: frontend.NotImplemented},
-	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, State: frontend.NotImplemented},
-	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, State: frontend.NotImplemented},
+	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).setImmutabilityPolicy},
+	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).deleteImmutabilityPolicy},
+	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, Do: (*Service).setLegalHold},
 	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), State: frontend.NotImplemented},
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 

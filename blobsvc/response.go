@@ -79,6 +79,7 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 			c.Set("x-ms-is-current-version", "true")
 		}
 	}
+	c.sendProtection(&b.protection)
 	if len(b.tags) > 0 && c.version() >= v20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.tags)))
 	}

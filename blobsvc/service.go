@@ -52,6 +52,11 @@ type Config struct {
 type Keep struct {
 	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
 	Versioning bool
+	// Immutability lets the blobs of containers that are made from now on have immutability policies and legal holds. It needs
+	// Versioning.
+	Immutability bool
+	// ContainerDays is for how many days a deleted container can be restored; 0 means not at all.
+	ContainerDays int
 }
 
 // Service is the Blob service. Its methods are safe for concurrent use.
@@ -105,6 +110,9 @@ type call struct {
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
+	if c.Keep.Immutability && !c.Keep.Versioning {
+		return nil, errors.New("blobsvc: immutability policies need versions")
+	}
 	s := &Service{
 		accounts: c.Accounts,
 		callers:  c.Authenticator(),

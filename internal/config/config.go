@@ -98,6 +98,10 @@ type Config struct {
 
 	// BlobVersioning keeps the previous state of every blob that is overwritten or deleted.
 	BlobVersioning bool
+	// BlobImmutability lets the blobs of new containers have immutability policies and legal holds. It needs BlobVersioning.
+	BlobImmutability bool
+	// ContainerSoftDeleteDays is for how many days a deleted container can be restored, 0 to 365; 0 is not at all.
+	ContainerSoftDeleteDays int
 
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
 	Cert, Key string
@@ -182,6 +186,8 @@ func (c *Config) validate() error {
 	switch {
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("cert and key go together")
+	case c.BlobImmutability && !c.BlobVersioning:
+		return errors.New("blob-immutability needs blob-versioning: policies and holds protect versions")
 	case c.RequireHTTPS && c.Cert == "":
 		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
 	}

@@ -74,11 +74,11 @@ func TestPrecedence(t *testing.T) {
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
-		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "allow-copy-source": "a.example,*.b.example",
+		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "allow-copy-source": "a.example,*.b.example",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true,
-		"allow-private-copy-source": true, "nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
+		"allow-private-copy-source": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
 	for _, g := range groups {
 		for i := range g.options {
 			o := &g.options[i]
@@ -178,6 +178,8 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "role without scope", args: []string{"--oauth", "dev", "--oauth-roles", "*:Storage Blob Data Reader"}, want: "role 1 is not of the form"},
 		{name: "keys without issuer", args: []string{"--oauth-keys", "https://login.example/keys"}, want: "set oauth-issuer"},
 		{name: "cert alone", args: []string{"--cert", "x.pem"}, want: "cert and key go together"},
+		{name: "policies without versions", args: []string{"--blob-immutability"}, want: "blob-immutability needs blob-versioning"},
+		{name: "too many days", args: []string{"--container-soft-delete-days", "366"}, want: "not a number from 0 to 365"},
 		{name: "https without certificate", args: []string{"--require-https"}, want: "require-https needs a certificate"},
 		{name: "PFX", args: []string{"--cert", "x.pfx", "--pwd", "secret"}, want: "convert the file to PEM"},
 		{name: "two kinds of accounts", args: []string{"--accounts-file", "x"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5"}, want: "accounts and accounts-file cannot both be set"},

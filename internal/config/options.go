@@ -77,6 +77,10 @@ var groups = []group{
 	}},
 	{"Blob service", []option{
 		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
+		boolean("blob-immutability", "", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
+			func(c *Config) *bool { return &c.BlobImmutability }),
+		number("container-soft-delete-days", "For how many days a deleted container can be restored, up to 365; 0 is not at all", 0, 365,
+			func(c *Config) *int { return &c.ContainerSoftDeleteDays }),
 	}},
 	{"Https and bearer tokens", []option{
 		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),

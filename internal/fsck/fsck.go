@@ -171,7 +171,7 @@ func (c *check) blobs() error {
 	if err != nil {
 		c.found(Error, "blobs.db", "%v", err)
 	}
-	c.report.Blobs = Blobs{Containers: a.Containers, Blobs: a.Blobs, Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
+	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs, Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
 		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,
 		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn}
 	if a.Torn > 0 {

@@ -61,6 +61,7 @@ type Tables struct {
 // reclaimed, torn ones after the last record of an extent, and headers.
 type Blobs struct {
 	Containers        int64 `json:"containers"`
+	DeletedContainers int64 `json:"deletedContainers"`
 	Blobs             int64 `json:"blobs"`
 	Snapshots         int64 `json:"snapshots"`
 	Versions          int64 `json:"versions"`
@@ -99,7 +100,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)
 	fmt.Fprintf(t, "tables\t%d, with %d entities; %s\n", r.Tables.Tables, r.Tables.Entities, bytesText(r.Tables.Bytes))
 	b := &r.Blobs
-	fmt.Fprintf(t, "blobs\t%d in %d containers, %d snapshots, %d versions, %d uncommitted blocks\n", b.Blobs, b.Containers, b.Snapshots, b.Versions, b.UncommittedBlocks)
+	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n", b.Blobs, b.Containers, b.DeletedContainers, b.Snapshots, b.Versions, b.UncommittedBlocks)
 	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
 		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
 	fmt.Fprintf(t, "queues\t%d, with %d messages; %s\n", r.Queues.Queues, r.Queues.Messages, bytesText(r.Queues.Bytes))

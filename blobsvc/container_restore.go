@@ -1,0 +1,163 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// Soft delete of containers: where the account keeps deleted containers, the record of one goes to the graves bucket, under
+// its name and the time of its deletion, which is its version. Everything in it stays where it is, under its generation.
+// Restore Container puts the record back; at the end of the retention the generation becomes garbage.
+// https://learn.microsoft.com/azure/storage/blobs/soft-delete-container-overview
+
+// graveKey is the key of a deleted container. The name alone is the key before those of its versions.
+func graveKey(account, container string, deleted ticks) []byte {
+	return binary.BigEndian.AppendUint64(append(containerKey(account, container), 0), uint64(deleted))
+}
+
+// parseGraveKey splits a key of the graves bucket. container aliases k.
+func parseGraveKey(k []byte) (account string, container []byte, deleted ticks, err error) {
+	a, rest, ok := bytes.Cut(k, []byte{0})
+	if !ok || len(rest) < 1+1+8 || rest[len(rest)-9] != 0 {
+		return "", nil, 0, errKey
+	}
+	return string(a), rest[:len(rest)-9], ticks(binary.BigEndian.Uint64(rest[len(rest)-8:])), nil
+}
+
+// epoch1601 is the year 1601 in ticks, from which Azure counts the versions of deleted containers.
+const epoch1601 = 504911232000000000
+
+// version is how listings name a deleted container: the time of its deletion.
+func (c *containerRecord) version() string { return fmt.Sprintf("%016X", int64(c.deleted-epoch1601)) }
+
+// parseContainerVersion reads what version writes.
+func parseContainerVersion(s string) (ticks, bool) {
+	n, err := strconv.ParseInt(s, 16, 64)
+	if err != nil || n <= 0 || n > 1<<62 || len(s) != 16 {
+		return 0, false
+	}
+	return ticks(n) + epoch1601, true
+}
+
+// purgeAt is when a deleted container goes for good.
+func (c *containerRecord) purgeAt() ticks { return c.deleted + ticks(c.keptDays)*day }
+
+// inter deletes a container: for days it can be restored.
+func inter(tx *store.Tx, account, name string, rec containerRecord, at ticks, days int64) {
+	tx.Delete(containersBucket, containerKey(account, name))
+	if days == 0 {
+		abandon(tx, account, rec.gen)
+		return
+	}
+	rec.lease = lease{}
+	rec.deleted, rec.keptDays = at, days
+	tx.Put(gravesBucket, graveKey(account, name, at), rec.encode())
+}
+
+// abandon leaves the contents of a container to the garbage.
+func abandon(tx *store.Tx, account string, gen uint64) {
+	tx.Put(garbageBucket, garbageKey(garbageContainer, gen), append([]byte{recordVersion}, account...))
+}
+
+// restoreContainer: https://learn.microsoft.com/rest/api/storageservices/restore-container
+// The name that is restored to need not be the one that was deleted.
+func (s *Service) restoreContainer(c *call) error {
+	name, version := c.Header("X-Ms-Deleted-Container-Name"), c.Header("X-Ms-Deleted-Container-Version")
+	switch {
+	case name == "":
+		return wire.MissingHeader("x-ms-deleted-container-name")
+	case version == "":
+		return wire.MissingHeader("x-ms-deleted-container-version")
+	}
+	if err := containerName(name); err != nil {
+		return wire.InvalidHeader("x-ms-deleted-container-name", name)
+	}
+	deleted, ok := parseContainerVersion(version)
+	if !ok {
+		return wire.InvalidHeader("x-ms-deleted-container-version", version)
+	}
+	err := s.db.Update(func(tx *store.Tx) error {
+		key := graveKey(c.Account, name, deleted)
+		v := tx.Get(gravesBucket, key)
+		if v == nil {
+			return errContainerNotFound
+		}
+		if tx.Get(containersBucket, containerKey(c.Account, c.container)) != nil {
+			return errContainerAlreadyExists
+		}
+		rec, err := decodeContainer(v)
+		if err != nil {
+			return err
+		}
+		tx.Delete(gravesBucket, key)
+		rec.deleted, rec.keptDays = 0, 0
+		putContainer(tx, c.Account, c.container, &rec)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// purgeContainers leaves deleted containers to the garbage whose time is over.
+func (s *Service) purgeContainers(ctx context.Context, now time.Time) error {
+	limit := ticksOf(now)
+	from := []byte{}
+	for from != nil && ctx.Err() == nil {
+		var due [][]byte
+		err := s.db.View(func(tx *store.Tx) error {
+			cur := tx.Cursor(gravesBucket)
+			k, v := cur.Seek(from)
+			for ; k != nil && len(due) < garbageBatch; k, v = cur.Next() {
+				rec, err := decodeContainer(v)
+				if err != nil {
+					return err
+				}
+				if rec.purgeAt() <= limit {
+					due = append(due, bytes.Clone(k))
+				}
+			}
+			from = bytes.Clone(k)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 {
+			continue
+		}
+		err = s.db.Update(func(tx *store.Tx) error {
+			for _, k := range due {
+				v := tx.Get(gravesBucket, k)
+				if v == nil { // restored in between
+					continue
+				}
+				account, _, _, err := parseGraveKey(k)
+				if err != nil {
+					return err
+				}
+				rec, err := decodeContainer(v)
+				if err != nil {
+					return err
+				}
+				tx.Delete(gravesBucket, k)
+				abandon(tx, account, rec.gen)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		s.freed(1)
+	}
+	return ctx.Err()
+}
