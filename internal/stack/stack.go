@@ -12,19 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/analytics"
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/datadir"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/telemetry"
 	"github.com/lazuli-storage/lazuli/internal/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // Stack is a running Lazuli. Its methods are safe for concurrent use.
@@ -32,10 +24,12 @@ type Stack struct {
 	config  Config
 	dir     *datadir.Dir
 	servers []*server
-	closers []func() error // in order of start; closed in reverse
 	started time.Time
+	metrics *telemetry.Metrics // nil without Config.Metrics
 
-	board *longpoll.Board // where requests wait for changes
+	gate     *gate
+	services atomic.Pointer[services] // nil where they could not be opened again
+	exchange sync.Mutex               // held while the services are closed and opened
 
 	ready atomic.Bool
 	stop  sync.Once
@@ -58,7 +52,10 @@ func Start(c Config) (_ *Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("stack: %w", err)
 	}
-	s := &Stack{config: c, started: c.Now(), board: longpoll.NewBoard()}
+	s := &Stack{config: c, started: c.Now(), gate: newGate()}
+	if c.Metrics != nil {
+		s.metrics = telemetry.NewMetrics(c.Metrics)
+	}
 	s.servers = []*server{
 		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
 		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
@@ -83,89 +80,14 @@ func Start(c Config) (_ *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	handlers, err := s.services()
-	if err != nil {
+	if err := s.open(); err != nil {
 		return nil, err
 	}
 	for _, srv := range s.servers {
-		srv.serve(handlers[srv.service], c)
+		srv.serve(s.handler(srv.service), c)
 	}
 	s.ready.Store(true)
 	return s, nil
-}
-
-// services opens the state of each service.
-func (s *Stack) services() (map[wire.Service]http.Handler, error) {
-	c := s.config
-	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: s.board}
-	var (
-		tables *tablesvc.Service
-		blobs  *blobsvc.Service
-		queues *queuesvc.Service
-	)
-	logs := analytics.New(analytics.Config{
-		Settings: func(svc wire.Service, account string) *properties.Properties {
-			switch svc {
-			case wire.Blob:
-				return blobs.ServiceProperties(account)
-			case wire.Queue:
-				return queues.ServiceProperties(account)
-			default:
-				return tables.ServiceProperties(account)
-			}
-		},
-		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
-	})
-	common.Observe = observers(c, logs)
-	features := properties.Features{Logging: true, Metrics: true}
-	var err error
-	tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
-		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory}})
-	if err != nil {
-		return nil, fmt.Errorf("start the Table service: %w", err)
-	}
-	s.closers = append(s.closers, tables.Close)
-	blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-		Keep: c.BlobKeep, Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory})
-	if err != nil {
-		return nil, fmt.Errorf("start the Blob service: %w", err)
-	}
-	s.closers = append(s.closers, blobs.Close)
-	n := c.NATS
-	n.Log = c.Log
-	if n.URL == "" && !c.InMemory {
-		n.Dir, n.Relaxed = s.dir.Queues(), c.Relaxed
-	}
-	nats, err := natsd.Start(n)
-	if err != nil {
-		return nil, fmt.Errorf("start NATS: %w", err)
-	}
-	s.closers = append(s.closers, func() error { nats.Close(); return nil })
-	queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
-	if err != nil {
-		return nil, fmt.Errorf("start the Queue service: %w", err)
-	}
-	s.closers = append(s.closers, queues.Close)
-	logs.Start(blobs.Handler(), tables.Handler())
-	s.closers = append(s.closers, func() error { return logs.Stop(context.Background()) })
-	return map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tables.Handler()}, nil
-}
-
-// observers are told of every request.
-func observers(c Config, logs *analytics.Analytics) func(*wire.Request, frontend.Outcome) {
-	list := []func(*wire.Request, frontend.Outcome){logs.Observe}
-	if c.Metrics != nil {
-		list = append(list, telemetry.NewMetrics(c.Metrics).Observe)
-	}
-	if c.Observe != nil {
-		list = append(list, c.Observe)
-	}
-	return func(r *wire.Request, o frontend.Outcome) {
-		for _, observe := range list {
-			observe(r, o)
-		}
-	}
 }
 
 func (srv *server) listen() error {
@@ -202,14 +124,19 @@ func (srv *server) serve(h http.Handler, c Config) {
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
-		s.board.Close() // or the requests that wait for changes would hold the stop up
+		s.exchange.Lock()
+		defer s.exchange.Unlock()
+		open := s.services.Load()
+		if open != nil {
+			open.board.Close() // or the requests that wait for changes would hold the stop up
+		}
 		var wait sync.WaitGroup
 		for _, srv := range s.servers {
 			wait.Go(func() { srv.stop(ctx) })
 		}
 		wait.Wait()
-		for i := len(s.closers) - 1; i >= 0; i-- {
-			s.err = errors.Join(s.err, s.closers[i]())
+		if open != nil {
+			s.err = open.close()
 		}
 		if s.dir != nil {
 			s.err = errors.Join(s.err, s.dir.Close())
@@ -232,8 +159,11 @@ func (srv *server) stop(ctx context.Context) {
 
 // Ready returns nil while the stack serves, and otherwise why it does not.
 func (s *Stack) Ready() error {
-	if !s.ready.Load() {
+	switch {
+	case !s.ready.Load():
 		return errors.New("stopping")
+	case s.services.Load() == nil:
+		return errNotOpen
 	}
 	return nil
 }

@@ -1,0 +1,57 @@
+package blobsvc
+
+import (
+	"bytes"
+
+	"github.com/lazuli-storage/lazuli/internal/properties"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. Neither leases nor
+// immutability hold it up, and nothing can be restored. An empty prefix is everything, the service properties too. It is an
+// operator's tool, not an operation of the REST reference.
+func (s *Service) Reset(account, prefix string) (deleted int, err error) {
+	s.settings.mu.Lock()
+	defer s.settings.mu.Unlock()
+	err = s.db.Update(func(tx *store.Tx) error {
+		var err error
+		if deleted, err = forsake(tx, containersBucket, account, prefix); err != nil {
+			return err
+		}
+		if _, err = forsake(tx, gravesBucket, account, prefix); err != nil {
+			return err
+		}
+		if prefix == "" {
+			tx.Delete(accountsBucket, []byte(account))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if prefix == "" {
+		s.settings.put(account, new(properties.Properties))
+	}
+	s.freed(int64(deleted))
+	s.wakeCleaner()
+	return deleted, nil
+}
+
+// forsake removes an account's records of containers from a bucket and leaves their contents to the garbage.
+func forsake(tx *store.Tx, bucket store.Bucket, account, prefix string) (n int, err error) {
+	start := containerKey(account, prefix)
+	var keys [][]byte
+	cur := tx.Cursor(bucket)
+	for k, v := cur.Seek(start); k != nil && bytes.HasPrefix(k, start); k, v = cur.Next() {
+		rec, err := decodeContainer(v)
+		if err != nil {
+			return 0, err
+		}
+		keys = append(keys, bytes.Clone(k))
+		abandon(tx, account, rec.gen)
+	}
+	for _, k := range keys {
+		tx.Delete(bucket, k)
+	}
+	return len(keys), nil
+}
