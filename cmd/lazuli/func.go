@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/workers/customhandler"
+)
+
+// newFuncCommand makes `lazuli func`.
+func newFuncCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "func",
+		Short: "Run functions in any language, written for Azure Functions' custom handlers",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newFuncStartCommand(m))
+	return cmd
+}
+
+type funcFlags struct {
+	dir, host string
+	port      int
+	functions []string
+	lease     time.Duration
+	drain     time.Duration
+	logFormat string
+}
+
+// defaultFuncPort is the Core Tools' port.
+const defaultFuncPort = 7071
+
+func newFuncStartCommand(m *Main) *cobra.Command {
+	var f funcFlags
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run the function app of a folder",
+		Long: `Run the function app of a folder: host.json, local.settings.json, and a folder with a function.json for each function.
+
+The handler that host.json names (customHandler) is started with the settings in its environment, and is kept running.
+Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true is the Lazuli
+on this machine, or --connection-string. HTTP triggers are at http://localhost:7071/api/..., without keys, as with the
+Core Tools.
+
+SIGINT or SIGTERM lets running invocations finish, within --drain-timeout; a second signal ends the process at once, and
+its messages come back when their leases end.`,
+		Example: `  lazuli func start
+  lazuli func start --dir examples/functions/python --port 7072
+  curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
+		Args: cobra.NoArgs,
+	}
+	connection := connectionFlag(cmd, "", "as the settings say")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return runFunc(cmd, m.Environ, connection(), f)
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.dir, "dir", ".", "folder of the function app")
+	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
+	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 for a free one")
+	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
+	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
+	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running invocations may take to finish at a stop")
+	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	return cmd
+}
+
+// runFunc runs until the command's context is done.
+func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) error {
+	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := faultsFromEnvironment(log); err != nil {
+		return usageError{err}
+	}
+	if connectionString != "" {
+		if _, err := connstr.Parse(connectionString); err != nil {
+			return usageError{err}
+		}
+	}
+	host, err := customhandler.Load(customhandler.Config{
+		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
+		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
+	})
+	if err != nil {
+		return usageError{fmt.Errorf("func start: %w", err)}
+	}
+	for _, n := range host.Notes() {
+		log.Info(n)
+	}
+	for _, w := range host.Warnings() {
+		log.Warn(w)
+	}
+	port := f.port
+	if !cmd.Flags().Changed("port") && host.Port() != 0 {
+		port = host.Port()
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("func start: %w (choose another port with --port)", err)
+	}
+	address := "localhost:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if err := announce(cmd.OutOrStdout(), address, host.Describe(address)); err != nil {
+		return err
+	}
+	if err := host.Run(cmd.Context(), l); err != nil {
+		return err
+	}
+	for _, s := range host.Stats() {
+		log.Info("function stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned)
+	}
+	return nil
+}
+
+func announce(w io.Writer, address string, functions []string) error {
+	text := "Functions:\n\n"
+	for _, line := range functions {
+		text += "  " + line + "\n"
+	}
+	_, err := fmt.Fprintf(w, "%s\nListening on http://%s. Press Ctrl-C to stop.\n", text, address)
+	return err
+}

@@ -1,0 +1,371 @@
+package customhandler
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// function is one folder with a function.json, or a route of host.json.
+type function struct {
+	name     string
+	trigger  *binding
+	in, out  []*binding // without the trigger
+	retry    *retryPolicy
+	disabled bool
+	route    *route // of an HTTP trigger
+	methods  []string
+	// forwarded: the handler gets the HTTP request itself.
+	forwarded bool
+}
+
+// binding is one entry of "bindings".
+type binding struct {
+	name       string // of the value in Data or Outputs
+	kind       string // "queueTrigger", "blob", ...
+	binary     bool   // dataType is binary
+	connection string
+
+	target       template // queue name, blob path or table name
+	path         string   // of a blob trigger, with its own braces
+	schedule     string
+	runOnStartup bool
+	monitor      *bool
+
+	partitionKey, rowKey *template
+	filter               *template
+	take                 int
+}
+
+// returnName is the name of the output that takes ReturnValue.
+const returnName = "$return"
+
+const (
+	kindQueueTrigger = "queueTrigger"
+	kindBlobTrigger  = "blobTrigger"
+	kindTimerTrigger = "timerTrigger"
+	kindHTTPTrigger  = "httpTrigger"
+	kindQueue        = "queue"
+	kindBlob         = "blob"
+	kindTable        = "table"
+	kindHTTP         = "http"
+)
+
+var (
+	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger}
+	inputKinds   = []string{kindBlob, kindTable}
+	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
+
+	functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
+	bindingName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+)
+
+// readFunctions reads every folder of a project that has a function.json.
+func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []*function
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err != nil || !info.IsDir() {
+			continue
+		}
+		where := e.Name() + "/function.json"
+		file, err := readSection(r, filepath.Join(dir, e.Name(), "function.json"), where)
+		switch {
+		case err == nil:
+			if f := readFunction(file, e.Name(), dir, s, h); f != nil {
+				list = append(list, f)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			r.errs = append(r.errs, err)
+		}
+	}
+	for i, text := range h.routes {
+		f := &function{name: fmt.Sprintf("http-handler%d", i+1), forwarded: h.forward != forwardNothing}
+		f.trigger = &binding{name: "req", kind: kindHTTPTrigger}
+		f.out = []*binding{{name: "res", kind: kindHTTP}}
+		if f.route, err = parseRoute(text); err != nil {
+			r.fail("host.json: customHandler.http.routes[%d].route: %v", i, err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {
+	f := &function{name: name, retry: h.retry}
+	if !functionName.MatchString(name) || strings.EqualFold(name, "host") {
+		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not \"host\"", file.where, name)
+	}
+	if file.has("disabled") {
+		f.disabled = readDisabled(file, s)
+	}
+	if v, ok := s.get("AzureWebJobs." + name + ".Disabled"); ok && truth(v) {
+		f.disabled = true
+	}
+	if script := file.text("scriptFile", ""); script != "" {
+		if _, err := os.Stat(filepath.Join(dir, name, script)); err != nil {
+			file.fail("scriptFile", "there is no such file: %s", script)
+		}
+	}
+	list := file.objects("bindings")
+	if len(list) == 0 {
+		file.fail("bindings", "is missing or empty; a function needs a trigger")
+	}
+	names := map[string]bool{}
+	for _, o := range list {
+		b, output := readBinding(o, s, f)
+		if b == nil {
+			continue
+		}
+		if names[b.name] {
+			o.fail("name", "two bindings are called %q", b.name)
+		}
+		names[b.name] = true
+		switch {
+		case strings.HasSuffix(b.kind, "Trigger"):
+			if f.trigger != nil {
+				o.fail("type", "the function has two triggers, %s and %s", f.trigger.kind, b.kind)
+			}
+			f.trigger = b
+		case output:
+			f.out = append(f.out, b)
+		default:
+			f.in = append(f.in, b)
+		}
+	}
+	if len(list) > 0 && f.trigger == nil && len(file.report.errs) == 0 {
+		file.fail("bindings", "none of them is a trigger; there are %s", strings.Join(triggerKinds, ", "))
+	}
+	f.readRetry(file)
+	f.check(file)
+	f.forwarded = h.forward != forwardNothing && f.trigger != nil && f.trigger.kind == kindHTTPTrigger &&
+		len(f.in) == 0 && len(f.out) == 1 && f.out[0].kind == kindHTTP
+	file.noEffect("it concerns other languages", "entryPoint", "configurationSource", "generatedBy", "language")
+	file.done()
+	return f
+}
+
+// readRetry takes the retry policy of the function. Those of queue and blob triggers are what their queues do.
+func (f *function) readRetry(file *section) {
+	own := readRetry(file.object("retry"))
+	kind := ""
+	if f.trigger != nil {
+		kind = f.trigger.kind
+	}
+	if kind == kindQueueTrigger || kind == kindBlobTrigger {
+		f.retry = nil
+		if own != nil {
+			file.fail("retry", "not supported for a %s, as in Azure Functions: its messages are tried again by host.json's "+
+				"extensions.queues (maxDequeueCount, visibilityTimeout) and extensions.blobs (poisonBlobThreshold)", kind)
+		}
+		return
+	}
+	if own != nil {
+		f.retry = own
+	}
+}
+
+// check finds what is wrong with the bindings together.
+func (f *function) check(file *section) {
+	if f.trigger == nil {
+		return
+	}
+	responses := 0
+	for _, b := range f.out {
+		if b.kind == kindHTTP {
+			responses++
+		}
+	}
+	switch {
+	case responses > 0 && f.trigger.kind != kindHTTPTrigger:
+		file.fail("bindings", "an http output answers a request, and the trigger is a %s", f.trigger.kind)
+	case responses > 1:
+		file.fail("bindings", "two http outputs: a request has one answer")
+	}
+	if f.trigger.kind != kindTimerTrigger {
+		return
+	}
+	for _, b := range append(slices.Clone(f.in), f.out...) {
+		for _, t := range []*template{&b.target, b.partitionKey, b.rowKey, b.filter} {
+			if t == nil {
+				continue
+			}
+			for _, p := range t.parts {
+				if p.name != "" && !system(p.name) {
+					file.fail("bindings", "%s: a timer has no value for {%s}", b.name, p.name)
+				}
+			}
+		}
+	}
+}
+
+// readDisabled reads "disabled": true, or the name of a setting.
+func readDisabled(file *section, s *settings) bool {
+	v := strings.Trim(file.text("disabled", ""), "%")
+	if setting, ok := s.get(v); ok {
+		v = setting
+	}
+	return truth(v)
+}
+
+func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
+
+// readBinding reads one binding and reports whether it is an output.
+func readBinding(o *section, s *settings, f *function) (b *binding, output bool) {
+	b = &binding{name: o.text("name", "")}
+	kind := o.text("type", "")
+	switch o.text("direction", "in") {
+	case "in", "In", "IN":
+	case "out", "Out", "OUT":
+		output = true
+	default:
+		o.fail("direction", "%q is neither in nor out", o.text("direction", ""))
+		return nil, false
+	}
+	known := outputKinds
+	if !output {
+		known = append(slices.Clone(triggerKinds), inputKinds...)
+	}
+	for _, k := range known {
+		if strings.EqualFold(k, kind) {
+			b.kind = k
+		}
+	}
+	switch {
+	case kind == "":
+		o.fail("type", "is missing")
+		return nil, false
+	case b.kind == "":
+		direction := "in"
+		if output {
+			direction = "out"
+		}
+		o.fail("type", "%q is not supported with direction %s; there are %s", kind, direction, strings.Join(known, ", "))
+		return nil, false
+	case b.name == "":
+		o.fail("name", "is missing")
+	case !bindingName.MatchString(b.name) && (b.name != returnName || !output):
+		o.fail("name", "%q is not a name: a letter, then letters, digits and _; $return for an output", b.name)
+	}
+	if t := o.choice("dataType", "string", "string", "binary", "stream"); t == "stream" {
+		o.fail("dataType", "stream is not supported; want string or binary")
+	} else {
+		b.binary = t == "binary"
+	}
+	switch b.kind {
+	case kindQueueTrigger, kindQueue:
+		b.readTarget(o, s, "queueName", output)
+	case kindBlobTrigger:
+		b.path = b.expand(o, s, "path")
+		if o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid" {
+			o.fail("source", "EventGrid is not supported; leave it out, and the container is scanned")
+		}
+	case kindBlob:
+		b.readTarget(o, s, "path", true)
+		if b.target.source != "" && !strings.Contains(b.target.source, "/") {
+			o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
+		}
+	case kindTable:
+		b.readTable(o, s, output)
+	case kindTimerTrigger:
+		b.schedule = b.expand(o, s, "schedule")
+		b.runOnStartup = o.boolean("runOnStartup", false)
+		if o.has("useMonitor") {
+			monitor := o.boolean("useMonitor", true)
+			b.monitor = &monitor
+		}
+	case kindHTTPTrigger:
+		f.readHTTPTrigger(o)
+	}
+	switch b.kind {
+	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable:
+		b.connection = strings.Trim(o.text("connection", ""), "%")
+		if b.connection == "" {
+			b.connection = workers.DefaultConnection
+		}
+		if _, err := s.connection(b.connection); err != nil {
+			o.fail("connection", "%v", err)
+		}
+	}
+	o.done()
+	return b, output
+}
+
+// expand returns a text with its settings filled in.
+func (b *binding) expand(o *section, s *settings, name string) string {
+	text := o.text(name, "")
+	if text == "" {
+		o.fail(name, "is missing")
+		return ""
+	}
+	text, err := s.expand(text, false)
+	if err != nil {
+		o.fail(name, "%v", err)
+	}
+	return text
+}
+
+// readTarget reads a name or path, which may hold expressions if it is not a trigger's.
+func (b *binding) readTarget(o *section, s *settings, name string, expressions bool) {
+	text := b.expand(o, s, name)
+	t, err := parseTemplate(text)
+	if err != nil {
+		o.fail(name, "%v", err)
+	}
+	if !expressions && strings.ContainsAny(text, "{}") {
+		o.fail(name, "%q: a trigger's name cannot hold expressions in braces", text)
+	}
+	b.target = t
+}
+
+func (b *binding) readTable(o *section, s *settings, output bool) {
+	b.readTarget(o, s, "tableName", true)
+	optional := func(name string) *template {
+		if !o.has(name) {
+			return nil
+		}
+		t, err := parseTemplate(b.expand(o, s, name))
+		if err != nil {
+			o.fail(name, "%v", err)
+		}
+		return &t
+	}
+	b.partitionKey, b.rowKey = optional("partitionKey"), optional("rowKey")
+	if output {
+		o.refuse("an output has no filter", "filter", "take")
+		return
+	}
+	b.filter = optional("filter")
+	b.take = o.integer("take", 0, 0, 1_000_000)
+	if b.rowKey != nil && (b.partitionKey == nil || b.filter != nil || b.take != 0) {
+		o.fail("rowKey", "one entity is named by partitionKey and rowKey alone; leave rowKey out to get several")
+	}
+}
+
+// readHTTPTrigger reads what an HTTP trigger has.
+func (f *function) readHTTPTrigger(o *section) {
+	o.choice("authLevel", "function", "anonymous", "user", "function", "system", "admin") // No keys are asked for: docs/functions.md.
+	o.refuse("it is gone from Azure Functions as well, since version 2", "webHookType")
+	for _, m := range o.texts("methods") {
+		f.methods = append(f.methods, strings.ToUpper(m))
+	}
+	text := o.text("route", "")
+	if text == "" {
+		text = f.name
+	}
+	var err error
+	if f.route, err = parseRoute(text); err != nil {
+		o.fail("route", "%v", err)
+	}
+}

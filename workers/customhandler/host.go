@@ -1,0 +1,264 @@
+package customhandler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Config says what to run, and how.
+type Config struct {
+	// Dir is the folder with host.json.
+	Dir string
+	// Environ is the environment as "name=value": of the handler, and for settings. It goes before local.settings.json.
+	Environ []string
+	// ConnectionString is used wherever a setting says UseDevelopmentStorage=true. Empty leaves that to mean the usual ports.
+	ConnectionString string
+	// Functions are the names of those to run; none means all.
+	Functions []string
+	// Logger receives the host's records and what functions return as Logs. Nil means slog.Default().
+	Logger *slog.Logger
+	// Stdout and Stderr take what the handler prints, each line with "handler | " before it. Nil means nowhere.
+	Stdout, Stderr io.Writer
+	// Lease is how long a queue message stays hidden after the death of this process; 0 means the default of package workers.
+	Lease time.Duration
+	// DrainTimeout is how long invocations may take to end at a stop; 0 means the default of package workers.
+	DrainTimeout time.Duration
+}
+
+// Host runs the functions of one folder. Its methods may be used by several goroutines.
+type Host struct {
+	project *project
+	config  Config
+	log     *slog.Logger
+	process *process
+	app     *workers.App
+	storage bool         // app has functions
+	client  *http.Client // to the handler
+	began   time.Time
+	told    sync.Map // *binding: a warning was given
+
+	manual sync.WaitGroup  // invocations by the admin API
+	hard   context.Context // of those; done when they are to be given up
+
+	// keep keeps the handler running until ctx is done: process.run, but for tests.
+	keep func(ctx context.Context) error
+
+	mu       sync.Mutex // guards accounts
+	accounts map[string]*workers.Storage
+}
+
+// Load reads the folder. An error names every file and field that is wrong or not supported.
+func Load(c Config) (*Host, error) {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Stdout == nil {
+		c.Stdout = io.Discard
+	}
+	if c.Stderr == nil {
+		c.Stderr = io.Discard
+	}
+	p, err := loadProject(c)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		project: p, config: c, log: c.Logger, accounts: map[string]*workers.Storage{},
+		client: &http.Client{
+			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, DisableCompression: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse // A redirect is no 2xx: the invocation has failed.
+			},
+		},
+	}
+	h.process = newProcess(p.host.handler, p.settings.values, c.Logger, c.Stdout, c.Stderr)
+	h.keep = h.process.run
+	h.app = workers.New(workers.Config{
+		Connections: h.connections(), HostID: p.hostID(), Logger: quiet(c.Logger), DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
+	})
+	for _, f := range p.functions {
+		h.register(f)
+	}
+	return h, nil
+}
+
+// connections are the connection strings of all bindings by their names.
+func (h *Host) connections() map[string]string {
+	all := map[string]string{}
+	for _, f := range h.project.functions {
+		for _, b := range append(append([]*binding{f.trigger}, f.in...), f.out...) {
+			if b.connection != "" {
+				all[b.connection], _ = h.project.settings.connection(b.connection)
+			}
+		}
+	}
+	all[workers.DefaultConnection], _ = h.project.settings.connection(workers.DefaultConnection)
+	return all
+}
+
+// open returns the clients of a connection's account.
+func (h *Host) open(connection string) (*workers.Storage, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.accounts[connection]; s != nil {
+		return s, nil
+	}
+	text, err := h.project.settings.connection(connection)
+	if err != nil {
+		return nil, err
+	}
+	s, err := workers.OpenStorage(text)
+	if err != nil {
+		return nil, fmt.Errorf("connection %q: %w", connection, err)
+	}
+	h.accounts[connection] = s
+	return s, nil
+}
+
+// Warnings name what the files say and nobody knows: mistakes, as a rule.
+func (h *Host) Warnings() []string { return slices.Clone(h.project.warnings) }
+
+// Notes name what the files say that means something to Azure Functions and has no effect here.
+func (h *Host) Notes() []string { return slices.Clone(h.project.notes) }
+
+// Port is the port that local.settings.json asks for, or 0.
+func (h *Host) Port() int { return h.project.local.port }
+
+// Describe lists the functions as they are to be shown when listening at an address.
+func (h *Host) Describe(address string) []string {
+	var lines []string
+	for _, f := range h.project.functions {
+		line := f.name + ": " + f.trigger.kind
+		switch f.trigger.kind {
+		case kindHTTPTrigger:
+			methods := "any method"
+			if len(f.methods) > 0 {
+				methods = strings.Join(f.methods, ",")
+			}
+			line = fmt.Sprintf("%s: [%s] http://%s/%s", f.name, methods, address, h.path(f))
+		case kindQueueTrigger:
+			line += " " + f.trigger.target.source
+		case kindBlobTrigger:
+			line += " " + f.trigger.path
+		case kindTimerTrigger:
+			line += " " + f.trigger.schedule
+		}
+		lines = append(lines, line)
+	}
+	for _, f := range h.project.disabled {
+		lines = append(lines, f.name+": disabled")
+	}
+	return lines
+}
+
+// path is an HTTP function's route below the prefix.
+func (h *Host) path(f *function) string {
+	source := strings.TrimPrefix(f.route.source, "/")
+	if h.project.host.http.prefix == "" {
+		return source
+	}
+	return h.project.host.http.prefix + "/" + source
+}
+
+// Run starts the handler, and serves HTTP on l and the other triggers until ctx is done; then it drains. It closes l. It returns
+// an error if the handler cannot be started, or if an invocation had to be given up.
+func (h *Host) Run(ctx context.Context, l net.Listener) error {
+	h.began = time.Now()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if _, ok := h.project.settings.get("WEBSITE_HOSTNAME"); !ok {
+		h.project.settings.set("WEBSITE_HOSTNAME", "localhost:"+port)
+	}
+	h.process.environ = h.project.settings.values
+
+	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}
+	running, stopProcess := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopProcess()
+	var giveUp context.CancelCauseFunc
+	h.hard, giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- h.keep(running) }()
+	serving := make(chan error, 1)
+	go func() { serving <- server.Serve(l) }()
+
+	var err error
+	if h.storage {
+		err = h.app.Start(context.WithoutCancel(ctx))
+	}
+	processEnded := false
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-ended:
+			processEnded = true
+		case err = <-serving:
+		}
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drainTimeout())
+	defer cancel()
+	if processEnded {
+		cancel() // Nobody will answer any more.
+	}
+	var wg sync.WaitGroup
+	var stopErr, shutErr error
+	wg.Go(func() { stopErr = h.app.Stop(drain) })
+	wg.Go(func() {
+		if shutErr = server.Shutdown(drain); shutErr != nil {
+			shutErr = errors.Join(fmt.Errorf("HTTP invocations were broken off: %w", shutErr), server.Close())
+		}
+		stop := context.AfterFunc(drain, func() { giveUp(workers.ErrStopping) })
+		h.manual.Wait()
+		stop()
+	})
+	wg.Wait()
+	stopProcess()
+	if !processEnded {
+		err = errors.Join(err, <-ended)
+	} else {
+		shutErr = nil
+	}
+	h.client.CloseIdleConnections()
+	return errors.Join(err, stopErr, shutErr)
+}
+
+func (h *Host) drainTimeout() time.Duration {
+	if h.config.DrainTimeout > 0 {
+		return h.config.DrainTimeout
+	}
+	return 30 * time.Second
+}
+
+// Stats returns the counters of the functions with storage triggers.
+func (h *Host) Stats() []workers.FunctionStats { return h.app.Stats() }
+
+// quiet drops the runtime's own line about a handler that failed: the invocation has logged it.
+func quiet(l *slog.Logger) *slog.Logger { return slog.New(quietHandler{l.Handler()}) }
+
+type quietHandler struct{ slog.Handler }
+
+func (q quietHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "the handler failed" {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+func (q quietHandler) WithAttrs(a []slog.Attr) slog.Handler {
+	return quietHandler{q.Handler.WithAttrs(a)}
+}
+
+func (q quietHandler) WithGroup(name string) slog.Handler {
+	return quietHandler{q.Handler.WithGroup(name)}
+}

@@ -1,0 +1,200 @@
+package customhandler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// invocation is one call of a function.
+type invocation struct {
+	id       string
+	function *function
+	reason   string
+	began    time.Time
+	data     bindingData
+	// trigger is the trigger's value for Data.
+	trigger any
+	retry   *retryContext
+	log     *slog.Logger
+}
+
+// maxBody bounds what is held in memory of a blob, of a request's body and of an answer.
+const maxBody = 256 << 20
+
+// hostVersion is the version of the Functions host whose protocol this is, for handlers that look at it.
+const hostVersion = "4.1036.0"
+
+// The moments between an invocation's effects.
+var (
+	pointAnswered = fault.Declare("customhandler/after-answer")
+	pointWritten  = fault.Declare("customhandler/after-outputs")
+)
+
+func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *invocation {
+	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now()}
+	if ic, ok := workers.FromContext(ctx); ok {
+		inv.id = ic.InvocationID
+	}
+	inv.log = h.log.With("function", f.name, "invocation_id", inv.id)
+	return inv
+}
+
+// call runs an invocation, by the function's retry policy if it has one, and logs its beginning and end as the Core Tools do.
+//
+// The result is that of an HTTP trigger, nil for others.
+func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
+	f := inv.function
+	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
+	var r *httpResult
+	var err error
+	for attempt := 1; ; attempt++ {
+		if f.retry != nil {
+			inv.retry = &retryContext{RetryCount: attempt - 1, MaxRetryCount: f.retry.max}
+			if err != nil {
+				inv.retry.Exception = map[string]string{"Message": err.Error()}
+			}
+		}
+		r, err = h.attempt(ctx, inv)
+		if err == nil || ctx.Err() != nil || f.retry == nil || f.retry.max >= 0 && attempt > f.retry.max {
+			break
+		}
+		delay := f.retry.delay(attempt)
+		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err", err)
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	if err != nil {
+		h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", err)
+		return nil, err
+	}
+	h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "duration", time.Since(inv.began))
+	return r, nil
+}
+
+// logAt logs of an invocation if host.json wants it.
+func (h *Host) logAt(ctx context.Context, inv *invocation, level slog.Level, message string, attrs ...any) {
+	if h.project.host.levels.enabled("Function."+inv.function.name, level) {
+		inv.log.Log(ctx, level, message, attrs...)
+	}
+}
+
+// attempt asks the handler once, and writes what it answers to the output bindings, but for the HTTP response.
+func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error) {
+	ctx, cancel := h.limit(ctx)
+	defer cancel()
+	inputs := map[string]any{inv.function.trigger.name: inv.trigger}
+	for _, b := range inv.function.in {
+		value, err := h.read(ctx, inv, b)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", b.name, err)
+		}
+		inputs[b.name] = value
+	}
+	body, err := marshal(newPayload(inv, inputs))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := h.ask(ctx, inv, body)
+	if err != nil {
+		return nil, err
+	}
+	if h.project.host.levels.enabled("Function."+inv.function.name+".User", slog.LevelInfo) {
+		for _, line := range answer.logs() {
+			inv.log.InfoContext(ctx, line)
+		}
+	}
+	var result *httpResult
+	if inv.function.trigger.kind == kindHTTPTrigger {
+		if result, err = answer.http(inv.function); err != nil {
+			return nil, err
+		}
+	}
+	if err := fault.Point(pointAnswered); err != nil {
+		return nil, err
+	}
+	for _, b := range inv.function.out {
+		value := answer.output(inv.function, b)
+		if b.kind == kindHTTP || value == nil {
+			continue
+		}
+		if err := h.write(ctx, inv, b, value); err != nil {
+			return nil, fmt.Errorf("output %s: %w", b.name, err)
+		}
+	}
+	return result, fault.Point(pointWritten)
+}
+
+// ask posts an invocation to the handler.
+func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response, error) {
+	url, err := h.process.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/"+inv.function.name, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	inv.mark(r.Header)
+	got, err := h.client.Do(r)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		return nil, fmt.Errorf("ask the handler: %w", err)
+	}
+	defer got.Body.Close()
+	text, err := readBounded(got.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the handler's answer: %w", err)
+	}
+	return parseResponse(got.StatusCode, got.Header, text)
+}
+
+// mark adds the headers by which a handler knows the invocation.
+func (inv *invocation) mark(h http.Header) {
+	h.Set("X-Azure-Functions-InvocationId", inv.id)
+	h.Set("X-Azure-Functions-HostVersion", hostVersion)
+	agent := "Azure-Functions-Host/" + hostVersion
+	if theirs := h.Get("User-Agent"); theirs != "" {
+		agent = theirs + " " + agent
+	}
+	h.Set("User-Agent", agent)
+}
+
+var errTooLarge = fmt.Errorf("it has more than %d MiB", maxBody>>20)
+
+// readBounded reads all of a body of at most maxBody bytes.
+func readBounded(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	if err == nil && len(text) > maxBody {
+		err = errTooLarge
+	}
+	return text, err
+}
+
+// addInput makes a trigger's text the value for Data, and its members known to expressions if it is a JSON object.
+func (inv *invocation) addInput(text []byte, binary bool) {
+	if binary {
+		inv.trigger = text
+		return
+	}
+	s := string(bytes.ToValidUTF8(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), []byte("\ufffd")))
+	inv.trigger = s
+	inv.data.addPayload(s)
+}

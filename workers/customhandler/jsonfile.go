@@ -1,0 +1,409 @@
+package customhandler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxFileSize bounds the files of a project that are read whole.
+const maxFileSize = 4 << 20
+
+// report collects what is wrong with a project's files, so that all of it can be mended at once.
+type report struct {
+	errs []error
+	// warnings are of what is not known, notes of what is known and has no effect here.
+	warnings, notes []string
+}
+
+func (r *report) fail(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf(format, args...))
+}
+
+func (r *report) warn(format string, args ...any) {
+	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+}
+
+// section is one JSON object of a file. Members are asked for by name, in any case, as .NET reads them; those that nobody
+// asked for are warned of by done. A nil section is an absent one: it has no members.
+type section struct {
+	report  *report
+	where   string // the file, for people
+	path    string // to this object: "customHandler.description"; empty at the top
+	members []member
+}
+
+type member struct {
+	name  string
+	value json.RawMessage
+	known bool
+}
+
+// readSection reads a file that holds one object. Comments and commas too many are allowed, as in .NET.
+func readSection(r *report, file, where string) (*section, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFileSize {
+		return nil, fmt.Errorf("%s: %d bytes are too many; at most %d", where, info.Size(), maxFileSize)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSection(r, where, "", plainJSON(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return s, nil
+}
+
+func newSection(r *report, where, path string, text json.RawMessage) (*section, error) {
+	s := &section{report: r, where: where, path: path}
+	d := json.NewDecoder(bytes.NewReader(text))
+	first, err := d.Token()
+	if err != nil {
+		return nil, jsonError(text, d, err)
+	}
+	if first != json.Delim('{') {
+		return nil, errors.New("want an object in braces")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, jsonError(text, d, err)
+		}
+		m := member{name: name.(string)}
+		if err := d.Decode(&m.value); err != nil {
+			return nil, jsonError(text, d, err)
+		}
+		s.members = append(s.members, m)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, jsonError(text, d, err)
+	}
+	if d.More() {
+		return nil, errors.New("there is more text after the object")
+	}
+	return s, nil
+}
+
+// jsonError says in which line the text stops being JSON.
+func jsonError(text []byte, d *json.Decoder, err error) error {
+	at := d.InputOffset()
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		at = syntax.Offset
+	}
+	at = min(at, int64(len(text)))
+	return fmt.Errorf("not JSON: line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
+}
+
+// at names a member for people.
+func (s *section) at(name string) string {
+	if s.path != "" {
+		name = s.path + "." + name
+	}
+	return s.where + ": " + name
+}
+
+func (s *section) fail(name, format string, args ...any) {
+	s.report.fail("%s: %s", s.at(name), fmt.Sprintf(format, args...))
+}
+
+func (s *section) find(name string) (json.RawMessage, bool) {
+	if s == nil {
+		return nil, false
+	}
+	for i := range s.members {
+		if m := &s.members[i]; strings.EqualFold(m.name, name) {
+			m.known = true
+			if string(m.value) != "null" {
+				return m.value, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (s *section) has(name string) bool {
+	_, ok := s.find(name)
+	return ok
+}
+
+// scalar returns a member that is a string, a number or a boolean, as text.
+func (s *section) scalar(name string) (string, bool) {
+	value, ok := s.find(name)
+	if !ok {
+		return "", false
+	}
+	if value[0] == '{' || value[0] == '[' {
+		s.fail(name, "want a single value")
+		return "", false
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text, true
+	}
+	return string(value), true
+}
+
+// text returns a string, or fallback if there is none.
+func (s *section) text(name, fallback string) string {
+	if v, ok := s.scalar(name); ok {
+		return v
+	}
+	return fallback
+}
+
+func (s *section) boolean(name string, fallback bool) bool {
+	v, ok := s.scalar(name)
+	if !ok {
+		return fallback
+	}
+	b, err := strconv.ParseBool(strings.ToLower(v))
+	if err != nil {
+		s.fail(name, "%q is neither true nor false", v)
+		return fallback
+	}
+	return b
+}
+
+// integer returns a whole number from low to high.
+func (s *section) integer(name string, fallback, low, high int) int {
+	v, ok := s.scalar(name)
+	if !ok {
+		return fallback
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < low || n > high {
+		s.fail(name, "%s is not a whole number from %d to %d", v, low, high)
+		return fallback
+	}
+	return n
+}
+
+// duration returns a TimeSpan from low to high.
+func (s *section) duration(name string, fallback, low, high time.Duration) time.Duration {
+	v, ok := s.scalar(name)
+	if !ok {
+		return fallback
+	}
+	d, err := parseTimeSpan(v)
+	if err != nil {
+		s.fail(name, "%v", err)
+		return fallback
+	}
+	if d < low || d > high {
+		s.fail(name, "%s is not within %v to %v", v, low, high)
+		return fallback
+	}
+	return d
+}
+
+// object returns a member that is an object, or nil.
+func (s *section) object(name string) *section {
+	value, ok := s.find(name)
+	if !ok {
+		return nil
+	}
+	path := name
+	if s.path != "" {
+		path = s.path + "." + name
+	}
+	o, err := newSection(s.report, s.where, path, value)
+	if err != nil {
+		s.fail(name, "%v", err)
+	}
+	return o
+}
+
+// objects returns a member that is a list of objects.
+func (s *section) objects(name string) []*section {
+	value, ok := s.find(name)
+	if !ok {
+		return nil
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(value, &items) != nil {
+		s.fail(name, "want a list in brackets")
+		return nil
+	}
+	var list []*section
+	for i, item := range items {
+		path := fmt.Sprintf("%s[%d]", name, i)
+		if s.path != "" {
+			path = s.path + "." + path
+		}
+		o, err := newSection(s.report, s.where, path, item)
+		if err != nil {
+			s.report.fail("%s: %s: %v", s.where, path, err)
+			continue
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// texts returns a member that is a list of strings.
+func (s *section) texts(name string) []string {
+	value, ok := s.find(name)
+	if !ok {
+		return nil
+	}
+	var list []string
+	if json.Unmarshal(value, &list) != nil {
+		s.fail(name, "want a list of strings")
+	}
+	return list
+}
+
+// refuse reports members that mean something to Azure Functions which is not to be had here.
+func (s *section) refuse(why string, names ...string) {
+	for _, name := range names {
+		if s.has(name) {
+			s.fail(name, "not supported: %s", why)
+		}
+	}
+}
+
+// noEffect tells of members whose subject does not exist here.
+func (s *section) noEffect(why string, names ...string) {
+	for _, name := range names {
+		if s.has(name) {
+			s.report.notes = append(s.report.notes, s.at(name)+" has no effect here: "+why)
+		}
+	}
+}
+
+// done warns of members that nobody has asked for.
+func (s *section) done() {
+	if s == nil {
+		return
+	}
+	for _, m := range s.members {
+		if !m.known && m.name != "$schema" {
+			s.report.warn("%s is not known, and has no effect", s.at(m.name))
+		}
+	}
+}
+
+// choice returns a text that must be one of some, in any case, as it stands among them.
+func (s *section) choice(name, fallback string, choices ...string) string {
+	v := s.text(name, fallback)
+	i := slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(c, v) })
+	if i < 0 {
+		s.fail(name, "%q is none of %s", v, strings.Join(choices, ", "))
+		return fallback
+	}
+	return choices[i]
+}
+
+// parseTimeSpan reads .NET's TimeSpan: "[d.]hh:mm[:ss[.fffffff]]", or whole days.
+// https://learn.microsoft.com/dotnet/standard/base-types/standard-timespan-format-strings
+func parseTimeSpan(s string) (time.Duration, error) {
+	bad := fmt.Errorf("%q is not a time span like 00:05:00", s)
+	text, negative := strings.CutPrefix(strings.TrimSpace(s), "-")
+	number := func(s string, limit int) (time.Duration, bool) {
+		n, err := strconv.ParseUint(s, 10, 31)
+		return time.Duration(n), err == nil && int(n) < limit
+	}
+	var d time.Duration
+	const maxDays = 36500
+	clock := strings.Split(text, ":")
+	if len(clock) == 1 {
+		n, ok := number(text, maxDays)
+		if !ok {
+			return 0, bad
+		}
+		d = n * 24 * time.Hour
+	} else {
+		if days, hours, ok := strings.Cut(clock[0], "."); ok {
+			n, ok := number(days, maxDays)
+			if !ok {
+				return 0, bad
+			}
+			d, clock[0] = n*24*time.Hour, hours
+		}
+		if len(clock) == 2 {
+			clock = append(clock, "0")
+		}
+		if len(clock) != 3 {
+			return 0, bad
+		}
+		seconds, fraction, _ := strings.Cut(clock[2], ".")
+		hours, ok1 := number(clock[0], 24)
+		minutes, ok2 := number(clock[1], 60)
+		whole, ok3 := number(seconds, 60)
+		if !ok1 || !ok2 || !ok3 || len(fraction) > 7 {
+			return 0, bad
+		}
+		d += hours*time.Hour + minutes*time.Minute + whole*time.Second
+		if fraction != "" {
+			ticks, ok := number((fraction + "0000000")[:7], 10_000_000)
+			if !ok {
+				return 0, bad
+			}
+			d += ticks * 100
+		}
+	}
+	if negative {
+		d = -d
+	}
+	return d, nil
+}
+
+// plainJSON blanks out what .NET's reader allows in JSON and Go's does not: a byte order mark, comments, and a comma before
+// a closing bracket. Offsets and lines stay where they are.
+func plainJSON(text []byte) []byte {
+	out := bytes.Clone(text)
+	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
+		copy(out, "   ")
+	}
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' {
+				out[i] = ' '
+			}
+		}
+	}
+	comma := -1 // where the last comma stands, if only blanks have followed
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case c == '"':
+			comma = -1
+			for i++; i < len(out) && out[i] != '"'; i++ {
+				if out[i] == '\\' {
+					i++
+				}
+			}
+		case c == '/' && bytes.HasPrefix(out[i:], []byte("//")):
+			end := bytes.IndexByte(out[i:], '\n')
+			if end < 0 {
+				end = len(out) - i
+			}
+			blank(i, i+end)
+		case c == '/' && bytes.HasPrefix(out[i:], []byte("/*")):
+			end := bytes.Index(out[i+2:], []byte("*/"))
+			if end < 0 {
+				return out
+			}
+			blank(i, i+2+end+2)
+		case c == ',':
+			comma = i
+		case (c == ']' || c == '}') && comma >= 0:
+			blank(comma, comma+1)
+			comma = -1
+		case c != ' ' && c != '\t' && c != '\n' && c != '\r':
+			comma = -1
+		}
+	}
+	return out
+}

@@ -1,0 +1,316 @@
+package customhandler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// readyTimeout bounds how long a handler may take until it answers its first request.
+	readyTimeout = time.Minute
+	readyPoll    = 25 * time.Millisecond
+	// stopGrace is how long a handler may take to end after SIGTERM.
+	stopGrace = 5 * time.Second
+	// startAttempts is after how many failures in a row a handler is given up that has never been ready.
+	startAttempts = 3
+	// restartFirst and restartMost bound the back-off between restarts; a handler that was up for steadyAfter starts at the first again.
+	restartFirst = 500 * time.Millisecond
+	restartMost  = 30 * time.Second
+	steadyAfter  = time.Minute
+	// exitRestart is how a handler asks to be started again at once.
+	exitRestart = 200
+)
+
+// process keeps a handler running: starts it, waits until it answers, starts it again when it ends.
+type process struct {
+	command        command
+	environ        []string
+	log            *slog.Logger
+	stdout, stderr io.Writer
+	client         *http.Client
+
+	mu      sync.Mutex // guards the rest
+	url     string     // of the handler, while it is ready; "http://127.0.0.1:port"
+	changed chan struct{}
+	fatal   error // no handler will ever be ready again
+}
+
+func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io.Writer) *process {
+	return &process{
+		command: c, environ: environ, log: log, changed: make(chan struct{}),
+		stdout: &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+}
+
+func (p *process) set(url string, fatal error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.url, p.fatal = url, fatal
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await returns the handler's address as soon as it is ready.
+func (p *process) await(ctx context.Context) (string, error) {
+	for {
+		p.mu.Lock()
+		url, fatal, changed := p.url, p.fatal, p.changed
+		p.mu.Unlock()
+		switch {
+		case fatal != nil:
+			return "", fatal
+		case url != "":
+			return url, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", fmt.Errorf("the handler is not ready: %w", context.Cause(ctx))
+		}
+	}
+}
+
+var errStopped = errors.New("the handler was stopped")
+
+// run keeps the handler running until ctx is done. It returns an error if the handler cannot be started, or ends
+// startAttempts times without ever having been ready.
+func (p *process) run(ctx context.Context) (err error) {
+	defer func() {
+		if err == nil {
+			p.set("", errStopped)
+		} else {
+			p.set("", err)
+		}
+	}()
+	everReady, failures, delay := false, 0, restartFirst
+	for {
+		began := time.Now()
+		ready, err := p.once(ctx)
+		everReady = everReady || ready
+		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case ready && errors.As(err, &exit) && exit.ExitCode() == exitRestart:
+			p.log.Info("the handler asks for a restart")
+			continue
+		case err == nil:
+			err = errors.New("it ended of its own accord, with exit code 0")
+		}
+		failures++
+		if !everReady {
+			var start *startError
+			if failures == startAttempts || errors.As(err, &start) {
+				return fmt.Errorf("the handler %s does not come up: %w", p.command, err)
+			}
+		}
+		if time.Since(began) > steadyAfter {
+			delay = restartFirst
+		}
+		p.log.Error("the handler ended; starting it again", "err", err, "after", delay)
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		delay = min(2*delay, restartMost)
+	}
+}
+
+// startError: the process could not even be started; trying again is useless.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
+
+// once runs the handler once, from its start to its end, and reports whether it was ready in between.
+func (p *process) once(ctx context.Context) (ready bool, err error) {
+	port := p.command.port
+	if port == 0 {
+		if port, err = freePort(); err != nil {
+			return false, &startError{err}
+		}
+	}
+	url := "http://127.0.0.1:" + strconv.Itoa(port)
+	cmd := exec.Command(p.command.path, p.command.arguments...)
+	cmd.Dir = p.command.dir
+	cmd.Env = append(p.environ[:len(p.environ):len(p.environ)], handlerEnvironment(port)...)
+	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+	cmd.WaitDelay = stopGrace // A grandchild may hold on to the pipes.
+
+	started, exited := make(chan error, 1), make(chan struct{})
+	var waited error
+	go func() {
+		defer close(exited)
+		// On Linux the child is to die with this process; the kernel asks for that when the thread ends that started it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		ownGroup(cmd)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			waited = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return false, &startError{notFound(p.command, err)}
+	}
+	p.log.Debug("the handler's process is started", "pid", cmd.Process.Pid, "port", port)
+
+	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	unwatch := make(chan struct{})
+	defer close(unwatch)
+	go func() {
+		select {
+		case <-exited:
+			cancel()
+		case <-unwatch:
+		}
+	}()
+	if p.answers(waiting, url) {
+		ready = true
+		p.set(url, nil)
+		p.log.Info("the handler is ready", "pid", cmd.Process.Pid, "url", url)
+		select {
+		case <-exited:
+		case <-ctx.Done():
+		}
+		p.set("", nil)
+	}
+	select {
+	case <-exited:
+		if waited == nil && !ready {
+			waited = fmt.Errorf("it ended before it answered at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d)", port)
+		}
+		return ready, waited
+	default:
+	}
+	endGroup(cmd, exited)
+	if !ready && ctx.Err() == nil {
+		return false, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port, readyTimeout)
+	}
+	return ready, nil
+}
+
+// answers waits until the handler answers a GET of /. Any answer will do.
+func (p *process) answers(ctx context.Context, url string) bool {
+	for ctx.Err() == nil {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
+		if err != nil {
+			return false
+		}
+		response, err := p.client.Do(r)
+		if err == nil {
+			response.Body.Close()
+			return true
+		}
+		var op *net.OpError
+		if ctx.Err() == nil && (!errors.As(err, &op) || op.Op != "dial") {
+			return true // Connected, and answered what is not HTTP, or not yet: the port is open.
+		}
+		timer := time.NewTimer(readyPoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	return false
+}
+
+// endGroup asks the handler and all processes of its group to end, and kills them if they do not.
+func endGroup(cmd *exec.Cmd, exited <-chan struct{}) {
+	terminateGroup(cmd)
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case <-exited:
+	case <-grace.C:
+	}
+	killGroup(cmd) // Also what the handler has left behind.
+	<-exited
+}
+
+// handlerEnvironment is what the host tells a handler beside the settings.
+func handlerEnvironment(port int) []string {
+	id, n := uuid.NewString(), strconv.Itoa(port)
+	return []string{
+		"FUNCTIONS_CUSTOMHANDLER_PORT=" + n, "FUNCTIONS_CUSTOMHANDLER_WORKER_ID=" + id,
+		"FUNCTIONS_HTTPWORKER_PORT=" + n, "FUNCTIONS_HTTPWORKER_ID=" + id, // Their names until 2020.
+	}
+}
+
+// freePort finds a port that nobody listens at now. Somebody else may take it before the handler does: the handler then fails,
+// and the next attempt gets another one.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// notFound says where a command was looked for.
+func notFound(c command, err error) error {
+	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	hint := ""
+	if strings.HasSuffix(strings.ToLower(c.path), ".exe") && runtime.GOOS != "windows" {
+		hint = "; on this system programs have no .exe"
+	}
+	return fmt.Errorf("host.json: customHandler.description.defaultExecutablePath: %q is neither a file in the project nor a command on the path%s: %w", c.path, hint, err)
+}
+
+func (c command) String() string {
+	return strings.Join(append([]string{c.path}, c.arguments...), " ")
+}
+
+// lineWriter puts a prefix before every line.
+type lineWriter struct {
+	out    io.Writer
+	prefix string
+
+	mu   sync.Mutex
+	line []byte // begun, without an end
+}
+
+// maxLine is where a line is broken that does not end.
+const maxLine = 64 << 10
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range b {
+		if c != '\n' {
+			w.line = append(w.line, c)
+		}
+		if c == '\n' || len(w.line) >= maxLine {
+			if _, err := fmt.Fprintf(w.out, "%s%s\n", w.prefix, w.line); err != nil {
+				return 0, err
+			}
+			w.line = w.line[:0]
+		}
+	}
+	return len(b), nil
+}

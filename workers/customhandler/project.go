@@ -1,0 +1,116 @@
+package customhandler
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// project is what a folder says.
+type project struct {
+	dir       string // absolute
+	settings  *settings
+	local     localHost
+	host      *hostFile
+	functions []*function // that are to run
+	disabled  []*function
+	warnings  []string
+	notes     []string
+}
+
+// loadProject reads a folder and reports everything that is wrong with it.
+func loadProject(c Config) (*project, error) {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("there is no folder %s", dir)
+	}
+	var r report
+	p := &project{dir: dir}
+	p.settings, p.local = readSettings(&r, dir, c.Environ)
+	p.settle(&r, c)
+	p.host, err = readHostFile(&r, dir, p.settings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no host.json: it is not the folder of a function app", dir)
+	}
+	if err != nil {
+		return nil, errors.Join(append(r.errs, err)...)
+	}
+	functions, err := readFunctions(&r, dir, p.settings, p.host)
+	if err != nil {
+		return nil, err
+	}
+	p.choose(&r, functions, c.Functions)
+	p.warnings, p.notes = r.warnings, r.notes
+	return p, errors.Join(r.errs...)
+}
+
+// settle fills in what a host on a developer's machine adds to the settings.
+func (p *project) settle(r *report, c Config) {
+	s := p.settings
+	if v, _ := s.get(workers.DefaultConnection); v == "" {
+		s.set(workers.DefaultConnection, connstr.Development)
+	}
+	if c.ConnectionString != "" {
+		for _, line := range slices.Clone(s.values) {
+			if name, value, _ := strings.Cut(line, "="); strings.TrimSuffix(strings.TrimSpace(value), ";") == connstr.Development {
+				s.set(name, c.ConnectionString)
+			}
+		}
+	}
+	if v, _ := s.get("AZURE_FUNCTIONS_ENVIRONMENT"); v == "" {
+		s.set("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+	}
+	if v, ok := s.get("FUNCTIONS_WORKER_RUNTIME"); ok && !strings.EqualFold(v, "custom") {
+		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
+	}
+	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
+}
+
+// choose leaves out what is disabled, or not in one of the lists of functions.
+func (p *project) choose(r *report, all []*function, only []string) {
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		names = append(names, f.name)
+	}
+	within := func(list []string, name string) bool {
+		return list == nil || slices.ContainsFunc(list, func(n string) bool { return strings.EqualFold(n, name) })
+	}
+	for _, name := range only {
+		if !within(names, name) {
+			r.fail("no function is called %q; there are: %s", name, strings.Join(names, ", "))
+		}
+	}
+	for _, f := range all {
+		if f.disabled || !within(p.host.functions, f.name) || len(only) > 0 && !within(only, f.name) {
+			p.disabled = append(p.disabled, f)
+		} else {
+			p.functions = append(p.functions, f)
+		}
+	}
+	if len(all) == 0 && len(r.errs) == 0 {
+		r.fail("%s has no functions: none of its folders holds a function.json", p.dir)
+	} else if len(p.functions) == 0 && len(r.errs) == 0 {
+		r.fail("every function is disabled or not chosen: %s", strings.Join(names, ", "))
+	}
+}
+
+// hostID names the app in the storage account. It stays the same for as long as the folder stays where it is.
+func (p *project) hostID() string {
+	if id, ok := p.settings.get("AzureFunctionsWebHost__hostid"); ok && id != "" {
+		return strings.ToLower(id)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(p.dir))
+	return fmt.Sprintf("lazuli-func-%016x", h.Sum64())
+}

@@ -1,0 +1,215 @@
+package customhandler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
+)
+
+// register hands a function to the runtime, which owns its trigger. HTTP triggers are served by the host itself.
+func (h *Host) register(f *function) {
+	b, host := f.trigger, h.project.host
+	options := []workers.Option{workers.WithConnection(b.connection)}
+	if h.config.Lease > 0 {
+		options = append(options, workers.WithLease(h.config.Lease))
+	}
+	switch b.kind {
+	case kindHTTPTrigger:
+		return
+	case kindQueueTrigger:
+		q := host.queues
+		options = append(options, workers.WithQueueName(b.target.source), workers.WithBatchSize(q.batchSize),
+			workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility), workers.WithMessageEncoding(q.encoding))
+		if q.threshold >= 0 {
+			options = append(options, workers.WithNewBatchThreshold(q.threshold))
+		}
+		if q.maxPolling > 0 {
+			options = append(options, workers.WithMaxPollingInterval(q.maxPolling))
+		}
+		h.app.Queue(f.name, func(ctx context.Context, m workers.QueueMessage) error {
+			inv := h.newInvocation(ctx, f, "New queue message detected on '"+b.target.source+"'.")
+			inv.fromQueue(m, b)
+			_, err := h.call(ctx, inv)
+			return err
+		}, options...)
+	case kindBlobTrigger:
+		options = append(options, workers.WithPath(b.path), workers.WithConcurrency(host.blobs.maxParallel), workers.WithMaxDequeueCount(host.blobs.poisonThreshold))
+		h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
+	case kindTimerTrigger:
+		options = append(options, workers.WithSchedule(b.schedule), workers.WithRunOnStartup(b.runOnStartup), workers.WithConnection(workers.DefaultConnection))
+		if b.monitor != nil {
+			options = append(options, workers.WithMonitor(*b.monitor))
+		}
+		h.app.Timer(f.name, func(ctx context.Context, t workers.TimerInfo) error {
+			inv := h.newInvocation(ctx, f, "Timer fired at "+time.Now().UTC().Format(time.RFC3339))
+			inv.fromTimer(t, b)
+			_, err := h.call(ctx, inv)
+			return err
+		}, options...)
+	}
+	h.storage = true
+}
+
+// fromQueue takes what a queue trigger offers.
+// https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#message-metadata
+func (inv *invocation) fromQueue(m workers.QueueMessage, b *binding) {
+	d := &inv.data
+	d.set("QueueTrigger", string(m.Body))
+	d.set("DequeueCount", m.DequeueCount)
+	for name, text := range map[string]string{"ExpirationTime": m.ExpirationTime, "InsertionTime": m.InsertionTime, "NextVisibleTime": m.NextVisibleTime} {
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			d.set(name, t)
+		}
+	}
+	d.set("Id", m.Id)
+	d.set("PopReceipt", m.PopReceipt)
+	inv.addInput(m.Body, b.binary)
+}
+
+// callBlob calls a function for a blob in the state that triggered it.
+func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) error {
+	inv := h.newInvocation(ctx, f, "")
+	etag, path := "", ""
+	if ic, ok := workers.FromContext(ctx); ok {
+		etag, path = ic.TriggerMetadata["ETag"], ic.TriggerMetadata["BlobTrigger"]
+	}
+	inv.reason = "New blob detected(" + path + ")"
+	properties, err := client.GetProperties(ctx, nil)
+	if err == nil {
+		var text []byte
+		if text, err = download(ctx, client, etag); err == nil {
+			inv.fromBlob(path, client.URL(), properties, text, f.trigger)
+		}
+	}
+	switch {
+	case missing(err), bloberror.HasCode(err, bloberror.ConditionNotMet):
+		return nil // Gone, or changed again: the change has a message of its own.
+	case errors.Is(err, errTooLarge):
+		return workers.Permanent(err)
+	case err != nil:
+		return err
+	}
+	_, err = h.call(ctx, inv)
+	return err
+}
+
+// fromBlob takes what a blob trigger offers.
+// https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-blob-trigger#metadata
+func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, text []byte, b *binding) {
+	d := &inv.data
+	d.set("BlobTrigger", path)
+	if u, err := url.Parse(uri); err == nil {
+		u.RawQuery = ""
+		uri = u.String()
+	}
+	d.set("Uri", uri)
+	d.set("Properties", blobProperties(p))
+	metadata := map[string]string{}
+	for k, v := range p.Metadata {
+		if v != nil {
+			metadata[k] = *v
+		}
+	}
+	d.set("Metadata", metadata)
+	if pattern, err := blobpath.Parse(b.path); err == nil {
+		_, name, _ := strings.Cut(path, "/")
+		values, _ := pattern.Match(name)
+		for k, v := range values {
+			d.set(k, v)
+		}
+	}
+	inv.addInput(text, b.binary)
+}
+
+// blobProperties are the members of .NET's BlobProperties that a blob trigger's user looks at.
+func blobProperties(p blob.GetPropertiesResponse) any {
+	return map[string]any{
+		"ContentLength": p.ContentLength, "ContentType": p.ContentType, "ContentEncoding": p.ContentEncoding,
+		"ContentLanguage": p.ContentLanguage, "ContentDisposition": p.ContentDisposition, "CacheControl": p.CacheControl,
+		"ContentHash": p.ContentMD5, "LastModified": utc(p.LastModified), "CreatedOn": utc(p.CreationTime), "BlobType": blobType(p.BlobType),
+		"AccessTier": p.AccessTier, "BlobSequenceNumber": p.BlobSequenceNumber, "VersionId": p.VersionID, "ETag": p.ETag,
+	}
+}
+
+func utc(t *time.Time) any {
+	if t == nil {
+		return nil
+	}
+	return wireValue(*t)
+}
+
+// blobType is the number that .NET's enumeration has for the type.
+func blobType(t *blob.BlobType) int {
+	switch {
+	case t == nil || *t == blob.BlobTypeBlockBlob:
+		return 0
+	case *t == blob.BlobTypePageBlob:
+		return 1
+	}
+	return 2
+}
+
+// timerData is a timer's value, as .NET writes TimerInfo.
+type timerData struct {
+	Schedule       struct{ AdjustForDST bool }
+	ScheduleStatus struct{ Last, Next, LastUpdated string }
+	IsPastDue      bool
+}
+
+func (inv *invocation) fromTimer(t workers.TimerInfo, b *binding) {
+	var v timerData
+	v.Schedule.AdjustForDST = strings.Contains(strings.TrimSpace(b.schedule), " ") // A cron expression, not an interval.
+	v.ScheduleStatus.Last, v.ScheduleStatus.Next, v.ScheduleStatus.LastUpdated = t.ScheduleStatus.Last, t.ScheduleStatus.Next, t.ScheduleStatus.LastUpdated
+	v.IsPastDue = t.IsPastDue
+	inv.data.set("TimerTrigger", v)
+	inv.trigger = v
+}
+
+// callManually calls a function with an input from outside, as the admin API does.
+func (h *Host) callManually(ctx context.Context, f *function, input json.RawMessage) error {
+	inv := h.newInvocation(ctx, f, "This function was programmatically called via the host APIs.")
+	text := ""
+	if present(input) != nil {
+		text = rawText(input)
+	}
+	switch f.trigger.kind {
+	case kindQueueTrigger:
+		inv.data.set("QueueTrigger", text)
+		inv.addInput([]byte(text), f.trigger.binary)
+	case kindTimerTrigger:
+		now := dotNetTime(time.Now())
+		var t workers.TimerInfo
+		t.ScheduleStatus.Last, t.ScheduleStatus.Next, t.ScheduleStatus.LastUpdated = now, now, now
+		inv.fromTimer(t, f.trigger)
+	case kindBlobTrigger:
+		container, name, err := splitPath(text)
+		if err != nil {
+			return err
+		}
+		storage, err := h.blobs(f.trigger)
+		if err != nil {
+			return err
+		}
+		client := storage.ServiceClient().NewContainerClient(container).NewBlobClient(name)
+		properties, err := client.GetProperties(ctx, nil)
+		if err != nil {
+			return err
+		}
+		content, err := download(ctx, client, "")
+		if err != nil {
+			return err
+		}
+		inv.fromBlob(container+"/"+name, client.URL(), properties, content, f.trigger)
+	}
+	_, err := h.call(ctx, inv)
+	return err
+}
