@@ -44,7 +44,7 @@ func (s *Service) queryEntity(c *call) error {
 	}
 	*buf = body
 	c.Set("ETag", at.ETag())
-	c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: make([]filter.Range, 1), Exact: true}, 1, 1)
+	c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
 	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
 }
 

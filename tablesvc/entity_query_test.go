@@ -132,8 +132,21 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	r := f.send("GET", "/people(PartitionKey='p1',RowKey='001')", headers{headerExplain, "1"}, "").want(t, "200")
-	if r.header.Get(headerPlan) != "PointQuery; ranges=1; residual=no" {
-		t.Errorf("point read: %s", r.header.Get(headerPlan))
+	if r.header.Get(headerPlan) != "PointQuery; ranges=1; residual=no" || r.header.Get(headerRanges) != `["PartitionKey eq 'p1' and RowKey eq '001'"]` {
+		t.Errorf("point read: %s, %s", r.header.Get(headerPlan), r.header.Get(headerRanges))
+	}
+	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'ü\"' or PartitionKey lt 'p2'"), headers{headerExplain, "1"}, "").want(t, "200")
+	if want := `["PartitionKey lt 'p2'","PartitionKey eq '\u00fc\"'"]`; r.header.Get(headerRanges) != want {
+		t.Errorf("ranges %s, want %s", r.header.Get(headerRanges), want)
+	}
+	long := strings.Repeat(" or PartitionKey eq '"+strings.Repeat("k", 400)+"'", 20)
+	for i := range 20 {
+		long = strings.Replace(long, "kk'", fmt.Sprintf("%02d'", i), 1)
+	}
+	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'a'"+long), headers{headerExplain, "1"}, "").want(t, "200")
+	var ranges []string
+	if err := json.Unmarshal([]byte(r.header.Get(headerRanges)), &ranges); err != nil || len(ranges) == 0 || len(ranges) >= 21 || !strings.Contains(r.header.Get(headerPlan), "ranges=21") {
+		t.Errorf("many ranges: %v, %d of them, %s", err, len(ranges), r.header.Get(headerPlan))
 	}
 	if r = f.send("GET", "/people()?$top=1", nil, ""); r.header.Get(headerPlan) != "" {
 		t.Error("explained without being asked")

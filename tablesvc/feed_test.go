@@ -49,7 +49,9 @@ func TestFeed(t *testing.T) {
 	board := longpoll.NewBoard()
 	f := start(t, func(c *Config) { c.Board = board })
 	table := f.table("Orders")
-	row := func(pk, rk string) []byte { return []byte(fmt.Sprintf(`{"PartitionKey":%q,"RowKey":%q,"N":1}`, pk, rk)) }
+	row := func(pk, rk string) []byte {
+		return []byte(fmt.Sprintf(`{"PartitionKey":%q,"RowKey":%q,"N":1}`, pk, rk))
+	}
 	put := func(pk, rk string) {
 		t.Helper()
 		if _, err := table.UpsertEntity(ctx, row(pk, rk), nil); err != nil {

@@ -3,7 +3,6 @@ package tablesvc
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -251,26 +250,4 @@ func (p *page) headers() []wire.Detail {
 		h = append(h, wire.Detail{Name: "x-ms-continuation-NextRowKey", Value: encodeToken(p.nextRow)})
 	}
 	return h
-}
-
-// The explain mode: a request with headerExplain is answered with what the query cost.
-const (
-	headerExplain  = "X-Lazuli-Explain"
-	headerPlan     = "x-lazuli-plan"
-	headerScanned  = "x-lazuli-entities-scanned"
-	headerReturned = "x-lazuli-entities-returned"
-)
-
-// explain adds the headers of the explain mode, if they were asked for.
-func (c *call) explain(p filter.Plan, scanned, returned int) {
-	if wanted, err := strconv.ParseBool(c.Header(headerExplain)); err != nil || !wanted {
-		return
-	}
-	residual := "no"
-	if !p.Exact {
-		residual = "yes"
-	}
-	c.Set(headerPlan, p.Kind.String()+"; ranges="+strconv.Itoa(len(p.Ranges))+"; residual="+residual)
-	c.SetInt(headerScanned, int64(scanned))
-	c.SetInt(headerReturned, int64(returned))
 }

@@ -111,8 +111,8 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 		dst = append(dst, `",`...)
 	}
 	if f.Select == nil {
-		dst = appendString(append(dst, `"PartitionKey":`...), partition)
-		dst = appendString(append(dst, `,"RowKey":`...), row)
+		dst = AppendQuoted(append(dst, `"PartitionKey":`...), partition)
+		dst = AppendQuoted(append(dst, `,"RowKey":`...), row)
 		dst = append(dst, ',')
 		dst = f.appendTimestamp(dst, t)
 		for it := r.Properties(); it.Next(); {
@@ -135,9 +135,9 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r Record) []byte {
 	switch name {
 	case "PartitionKey":
-		return appendString(append(dst, `"PartitionKey":`...), partition)
+		return AppendQuoted(append(dst, `"PartitionKey":`...), partition)
 	case "RowKey":
-		return appendString(append(dst, `"RowKey":`...), row)
+		return AppendQuoted(append(dst, `"RowKey":`...), row)
 	case "Timestamp":
 		return f.appendTimestamp(dst, r.Timestamp())
 	}
@@ -339,7 +339,8 @@ func plain[S string | []byte](s S) bool {
 	return true
 }
 
-func appendString(dst, s []byte) []byte {
+// AppendQuoted writes UTF-8 text as a JSON string of ASCII.
+func AppendQuoted[S string | []byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
 	dst = appendEscaped(dst, s)
 	return append(dst, '"')

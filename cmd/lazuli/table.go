@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/tabletool"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// newTableCommand makes `lazuli table`, which looks into tables and explains queries.
+func newTableCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "table",
+		Short: "List tables, query them, and explain what a query costs",
+		Long:  `List tables and query them, on Lazuli, Azurite or Azure, and explain what a query costs, on Lazuli.`,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTableListCommand(), newTableQueryCommand(), newTableExplainCommand())
+	return cmd
+}
+
+// tableService adds --connection-string to cmd and returns how to open the account.
+func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
+	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	return func() (*aztables.ServiceClient, error) {
+		storage, err := workers.OpenStorage(connection())
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if storage.Tables == nil {
+			return nil, usageError{errors.New("the connection string has no table endpoint")}
+		}
+		return storage.Tables, nil
+	}
+}
+
+func newTableListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
+	open := tableService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
+		for _, name := range names {
+			fmt.Fprintln(cmd.OutOrStdout(), name)
+		}
+		return err
+	}
+	return cmd
+}
+
+func newTableQueryCommand() *cobra.Command {
+	var o tabletool.QueryOptions
+	cmd := &cobra.Command{
+		Use: "query table", Short: "Show entities, a line of JSON each", Args: cobra.ExactArgs(1),
+		Example: `  lazuli table query Employees --filter "PartitionKey eq 'Sales' and Age gt 30" --select RowKey,Age --top 10`,
+	}
+	open := tableService(cmd)
+	cmd.Flags().StringVarP(&o.Filter, "filter", "f", "", "$filter of the query (default: all entities)")
+	cmd.Flags().StringVarP(&o.Select, "select", "s", "", "properties to show, separated by commas (default: all)")
+	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "at most so many entities (default: all)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Top < 0 {
+			return usageError{fmt.Errorf("--top is %d", o.Top)}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		return tabletool.Query(cmd.Context(), service.NewClient(args[0]), o, func(entity []byte) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", entity)
+			return err
+		})
+	}
+	return cmd
+}
+
+func newTableExplainCommand() *cobra.Command {
+	var filter string
+	var pages int
+	cmd := &cobra.Command{
+		Use: "explain table", Short: "Run a query and say what it costs, and how it could cost less", Args: cobra.ExactArgs(1),
+		Long: `Run a query and say what it costs, and how it could cost less.
+
+The query runs to its end, or for as many pages as --pages says; only keys are transferred. Other servers than Lazuli do
+not tell what a query costs.`,
+		Example: `  lazuli table explain Employees --filter "PartitionKey eq 'Sales' and RowKey ge '0001' and RowKey lt '0100'"
+  lazuli table explain Employees --filter "Age gt 30" --pages 1`,
+	}
+	open := tableService(cmd)
+	cmd.Flags().StringVarP(&filter, "filter", "f", "", "$filter of the query (default: all entities)")
+	cmd.Flags().IntVar(&pages, "pages", 0, "read at most so many pages of 1,000 entities (default: all)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if pages < 0 {
+			return usageError{fmt.Errorf("--pages is %d", pages)}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		e, err := tabletool.Explain(cmd.Context(), service.NewClient(args[0]), filter, pages)
+		if err != nil {
+			return err
+		}
+		return printExplanation(cmd.OutOrStdout(), e)
+	}
+	return cmd
+}
+
+func printExplanation(out io.Writer, e tabletool.Explanation) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "plan\t%s\n", e.Plan)
+	fmt.Fprintf(tw, "cost\t%s\n", e.Cost())
+	for i, r := range e.Ranges {
+		fmt.Fprintf(tw, "%s\t%s\n", first(i, "key ranges"), oneLine(r))
+	}
+	if left := e.RangeCount - len(e.Ranges); left > 0 {
+		fmt.Fprintf(tw, "\tand %d more\n", left)
+	}
+	if e.Residual {
+		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")
+	}
+	fmt.Fprintf(tw, "scanned\t%d entities\n", e.Scanned)
+	more := ""
+	if e.More {
+		more = " so far; there is more"
+	}
+	fmt.Fprintf(tw, "returned\t%d entities in %d pages%s\n", e.Returned, e.Pages, more)
+	for i, h := range e.Hints() {
+		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)
+	}
+	return tw.Flush()
+}
+
+// first returns a label for the first of several lines, nothing for the others.
+func first(i int, label string) string {
+	if i > 0 {
+		return ""
+	}
+	return label
+}

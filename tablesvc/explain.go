@@ -1,0 +1,52 @@
+package tablesvc
+
+import (
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+)
+
+// The explain mode: a request with headerExplain is answered with what the query cost. docs/table.md describes the
+// headers, internal/tabletool reads them.
+const (
+	headerExplain  = "X-Lazuli-Explain"
+	headerPlan     = "x-lazuli-plan"
+	headerRanges   = "x-lazuli-ranges"
+	headerScanned  = "x-lazuli-entities-scanned"
+	headerReturned = "x-lazuli-entities-returned"
+)
+
+// maxRangesHeader bounds headerRanges, in bytes. Ranges that do not fit are left out; headerPlan has their number.
+const maxRangesHeader = 4 << 10
+
+// explain adds the headers of the explain mode, if they were asked for.
+func (c *call) explain(p filter.Plan, scanned, returned int) {
+	if wanted, err := strconv.ParseBool(c.Header(headerExplain)); err != nil || !wanted {
+		return
+	}
+	residual := "no"
+	if !p.Exact {
+		residual = "yes"
+	}
+	c.Set(headerPlan, p.Kind.String()+"; ranges="+strconv.Itoa(len(p.Ranges))+"; residual="+residual)
+	c.Set(headerRanges, rangesHeader(p.Ranges))
+	c.SetInt(headerScanned, int64(scanned))
+	c.SetInt(headerReturned, int64(returned))
+}
+
+// rangesHeader is a JSON array of ranges as text.
+func rangesHeader(ranges []filter.Range) string {
+	b := []byte{'['}
+	for i, r := range ranges {
+		mark := len(b)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b = entity.AppendQuoted(b, r.String()); len(b) >= maxRangesHeader {
+			b = b[:mark]
+			break
+		}
+	}
+	return string(append(b, ']'))
+}
