@@ -103,7 +103,7 @@ func (s *Service) getMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	return c.messages(list, true)
+	return c.messages(list, withReceipts)
 }
 
 // waitForMessages calls get, and calls it again, for as long as the caller wants to wait, until it brings messages. See
@@ -132,8 +132,15 @@ func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Tim
 
 // peekMessages is Peek Messages: it shows up to 32 visible messages.
 // https://learn.microsoft.com/rest/api/storageservices/peek-messages
+//
+// With [longpoll.HiddenHeader], an extension, it shows hidden ones as well, up to 1,000, and when each becomes visible.
 func (s *Service) peekMessages(c *call) error {
-	n, err := c.number("numofmessages", 1, 1, maxBatch)
+	most, hidden := int64(maxBatch), c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude
+	if hidden {
+		most = maxHidden
+		c.Set(longpoll.HiddenHeader, longpoll.HiddenInclude)
+	}
+	n, err := c.number("numofmessages", 1, 1, most)
 	if err != nil {
 		return err
 	}
@@ -142,12 +149,18 @@ func (s *Service) peekMessages(c *call) error {
 		return s.failure(c, err)
 	}
 	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
+		if hidden {
+			return q.PeekAll(c.HTTP.Context(), int(n), now)
+		}
 		return q.Peek(c.HTTP.Context(), int(n), now)
 	})
 	if err != nil {
 		return s.failure(c, err)
 	}
-	return c.messages(list, false)
+	if hidden {
+		return c.messages(list, withTimes)
+	}
+	return c.messages(list, bare)
 }
 
 // clearMessages is Clear Messages.
@@ -163,8 +176,20 @@ func (s *Service) clearMessages(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// messages answers with messages, with or without their receipts.
-func (c *call) messages(list []state.Message, receipts bool) error {
+// maxHidden is how many messages are shown at once where hidden ones are.
+const maxHidden = 1000
+
+// detail is what an answer tells of a message beside itself.
+type detail uint8
+
+const (
+	bare         detail = iota
+	withTimes           // when it becomes visible
+	withReceipts        // that, and the pop receipt
+)
+
+// messages answers with messages.
+func (c *call) messages(list []state.Message, d detail) error {
 	size := 128
 	for i := range list {
 		size += 512 + len(list[i].Body)
@@ -178,8 +203,11 @@ func (c *call) messages(list []state.Message, receipts bool) error {
 			m := &list[i]
 			x.Open("QueueMessage")
 			identityXML(x, m)
-			if receipts {
+			switch d {
+			case withReceipts:
 				receiptXML(x, m)
+			case withTimes:
+				x.Text("TimeNextVisible", messageTime(m.NextVisible))
 			}
 			if !c.before(wire.V20090919) {
 				x.Int("DequeueCount", int64(m.DequeueCount))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,7 +24,11 @@ func newQueueCommand() *cobra.Command {
 		Short: "Look into queues, put, requeue and purge messages",
 		Long: `Look into queues, put, requeue and purge messages, on Lazuli, Azurite or Azure.
 
-Only visible messages can be shown and moved. Those that a worker has in work are counted, not shown.`,
+Only visible messages can be moved. Those that a worker has in work, or that wait for their time, are counted; Lazuli shows
+them, too ("peek --hidden"), other services do not.
+
+Of a poison queue, --reason, --function and --older-than choose by what Lazuli's workers have recorded of its messages, in the
+table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -35,8 +38,20 @@ Only visible messages can be shown and moved. Those that a worker has in work ar
 
 // queueService adds --connection-string to cmd and returns how to open the account.
 func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
-	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	open := queueStorage(cmd)
 	return func() (*azqueue.ServiceClient, error) {
+		storage, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return storage.Queues, nil
+	}
+}
+
+// queueStorage is queueService for verbs that also read what was recorded of poisoned messages.
+func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
+	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	return func() (*workers.Storage, error) {
 		storage, err := workers.OpenStorage(connection())
 		if err != nil {
 			return nil, usageError{err}
@@ -44,7 +59,7 @@ func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
 		if storage.Queues == nil {
 			return nil, usageError{errors.New("the connection string has no queue endpoint")}
 		}
-		return storage.Queues, nil
+		return storage, nil
 	}
 }
 
@@ -68,33 +83,6 @@ func newQueueListCommand() *cobra.Command {
 				age = time.Since(q.Oldest).Round(time.Second).String()
 			}
 			fmt.Fprintf(tw, "%s\t%d\t%s\n", q.Name, q.Messages, age)
-		}
-		return tw.Flush()
-	}
-	return cmd
-}
-
-func newQueuePeekCommand() *cobra.Command {
-	var limit int
-	cmd := &cobra.Command{Use: "peek queue", Short: "Show visible messages and leave them as they are", Args: cobra.ExactArgs(1)}
-	open := queueService(cmd)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 32, "how many messages, at most 32")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit < 1 || limit > 32 {
-			return usageError{fmt.Errorf("--limit is %d, not 1 to 32", limit)}
-		}
-		service, err := open()
-		if err != nil {
-			return err
-		}
-		messages, err := queuetool.Peek(cmd.Context(), service.NewQueueClient(args[0]), limit)
-		if err != nil {
-			return err
-		}
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "ID\tINSERTED\tATTEMPTS\tBODY")
-		for _, m := range messages {
-			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\n", m.ID, m.Inserted.UTC().Format(time.RFC3339), m.Attempts, oneLine(m.Body))
 		}
 		return tw.Flush()
 	}
@@ -139,44 +127,28 @@ func newQueuePutCommand() *cobra.Command {
 	return cmd
 }
 
-// filterFlags adds --match and --limit and returns how to read them.
-func filterFlags(cmd *cobra.Command) func() (queuetool.Filter, error) {
-	var match string
-	var limit int
-	cmd.Flags().StringVarP(&match, "match", "m", "", "only messages whose decoded body matches this regular expression (RE2)")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most so many messages (default: all)")
-	return func() (queuetool.Filter, error) {
-		f := queuetool.Filter{Limit: limit}
-		if limit < 0 {
-			return f, usageError{fmt.Errorf("--limit is %d", limit)}
-		}
-		if match == "" {
-			return f, nil
-		}
-		var err error
-		if f.Match, err = regexp.Compile(match); err != nil {
-			return f, usageError{fmt.Errorf("--match: %w", err)}
-		}
-		return f, nil
-	}
-}
-
 func newQueueRequeueCommand() *cobra.Command {
 	var to string
+	var delay time.Duration
 	cmd := &cobra.Command{
 		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another", Args: cobra.ExactArgs(1),
 		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME.
 
 Each message is put to the one before it is deleted from the other: should this be broken off, it may be in both, but is never
 lost. Its attempts are counted anew.`,
-		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10`,
+		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10
+  lazuli queue requeue orders-poison --reason 'connection refused' --older-than 1h --delay 10s`,
 	}
-	open, filter := queueService(cmd), filterFlags(cmd)
+	open, filter := queueStorage(cmd), filterFlags(cmd)
+	cmd.Flags().DurationVar(&delay, "delay", 0, "how long the moved messages stay invisible")
 	cmd.Flags().StringVar(&to, "to", "", "queue to move to (default: the poison queue's own)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f, err := filter()
+		f, err := filter.read()
 		if err != nil {
 			return err
+		}
+		if delay < 0 {
+			return usageError{fmt.Errorf("--delay is %v", delay)}
 		}
 		if to == "" {
 			if to, err = queuetool.Origin(args[0]); err != nil {
@@ -186,11 +158,14 @@ lost. Its attempts are counted anew.`,
 		if to == args[0] {
 			return usageError{fmt.Errorf("%s cannot be requeued to itself", to)}
 		}
-		service, err := open()
+		storage, err := open()
 		if err != nil {
 			return err
 		}
-		n, err := queuetool.Requeue(cmd.Context(), service.NewQueueClient(args[0]), service.NewQueueClient(to), f)
+		if f.Reasons, err = reasons(cmd.Context(), storage, args[0]); err != nil {
+			return err
+		}
+		n, err := queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
 		fmt.Fprintf(cmd.OutOrStdout(), "moved %d messages from %s to %s\n", n, args[0], to)
 		return err
 	}
@@ -204,21 +179,24 @@ func newQueuePurgeCommand() *cobra.Command {
 		Example: `  lazuli queue purge orders-poison --match test
   lazuli queue purge orders-poison --all`,
 	}
-	open, filter := queueService(cmd), filterFlags(cmd)
+	open, filter := queueStorage(cmd), filterFlags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all messages, also those in work")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f, err := filter()
+		f, err := filter.read()
 		if err != nil {
 			return err
 		}
-		if chosen := f.Match != nil || f.Limit > 0; chosen == all {
-			return usageError{errors.New("purge: say which messages: --all, or --match and --limit")}
+		if f.All() != all {
+			return usageError{errors.New("purge: say which messages: --all, or filters and --limit")}
 		}
-		service, err := open()
+		storage, err := open()
 		if err != nil {
 			return err
 		}
-		return purge(cmd.Context(), cmd.OutOrStdout(), service.NewQueueClient(args[0]), args[0], f)
+		if f.Reasons, err = reasons(cmd.Context(), storage, args[0]); err != nil {
+			return err
+		}
+		return purge(cmd.Context(), cmd.OutOrStdout(), storage.Queues.NewQueueClient(args[0]), args[0], f)
 	}
 	return cmd
 }

@@ -13,9 +13,14 @@ const (
 	AfterHeader = "X-Lazuli-After"
 	// PositionHeader is the position of an answer, to ask for what comes after it.
 	PositionHeader = "X-Lazuli-Position"
+	// HiddenHeader asks, with the value [HiddenInclude], for messages that are hidden as well, and says that they are there.
+	HiddenHeader = "X-Lazuli-Hidden"
 	// FeedHeader says what an answer holds: [FeedChanges] or [FeedEverything].
 	FeedHeader = "X-Lazuli-Feed"
 )
+
+// HiddenInclude is the only value of HiddenHeader.
+const HiddenInclude = "include"
 
 // The values of FeedHeader.
 const (

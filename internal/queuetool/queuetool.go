@@ -1,7 +1,7 @@
 // Package queuetool looks into queues and moves their messages about, for people: what `lazuli queue` does.
 //
 // It works on any account through the official SDK, and so can only see what the service shows a client: visible messages,
-// 32 at a time. Messages that a worker has in work are counted, not shown.
+// 32 at a time. Messages that a worker has in work are counted, not shown, except by Lazuli; see PeekAll.
 package queuetool
 
 import (
@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -79,7 +78,9 @@ func look(ctx context.Context, service *azqueue.ServiceClient, name string) (Que
 type Message struct {
 	ID                string
 	Inserted, Expires time.Time
-	Attempts          int64
+	// NextVisible is when a hidden message becomes visible; PeekAll alone knows it.
+	NextVisible time.Time
+	Attempts    int64
 	// Body is the decoded text. A body that is not base64, or not text when decoded, is shown as it is in the queue.
 	Body string
 }
@@ -140,24 +141,20 @@ func Put(ctx context.Context, client *azqueue.QueueClient, body []byte, o PutOpt
 	return err
 }
 
-// Filter chooses messages. The zero value chooses all.
-type Filter struct {
-	// Match, if set, must match the decoded body.
-	Match *regexp.Regexp
-	// Limit, if not 0, is how many messages are chosen at most.
-	Limit int
-}
-
 // Purge deletes messages and returns how many. Without a filter it clears the queue, messages in work included, and returns -1: the
 // service does not say how many there were.
 func Purge(ctx context.Context, client *azqueue.QueueClient, f Filter) (int, error) {
-	if f.Match == nil && f.Limit == 0 {
-		_, err := client.ClearMessages(ctx, nil)
-		return -1, err
+	if f.All() {
+		if _, err := client.ClearMessages(ctx, nil); err != nil {
+			return -1, err
+		}
+		return -1, f.Reasons.forgetAll(ctx)
 	}
 	return sweep(ctx, client, f, func(m *azqueue.DequeuedMessage) error {
-		_, err := client.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil)
-		return err
+		if _, err := client.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+			return err
+		}
+		return f.Reasons.forget(ctx, value(m.MessageID))
 	})
 }
 
@@ -172,14 +169,17 @@ func Origin(poison string) (string, error) {
 
 // Requeue moves messages from one queue to another, which must exist, and returns how many. Each is put first and deleted after:
 // broken off in between, a message is in both, never in neither. Moved messages count no attempts and live for the
-// service's seven days.
-func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter) (int, error) {
+// service's seven days; they become visible after delay. What was recorded of them goes.
+func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay time.Duration) (int, error) {
+	hidden := int32(delay / time.Second)
 	return sweep(ctx, from, f, func(m *azqueue.DequeuedMessage) error {
-		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), nil); err != nil {
+		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 			return err
 		}
-		_, err := from.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil)
-		return err
+		if _, err := from.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+			return err
+		}
+		return f.Reasons.forget(ctx, value(m.MessageID))
 	})
 }
 
@@ -205,7 +205,7 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 			return n, nil
 		}
 		for i, m := range got.Messages {
-			chosen := (f.Limit == 0 || n < f.Limit) && (f.Match == nil || f.Match.MatchString(Decode(value(m.MessageText))))
+			chosen := (f.Limit == 0 || n < f.Limit) && f.chooses(value(m.MessageID), Decode(value(m.MessageText)))
 			if !chosen {
 				passed = append(passed, m)
 				continue

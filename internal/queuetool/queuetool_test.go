@@ -95,7 +95,7 @@ func TestRequeue(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, poison, "order 1", "order 2", "refund 1", "refund 2", "refund 3")
-	n, err := queuetool.Requeue(t.Context(), poison, work, queuetool.Filter{Match: regexp.MustCompile(`^refund`), Limit: 2})
+	n, err := queuetool.Requeue(t.Context(), poison, work, queuetool.Filter{Match: regexp.MustCompile(`^refund`), Limit: 2}, 0)
 	if err != nil || n != 2 {
 		t.Errorf("moved %d, %v; want 2", n, err)
 	}
@@ -106,7 +106,7 @@ func TestRequeue(t *testing.T) {
 	if left := bodies(t, poison); len(left) != 3 || left[0] != "order 1" || left[1] != "order 2" {
 		t.Errorf("left %q", left)
 	}
-	n, err = queuetool.Requeue(t.Context(), poison, work, queuetool.Filter{})
+	n, err = queuetool.Requeue(t.Context(), poison, work, queuetool.Filter{}, 0)
 	if err != nil || n != 3 {
 		t.Errorf("moved %d, %v; want 3", n, err)
 	}
@@ -121,7 +121,7 @@ func TestRequeueManyPages(t *testing.T) {
 	for i := range 100 {
 		put(t, from, fmt.Sprint(i))
 	}
-	n, err := queuetool.Requeue(t.Context(), from, to, queuetool.Filter{Match: regexp.MustCompile(`^9.$`)})
+	n, err := queuetool.Requeue(t.Context(), from, to, queuetool.Filter{Match: regexp.MustCompile(`^9.$`)}, 0)
 	if err != nil || n != 10 {
 		t.Errorf("moved %d, %v; want 10", n, err)
 	}
@@ -136,7 +136,7 @@ func TestRequeueToNowhere(t *testing.T) {
 	a := testaccount.Open(t)
 	from := a.Queues.NewQueueClient(a.Queue("from"))
 	put(t, from, "a", "b")
-	n, err := queuetool.Requeue(t.Context(), from, a.Queues.NewQueueClient("nowhere"), queuetool.Filter{})
+	n, err := queuetool.Requeue(t.Context(), from, a.Queues.NewQueueClient("nowhere"), queuetool.Filter{}, 0)
 	if err == nil || n != 0 {
 		t.Errorf("moved %d, %v", n, err)
 	}

@@ -217,8 +217,8 @@ func (x *index) claim(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// look returns up to n visible entries in the order in which claim would.
-func (x *index) look(n int, now int64) []entry {
+// look returns up to n entries that are visible at until and not expired now, in the order in which claim would.
+func (x *index) look(n int, until, now int64) []entry {
 	if len(x.heap) == 0 {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (x *index) look(n int, now int64) []entry {
 		reached[best] = reached[len(reached)-1]
 		reached = reached[:len(reached)-1]
 		e := x.entries[x.heap[pos]]
-		if e.visible > now {
+		if e.visible > until {
 			continue
 		}
 		if e.expires == Never || e.expires > now {

@@ -160,7 +160,7 @@ func TestIndexModel(t *testing.T) {
 			"look": func(t *rapid.T) {
 				n := rapid.IntRange(1, 5).Draw(t, "n")
 				list := available()
-				got := x.look(n, now)
+				got := x.look(n, now, now)
 				if len(got) != min(n, len(list)) {
 					t.Fatalf("sees %d, want %d", len(got), min(n, len(list)))
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -252,13 +253,24 @@ func (q *Queue) restore(e entry) {
 
 // Peek returns up to n visible messages without changing them. They carry no receipt that a caller may use.
 func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, error) {
+	return q.peek(ctx, n, now, now.UnixNano())
+}
+
+// PeekAll is Peek for hidden messages as well, in the order in which they become visible. It misses those that are being handed out
+// at the moment.
+func (q *Queue) PeekAll(ctx context.Context, n int, now time.Time) ([]Message, error) {
+	return q.peek(ctx, n, now, math.MaxInt64)
+}
+
+// peek shows messages that are visible at until.
+func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]Message, error) {
 	if err := q.load(); err != nil {
 		return nil, err
 	}
 	var entries []entry
 	for {
 		q.mu.Lock()
-		entries = q.index.look(n, now.UnixNano())
+		entries = q.index.look(n, until, now.UnixNano())
 		done, progress, err := q.loading != loading, q.progress, q.loadErr
 		q.mu.Unlock()
 		if len(entries) >= n || done {
@@ -288,6 +300,9 @@ func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, erro
 			continue
 		}
 		s, _, err := Next(&current.state, Event{Kind: Look}, now.UnixNano())
+		if until > now.UnixNano() && errors.Is(err, ErrNotVisible) {
+			s, err = current.state, nil
+		}
 		if err == nil {
 			found = append(found, Message{ID: makeID(e.slot, current.nonce), State: s, Receipt: Receipt(current.seq), Body: current.body})
 		}

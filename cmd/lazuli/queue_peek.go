@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/poisonlog"
+	"github.com/lazuli-storage/lazuli/internal/queuetool"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// maxHidden is how many messages Lazuli shows at once where hidden ones are.
+const maxHidden = 1000
+
+func newQueuePeekCommand() *cobra.Command {
+	var poison, hidden, asJSON bool
+	cmd := &cobra.Command{
+		Use: "peek queue", Short: "Show messages and leave them as they are", Args: cobra.ExactArgs(1),
+		Long: `Show up to 32 visible messages, and leave them as they are. On Lazuli, --hidden shows up to 1,000, also those that are in work, or wait
+for their next attempt or the end of their delay.
+
+Of poisoned messages the reason is shown, and when and by which function they were given up, where Lazuli's workers have
+recorded it.`,
+		Example: `  lazuli queue peek orders --poison --reason 'connection refused'
+  lazuli queue peek orders --hidden`,
+	}
+	open, filter := queueStorage(cmd), filterFlags(cmd)
+	cmd.Flags().BoolVar(&poison, "poison", false, "look into the queue's poison queue")
+	cmd.Flags().BoolVar(&hidden, "hidden", false, "show hidden messages as well (Lazuli only)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each message, with everything that is known of it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f, err := filter.read()
+		if err != nil {
+			return err
+		}
+		most := 32
+		if hidden {
+			most = maxHidden
+		}
+		if f.Limit > most {
+			return usageError{fmt.Errorf("--limit is %d, not 1 to %d", f.Limit, most)}
+		}
+		name := args[0]
+		if poison && !strings.HasSuffix(name, queuetool.PoisonSuffix) {
+			name += queuetool.PoisonSuffix
+		}
+		storage, err := open()
+		if err != nil {
+			return err
+		}
+		if f.Reasons, err = reasons(cmd.Context(), storage, name); err != nil {
+			return err
+		}
+		client := storage.Queues.NewQueueClient(name)
+		peek := queuetool.Peek
+		if hidden {
+			peek = queuetool.PeekAll
+		}
+		messages, err := peek(cmd.Context(), client, most)
+		if err != nil {
+			return err
+		}
+		messages = f.Of(messages)
+		if asJSON {
+			return writeMessagesJSON(cmd.OutOrStdout(), messages, f.Reasons)
+		}
+		return writeMessages(cmd.OutOrStdout(), messages, f.Reasons, hidden, time.Now())
+	}
+	return cmd
+}
+
+// reasons reads what was recorded of a poison queue; other queues have none.
+func reasons(ctx context.Context, storage *workers.Storage, queue string) (*queuetool.Reasons, error) {
+	if !strings.HasSuffix(queue, queuetool.PoisonSuffix) {
+		return nil, nil
+	}
+	return queuetool.ReadReasons(ctx, storage.Tables, queue)
+}
+
+func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons, hidden bool, now time.Time) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	head := "ID\tINSERTED\tATTEMPTS\t"
+	if hidden {
+		head += "VISIBLE\t"
+	}
+	if r != nil {
+		head += "FUNCTION\tREASON\t"
+	}
+	fmt.Fprintln(tw, head+"BODY")
+	for _, m := range messages {
+		fmt.Fprintf(tw, "%s\t%s\t", m.ID, m.Inserted.UTC().Format(time.RFC3339))
+		record, known := r.Of(m.ID)
+		if known { // of the message that failed, not of its copy in the poison queue
+			fmt.Fprintf(tw, "%d\t", record.Attempts)
+		} else {
+			fmt.Fprintf(tw, "%d\t", m.Attempts)
+		}
+		if hidden {
+			when := "now"
+			if m.NextVisible.After(now) {
+				when = "in " + m.NextVisible.Sub(now).Round(time.Second).String()
+			}
+			fmt.Fprintf(tw, "%s\t", when)
+		}
+		if r != nil {
+			if !known {
+				record = poisonlog.Record{Function: "-", Reason: "-"}
+			}
+			fmt.Fprintf(tw, "%s\t%s\t", record.Function, oneLine(record.Reason))
+		}
+		fmt.Fprintln(tw, oneLine(m.Body))
+	}
+	return tw.Flush()
+}
+
+func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons) error {
+	enc := json.NewEncoder(out)
+	for _, m := range messages {
+		line := struct {
+			queuetool.Message
+			Poison *poisonlog.Record `json:",omitempty"`
+		}{Message: m}
+		if record, known := r.Of(m.ID); known {
+			line.Poison = &record
+		}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueFilter are the flags that choose messages.
+type queueFilter struct {
+	match, reason, function, id string
+	olderThan                   time.Duration
+	limit                       int
+}
+
+// filterFlags adds the flags that choose messages.
+func filterFlags(cmd *cobra.Command) *queueFilter {
+	f := &queueFilter{}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.match, "match", "m", "", "only messages whose decoded body matches this regular expression (RE2)")
+	fl.StringVar(&f.id, "id", "", "only the message with this id")
+	fl.StringVar(&f.reason, "reason", "", "only poisoned messages whose recorded reason, last error or stack matches this regular expression")
+	fl.StringVar(&f.function, "function", "", "only poisoned messages that this function has given up")
+	fl.DurationVar(&f.olderThan, "older-than", 0, "only poisoned messages that were given up longer ago than this")
+	fl.IntVarP(&f.limit, "limit", "n", 0, "at most so many messages (default: all that can be had)")
+	return f
+}
+
+func (f *queueFilter) read() (queuetool.Filter, error) {
+	chosen := queuetool.Filter{Limit: f.limit, ID: f.id, Function: f.function}
+	switch {
+	case f.limit < 0:
+		return chosen, usageError{fmt.Errorf("--limit is %d", f.limit)}
+	case f.olderThan < 0:
+		return chosen, usageError{fmt.Errorf("--older-than is %v", f.olderThan)}
+	case f.olderThan > 0:
+		chosen.Before = time.Now().Add(-f.olderThan)
+	}
+	for _, e := range []struct {
+		flag, text string
+		to         **regexp.Regexp
+	}{{"--match", f.match, &chosen.Match}, {"--reason", f.reason, &chosen.Reason}} {
+		if e.text == "" {
+			continue
+		}
+		var err error
+		if *e.to, err = regexp.Compile(e.text); err != nil {
+			return chosen, usageError{fmt.Errorf("%s: %w", e.flag, err)}
+		}
+	}
+	return chosen, nil
+}
