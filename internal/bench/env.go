@@ -25,6 +25,7 @@ type env struct {
 
 	entities *entitySet
 	messages *messageSet
+	shallow  *messageSet
 	blobs    *blobSet
 	cleanups []func(*Conn) error
 }

@@ -28,8 +28,17 @@ func queueWorkloads() []*Workload {
 	}, {
 		Name: "queue-get-delete", About: "cycles of Get Messages (one message) and Delete Message; the depth is restored between slices",
 		prepare: func(e *env) error { return e.needMessages() },
-		worker:  func(e *env, _ int) worker { return newTaker(e) },
+		worker:  func(e *env, _ int) worker { return newTaker(e, e.messages) },
 		between: func(e *env) error { return e.refillMessages() },
+	}, {
+		Name: "queue-turnover", About: "cycles of Put, Get Messages (one message) and Delete Message, at the preloaded depth",
+		Extra:   true,
+		prepare: func(e *env) error { return e.needMessages() },
+		worker:  func(e *env, i int) worker { return newTurner(e, e.messages, i) },
+	}, {
+		Name: "queue-turnover-100", About: "the same at a depth of 100 messages", Extra: true,
+		prepare: func(e *env) error { return e.needShallow() },
+		worker:  func(e *env, i int) worker { return newTurner(e, e.shallow, i) },
 	}}
 }
 
@@ -54,15 +63,27 @@ func (e *env) needMessages() error {
 		return err
 	}
 	e.messages = &messageSet{queue: name}
-	return e.putMessages(max(e.preload.Messages, len(e.conns)))
+	return e.putMessages(e.messages, max(e.preload.Messages, len(e.conns)))
+}
+
+// needShallow makes a queue of 100 messages.
+func (e *env) needShallow() error {
+	name, err := e.createQueue("bench-shallow-" + e.run)
+	if err != nil {
+		return err
+	}
+	e.shallow = &messageSet{queue: name}
+	return e.putMessages(e.shallow, 100)
 }
 
 // refillMessages puts as many messages as were taken.
-func (e *env) refillMessages() error { return e.putMessages(int(e.messages.taken.Swap(0))) }
+func (e *env) refillMessages() error {
+	return e.putMessages(e.messages, int(e.messages.taken.Swap(0)))
+}
 
-func (e *env) putMessages(n int) error {
+func (e *env) putMessages(set *messageSet, n int) error {
 	return load(e, "messages", n,
-		func(conn int) *putter { return newPutter(e, e.messages.queue, conn) },
+		func(conn int) *putter { return newPutter(e, set.queue, conn) },
 		func(c *Conn, p *putter, _ int) error { return p.do(c) })
 }
 
@@ -95,14 +116,14 @@ type taker struct {
 
 var errNoReceipt = errors.New("message without id or pop receipt")
 
-func newTaker(e *env) *taker {
+func newTaker(e *env, set *messageSet) *taker {
 	w := &taker{
 		get:   NewRequest(Queue, "GET", "get", 200),
 		del:   NewRequest(Queue, "DELETE", "delete", 204),
-		set:   e.messages,
+		set:   set,
 		floor: e.target.samples != nil,
 	}
-	w.get.Path = []byte("/" + e.messages.queue + "/messages")
+	w.get.Path = []byte("/" + set.queue + "/messages")
 	w.get.Query = []Param{{"numofmessages", []byte("1")}, {"visibilitytimeout", []byte("600")}}
 	w.get.Keep = true
 	w.del.Query = []Param{{Name: "popreceipt"}}
@@ -130,4 +151,21 @@ func (w *taker) do(c *Conn) error {
 	}
 	_, err = c.Do(w.del)
 	return err
+}
+
+// turner puts a message, gets the queue's first, and deletes that.
+type turner struct {
+	put  *putter
+	take *taker
+}
+
+func newTurner(e *env, set *messageSet, conn int) *turner {
+	return &turner{newPutter(e, set.queue, conn), newTaker(e, set)}
+}
+
+func (w *turner) do(c *Conn) error {
+	if err := w.put.do(c); err != nil {
+		return err
+	}
+	return w.take.do(c)
 }

@@ -321,23 +321,47 @@ func (s *Store) write(ctx context.Context, accountName, queue string, replace ui
 	return nil
 }
 
-// writeCatalog publishes a record in place of another, durably.
+// headerWriter tells whoever had no answer to a change of the catalog whether the record that is there is his.
+const headerWriter = "Lazuli-Writer"
+
+// writeCatalog publishes a record in place of another, durably. errConflict means that another came first. As with the
+// messages, neither silence nor a refusal is taken for proof that nothing was written (finish says why).
 func (s *Store) writeCatalog(ctx context.Context, m *nats.Msg, replace uint64) (uint64, error) {
+	ctx = context.WithoutCancel(ctx)
+	writer := s.client.newWriter()
 	m.Header[headerExpected] = []string{strconv.FormatUint(replace, 10)}
-	p := s.client.send(m)
-	seq, err := p.sequence(ctx)
-	switch {
-	case errors.As(err, new(wrongSequence)):
-		return 0, errConflict
-	case err != nil:
-		return 0, fmt.Errorf("queue catalog: %w", unavailable(err))
+	m.Header[headerWriter] = []string{writer}
+	var err error
+	for attempt := 1; attempt <= s.retries+1; attempt++ {
+		if attempt > 1 {
+			s.pause(ctx)
+		}
+		p := s.client.send(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+		var seq uint64
+		if seq, err = p.sequence(ctx); err == nil {
+			return seq, s.sync(catalogStream)
+		}
+		if !errors.As(err, new(wrongSequence)) {
+			continue
+		}
+		current, header, _, readErr := s.client.leaderLast(ctx, catalogStream, m.Subject)
+		switch {
+		case readErr != nil:
+			err = readErr
+		case current > replace && header.Get(headerWriter) == writer:
+			return current, s.sync(catalogStream)
+		case current > replace:
+			return 0, errConflict
+		default:
+			err = errUndecided
+		}
 	}
-	return seq, s.sync(catalogStream)
+	return 0, fmt.Errorf("queue catalog: %w", unavailable(err))
 }
 
 // unavailable makes an error that callers know of one that says that the catalog has no leader.
 func unavailable(err error) error {
-	if errors.Is(err, errNoStream) {
+	if errors.Is(err, errNoStream) || errors.Is(err, errNoRecord) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err

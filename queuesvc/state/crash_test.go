@@ -123,6 +123,7 @@ func TestTrimKeepsWhatOthersPut(t *testing.T) {
 	second := startNATS(t, natsd.Config{URL: first.ClientURL()})
 	mine := create(t, open(t, first), "orders")
 	other := find(t, open(t, second), "orders")
+	mine.store.quiet = 0
 	count(t, mine, epoch)
 	eventually(t, func() error {
 		mine.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -69,6 +70,9 @@ func (q *Queue) take(m *nats.Msg, seq uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.followed = max(q.followed, seq)
+	if now := time.Now(); q.store.shared && now.Sub(q.marks[1].at) >= q.store.quiet {
+		q.marks = [2]mark{q.marks[1], {now, q.followed}}
+	}
 	switch {
 	case err != nil || !ok && r.kind != recordCleared:
 		q.logger().Warn("the queue's stream holds a record that is not a message's", "subject", m.Subject, "seq", seq)

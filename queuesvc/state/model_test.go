@@ -200,7 +200,7 @@ func TestModel(t *testing.T) {
 
 // eventually waits for what another front-end has done to be seen: it is followed with a delay.
 func eventually(t interface{ Fatalf(string, ...any) }, check func() error) {
-	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
+	deadline, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		err := check()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -210,7 +211,8 @@ func (e *apiError) err() error {
 
 // stored is a record as it lies in a stream.
 type stored struct {
-	seq uint64
+	seq      uint64
+	replaced uint64 // the record that it replaced, 0 for none, unnamed if it does not say
 	record
 	body []byte
 }
@@ -246,7 +248,19 @@ func newStored(seq uint64, header nats.Header, body []byte) (stored, error) {
 	if err != nil {
 		return stored{}, fmt.Errorf("record %d: %w", seq, err)
 	}
-	return stored{seq, r, body}, nil
+	return stored{seq, replacedBy(header), r, body}, nil
+}
+
+// unnamed is no record's number.
+const unnamed uint64 = math.MaxUint64
+
+// replacedBy is the record that the one with this header replaced: JetStream keeps what it was told to expect.
+func replacedBy(header nats.Header) uint64 {
+	n, err := strconv.ParseUint(header.Get(headerExpected), 10, 64)
+	if err != nil {
+		return unnamed
+	}
+	return n
 }
 
 // leaderLast asks the stream's leader for the current record of a subject: slower than last, and never behind.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,8 +48,9 @@ type Queue struct {
 	stop     func() // ends loading and following
 	gone     bool
 
-	trimming bool // a trim is running
-	trimAt   int  // how many free slots there must be for the next
+	marks    [2]mark // where others write: how far was followed when
+	trimming bool    // a trim is running
+	trimAt   int     // how many free slots there must be for the next
 }
 
 // loadState says how much of the stream the index knows.
@@ -90,7 +90,7 @@ func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Durat
 	r := record{state: s, nonce: rand.Uint64()}
 	for round := 0; ; round++ {
 		at, replace := q.takeSlot()
-		seq, err := q.change(ctx, at, replace, r, body)
+		seq, err := q.changeToNew(ctx, at, replace, r, body)
 		if err == nil {
 			m := Message{ID: makeID(at, r.nonce), State: s, Receipt: Receipt(seq), Body: body}
 			return m, q.store.sync(q.stream)
@@ -203,7 +203,7 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 		case err == nil:
 			a.message.Receipt = Receipt(seq)
 			found = append(found, a.message)
-		case errors.Is(err, ErrReceiptMismatch), errors.Is(err, ErrMessageNotFound):
+		case errors.Is(err, ErrReceiptMismatch), errors.Is(err, ErrMessageNotFound), errors.Is(err, errOvertaken):
 			// Another front-end was faster; finish has looked what it made of the message.
 		default:
 			// Whether it is claimed is not known: the next who tries will see.
@@ -218,8 +218,7 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	current, err := p.stored(ctx)
 	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
-		// The replica that answered may lag behind.
-		current, err = q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot))
+		current, err = q.readLeader(ctx, e) // the replica that answered may lag behind
 	}
 	switch {
 	case errors.Is(err, errNoRecord):
@@ -410,108 +409,6 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 		return 0, q.vanishedOr(ctx, err)
 	}
 	return int(info.CachedInfo().State.Msgs), nil
-}
-
-// change publishes a new record in place of another (0: of none) and waits for the acknowledgement.
-func (q *Queue) change(ctx context.Context, at slot, replace uint64, r record, body []byte) (uint64, error) {
-	q.changing.RLock()
-	defer q.changing.RUnlock()
-	return q.finish(ctx, q.begin(at, replace, r, body))
-}
-
-// change is a publish on its way.
-type change struct {
-	slot    slot
-	replace uint64
-	record  record
-	message *nats.Msg
-	pending pending
-}
-
-// begin publishes. The caller holds changing for reading until finish has returned.
-func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
-	r.writer = q.store.client.newWriter()
-	m := &nats.Msg{Subject: q.subject(at), Data: body, Header: nats.Header{
-		headerRecord:   {r.encode()},
-		headerExpected: {strconv.FormatUint(replace, 10)},
-	}}
-	return change{at, replace, r, m, q.store.client.send(m)}
-}
-
-// finish waits for the acknowledgement of a change and takes it over into the index. ErrMessageNotFound and
-// ErrReceiptMismatch mean that nothing was changed: the record to replace was not the current one.
-//
-// An answer can be lost, with a cluster's leader for example. The change is then sent again: it cannot happen twice,
-// since it names the record that it replaces, and the writer in the record tells whether the first attempt succeeded. If
-// by then another has changed the record again, that cannot be told any more: the error is ErrUnavailable.
-//
-// It waits for the outcome even if the caller goes away: the index must have it.
-func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
-	ctx = context.WithoutCancel(ctx)
-	seq, err := c.pending.sequence(ctx)
-	retried := false
-	for attempt := 1; err != nil && q.retry(ctx, err, attempt); attempt++ {
-		retried = true
-		again := q.store.client.send(&nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
-		if seq, err = again.sequence(ctx); errors.As(err, new(wrongSequence)) {
-			current, readErr := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
-			if readErr == nil && current.writer == c.record.writer {
-				seq, err = current.seq, nil
-			}
-		}
-	}
-	switch {
-	case err == nil:
-		q.apply(c.slot, seq, &c.record)
-		return seq, nil
-	case errors.Is(err, errNoStream):
-		return 0, q.vanished(ctx)
-	case errors.As(err, new(wrongSequence)):
-		current, err := q.store.client.leaderRecord(ctx, q.stream, c.message.Subject)
-		if errors.Is(err, errNoRecord) && !retried {
-			q.mu.Lock()
-			q.index.forget(c.slot, c.replace)
-			q.mu.Unlock()
-			return 0, ErrMessageNotFound
-		}
-		if err != nil && !errors.Is(err, errNoRecord) {
-			return 0, err
-		}
-		if err == nil {
-			q.apply(c.slot, current.seq, &current.record)
-		}
-		if retried {
-			return 0, fmt.Errorf("%w: another change came after one whose answer was lost", ErrUnavailable)
-		}
-		if current.kind != recordMessage || current.nonce != c.record.nonce { // the slot is free, or has another message
-			return 0, ErrMessageNotFound
-		}
-		return 0, ErrReceiptMismatch
-	default:
-		q.doubt()
-		return 0, err
-	}
-}
-
-// retry says whether a change whose outcome is unknown is tried again, and waits a moment first. The embedded server
-// answers always, so that there is nothing to wait for.
-func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
-	if !q.store.external || attempt > q.store.retries || ctx.Err() != nil {
-		return false
-	}
-	if errors.Is(err, errNoStream) {
-		if q.store.queueGone(ctx, q) {
-			return false
-		}
-	} else if !errors.Is(err, ErrUnavailable) {
-		return false
-	}
-	select {
-	case <-time.After(q.store.retryPause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // apply takes a record over into the index.

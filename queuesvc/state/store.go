@@ -29,12 +29,17 @@ var (
 )
 
 const (
-	// answerTimeout is how long one request to NATS may take.
+	// answerTimeout is how long one request to NATS may take, and answerRetries how often a change without an answer is
+	// sent again: the embedded server answers always, but perhaps late.
 	answerTimeout = 10 * time.Second
+	answerRetries = 2
 	// externalAnswerTimeout is the same on a cluster, where a lost leader loses requests, which are sent again.
 	externalAnswerTimeout = 2 * time.Second
 	externalRetries       = 8
-	externalRetryPause    = 250 * time.Millisecond
+	// retryPause is how long to wait before.
+	retryPause = 250 * time.Millisecond
+	// staleRounds bounds how often a leader is asked that is behind what is known.
+	staleRounds = 8
 	// orphanAge is how old a stream without a queue must be to be removed at start, on a NATS that others use: it
 	// might belong to a queue that is just being created.
 	orphanAge = 10 * time.Minute
@@ -57,7 +62,8 @@ type Store struct {
 	replicated bool // reads may be answered by a replica that lags
 	retries    int
 	retryPause time.Duration
-	slots      uint32 // the upper half of the slots that this front-end makes
+	quiet      time.Duration // how old a record must be to be trimmed
+	slots      uint32        // the upper half of the slots that this front-end makes
 
 	mu     sync.Mutex // guards queues
 	queues map[string]*Queue
@@ -70,11 +76,11 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 		log = slog.Default()
 	}
 	s := &Store{nats: n, conn: n.Conn(), log: log, catalog: newCatalog(), shared: n.Shared(),
-		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: externalRetries, retryPause: externalRetryPause,
+		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: answerRetries, retryPause: retryPause, quiet: trimQuiet,
 		queues: make(map[string]*Queue)}
 	timeout := answerTimeout
 	if s.external {
-		timeout = externalAnswerTimeout
+		timeout, s.retries = externalAnswerTimeout, externalRetries
 	}
 	var err error
 	if s.client, err = newClient(s.conn, timeout); err != nil {
@@ -179,10 +185,10 @@ func (s *Store) Create(ctx context.Context, accountName, queue string, metadata 
 			s.openQueue(accountName, queue, entry.Incarnation, true)
 			return true, nil
 		}
-		s.deleteStream(ctx, config.Name)
 		if !errors.Is(err, errConflict) {
-			return false, err
+			return false, err // perhaps the queue exists: then it needs its stream, else the next start removes it
 		}
+		s.deleteStream(ctx, config.Name)
 		if _, err := s.refresh(ctx, accountName, queue); err != nil {
 			return false, err
 		}

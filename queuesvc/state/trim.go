@@ -17,7 +17,27 @@ const (
 	trimLeast = 4096
 	// trimTimeout bounds one trim.
 	trimTimeout = time.Minute
+	// trimQuiet is longer than any front-end tries to make a change. Where others write, a tombstone stays for at least
+	// that long: a Put whose answer was lost is sent again, and must not find its slot empty because its message was
+	// got, deleted and trimmed away meanwhile.
+	trimQuiet = time.Minute
 )
+
+// mark is how far a stream had been followed at a time.
+type mark struct {
+	at  time.Time
+	seq uint64
+}
+
+// settled is up to where the stream had been followed trimQuiet ago or earlier. The lock is held.
+func (q *Queue) settled() uint64 {
+	for _, m := range []mark{q.marks[1], q.marks[0]} {
+		if time.Since(m.at) >= q.store.quiet {
+			return m.seq
+		}
+	}
+	return 0
+}
 
 // maybeTrim starts a trim if there are many free slots, and more than messages.
 func (q *Queue) maybeTrim() {
@@ -42,7 +62,7 @@ func (q *Queue) maybeTrim() {
 
 // trim cuts off the stream before its oldest message and reports whether that removed anything. No change is on its way
 // meanwhile, so that the index knows all messages but those that others have put; and these are newer than all that has
-// been followed.
+// been followed. Nothing is removed that was not followed trimQuiet ago.
 func (q *Queue) trim() bool {
 	q.changing.Lock()
 	defer q.changing.Unlock()
@@ -53,7 +73,7 @@ func (q *Queue) trim() bool {
 		before = newest + 1
 	}
 	if q.store.shared {
-		before = min(before, q.followed+1)
+		before = min(before, q.settled()+1)
 	}
 	known := q.index.free
 	q.mu.Unlock()
