@@ -59,7 +59,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	w := blobWriter{page: newPage(), c: c, now: c.now(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], holds: include["legalhold"]}
+		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.track.AccessTimes}
 	defer w.free()
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)
@@ -145,6 +145,7 @@ type blobWriter struct {
 	metadata, copies, tags bool
 	versions               bool
 	policies, holds        bool
+	accessTimes            bool
 	begun                  bool // the head was sent
 }
 
@@ -274,6 +275,12 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		w.raw("<LeaseStatus />")
 	default:
 		w.lease(b.lease, w.now)
+	}
+	if b.expires != 0 && slot == baseSlot {
+		w.time("Expiry-Time", b.expires)
+	}
+	if w.accessTimes && b.accessed != 0 {
+		w.time("LastAccessTime", b.accessed)
 	}
 	if w.policies && b.until != 0 {
 		w.time("ImmutabilityPolicyUntilDate", b.until)

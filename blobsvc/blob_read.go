@@ -87,10 +87,12 @@ func (s *Service) getBlob(c *call) error {
 	var b blobRecord
 	var body blobReader
 	var off, n int64
-	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
+	var gen uint64
+	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, _ uint64) error {
 		if b.tier == archiveTier {
 			return errBlobArchived
 		}
+		gen = in
 		off, n = 0, b.length
 		if partial {
 			var err error
@@ -107,6 +109,7 @@ func (s *Service) getBlob(c *call) error {
 		return err
 	}
 	defer body.close()
+	s.wasRead(&b, gen, c.blob, slot, c.now())
 	if hashName != "" {
 		value, err := hashRange(&body, hashName)
 		if err != nil {
@@ -119,6 +122,7 @@ func (s *Service) getBlob(c *call) error {
 		}
 	}
 	c.sendBlob(&b, slot)
+	s.sendAccess(c, &b)
 	c.SetInt("Content-Length", n)
 	status := http.StatusOK
 	if partial {
@@ -141,6 +145,7 @@ func (s *Service) getBlobProperties(c *call) error {
 		return err
 	}
 	c.sendBlob(&b, slot)
+	s.sendAccess(c, &b)
 	c.sendTier(&b, slot)
 	if b.headers.md5 != "" {
 		c.Set("Content-MD5", base64MD5(b.headers.md5))

@@ -71,6 +71,9 @@ type blobRecord struct {
 
 	copy copyRecord
 
+	// expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
+	expires, accessed ticks
+
 	// deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
 	deleted  ticks
 	keptDays int64
@@ -141,6 +144,8 @@ const (
 	btUntil       = 26
 	btLocked      = 27
 	btHold        = 28
+	btExpires     = 40
+	btAccessed    = 41
 )
 
 func (b *blobRecord) encode() []byte {
@@ -197,6 +202,8 @@ func (b *blobRecord) encode() []byte {
 	e.uint(btUntil, uint64(b.until))
 	e.bool(btLocked, b.locked)
 	e.bool(btHold, b.hold)
+	e.uint(btExpires, uint64(b.expires))
+	e.uint(btAccessed, uint64(b.accessed))
 	return e.b
 }
 
@@ -275,6 +282,10 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 			b.locked = d.bool()
 		case btHold:
 			b.hold = d.bool()
+		case btExpires:
+			b.expires = ticks(d.uint())
+		case btAccessed:
+			b.accessed = ticks(d.uint())
 		default:
 			d.fail()
 		}

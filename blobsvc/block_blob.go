@@ -85,6 +85,9 @@ func (c *call) newBlob(kind blobKind, standard bool) (b blobRecord, p preconditi
 	if b.protection, err = c.newProtection(); err != nil {
 		return b, p, err
 	}
+	if b.expires, _, err = c.expiry(c.now()); err != nil {
+		return b, p, err
+	}
 	b.tags, err = c.headerTags()
 	return b, p, err
 }
@@ -170,7 +173,12 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	}
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)
+	if s.track.AccessTimes {
+		b.accessed = b.changed
+	}
 	putBlob(tx, gen, c.blob, baseSlot, b)
+	s.expireLater(tx, c, gen, b)
+	c.expires = b.expires != 0
 	what := eventCreated
 	if b.copy.status == copyPending {
 		what = eventStarted

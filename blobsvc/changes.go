@@ -30,11 +30,14 @@ func (s *Service) note(_ *store.Tx, c *call, e event, slot uint64, _ *blobRecord
 // is durable.
 func (s *Service) update(c *call, fn func(*store.Tx) error) error {
 	err := s.db.Update(func(tx *store.Tx) error {
-		c.freed, c.changed, c.wrote = 0, false, 0
+		c.freed, c.changed, c.expires, c.wrote = 0, false, false, 0
 		return fn(tx)
 	})
 	if err != nil {
 		return err
+	}
+	if c.expires {
+		s.expiryKnown()
 	}
 	if c.freed > 0 {
 		s.freed(c.freed)

@@ -73,11 +73,13 @@ type checker struct {
 	// references counts the blobs that refer to each content, sets the blocks of each pending record.
 	references map[uint64]uint64
 	sets       map[uint64]int64
+	// expiring has the keys of blobs that are looked at when they expire.
+	expiring map[string]bool
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
 	return &checker{tx: tx, report: report, audit: a, live: map[uint64]string{}, garbage: map[[2]uint64]bool{},
-		references: map[uint64]uint64{}, sets: map[uint64]int64{}}
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}}
 }
 
 func (c *checker) errorf(format string, args ...any) {
@@ -88,6 +90,7 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(containersBucket, c.container)
 	c.each(gravesBucket, c.grave)
 	c.each(garbageBucket, c.garbageKey)
+	c.each(expiringBucket, c.expiry)
 	c.each(blobsBucket, c.blob)
 	c.each(pendingBucket, c.pending)
 	c.each(copiesBucket, c.copying)
@@ -209,6 +212,9 @@ func (c *checker) blob(k, v []byte) error {
 	if b.deleted != 0 && c.tx.Get(deletedBucket, purgeKey(b.purgeAt(), k)) == nil {
 		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
 	}
+	if b.expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.expiring[string(k)] {
+		c.errorf("blob %q of generation %d has an expiry time that nobody waits for", name, gen)
+	}
 	if b.copy.status == copyPending && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
 		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
 	}
@@ -298,6 +304,16 @@ func (c *checker) pending(k, v []byte) error {
 		return err
 	}
 	return c.owned(gen)
+}
+
+func (c *checker) expiry(k, v []byte) error {
+	if len(k) <= 8 {
+		return errKey
+	}
+	c.expiring[string(k[8:])] = true
+	_, _, _, err := parseBlobKey(k[8:])
+	_, _, err2 := parseContainerKey(v)
+	return errors.Join(err, err2)
 }
 
 func (c *checker) copying(k, v []byte) error {

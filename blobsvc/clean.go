@@ -15,6 +15,8 @@ import (
 //
 //   - garbage: what deleted containers, dropped contents and dropped block sets left behind is removed in batches;
 //   - retention: soft-deleted blobs and containers are removed when their time is over;
+//   - expiry times: blobs whose time has come are deleted;
+//   - access times: what was read is noted, where that is tracked;
 //   - expiry: uncommitted blocks are dropped a week after the last of them came;
 //   - compaction: extents are compacted when enough content was given up, or now and then after any write.
 //
@@ -77,6 +79,12 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 		if err := s.purge(ctx, now); err != nil && ctx.Err() == nil {
 			s.log.Error("removing blobs past their retention failed", "service", "blob", "err", err)
 		}
+		if err := s.expireBlobs(ctx, now); err != nil && ctx.Err() == nil {
+			s.log.Error("removing expired blobs failed", "service", "blob", "err", err)
+		}
+		if err := s.flushAccesses(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("noting access times failed", "service", "blob", "err", err)
+		}
 		if err := s.collect(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("removing deleted blobs failed", "service", "blob", "err", err)
 		}
@@ -109,7 +117,7 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 // Clean removes all garbage, what is past its retention, and expired blocks now.
 func (s *Service) Clean(ctx context.Context) error {
 	now := s.now()
-	return errors.Join(s.purge(ctx, now), s.purgeContainers(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
+	return errors.Join(s.expireBlobs(ctx, now), s.flushAccesses(ctx), s.purge(ctx, now), s.purgeContainers(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
 }
 
 // collect removes garbage until there is none.

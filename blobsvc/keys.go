@@ -22,6 +22,7 @@ import (
 //	deleted     end in ticks(8) key of the blobs bucket      soft-deleted blobs, by the end of their retention
 //	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
 //	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
+//	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
 //
@@ -43,6 +44,7 @@ const (
 	deletedBucket    store.Bucket = "deleted"
 	garbageBucket    store.Bucket = "garbage"
 	copiesBucket     store.Bucket = "copies"
+	expiringBucket   store.Bucket = "expiring"
 	accountsBucket   store.Bucket = "accounts"
 	metaBucket       store.Bucket = "meta"
 )
@@ -50,7 +52,7 @@ const (
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
 	return []store.Bucket{containersBucket, gravesBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBucket, garbageBucket, copiesBucket, accountsBucket, metaBucket}
+		deletedBucket, garbageBucket, copiesBucket, expiringBucket, accountsBucket, metaBucket}
 }
 
 // baseSlot is the slot of the base blob: above every snapshot's.

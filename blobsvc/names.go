@@ -53,7 +53,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 
 // settings are headers that ask for something that is not there. Ignoring them would promise what is not kept.
 var settings = [...]string{
-	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope", "X-Ms-Structured-Body", "X-Ms-Expiry-Option",
+	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope", "X-Ms-Structured-Body",
 }
 
 func (c *call) refuseSettings() error {

@@ -80,6 +80,9 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 		}
 	}
 	c.sendProtection(&b.protection)
+	if b.expires != 0 && slot == baseSlot {
+		c.Set("x-ms-expiry-time", b.expires.rfc1123())
+	}
 	if len(b.tags) > 0 && c.version() >= v20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.tags)))
 	}

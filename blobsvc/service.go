@@ -39,12 +39,20 @@ type Config struct {
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
 	// written while the process dies may not be told: who must see every change reads the containers as well.
 	Changed func(account, container, blob string)
+	// Track is what is written down of what happens to blobs.
+	Track Track
 	// Keep is what is kept of blobs and containers beyond their deletion.
 	Keep Keep
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
 	// [Service.Clean].
 	CleanEvery time.Duration
+}
+
+// Track is what is written down of what happens to blobs. In Azure these are settings of the account's management.
+type Track struct {
+	// AccessTimes notes, to the day, when blobs were last read.
+	AccessTimes bool
 }
 
 // Keep is what an account keeps of what is overwritten or deleted. In Azure these are settings of the account's management,
@@ -75,6 +83,9 @@ type Service struct {
 	settings settingsCache
 	features properties.Features
 	keep     Keep
+	track    Track
+	expirer  expirer
+	accesses accesses
 	changed  func(account, container, blob string)
 	common   frontend.Common
 	feed     *longpoll.Feed // what was written lately; nil without a board to wait on
@@ -104,6 +115,8 @@ type call struct {
 	freed int64
 	// wrote is the id of the version that the call's transaction made, 0 for none.
 	wrote ticks
+	// expires is set if the call's transaction wrote a blob that does.
+	expires bool
 	// changed is set if the call's transaction wrote the blob.
 	changed bool
 }
@@ -120,6 +133,7 @@ func New(c Config) (*Service, error) {
 		log:      c.Log,
 		features: c.Features,
 		keep:     c.Keep,
+		track:    c.Track,
 		changed:  c.Changed,
 		common:   c.Common,
 		egress:   &c.Egress,
@@ -159,6 +173,7 @@ func New(c Config) (*Service, error) {
 		Before:     (*Service).before,
 		Common:     c.Common,
 	})
+	s.expiryKnown()
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.resumeCopies(ctx); err != nil {

@@ -140,8 +140,6 @@ func TestSetBlobServiceProperties(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties>").want(t, 400, "InvalidXmlDocument")
-	f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><StaticWebsite><Enabled>true</Enabled></StaticWebsite></StorageServiceProperties>").
-		want(t, 501, "NotImplemented")
 }
 
 func TestGetBlobServiceProperties(t *testing.T) {

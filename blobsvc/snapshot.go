@@ -23,7 +23,7 @@ func (s *Service) snapshotBlob(c *call) error {
 		if snap.content, err = b.content.freeze(tx, b); err != nil {
 			return err
 		}
-		snap.lease, snap.version, snap.protection = lease{}, 0, protection{}
+		snap.lease, snap.version, snap.protection, snap.expires = lease{}, 0, protection{}, 0
 		if metadata != nil {
 			snap.metadata, snap.changed = metadata, at
 		}

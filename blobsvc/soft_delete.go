@@ -37,7 +37,7 @@ func purgeKey(at ticks, blob []byte) []byte {
 
 // bury marks b as deleted and stores it in slot, which may not be the one that it had.
 func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {
-	b.lease = lease{}
+	b.lease, b.expires = lease{}, 0 // what is deleted does not expire, nor when it is restored
 	key := blobKey(gen, name, slot)
 	tx.Put(blobsBucket, key, b.encode())
 	tx.Put(deletedBucket, purgeKey(b.purgeAt(), key), []byte{recordVersion})

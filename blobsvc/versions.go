@@ -24,7 +24,7 @@ func (b *blobRecord) isSnapshot(slot uint64) bool { return slot != baseSlot && b
 
 // retire stores a base blob as a previous version. The caller writes or deletes what is in the base slot.
 func retire(tx *store.Tx, gen uint64, name string, b blobRecord) {
-	b.lease = lease{}
+	b.lease, b.expires = lease{}, 0
 	if b.version == 0 {
 		// A blob that was there before versions were kept gets the time of its creation as id.
 		b.version = b.created

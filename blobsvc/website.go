@@ -28,6 +28,7 @@ const webContainer = "$web"
 
 // serve serves the Blob protocol, and the static websites at their host names.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
+	s.expireDue()
 	if account := s.webAccount(r.Host); account != "" {
 		s.serveWeb(w, r, account)
 		return

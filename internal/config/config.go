@@ -96,6 +96,8 @@ type Config struct {
 	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
 	PathStyle bool
 
+	// BlobAccessTimes notes, to the day, when blobs were last read.
+	BlobAccessTimes bool
 	// BlobVersioning keeps the previous state of every blob that is overwritten or deleted.
 	BlobVersioning bool
 	// BlobImmutability lets the blobs of new containers have immutability policies and legal holds. It needs BlobVersioning.

@@ -76,6 +76,7 @@ var groups = []group{
 			func(c *Config) *bool { return &c.PathStyle }),
 	}},
 	{"Blob service", []option{
+		boolean("blob-access-times", "", "Note, to the day, when blobs were last read", func(c *Config) *bool { return &c.BlobAccessTimes }),
 		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
 		boolean("blob-immutability", "", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
 			func(c *Config) *bool { return &c.BlobImmutability }),

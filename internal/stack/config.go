@@ -65,6 +65,8 @@ type Config struct {
 	Log *slog.Logger
 	// Observe, if set, is told of every request after its answer was written.
 	Observe func(*wire.Request, frontend.Outcome)
+	// BlobTrack is what the Blob service writes down of what happens to blobs.
+	BlobTrack blobsvc.Track
 	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
 	BlobChanged func(account, container, blob string)
 	// Metrics, if set, is where the request counters are registered.

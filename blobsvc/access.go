@@ -1,0 +1,94 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read
+// is noted in memory, if the time in the record is more than a day old, and written with others in the background: each
+// blob is written once a day at most, however often it is read.
+// https://learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview#move-data-based-on-last-accessed-time
+
+const (
+	// accessGrain is how old the time in a record is before a read renews it.
+	accessGrain = day
+	// maxAccessed bounds what is noted in memory; what is read beyond that is noted at another time.
+	maxAccessed = 100_000
+	// accessBatch is how many records one transaction changes.
+	accessBatch = 500
+)
+
+// accesses are reads that are not in the records yet.
+type accesses struct {
+	mu   sync.Mutex
+	keys map[string]ticks // blob keys and when they were read
+}
+
+// wasRead notes that a blob was read.
+func (s *Service) wasRead(b *blobRecord, gen uint64, name string, slot uint64, now ticks) {
+	if !s.track.AccessTimes || now-b.accessed < accessGrain {
+		return
+	}
+	a := &s.accesses
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.keys) < maxAccessed {
+		if a.keys == nil {
+			a.keys = map[string]ticks{}
+		}
+		a.keys[string(blobKey(gen, name, slot))] = now
+	}
+}
+
+// flushAccesses writes the times of what was read into the records.
+func (s *Service) flushAccesses(ctx context.Context) error {
+	a := &s.accesses
+	a.mu.Lock()
+	keys := a.keys
+	a.keys = nil
+	a.mu.Unlock()
+	batch := make(map[string]ticks, min(len(keys), accessBatch))
+	for k, at := range keys {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		batch[k] = at
+		delete(keys, k)
+		if len(batch) < accessBatch && len(keys) > 0 {
+			continue
+		}
+		err := s.db.Update(func(tx *store.Tx) error {
+			var b blobRecord
+			for k, at := range batch {
+				v := tx.Get(blobsBucket, []byte(k))
+				if v == nil {
+					continue
+				}
+				if err := decodeBlob(bytes.Clone(v), &b); err != nil {
+					return err
+				}
+				if b.accessed < at {
+					b.accessed = at
+					tx.Put(blobsBucket, []byte(k), b.encode())
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		clear(batch)
+	}
+	return nil
+}
+
+// sendAccess sets the header with the last access time.
+func (s *Service) sendAccess(c *call, b *blobRecord) {
+	if s.track.AccessTimes && b.accessed != 0 {
+		c.Set("x-ms-last-access-time", b.accessed.rfc1123())
+	}
+}
