@@ -193,9 +193,6 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 		return 0, err
 	}
 	c := s.background(account, container, string(name), "DeleteBlob", now)
-	if at, err := containerGen(tx, account, container); err != nil || at != gen { // the container is gone
-		return 0, nil
-	}
 	var b blobRecord
 	switch err := getBlob(tx, gen, c.blob, slot, &b); {
 	case err == errBlobNotFound:
@@ -205,7 +202,9 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	case b.expires == 0 || b.expires > c.now():
 		return 0, nil
 	}
-	if b.mayGo(c.now()) != nil || b.copy.status == copyPending { // look again later
+	at, err := containerGen(tx, account, container)
+	gone := err != nil || at != gen // deleted, but it may be restored
+	if gone || b.mayGo(c.now()) != nil || b.copy.status == copyPending { // look again later
 		tx.Put(expiringBucket, expiryKey(c.now()+day/24, key[8:]), in)
 		return 0, nil
 	}
