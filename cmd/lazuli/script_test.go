@@ -21,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(testHandlerVar) != "" {
+		serveTestHandler()
+		return
+	}
 	testscript.Main(m, map[string]func(){"lazuli": main})
 }
 

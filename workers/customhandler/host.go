@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -195,6 +197,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 
 	var err error
 	if h.storage {
+		go h.tellUnreachable(running)
 		err = h.app.Start(context.WithoutCancel(ctx))
 	}
 	processEnded := false
@@ -231,6 +234,30 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	}
 	h.client.CloseIdleConnections()
 	return errors.Join(err, stopErr, shutErr)
+}
+
+// tellUnreachable warns of local storage that nobody serves: the most common mistake, and one whose other signs come late.
+func (h *Host) tellUnreachable(ctx context.Context) {
+	told := map[string]bool{}
+	for name, text := range h.connections() {
+		account, err := connstr.Parse(text)
+		if err != nil || !account.Local() {
+			continue
+		}
+		for _, endpoint := range []string{account.BlobEndpoint, account.QueueEndpoint} {
+			u, err := url.Parse(endpoint)
+			if err != nil || u.Port() == "" || told[u.Host] {
+				continue
+			}
+			told[u.Host] = true
+			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
+			if err != nil {
+				h.log.Warn("nobody serves the storage account; start it with `lazuli` in another terminal: triggers wait for it", "connection", name, "address", u.Host)
+				return
+			}
+			_ = c.Close()
+		}
+	}
 }
 
 func (h *Host) drainTimeout() time.Duration {

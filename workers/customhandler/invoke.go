@@ -26,6 +26,7 @@ type invocation struct {
 	// trigger is the trigger's value for Data.
 	trigger any
 	retry   *retryContext
+	trace   workers.TraceContext
 	log     *slog.Logger
 }
 
@@ -44,7 +45,7 @@ var (
 func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *invocation {
 	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now()}
 	if ic, ok := workers.FromContext(ctx); ok {
-		inv.id = ic.InvocationID
+		inv.id, inv.trace = ic.InvocationID, ic.TraceContext
 	}
 	inv.log = h.log.With("function", f.name, "invocation_id", inv.id)
 	return inv
@@ -170,6 +171,12 @@ func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response
 func (inv *invocation) mark(h http.Header) {
 	h.Set("X-Azure-Functions-InvocationId", inv.id)
 	h.Set("X-Azure-Functions-HostVersion", hostVersion)
+	if inv.trace.TraceParent != "" {
+		h.Set("Traceparent", inv.trace.TraceParent)
+		if inv.trace.TraceState != "" {
+			h.Set("Tracestate", inv.trace.TraceState)
+		}
+	}
 	agent := "Azure-Functions-Host/" + hostVersion
 	if theirs := h.Get("User-Agent"); theirs != "" {
 		agent = theirs + " " + agent
