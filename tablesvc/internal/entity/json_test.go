@@ -207,6 +207,48 @@ func TestAppendDouble(t *testing.T) {
 	})
 }
 
+// TestAppendDoubleAsBySearch compares with the rule written down: 15 digits if they read back, else 17.
+func TestAppendDoubleAsBySearch(t *testing.T) {
+	search := func(f float64) string {
+		precision := 15
+		d := strconv.AppendFloat(nil, f, 'e', precision-1, 64)
+		if back, err := strconv.ParseFloat(string(d), 64); err != nil || back != f {
+			precision = 17
+			d = strconv.AppendFloat(nil, f, 'e', precision-1, 64)
+		}
+		return string(appendGeneral(nil, d, precision))
+	}
+	check := func(t interface{ Fatalf(string, ...any) }, f float64) {
+		if f == 0 || math.IsNaN(f) || math.IsInf(f, 0) || f == math.Trunc(f) && math.Abs(f) < 1e15 {
+			return
+		}
+		if got, want := string(AppendDouble(nil, f)), search(f); got != want {
+			t.Fatalf("%x is written %s, want %s", f, got, want)
+		}
+	}
+	for _, f := range []float64{smallestNormal, math.Nextafter(smallestNormal, 0), 5e-324, 1e-323, 2.5e-310, math.MaxFloat64, 9007199254740993, 1e22, 1e23} {
+		check(t, f)
+		check(t, -f)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		check(t, math.Float64frombits(rapid.Uint64().Draw(t, "bits")))
+		digits := rapid.Int64Range(-1e17, 1e17).Draw(t, "digits")
+		f, _ := strconv.ParseFloat(strconv.FormatInt(digits, 10)+"e"+strconv.Itoa(rapid.IntRange(-330, 300).Draw(t, "e")), 64)
+		check(t, f)
+	})
+}
+
+func BenchmarkAppendDouble(b *testing.B) {
+	for name, f := range map[string]float64{"few": 1234.5, "fifteen": 1.23456789012345e-7, "seventeen": 1.0 / 3} {
+		b.Run(name, func(b *testing.B) {
+			buf := make([]byte, 0, 32)
+			for b.Loop() {
+				buf = AppendDouble(buf[:0], f)
+			}
+		})
+	}
+}
+
 // TestJSONRoundTrip: what is rendered at minimal metadata reads back as the same record.
 func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

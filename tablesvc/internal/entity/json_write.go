@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
@@ -265,16 +266,37 @@ func AppendDouble(dst []byte, f float64) []byte {
 		return append(dst, ".0"...)
 	}
 	var buf [32]byte
+	// The shortest text that reads back as f. If it has 15 digits at most, f written with 15 is the same: that many digits
+	// always survive the way to a double and back, but for the smallest numbers.
 	precision := 15
-	d := strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
-	if back, err := strconv.ParseFloat(string(d), 64); err != nil || back != f {
+	d := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
+	switch {
+	case math.Abs(f) < smallestNormal:
+		d = strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
+		if back, err := strconv.ParseFloat(string(d), 64); err == nil && back == f {
+			break
+		}
+		fallthrough
+	case mantissaDigits(d) > precision:
 		precision = 17
 		d = strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
 	}
 	return appendGeneral(dst, d, precision)
 }
 
-// appendGeneral turns d, of the form -1.2340000e-05, into the shorter of fixed and exponential notation by the rule
+// smallestNormal is the smallest double with all of its digits.
+const smallestNormal = 0x1p-1022
+
+// mantissaDigits counts the digits of a text of the form -1.234e-05.
+func mantissaDigits(d []byte) int {
+	n := bytes.IndexByte(d, 'e')
+	if d[0] == '-' {
+		n--
+	}
+	return max(n-1, 1)
+}
+
+// appendGeneral turns d, of the form -1.2340000e-05 or 1e-05, into the shorter of fixed and exponential notation by the rule
 // of .NET: fixed if the exponent is over -5 and under the precision.
 func appendGeneral(dst, d []byte, precision int) []byte {
 	if d[0] == '-' {
@@ -285,8 +307,10 @@ func appendGeneral(dst, d []byte, precision int) []byte {
 		e--
 	}
 	exponent, _ := strconv.Atoi(string(d[e+1:]))
-	copy(d[1:], d[2:e])
-	digits := d[:e-1]
+	digits := d[:1]
+	if e > 1 {
+		digits = append(digits, d[2:e]...) // without the point
+	}
 	for len(digits) > 1 && digits[len(digits)-1] == '0' {
 		digits = digits[:len(digits)-1]
 	}
