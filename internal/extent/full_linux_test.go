@@ -2,37 +2,17 @@ package extent
 
 import (
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
-)
 
-// limitFileSize makes the kernel refuse to write past n bytes of any file, as a full disk would.
-func limitFileSize(t *testing.T, n uint64) (lift func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	lift = func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(lift)
-	return lift
-}
+	"github.com/lazuli-storage/lazuli/internal/fulldisk"
+)
 
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	before := store(t, s, random(1, 1000))
-	lift := limitFileSize(t, 50_000)
+	lift := fulldisk.Limit(t, 50_000)
 
 	// The limit falls into the middle of a record, of which a part gets written.
 	for range 3 {

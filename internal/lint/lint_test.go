@@ -62,7 +62,7 @@ type rule struct {
 }
 
 // testSupport are packages that only tests import: TestBinaryHasNoTestLibraries sees to it.
-var testSupport = []string{"internal/testaccount"}
+var testSupport = []string{"internal/testaccount", "internal/fulldisk"}
 
 var services = []string{"tablesvc", "queuesvc", "blobsvc"}
 

@@ -3,31 +3,11 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
-)
 
-// limitFileSize makes the kernel refuse to write past n bytes of any file, as a full disk would.
-func limitFileSize(t *testing.T, n uint64) (lift func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	lift = func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(lift)
-	return lift
-}
+	"github.com/lazuli-storage/lazuli/internal/fulldisk"
+)
 
 // TestDiskFull fills the disk until writes fail, then makes room: everything acknowledged must be there, nothing of
 // what was refused, and writes must go on without opening the file again.
@@ -45,7 +25,7 @@ func TestDiskFull(t *testing.T) {
 			db := openAt(t, path, Options{})
 			db.memtableSize = c.memtableSize
 			put(t, db, "a", "before", "1")
-			lift := limitFileSize(t, c.limit)
+			lift := fulldisk.Limit(t, c.limit)
 			value := bytes.Repeat([]byte("v"), 20_000)
 			written, refused := 0, 0
 			for refused < 3 && written < 10_000 {
