@@ -1,0 +1,155 @@
+package largeentity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+)
+
+// Key names an entity.
+type Key struct {
+	PartitionKey string
+	RowKey       string
+}
+
+// row is an entity as it is in the table.
+type row struct {
+	key      Key
+	etag     azcore.ETag
+	modified time.Time
+	// asked is the service's time when it answered.
+	asked    time.Time
+	fields   fields
+	pointers pointers
+}
+
+// rows is the table.
+type rows struct{ client *aztables.Client }
+
+// get returns nil without an error if there is no such row.
+func (t rows) get(ctx context.Context, k Key) (*row, error) {
+	var raw *http.Response
+	got, err := t.client.GetEntity(policy.WithCaptureResponse(ctx, &raw), k.PartitionKey, k.RowKey, nil)
+	if hasStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The SDK's own value has been through float64; the raw one has not.
+	body, err := runtime.Payload(raw)
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseRow(body)
+	if err != nil {
+		return nil, err
+	}
+	r.etag, r.asked = got.ETag, dateOf(raw)
+	return r, nil
+}
+
+func parseRow(body []byte) (*row, error) {
+	r := &row{}
+	if err := json.Unmarshal(body, &r.fields); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.pointers, err = parsePointers(r.fields[PointerProperty]); err != nil {
+		return nil, err
+	}
+	for name, to := range map[string]any{"PartitionKey": &r.key.PartitionKey, "RowKey": &r.key.RowKey, "Timestamp": &r.modified} {
+		if v, ok := r.fields[name]; ok {
+			if err := json.Unmarshal(v, to); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// dateOf is the service's clock, or ours where it does not tell.
+func dateOf(raw *http.Response) time.Time {
+	if raw != nil {
+		if t, err := http.ParseTime(raw.Header.Get("Date")); err == nil {
+			return t
+		}
+	}
+	return time.Now()
+}
+
+// insert fails with 409 if there is a row.
+func (t rows) insert(ctx context.Context, f fields) (azcore.ETag, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return "", err
+	}
+	got, err := t.client.AddEntity(ctx, body, nil)
+	return got.ETag, err
+}
+
+// update fails with 412 or 404 if the row is not the one that etag names.
+func (t rows) update(ctx context.Context, f fields, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return "", err
+	}
+	got, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: mode})
+	return got.ETag, err
+}
+
+func (t rows) delete(ctx context.Context, k Key, etag azcore.ETag) error {
+	_, err := t.client.DeleteEntity(ctx, k.PartitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	return err
+}
+
+// exists fails if there is no table: the read of one entity does not tell that from an entity that is not there.
+func (t rows) exists(ctx context.Context) error {
+	one, keys := int32(1), "PartitionKey"
+	_, err := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: &one, Select: &keys}).NextPage(ctx)
+	return err
+}
+
+// withPointers calls visit for every row that has pointers or is a reservation. Its fields are not filled in.
+func (t rows) withPointers(ctx context.Context, visit func(*row) error) error {
+	filter, columns := PointerProperty+" gt ''", "PartitionKey,RowKey,Timestamp,"+PointerProperty
+	pager := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: &columns})
+	for pager.More() {
+		var raw *http.Response
+		page, err := pager.NextPage(policy.WithCaptureResponse(ctx, &raw))
+		if err != nil {
+			return err
+		}
+		for _, body := range page.Entities {
+			r, err := parseRow(body)
+			if err != nil {
+				return err
+			}
+			r.asked = dateOf(raw)
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func hasStatus(err error, codes ...int) bool {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) {
+		return false
+	}
+	for _, c := range codes {
+		if r.StatusCode == c {
+			return true
+		}
+	}
+	return false
+}
