@@ -34,8 +34,9 @@ const blobPoisonQueue = "webjobs-blobtrigger-poison"
 // Blob registers a handler for the blobs that match WithPath: each that is there when the app first starts, and each that is
 // new or changed after that.
 //
-// One instance, by a blob lease, lists the container at intervals of WithMaxPollingInterval (default 10 s; 2 s for an account on
-// this machine) and puts a message for every blob whose ETag it has no receipt for; all instances share the messages. These
+// Lazuli tells of a change at once. Elsewhere, and in case that something was missed,
+// one instance, by a blob lease, lists the container at intervals of WithMaxPollingInterval (default 10 s; 2 s for an account on
+// this machine; a minute on Lazuli) and puts a message for every blob whose ETag it has no receipt for; all instances share the messages. These
 // go by the same rules as a queue trigger's: retries, a limit of attempts, poison (queue webjobs-blobtrigger-poison), renewal,
 // drain. A receipt is an empty blob that bears the ETag; it goes when its blob goes. The scan keeps about 200
 // bytes in memory for every blob in the container that matches.
@@ -54,7 +55,7 @@ func (a *App) Blob(name string, h BlobHandler, options ...Option) *Function {
 	}
 	pattern, err := blobpath.Parse(f.settings.path)
 	fail(err)
-	f.settings.queueName = blobQueueName(a.config.HostID, name)
+	f.settings.queueName = hashedQueueName("azure-webjobs-blobtrigger-", a.config.HostID, name)
 	f.settings.encoding = Base64
 	fail(f.settings.validateQueue())
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
@@ -63,11 +64,11 @@ func (a *App) Blob(name string, h BlobHandler, options ...Option) *Function {
 	return f
 }
 
-// blobQueueName is the queue between a blob trigger's scan and its handlers. A hash keeps it within a queue name's rules.
-func blobQueueName(hostID, function string) string {
+// hashedQueueName is the queue between what finds a trigger's work and its handlers. A hash keeps it within a queue name's rules.
+func hashedQueueName(prefix, hostID, function string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(hostID + "/" + function))
-	return fmt.Sprintf("azure-webjobs-blobtrigger-%016x", h.Sum64())
+	return fmt.Sprintf("%s%016x", prefix, h.Sum64())
 }
 
 // blobMessage tells of one state of a blob, in the format of Azure Functions.
@@ -88,7 +89,8 @@ type blobListener struct {
 	scanner  *blobScanner
 	lock     *singleton
 	messages *queueListener
-	every    time.Duration
+	every    time.Duration // between scans
+	followed time.Duration // between scans where the service tells of changes at once
 	clock    Clock
 	log      *slog.Logger
 }
@@ -106,8 +108,9 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
 		},
 	}
+	l.followed = l.every
 	if l.every == 0 {
-		l.every = 10 * time.Second
+		l.every, l.followed = 10*time.Second, scanFollowed
 		if storage.Local {
 			l.every = 2 * time.Second
 		}
@@ -139,12 +142,31 @@ func (l *blobListener) listen(soft, hard context.Context) error {
 	return err
 }
 
-// scan looks at the container again and again for as long as this instance holds the lock.
+// scanFollowed is how often a container is scanned, by default, whose changes the service tells at once: in case that it forgot one, and
+// for the receipts of blobs that are gone.
+const scanFollowed = time.Minute
+
+// scan looks at the container again and again for as long as this instance holds the lock. In between it hears of changes at once, if
+// the service tells them.
 func (l *blobListener) scan(soft, _ context.Context) {
 	failing := ""
 	for soft.Err() == nil {
 		// A scan may be broken off anywhere: what it has not come to, the next one finds.
 		err := contain(func() error { return l.scanner.scan(soft) })
+		if err == nil && l.scanner.position != "" {
+			failing = ""
+			until := l.clock.Now().Add(l.followed)
+			for err == nil && soft.Err() == nil && l.scanner.position != "" && l.clock.Now().Before(until) {
+				asked := l.clock.Now()
+				err = contain(func() error { return l.scanner.follow(soft, until.Sub(asked)) })
+				if l.clock.Now().Sub(asked) < time.Millisecond {
+					l.lock.pause(soft, time.Millisecond) // Many changes are told together, rather than one by one.
+				}
+			}
+			if err == nil {
+				continue // The next scan is due.
+			}
+		}
 		switch {
 		case err == nil:
 			failing = ""

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
@@ -13,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
@@ -27,6 +32,11 @@ type blobScanner struct {
 	function string
 	receipts string // prefix of the receipts' names in hostContainer; a blob's name follows
 	put      func(context.Context, blobMessage) error
+
+	// told are the ETags that a message was put for, by the blobs' names, as of the last scan and what followed it.
+	told map[string]string
+	// position is where in the service's feed of changes to go on after that; empty if it has none.
+	position string
 }
 
 // maxScanFailures is after how many failing blobs a scan gives up until the next one.
@@ -38,10 +48,15 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the receipts: %w", err)
 	}
+	told := make(map[string]string, len(known))
 	var failures []error
+	var answer *http.Response
+	// An empty position asks for everything, and where the changes after that begin.
+	first := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{longpoll.AfterHeader: {""}})
+	s.position = ""
 	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
+	for ask := first; pager.More(); ask = ctx {
+		page, err := pager.NextPage(ask)
 		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
 			break // As good as empty.
 		}
@@ -49,11 +64,10 @@ func (s *blobScanner) scan(ctx context.Context) error {
 			return fmt.Errorf("list container %s: %w", s.pattern.Container, err)
 		}
 		for _, item := range page.Segment.BlobItems {
-			name := value(item.Name)
-			if _, match := s.pattern.Match(name); !match || item.Properties == nil || item.Properties.ETag == nil {
+			name, etag, ok := s.match(item)
+			if !ok {
 				continue
 			}
-			etag := string(*item.Properties.ETag)
 			if known[name] != etag {
 				if err := s.notify(ctx, item, etag); err != nil {
 					failures = append(failures, fmt.Errorf("blob %s/%s: %w", s.pattern.Container, name, err))
@@ -63,10 +77,54 @@ func (s *blobScanner) scan(ctx context.Context) error {
 					return errors.Join(failures...)
 				}
 			}
+			told[name] = etag
 			delete(known, name)
 		}
 	}
-	return errors.Join(errors.Join(failures...), s.forget(ctx, known))
+	if err := errors.Join(errors.Join(failures...), s.forget(ctx, known)); err != nil {
+		return err
+	}
+	s.told = told
+	if answer != nil {
+		s.position = answer.Header.Get(longpoll.PositionHeader)
+	}
+	return nil
+}
+
+// match returns a listed blob's name and ETag if it is one that triggers.
+func (s *blobScanner) match(item *container.BlobItem) (name, etag string, ok bool) {
+	name = value(item.Name)
+	if _, match := s.pattern.Match(name); !match || item.Properties == nil || item.Properties.ETag == nil {
+		return "", "", false
+	}
+	return name, string(*item.Properties.ETag), true
+}
+
+// follow waits for changes, for most at most, and notifies of them. It leaves the position empty if a scan is needed.
+func (s *blobScanner) follow(ctx context.Context, most time.Duration) error {
+	var answer *http.Response
+	seconds := max(int(min(most, longWait)/time.Second), 1)
+	ask := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{
+		longpoll.AfterHeader: {s.position}, longpoll.WaitHeader: {strconv.Itoa(seconds)},
+	})
+	page, err := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)}).NextPage(ask)
+	if err != nil || answer.Header.Get(longpoll.FeedHeader) != longpoll.FeedChanges {
+		s.position = ""
+		return err
+	}
+	for _, item := range page.Segment.BlobItems {
+		name, etag, ok := s.match(item)
+		if !ok || s.told[name] == etag {
+			continue
+		}
+		if err := s.notify(ctx, item, etag); err != nil {
+			s.position = ""
+			return fmt.Errorf("blob %s/%s: %w", s.pattern.Container, name, err)
+		}
+		s.told[name] = etag
+	}
+	s.position = answer.Header.Get(longpoll.PositionHeader)
+	return nil
 }
 
 // known returns the ETags of the receipts by the names of their blobs.

@@ -37,6 +37,9 @@ type settings struct {
 	monitor      *bool // nil: if the runs are far apart
 
 	path string
+
+	table    string
+	existing bool
 }
 
 func defaultSettings(name string) settings {

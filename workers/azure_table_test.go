@@ -1,0 +1,259 @@
+package workers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+
+	"github.com/lazuli-storage/lazuli/internal/testaccount"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// seen collects what a handler was told.
+type seen struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (s *seen) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, text)
+}
+
+func (s *seen) sorted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(slices.Values(s.list))
+}
+
+func (s *seen) has(text string) bool { return slices.Contains(s.sorted(), text) }
+
+func lazuliOnly(t *testing.T) {
+	t.Helper()
+	if os.Getenv(testaccount.EnvVar) != "" {
+		t.Skip("only Lazuli logs the changes of tables")
+	}
+}
+
+func upsert(t *testing.T, c *aztables.Client, pk, rk string, n int) {
+	t.Helper()
+	if _, err := c.UpsertEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":%q,"RowKey":%q,"N":%d}`, pk, rk, n), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type row struct {
+	PartitionKey, RowKey string
+	N                    int
+}
+
+func TestTableTrigger(t *testing.T) {
+	lazuliOnly(t)
+	a := testaccount.Open(t)
+	name := a.Table("Orders")
+	client := a.Tables.NewClient(name)
+	upsert(t, client, "p", "before", 1)
+
+	var got seen
+	serve := func() *workers.App {
+		app := newApp(a)
+		workers.Table(app, "orders", func(ctx context.Context, c *workers.Change[row]) error {
+			ic, _ := workers.FromContext(ctx)
+			if ic.TriggerType != "tableTrigger" || ic.TriggerMetadata["RowKey"] != c.Raw.RowKey || c.Raw.Table != name {
+				return workers.Permanent(fmt.Errorf("%+v", ic))
+			}
+			if c.Raw.Entity != nil && (c.Entity.RowKey != c.Raw.RowKey || c.Raw.ETag == "") {
+				return workers.Permanent(errors.New("another entity"))
+			}
+			got.add(fmt.Sprintf("%s %s %d", c.Raw.Change, c.Raw.RowKey, c.Entity.N))
+			return nil
+		}, workers.WithTable(name))
+		return app
+	}
+	app := serve()
+	if err := app.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The trigger begins with what comes after its first look: put until one is told.
+	eventually(t, "the trigger listens", func() bool { upsert(t, client, "p", "probe", 0); return len(got.sorted()) > 0 })
+	upsert(t, client, "p", "a", 1)
+	eventually(t, "an insert is told", func() bool { return got.has("insert a 1") })
+	upsert(t, client, "p", "a", 2)
+	eventually(t, "an update is told", func() bool { return got.has("update a 2") })
+	if _, err := client.DeleteEntity(t.Context(), "p", "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a delete is told", func() bool { return got.has("delete a 0") })
+	if _, err := client.SubmitTransaction(t.Context(), []aztables.TransactionAction{
+		{ActionType: aztables.TransactionTypeAdd, Entity: []byte(`{"PartitionKey":"t","RowKey":"t1","N":7}`)},
+		{ActionType: aztables.TransactionTypeAdd, Entity: []byte(`{"PartitionKey":"t","RowKey":"t2","N":8}`)},
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a transaction is told", func() bool { return got.has("insert t1 7") && got.has("insert t2 8") })
+	if err := app.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+
+	// What happens while no instance is up is told at the next start: of each entity the last change.
+	for n := range 5 {
+		upsert(t, client, "p", "b", n)
+	}
+	if _, err := client.DeleteEntity(t.Context(), "t", "t1", nil); err != nil {
+		t.Fatal(err)
+	}
+	start(t, serve())
+	eventually(t, "what was missed is told", func() bool { return got.has("update b 4") && got.has("delete t1 0") })
+	if list := got.sorted(); slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, "before") }) {
+		t.Errorf("an old entity was told: %q", list)
+	}
+}
+
+// With WithExisting the trigger begins with what is there; what cannot be handled goes to the poison queue.
+func TestTableTriggerExisting(t *testing.T) {
+	lazuliOnly(t)
+	a := testaccount.Open(t)
+	name := a.Table("Stock")
+	client := a.Tables.NewClient(name)
+	for i := range 50 {
+		upsert(t, client, "p", fmt.Sprintf("%02d", i), i)
+	}
+	var got seen
+	app := newApp(a)
+	app.Table(name, func(ctx context.Context, c workers.TableChange) error {
+		var r row
+		if err := json.Unmarshal(c.Entity, &r); err != nil {
+			return err
+		}
+		if r.N == 13 {
+			return errors.New("unlucky")
+		}
+		got.add(fmt.Sprintf("%s %s", c.Change, c.RowKey))
+		return nil
+	}, workers.WithExisting(true), workers.WithMaxDequeueCount(2))
+	start(t, app)
+	eventually(t, "all are told", func() bool { return len(got.sorted()) >= 49 })
+	eventually(t, "one is poisoned", func() bool { return app.Stats()[0].Poisoned == 1 })
+	if length(t, a, "webjobs-tabletrigger-poison") != 1 {
+		t.Error("the poison queue does not have it")
+	}
+}
+
+// A change is seen soon after it was made.
+func TestTriggersAreImmediate(t *testing.T) {
+	lazuliOnly(t)
+	a := testaccount.Open(t)
+	name, container := a.Table("Fast"), a.Container("fast")
+	client := a.Tables.NewClient(name)
+	app := workers.New(workers.Config{ConnectionString: a.ConnectionString, Logger: quiet})
+	told := make(chan string, 100)
+	app.Table(name, func(ctx context.Context, c workers.TableChange) error { told <- c.RowKey; return nil }, workers.WithExisting(true))
+	app.Blob("fast", func(ctx context.Context, b *blob.Client) error {
+		ic, _ := workers.FromContext(ctx)
+		told <- ic.TriggerMetadata["name"]
+		return nil
+	}, workers.WithPath(container+"/{name}"))
+	start(t, app)
+	upload := func(name string) {
+		t.Helper()
+		if _, err := a.Blobs.UploadBuffer(t.Context(), container, name, []byte("x"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := func(what string, do func()) {
+		t.Helper()
+		do()
+		if got := <-told; !strings.HasPrefix(got, "warm") {
+			t.Fatal(got)
+		}
+		eventually(t, "the functions are idle", func() bool { return app.Stats()[0].InFlight+app.Stats()[1].InFlight == 0 })
+		var list []time.Duration
+		for range 9 {
+			time.Sleep(20 * time.Millisecond) // Idle again.
+			began := time.Now()
+			do()
+			<-told
+			list = append(list, time.Since(began))
+		}
+		slices.Sort(list)
+		t.Logf("%s: median %v, most %v", what, list[4], list[8])
+		if list[4] > time.Second { // Far from what it takes, on any machine; far below an interval of scanning or polling.
+			t.Errorf("%s took %v", what, list)
+		}
+	}
+	n := 0
+	took("blob", func() { n++; upload(fmt.Sprint("warm", n)) })
+	took("table", func() { n++; upsert(t, client, "p", fmt.Sprint("warm", n), n) })
+}
+
+// plainTransport is the way to a service that knows nothing of Lazuli's extensions.
+type plainTransport struct{}
+
+func (plainTransport) Do(r *http.Request) (*http.Response, error) {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Lazuli-") {
+			r.Header.Del(name)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Elsewhere queues are polled and containers scanned, and a table trigger says that it cannot work.
+func TestTriggersOnAPlainService(t *testing.T) {
+	a := testaccount.Open(t)
+	queue, container, table := a.Queue("plain"), a.Container("plain"), a.Table("Plain")
+	upsert(t, a.Tables.NewClient(table), "p", "an entity, not a change", 1)
+	storage, err := workers.OpenStorage(a.ConnectionString, workers.WithTransport(plainTransport{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := workers.New(workers.Config{Storage: storage, Logger: quiet, Defaults: []workers.Option{workers.WithMaxPollingInterval(100 * time.Millisecond)}})
+	told := make(chan string, 10)
+	app.Queue("queue", func(ctx context.Context, m workers.QueueMessage) error { told <- "queue"; return nil }, workers.WithQueueName(queue))
+	app.Blob("blob", func(ctx context.Context, b *blob.Client) error { told <- "blob"; return nil }, workers.WithPath(container))
+	app.Table("table", func(ctx context.Context, c workers.TableChange) error { told <- "table"; return nil }, workers.WithTable(table))
+	start(t, app)
+	send(t, a, queue, "x")
+	if got := <-told; got != "queue" {
+		t.Error(got)
+	}
+	if _, err := a.Blobs.UploadBuffer(t.Context(), container, "b", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-told; got != "blob" {
+		t.Error(got)
+	}
+	eventually(t, "the table trigger reports", func() bool {
+		e := app.Stats()[2].LastError
+		return e != nil && strings.Contains(e.Err.Error(), "needs Lazuli")
+	})
+	if len(told) > 0 {
+		t.Error(<-told)
+	}
+}
+
+func TestTableTriggerMistakes(t *testing.T) {
+	app := workers.New(workers.Config{ConnectionString: "UseDevelopmentStorage=true"})
+	app.Table("a-b", nil)
+	err := app.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "handler is nil") || !strings.Contains(err.Error(), `table name "a-b"`) {
+		t.Error(err)
+	}
+	app = workers.New(workers.Config{Storage: &workers.Storage{}})
+	app.Table("Orders", func(ctx context.Context, c workers.TableChange) error { return nil })
+	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no table endpoint") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,24 @@
+package bindings
+
+import "encoding/json"
+
+// TableChange is one change of an entity. Azure Functions has no such trigger; the type stands here beside its kin.
+type TableChange struct {
+	// Table, PartitionKey and RowKey say which entity.
+	Table, PartitionKey, RowKey string
+	// Change is what happened: insert, update or delete. Changes that follow each other quickly may be told as the last of them.
+	Change TableChangeKind
+	// ETag is the entity's, and Entity the entity in JSON, as the Table service has it; both are empty after a delete.
+	ETag   string
+	Entity json.RawMessage
+}
+
+// TableChangeKind is what happened to an entity.
+type TableChangeKind string
+
+// The kinds of changes.
+const (
+	TableInsert TableChangeKind = "insert"
+	TableUpdate TableChangeKind = "update"
+	TableDelete TableChangeKind = "delete"
+)

@@ -1,0 +1,305 @@
+package workers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers/bindings"
+)
+
+// TableChange is what a table handler receives.
+type TableChange = bindings.TableChange
+
+// TableHandler handles one change of an entity.
+type TableHandler func(ctx context.Context, c TableChange) error
+
+// WithTable names the table whose changes trigger. By default it is called like the function.
+func WithTable(name string) Option { return func(s *settings) { s.table = name } }
+
+// WithExisting makes a table trigger also run for the entities that are there when the app first starts, as updates. By default it
+// begins with what changes from then on.
+func WithExisting(existing bool) Option { return func(s *settings) { s.existing = existing } }
+
+// tablePoisonQueue is where table triggers' messages go that failed for good.
+const tablePoisonQueue = "webjobs-tabletrigger-poison"
+
+// Table registers a handler for the changes of a table, from the app's first start on. It works on Lazuli only, which logs the changes of
+// tables that are asked for (docs/extensions.md): on another service the function reports that, and does nothing.
+//
+// One instance, by a blob lease, reads the log and puts a message for every change; all instances share the messages, by the rules of queue
+// triggers: retries, a limit of attempts, poison (queue webjobs-tabletrigger-poison), renewal, drain. How far the log was read is kept
+// in the container azure-webjobs-hosts, so that nothing is missed while no instance is up.
+//
+// Every change is handled at least once, unless another one of the same entity has followed before it was: then that is. What the handler
+// gets is the entity with exactly the ETag of the change. Two changes of one entity can be handled in either order only if the first
+// failed, and is then no longer told. Should the log not reach back to where the app stopped - a week has passed, or a million changes -
+// the handler is called for every entity of the table, as an update; deletions in between are not told.
+func (a *App) Table(name string, h TableHandler, options ...Option) *Function {
+	f := a.register(name, tableTrigger, options)
+	fail := func(err error) {
+		if err != nil {
+			a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
+		}
+	}
+	if h == nil {
+		fail(errors.New("the handler is nil"))
+	}
+	if f.settings.table == "" {
+		f.settings.table = name
+	}
+	if !tableName.MatchString(f.settings.table) {
+		fail(fmt.Errorf("table name %q is not 3 to 63 letters and digits that begin with a letter", f.settings.table))
+	}
+	f.settings.queueName = hashedQueueName("azure-webjobs-tabletrigger-", a.config.HostID, name)
+	f.settings.encoding = Base64
+	fail(f.settings.validateQueue())
+	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
+		return newTableListener(a, f, storage, h)
+	}
+	return f
+}
+
+// tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
+var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+
+// Change is a change of an entity with the entity decoded from JSON.
+type Change[T any] struct {
+	// Entity is the decoded entity; the zero value after a delete.
+	Entity T
+	// Raw is the change as it came.
+	Raw TableChange
+}
+
+// Table registers a handler for changes of entities that are the JSON of a T. A change whose entity is not goes to the poison queue at
+// once.
+func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...Option) *Function {
+	return a.Table(name, func(ctx context.Context, raw TableChange) error {
+		c := Change[T]{Raw: raw}
+		if raw.Entity != nil {
+			if err := json.Unmarshal(raw.Entity, &c.Entity); err != nil {
+				return Permanent(fmt.Errorf("the entity is not a %T: %w", c.Entity, err))
+			}
+		}
+		return h(ctx, &c)
+	}, options...)
+}
+
+// tableMessage tells of one change.
+type tableMessage struct {
+	Type, FunctionId, TableName, PartitionKey, RowKey, ETag string
+	Change                                                  bindings.TableChangeKind
+}
+
+// tableListener is a table trigger at work: a reader of the log on one instance, a queue listener on each.
+type tableListener struct {
+	function *Function
+	tables   *aztables.ServiceClient
+	feed     tableFeed
+	store    hostStore
+	record   string // name of the record of how far the log was read
+	lock     *singleton
+	messages *queueListener
+	every    time.Duration // between tries after a failure
+	clock    Clock
+	log      *slog.Logger
+}
+
+func newTableListener(a *App, f *Function, storage *Storage, h TableHandler) (*tableListener, error) {
+	if storage.Tables == nil {
+		return nil, errors.New("the connection string has no table endpoint")
+	}
+	store, err := a.openHost(storage)
+	if err != nil {
+		return nil, fmt.Errorf("a table trigger keeps its position in a blob: %w", err)
+	}
+	log := a.config.Logger.With("function", f.name)
+	l := &tableListener{
+		function: f, tables: storage.Tables, feed: tableFeed{storage.Tables.NewClient(f.settings.table)}, store: store,
+		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second, clock: a.config.Clock, log: log,
+		lock: &singleton{
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".TableFeed", owner: uuid.NewString(),
+			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
+		},
+	}
+	if l.messages, err = newQueueListener(a, f, storage, l.handle(h)); err != nil {
+		return nil, err
+	}
+	l.messages.poisonName = tablePoisonQueue
+	l.messages.poison, err = a.openQueue(storage, tablePoisonQueue)
+	return l, err
+}
+
+func (l *tableListener) messageQueue() queueClient { return l.messages.queue }
+
+func (l *tableListener) wake() { l.messages.wake() }
+
+func (l *tableListener) listen(soft, hard context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { l.lock.lead(soft, hard, l.follow) })
+	err := l.messages.listen(soft, hard)
+	wg.Wait()
+	return err
+}
+
+// follow reads the log for as long as this instance holds the lock. It may be broken off anywhere: what was read and not recorded is
+// read again.
+func (l *tableListener) follow(soft, _ context.Context) {
+	failing := ""
+	for soft.Err() == nil {
+		err := contain(func() error { return l.read(soft) })
+		switch {
+		case err == nil:
+			failing = ""
+			continue
+		case soft.Err() != nil:
+			return
+		case err.Error() != failing:
+			failing = err.Error()
+			l.function.stats.fail(l.clock.Now(), err)
+			l.log.Error("cannot read the changes of the table; trying on", "table", l.function.settings.table, "err", err)
+		}
+		pause := l.every
+		if errors.Is(err, errNoFeed) {
+			pause = time.Minute
+		}
+		l.lock.pause(soft, pause)
+	}
+}
+
+// The moments around what the reader does with each page of the log.
+var (
+	pointBeforeChanges  = fault.Declare("workers/before-change-messages")
+	pointAfterChanges   = fault.Declare("workers/after-change-messages")
+	pointAfterWatermark = fault.Declare("workers/after-change-position")
+)
+
+// read follows the log from the recorded position on until something fails.
+func (l *tableListener) read(ctx context.Context) error {
+	record, err := l.store.read(ctx, l.record)
+	if err != nil {
+		return fmt.Errorf("read how far the log was read: %w", err)
+	}
+	position := string(record)
+	for begun := position != ""; ; begun = true {
+		asked := l.clock.Now()
+		page, err := l.feed.after(ctx, position)
+		if err != nil {
+			return err
+		}
+		if page.known && len(page.changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
+			l.lock.pause(ctx, minPollingInterval) // The service lets nobody wait any more: it is about to stop.
+		}
+		if err := fault.Point(pointBeforeChanges); err != nil {
+			return err
+		}
+		switch {
+		case page.known:
+			err = l.put(ctx, page.changes)
+		case begun:
+			l.log.Warn("the log of changes does not reach back to where it was read last; going through the whole table", "table", l.function.settings.table)
+			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
+		case l.function.settings.existing:
+			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
+		}
+		if err != nil {
+			return err
+		}
+		if err := fault.Point(pointAfterChanges); err != nil {
+			return err
+		}
+		if page.position != position {
+			if err := l.store.write(ctx, l.record, []byte(page.position)); err != nil {
+				return fmt.Errorf("record how far the log was read: %w", err)
+			}
+			if err := fault.Point(pointAfterWatermark); err != nil {
+				return err
+			}
+		}
+		position = page.position
+	}
+}
+
+// putAtOnce is how many messages are put at the same time.
+const putAtOnce = 16
+
+// put tells all instances of changes, of each entity the last one only: the ones before are over.
+func (l *tableListener) put(ctx context.Context, changes []tableMessage) error {
+	last := make(map[[2]string]int, len(changes))
+	for i, c := range changes {
+		last[[2]string{c.PartitionKey, c.RowKey}] = i
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, putAtOnce)
+	var wg sync.WaitGroup
+	for i, c := range changes {
+		if last[[2]string{c.PartitionKey, c.RowKey}] != i {
+			continue
+		}
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			c.Type, c.FunctionId, c.TableName = "TableTrigger", l.function.name, l.function.settings.table
+			body, err := json.Marshal(c)
+			if err == nil {
+				_, err = putCreating(ctx, l.messages.queue, base64.StdEncoding.EncodeToString(body))
+			}
+			if err != nil {
+				cancel(fmt.Errorf("put a message: %w", err))
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(changes) > 0 {
+		l.messages.wake()
+	}
+	return nil
+}
+
+// handle makes a queue handler of a table handler.
+func (l *tableListener) handle(h TableHandler) QueueHandler {
+	return func(ctx context.Context, raw QueueMessage) error {
+		var m tableMessage
+		if err := json.Unmarshal(raw.Body, &m); err != nil {
+			return Permanent(fmt.Errorf("not a table trigger's message: %w", err))
+		}
+		change := TableChange{Table: m.TableName, PartitionKey: m.PartitionKey, RowKey: m.RowKey, Change: m.Change, ETag: m.ETag}
+		entity, err := l.tables.NewClient(m.TableName).GetEntity(ctx, m.PartitionKey, m.RowKey, nil)
+		switch missing := isNoEntity(err); {
+		case err != nil && !missing:
+			return fmt.Errorf("look at the entity: %w", err)
+		case missing != (m.Change == bindings.TableDelete), !missing && string(entity.ETag) != m.ETag:
+			return nil // Changed since: that change has, or will have, a message of its own.
+		case !missing:
+			change.Entity = entity.Value
+		}
+		if ic, ok := FromContext(ctx); ok {
+			ic.TriggerMetadata["Table"], ic.TriggerMetadata["PartitionKey"], ic.TriggerMetadata["RowKey"] = m.TableName, m.PartitionKey, m.RowKey
+			ic.TriggerMetadata["Change"], ic.TriggerMetadata["ETag"] = string(m.Change), m.ETag
+		}
+		return h(ctx, change)
+	}
+}
+
+func isNoEntity(err error) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && (r.ErrorCode == string(aztables.ResourceNotFound) || r.ErrorCode == string(aztables.TableNotFound) || r.ErrorCode == string(aztables.EntityNotFound))
+}
