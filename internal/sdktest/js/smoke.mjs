@@ -55,11 +55,43 @@ async function blobs() {
     const top = await all(container.listBlobsByHierarchy("/"));
     assert.deepEqual(top.map((i) => i.name).sort(), ["big", "folder/", "list/"]);
 
+    await queries(container.getBlockBlobClient("people.csv"));
+
     await blob.delete();
     await refused(404, "BlobNotFound", () => blob.download());
   } finally {
     await container.delete();
   }
+}
+
+/** Query Blob Contents: formats, errors within an answer and before it, progress. */
+async function queries(blob) {
+  const text = async (response) => Buffer.concat(await all(response.readableStreamBody)).toString();
+  const content = "Name,Age\nAda,36\nGrace,old\nAlan,41\n";
+  await blob.upload(content, content.length);
+  const errors = [];
+  const progress = [];
+  const response = await blob.query("SELECT Name FROM BlobStorage WHERE Age > 30", {
+    inputTextConfiguration: { kind: "csv", recordSeparator: "\n", columnSeparator: ",", hasHeaders: true },
+    outputTextConfiguration: { kind: "json", recordSeparator: "\n" },
+    onError: (e) => errors.push(e),
+    onProgress: (p) => progress.push(p.loadedBytes),
+  });
+  assert.equal(response.contentType, "avro/binary");
+  assert.equal(await text(response), '{"Name":"Ada"}\n{"Name":"Alan"}\n');
+  assert.deepEqual(errors.map((e) => [e.name, e.isFatal]), [["InvalidTypeConversion", false]]);
+  assert.deepEqual(progress, [content.length, content.length]);
+  assert.equal(await text(await blob.query("SELECT * FROM BlobStorage")), content);
+  await refused(400, "ErrorProcessingQueryExpression", () => blob.query("SELECT Name FROM BlobStorage"));
+
+  const large = Buffer.from("1,2\n".repeat(3_000_000));
+  await blob.uploadData(large);
+  assert.ok(Buffer.concat(await all((await blob.query("SELECT * FROM BlobStorage")).readableStreamBody)).equals(large));
+
+  errors.length = 0;
+  const fatal = await blob.query("SELECT * FROM BlobStorage", { inputTextConfiguration: { kind: "json", recordSeparator: "\n" }, onError: (e) => errors.push(e) });
+  assert.equal(await text(fatal), "\n");
+  assert.deepEqual(errors.map((e) => [e.name, e.isFatal, e.position]), [["ParseError", true, 0]]);
 }
 
 async function queues() {

@@ -9,7 +9,7 @@ import uuid
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import EntityProperty, EdmType, TableServiceClient, TableTransactionError, UpdateMode
-from azure.storage.blob import BlobServiceClient, BlobBlock
+from azure.storage.blob import BlobServiceClient, BlobBlock, DelimitedJsonDialect, DelimitedTextDialect
 from azure.storage.queue import QueueServiceClient
 
 CONNECTION = os.environ["LAZULI_CONNECTION_STRING"]
@@ -57,10 +57,36 @@ def blobs():
         assert [len(p) for p in pages] == [3, 3, 1] and sum(pages, []) == [f"list/{i}" for i in range(7)], pages
         assert sorted(b.name for b in container.walk_blobs(delimiter="/")) == ["blocks", "folder/", "list/"]
 
+        queries(container.get_blob_client("people.csv"))
+
         blob.delete_blob()
         refused(ResourceNotFoundError, 404, "BlobNotFound", lambda: blob.download_blob())
     finally:
         container.delete_container()
+
+
+def queries(blob):
+    """Query Blob Contents: formats, errors within an answer and before it."""
+    content = b"Name,Age\r\nAda,36\r\nGrace,old\r\nAlan,41\r\n"
+    blob.upload_blob(content)
+    errors = []
+    text = DelimitedTextDialect(has_header=True)
+    reader = blob.query_blob("SELECT Name FROM BlobStorage WHERE Age > 30", blob_format=text, output_format=DelimitedJsonDialect(delimiter="\n"),
+                             on_error=errors.append)
+    assert reader.readall() == b'{"Name":"Ada"}\n{"Name":"Alan"}\n' and len(reader) == len(content), len(reader)
+    assert [(e.error, e.is_fatal) for e in errors] == [("InvalidTypeConversion", False)], errors
+    assert blob.query_blob("SELECT * FROM BlobStorage").readall() == content.replace(b"\r\n", b"\n")
+    assert list(blob.query_blob("SELECT COUNT(*) FROM BlobStorage", blob_format=text).records()) == [b"_1", b"3", b""]
+    refused(HttpResponseError, 400, "ErrorProcessingQueryExpression", lambda: blob.query_blob("SELECT Name FROM BlobStorage"))
+
+    blob.upload_blob(b"1,2\n" * 3_000_000, overwrite=True)
+    result = blob.query_blob("SELECT _2 FROM BlobStorage").readall()
+    assert result == b"2\n" * 3_000_000, len(result)
+
+    blob.upload_blob(b"{name: owner}", overwrite=True)
+    errors.clear()
+    assert blob.query_blob("SELECT * FROM BlobStorage", blob_format=DelimitedJsonDialect(), output_format=text, on_error=errors.append).readall() == b""
+    assert [(e.error, e.is_fatal, e.position) for e in errors] == [("ParseError", True, 0)], errors
 
 
 def queues():

@@ -1,0 +1,281 @@
+package query
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// Delimited is the form of delimited text.
+type Delimited struct {
+	// Column and Record separate columns and records; they have at least one byte.
+	Column, Record string
+	// Quote encloses fields with separators in them, doubled where it stands for itself; Escape takes the meaning from the
+	// character behind it. 0 is none.
+	Quote, Escape byte
+	// Headers tells that the first record has the names of the columns.
+	Headers bool
+}
+
+// csvReader reads delimited text. It is the record that it has read last: nothing is copied but what had to be unquoted.
+// A carriage return before a record separator of a line feed belongs to the separator.
+type csvReader struct {
+	window
+	Delimited
+	column, record []byte
+	names          []string // of the columns, if there is a header, and as bytes
+	keys           [][]byte
+	trimCR         bool
+
+	recordStart, recordEnd int64 // offsets in the content; the separator counts
+	// fields are what has been split so far, rest is what has not; unsplit tells that there is a field in rest.
+	fields  [][]byte
+	rest    []byte
+	unsplit bool
+	plain   bool   // the record has neither quotes nor escapes
+	spare   []byte // room for fields that had to be unquoted
+}
+
+func newCSVReader(src io.Reader, d Delimited) *csvReader {
+	c := &csvReader{window: window{src: src}, Delimited: d, column: []byte(d.Column), record: []byte(d.Record)}
+	c.trimCR = d.Record == "\n"
+	return c
+}
+
+var bom = []byte("\xef\xbb\xbf")
+
+// open reads the header, if there is to be one, and resolves fields: by name where there are names, otherwise by ordinal.
+func (c *csvReader) open(fields []*field) error {
+	if c.Headers {
+		switch _, err := c.next(); {
+		case err == io.EOF:
+		case err != nil:
+			return err
+		default:
+			c.split(-1)
+			for _, f := range c.fields {
+				c.names = append(c.names, string(f))
+				c.keys = append(c.keys, bytes.Clone(f))
+			}
+		}
+	}
+	for _, f := range fields {
+		if len(f.path) == 1 && f.resolve(c.names) {
+			continue
+		}
+		n, ok := f.ordinal()
+		switch {
+		case ok:
+			f.column = n
+		case c.names == nil:
+			return refuse("Column names can be used only if 'hasHeader' is set in the config and there is a header row.")
+		default:
+			return refuse("There is no column %s in the header row.", pathString(f.path))
+		}
+	}
+	return nil
+}
+
+// pathString is a path as it is written.
+func pathString(path []step) string {
+	var b strings.Builder
+	for i, s := range path {
+		if i > 0 && s.name != "" {
+			b.WriteByte('.')
+		}
+		if s.name == "" {
+			b.WriteString("[]")
+		}
+		b.WriteString(s.name)
+	}
+	return b.String()
+}
+
+func (c *csvReader) position() (at, end int64) { return c.recordStart, c.recordEnd }
+
+// next reads a record. io.EOF is the end.
+func (c *csvReader) next() (record, error) {
+	if c.window.base == 0 && c.window.start == 0 {
+		for len(c.bytes()) < len(bom) {
+			if err := c.window.more(); err == io.EOF {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if bytes.HasPrefix(c.bytes(), bom) {
+			c.window.start = len(bom)
+		}
+	}
+	length, separator, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	c.recordStart = c.offset()
+	c.rest = c.bytes()[:length]
+	if c.trimCR && length > 0 && separator > 0 && c.rest[length-1] == '\r' {
+		c.rest = c.rest[:length-1]
+	}
+	c.fields, c.spare, c.unsplit = c.fields[:0], c.spare[:0], true
+	c.window.start += length + separator
+	c.recordEnd = c.offset()
+	return c, nil
+}
+
+// find returns the length of the record that begins here, and of the separator behind it.
+func (c *csvReader) find() (length, separator int, err error) {
+	from := 0 // separators before it were looked for
+	for {
+		b := c.bytes()
+		i := -1
+		if len(b) > from {
+			i = index(b[from:], c.record)
+		}
+		if i >= 0 {
+			i += from
+		}
+		if i < 0 && !c.eof {
+			from = max(0, len(b)-len(c.record)+1)
+		}
+		if i < 0 && c.eof {
+			i = len(b)
+		}
+		if i >= 0 {
+			if i > maxRecord {
+				return 0, 0, errRecordTooLong
+			}
+			c.plain = (c.Quote == 0 || bytes.IndexByte(b[:i], c.Quote) < 0) && (c.Escape == 0 || bytes.IndexByte(b[:i], c.Escape) < 0)
+			if c.plain {
+				switch {
+				case i < len(b):
+					return i, len(c.record), nil
+				case i == 0:
+					return 0, 0, io.EOF
+				}
+				return i, 0, nil
+			}
+			n, sep, whole := c.scan(b)
+			if n > maxRecord {
+				return 0, 0, errRecordTooLong
+			}
+			if whole || c.eof {
+				return n, sep, nil
+			}
+			from = n // a separator within quotes is of no use
+		}
+		if err := c.window.more(); err != nil && err != io.EOF {
+			return 0, 0, err
+		}
+	}
+}
+
+// index is bytes.Index, quick for one byte.
+func index(b, sep []byte) int {
+	if len(sep) == 1 {
+		return bytes.IndexByte(b, sep[0])
+	}
+	return bytes.Index(b, sep)
+}
+
+// scan finds the end of a record with quotes or escapes. whole is false if b ends before the record's separator.
+func (c *csvReader) scan(b []byte) (length, separator int, whole bool) {
+	within, begins := false, true // quotes; a field
+	closed := -2                  // where a quote ended, which the next character may take back
+	for i := 0; i < len(b); {
+		ch := b[i]
+		switch {
+		case c.Escape != 0 && ch == c.Escape && ch != c.Quote:
+			i += 2
+			begins = false
+			continue
+		case within:
+			if ch == c.Quote {
+				within, closed = false, i
+			}
+		case c.Quote != 0 && ch == c.Quote && (begins || closed == i-1):
+			within = true
+		case ch == c.record[0] && bytes.HasPrefix(b[i:], c.record):
+			return i, len(c.record), true
+		case ch == c.column[0] && bytes.HasPrefix(b[i:], c.column):
+			i += len(c.column)
+			begins = true
+			continue
+		}
+		begins = false
+		i++
+	}
+	return len(b), 0, false
+}
+
+// split makes sure that fields has the field number n, if there is one; all of them for -1.
+func (c *csvReader) split(n int) {
+	for c.unsplit && (n < 0 || len(c.fields) <= n) {
+		if !c.plain {
+			c.fields = append(c.fields, c.unquote())
+			continue
+		}
+		if i := index(c.rest, c.column); i >= 0 {
+			c.fields = append(c.fields, c.rest[:i])
+			c.rest = c.rest[i+len(c.column):]
+			continue
+		}
+		c.fields = append(c.fields, c.rest)
+		c.unsplit = false
+	}
+}
+
+// unquote takes the next field of a record with quotes or escapes.
+func (c *csvReader) unquote() []byte {
+	b := c.rest
+	from := len(c.spare)
+	within := false
+	for i := 0; i < len(b); {
+		ch := b[i]
+		switch {
+		case c.Escape != 0 && ch == c.Escape && ch != c.Quote:
+			if i+1 < len(b) {
+				c.spare = append(c.spare, b[i+1])
+			}
+			i += 2
+			continue
+		case within && ch == c.Quote:
+			if i+1 < len(b) && b[i+1] == c.Quote {
+				c.spare = append(c.spare, ch)
+				i += 2
+				continue
+			}
+			within = false
+		case within:
+			c.spare = append(c.spare, ch)
+		case i == 0 && c.Quote != 0 && ch == c.Quote:
+			within = true
+		case ch == c.column[0] && bytes.HasPrefix(b[i:], c.column):
+			c.rest = b[i+len(c.column):]
+			return c.spare[from:len(c.spare):len(c.spare)]
+		default:
+			c.spare = append(c.spare, ch)
+		}
+		i++
+	}
+	c.unsplit = false
+	return c.spare[from:len(c.spare):len(c.spare)]
+}
+
+func (c *csvReader) field(f *field) (value, error) {
+	c.split(f.column)
+	if f.column >= len(c.fields) {
+		return value{}, errColumn
+	}
+	return bytesValue(c.fields[f.column]), nil
+}
+
+func (c *csvReader) all(fn func(name []byte, v value)) {
+	c.split(-1)
+	for i, f := range c.fields {
+		var name []byte
+		if i < len(c.keys) {
+			name = c.keys[i]
+		}
+		fn(name, bytesValue(f))
+	}
+}

@@ -1,0 +1,312 @@
+package query
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// record is one record of the content, or one row of it.
+type record interface {
+	// field returns what f refers to. It fails with errColumn.
+	field(f *field) (value, error)
+	// all calls fn with every column and its name, in order; the name is "" for a column without one.
+	all(fn func(name []byte, v value))
+}
+
+// expression computes a value from a record. It fails with a recordError. Absent operands make absent results, and a truth
+// that depends on them is unknown, which is null.
+type expression interface {
+	eval(r record) (value, error)
+}
+
+type constant struct{ value }
+
+func (c constant) eval(record) (value, error) { return c.value, nil }
+
+// field refers to a column or a place in JSON.
+type field struct {
+	path []step
+	// column is the position of the column, from 0, once a reader with columns has resolved it.
+	column int
+}
+
+// name is what the result calls the field: the last name of its path. Ordinals are no names.
+func (f *field) name() string {
+	for i := len(f.path) - 1; i >= 0; i-- {
+		if n := f.path[i].name; n != "" {
+			if _, ok := f.ordinal(); ok {
+				return ""
+			}
+			return n
+		}
+	}
+	return ""
+}
+
+// ordinal returns n-1 for _n.
+func (f *field) ordinal() (int, bool) {
+	s := f.path[0].name
+	if len(f.path) != 1 || len(s) < 2 || len(s) > 7 || s[0] != '_' || s[1] == '0' {
+		return 0, false
+	}
+	n := 0
+	for _, c := range s[1:] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n - 1, true
+}
+
+// resolve finds the field among names. ok is false if none has the name.
+func (f *field) resolve(names []string) bool {
+	parts := make([]string, len(f.path))
+	exact := false
+	for i, s := range f.path {
+		if s.name == "" {
+			return false
+		}
+		parts[i], exact = s.name, exact || s.exact
+	}
+	want := strings.Join(parts, ".")
+	for i, n := range names {
+		if n == want || !exact && strings.EqualFold(n, want) {
+			f.column = i
+			return true
+		}
+	}
+	return false
+}
+
+func (f *field) eval(r record) (value, error) { return r.field(f) }
+
+// logic is AND, or OR if decides is 1: the truth that one operand suffices for.
+type logic struct {
+	left, right expression
+	decides     int64
+}
+
+func (e *logic) eval(r record) (value, error) {
+	l, err := truth(e.left, r)
+	if err != nil || l.kind == boolean && l.n == e.decides {
+		return l, err
+	}
+	v, err := truth(e.right, r)
+	if err != nil || v.kind == boolean && v.n == e.decides || l.kind == boolean {
+		return v, err
+	}
+	return l, nil
+}
+
+// truth evaluates to a boolean or null.
+func truth(e expression, r record) (value, error) {
+	v, err := e.eval(r)
+	if err != nil || v.kind == boolean {
+		return v, err
+	}
+	if v.absent() {
+		return nullValue, nil
+	}
+	return v.bool()
+}
+
+type not struct{ of expression }
+
+func (e *not) eval(r record) (value, error) {
+	v, err := truth(e.of, r)
+	if err == nil && v.kind == boolean {
+		v.n = 1 - v.n
+	}
+	return v, err
+}
+
+// comparing is a set of outcomes of compare: bit 0 for less, 1 for equal, 2 for greater.
+type comparing byte
+
+const atLeast, atMost comparing = 6, 3
+
+var comparisons = map[string]comparing{"<": 1, "=": 2, "<=": atMost, ">": 4, "<>": 5, "!=": 5, ">=": atLeast}
+
+type comparison struct {
+	op          comparing
+	left, right expression
+}
+
+func (e *comparison) eval(r record) (value, error) {
+	l, err := e.left.eval(r)
+	if err != nil {
+		return l, err
+	}
+	v, err := e.right.eval(r)
+	if err != nil {
+		return v, err
+	}
+	if l.absent() || v.absent() {
+		return nullValue, nil
+	}
+	c, err := compare(l, v)
+	return boolValue(e.op>>(c+1)&1 == 1), err
+}
+
+// absence is IS [NOT] NULL, and IS [NOT] MISSING. What is missing is null, too.
+type absence struct {
+	of                   expression
+	onlyMissing, negated bool
+}
+
+func (e *absence) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	is := v.kind == missing || v.kind == null && !e.onlyMissing
+	return boolValue(is != e.negated), err
+}
+
+// membership is IN.
+type membership struct {
+	of   expression
+	list []expression
+}
+
+func (e *membership) eval(r record) (value, error) {
+	l, err := e.of.eval(r)
+	if err != nil || l.absent() {
+		return nullValue, err
+	}
+	found := no
+	for _, x := range e.list {
+		v, err := x.eval(r)
+		if err != nil {
+			return v, err
+		}
+		if v.absent() {
+			found = nullValue
+			continue
+		}
+		if c, err := compare(l, v); err != nil || c == 0 {
+			return yes, err
+		}
+	}
+	return found, nil
+}
+
+type arithmetic struct {
+	op          byte
+	left, right expression
+}
+
+func (e *arithmetic) eval(r record) (value, error) {
+	a, err := e.left.eval(r)
+	if err != nil {
+		return a, err
+	}
+	b, err := e.right.eval(r)
+	if err != nil || a.absent() || b.absent() {
+		return nullValue, err
+	}
+	if a.kind == timestamp && (e.op == '+' || e.op == '-') {
+		return addDays(a.t, b, e.op == '-')
+	}
+	if a, err = a.number(); err != nil {
+		return a, err
+	}
+	if b, err = b.number(); err != nil {
+		return b, err
+	}
+	if a.kind == integer && b.kind == integer {
+		return integers(e.op, a.n, b.n)
+	}
+	return floats(e.op, a.float(), b.float())
+}
+
+// addDays adds a number of days to a time.
+func addDays(t time.Time, days value, back bool) (value, error) {
+	n, err := days.number()
+	if err != nil {
+		return n, err
+	}
+	f := n.float()
+	if back {
+		f = -f
+	}
+	if math.Abs(f) > 4e6 { // more than there are between the years 1 and 9999
+		return n, errOverflow
+	}
+	whole := math.Trunc(f)
+	return timestampOf(t.AddDate(0, 0, int(whole)).Add(time.Duration((f - whole) * 24 * float64(time.Hour))))
+}
+
+// timestampOf makes a value of a time within the years that can be written.
+func timestampOf(t time.Time) (value, error) {
+	if y := t.Year(); y < 1 || y > 9999 {
+		return value{}, errOverflow
+	}
+	return timeValue(t), nil
+}
+
+func integers(op byte, a, b int64) (value, error) {
+	switch op {
+	case '+':
+		if s := a + b; s > a == (b > 0) {
+			return intValue(s), nil
+		}
+	case '-':
+		if s := a - b; s < a == (b > 0) {
+			return intValue(s), nil
+		}
+	case '*':
+		if a == 0 || b == 0 {
+			return intValue(0), nil
+		}
+		if s := a * b; s/b == a && (a != math.MinInt64 || b != -1) {
+			return intValue(s), nil
+		}
+	default:
+		switch {
+		case b == 0:
+			return value{}, errDivision
+		case a == math.MinInt64 && b == -1:
+		case op == '/':
+			return intValue(a / b), nil
+		default:
+			return intValue(a % b), nil
+		}
+	}
+	return value{}, errOverflow
+}
+
+func floats(op byte, a, b float64) (value, error) {
+	var f float64
+	switch op {
+	case '+':
+		f = a + b
+	case '-':
+		f = a - b
+	case '*':
+		f = a * b
+	default:
+		if b == 0 {
+			return value{}, errDivision
+		}
+		if f = a / b; op == '%' {
+			f = math.Mod(a, b)
+		}
+	}
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return value{}, errOverflow
+	}
+	return floatValue(f), nil
+}
+
+type cast struct {
+	of expression
+	to kind
+}
+
+func (e *cast) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil {
+		return v, err
+	}
+	return v.cast(e.to)
+}

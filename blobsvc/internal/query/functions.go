@@ -1,0 +1,213 @@
+package query
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// function is a function with an ordinary list of arguments: between least and most of them, most -1 meaning any number.
+type function struct {
+	least, most int
+	build       func(arguments []expression) expression
+}
+
+// functions are the functions that the parser has no grammar for.
+var functions = map[string]function{
+	"CHAR_LENGTH":      {1, 1, charLength},
+	"CHARACTER_LENGTH": {1, 1, charLength},
+	"LOWER":            {1, 1, func(a []expression) expression { return &textFunction{a[0], bytes.ToLower} }},
+	"UPPER":            {1, 1, func(a []expression) expression { return &textFunction{a[0], bytes.ToUpper} }},
+	"SUBSTRING":        {2, 3, func(a []expression) expression { return &substring{a} }},
+	"COALESCE":         {1, -1, func(a []expression) expression { return &coalesce{a} }},
+	"NULLIF":           {2, 2, func(a []expression) expression { return &nullIf{a[0], a[1]} }},
+	"TO_STRING":        {2, 2, func(a []expression) expression { return &toString{a[0], a[1]} }},
+	"TO_TIMESTAMP":     {1, 1, func(a []expression) expression { return &cast{a[0], timestamp} }},
+	"UTCNOW":           {0, 0, nil}, // the parser makes it a constant: one statement has one time
+}
+
+func charLength(a []expression) expression { return &length{a[0]} }
+
+type length struct{ of expression }
+
+func (e *length) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil || v.absent() {
+		return nullValue, err
+	}
+	return intValue(int64(utf8.RuneCount(v.text().b))), nil
+}
+
+// textFunction maps text to text.
+type textFunction struct {
+	of expression
+	fn func([]byte) []byte
+}
+
+func (e *textFunction) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil || v.absent() {
+		return nullValue, err
+	}
+	return bytesValue(e.fn(v.text().b)), nil
+}
+
+// substring is SUBSTRING(text, start [, length]). The first character is number 0, as in the reference's example.
+type substring struct{ arguments []expression }
+
+func (e *substring) eval(r record) (value, error) {
+	var a [3]value
+	for i, x := range e.arguments {
+		v, err := x.eval(r)
+		if err != nil || v.absent() {
+			return nullValue, err
+		}
+		if i > 0 {
+			if v, err = v.cast(integer); err != nil {
+				return v, err
+			}
+		}
+		a[i] = v
+	}
+	rest := a[0].text().b
+	skip := a[1].n
+	take := int64(len(rest))
+	if len(e.arguments) == 3 {
+		if take = a[2].n; take < 0 {
+			return value{}, errConversion
+		}
+	}
+	if skip < 0 { // what lies before the text counts, and is empty
+		take, skip = max(0, take+skip), 0
+	}
+	return bytesValue(runes(rest[len(runes(rest, skip)):], take)), nil
+}
+
+// runes returns the first n characters of b, or all.
+func runes(b []byte, n int64) []byte {
+	at := 0
+	for ; n > 0 && at < len(b); n-- {
+		_, size := utf8.DecodeRune(b[at:])
+		at += size
+	}
+	return b[:at]
+}
+
+type trim struct {
+	of, cutset        expression
+	leading, trailing bool
+}
+
+func (e *trim) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil || v.absent() {
+		return nullValue, err
+	}
+	c, err := e.cutset.eval(r)
+	if err != nil || c.absent() {
+		return nullValue, err
+	}
+	b, cut := v.text().b, string(c.text().b)
+	if e.leading {
+		b = bytes.TrimLeft(b, cut)
+	}
+	if e.trailing {
+		b = bytes.TrimRight(b, cut)
+	}
+	return bytesValue(b), nil
+}
+
+type coalesce struct{ list []expression }
+
+func (e *coalesce) eval(r record) (value, error) {
+	for _, x := range e.list {
+		if v, err := x.eval(r); err != nil || !v.absent() {
+			return v, err
+		}
+	}
+	return nullValue, nil
+}
+
+type nullIf struct{ of, other expression }
+
+func (e *nullIf) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil || v.absent() {
+		return v, err
+	}
+	o, err := e.other.eval(r)
+	if err != nil || o.absent() {
+		return v, err
+	}
+	if c, err := compare(v, o); err != nil || c == 0 {
+		return nullValue, err
+	}
+	return v, nil
+}
+
+// like is LIKE: % stands for any text, _ for one character, and what follows the escape character for itself.
+type like struct {
+	of, pattern expression
+	escape      rune // 0 for none
+	// compiled is the last pattern that was used, which nearly always is the only one.
+	compiled []rune
+	literal  []bool
+	source   string
+}
+
+func (e *like) eval(r record) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil || v.absent() {
+		return nullValue, err
+	}
+	p, err := e.pattern.eval(r)
+	if err != nil || p.absent() {
+		return nullValue, err
+	}
+	if b := p.text().b; string(b) != e.source || e.compiled == nil {
+		e.compile(string(b))
+	}
+	return boolValue(e.match(v.text().b)), nil
+}
+
+func (e *like) compile(pattern string) {
+	e.source, e.compiled, e.literal = pattern, []rune{}, nil
+	escaped := false
+	for _, c := range strings.ToValidUTF8(pattern, "\ufffd") {
+		if !escaped && e.escape != 0 && c == e.escape {
+			escaped = true
+			continue
+		}
+		e.compiled = append(e.compiled, c)
+		e.literal = append(e.literal, escaped || c != '%' && c != '_')
+		escaped = false
+	}
+}
+
+// match walks text and pattern; after a mismatch it goes back to the last % and lets it stand for one character more, so
+// that the time is at most the product of the lengths.
+func (e *like) match(s []byte) bool {
+	at, p := 0, 0
+	star, from := -1, 0
+	for at < len(s) {
+		c, size := utf8.DecodeRune(s[at:])
+		switch {
+		case p < len(e.compiled) && !e.literal[p] && e.compiled[p] == '%':
+			star, from = p, at
+			p++
+		case p < len(e.compiled) && (!e.literal[p] || e.compiled[p] == c):
+			p++
+			at += size
+		case star >= 0:
+			_, size := utf8.DecodeRune(s[from:])
+			from += size
+			at, p = from, star+1
+		default:
+			return false
+		}
+	}
+	for p < len(e.compiled) && !e.literal[p] && e.compiled[p] == '%' {
+		p++
+	}
+	return p == len(e.compiled)
+}

@@ -1,0 +1,370 @@
+package query
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// jsonReader reads objects that follow each other, or stand in arrays at the top; a record separator between them, and any
+// white space, may be there or not. The statement's path into the objects makes rows of each.
+type jsonReader struct {
+	window
+	separator []byte
+	from      []step
+
+	within                 bool // an array at the top
+	comma                  bool // is due in it before the next element
+	element                bool // is due, since there was a comma
+	recordStart, recordEnd int64
+	rows                   [][]byte // of the object
+	given                  int      // of rows, that were handed out
+	row                    jsonRow
+}
+
+func newJSONReader(src io.Reader, separator string, from []step) *jsonReader {
+	return &jsonReader{window: window{src: src}, separator: []byte(separator), from: from}
+}
+
+func (j *jsonReader) position() (at, end int64) { return j.recordStart, j.recordEnd }
+
+func (j *jsonReader) open([]*field) error { return nil }
+
+// next returns the next row. io.EOF is the end.
+func (j *jsonReader) next() (record, error) {
+	for j.given == len(j.rows) {
+		raw, err := j.value()
+		if err != nil {
+			return nil, err
+		}
+		j.rows, j.given = rowsOf(j.rows[:0], raw, j.from), 0
+	}
+	j.row.raw = j.rows[j.given]
+	j.given++
+	return &j.row, nil
+}
+
+// value reads one object, or one element of an array at the top.
+func (j *jsonReader) value() ([]byte, error) {
+	for {
+		c, err := j.start()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case c == '[' && !j.within:
+			j.within, j.comma, j.element = true, false, false
+			j.window.start++
+			continue
+		case c == ']' && j.within && !j.element:
+			j.within = false
+			j.window.start++
+			continue
+		case c == ',' && j.within && j.comma:
+			j.comma, j.element = false, true
+			j.window.start++
+			continue
+		case j.within && j.comma:
+			return nil, j.unexpected(0, "',', or ']'")
+		case c != '{' && !j.within:
+			return nil, j.scalar()
+		}
+		n, err := j.balance(c)
+		if err != nil {
+			return nil, err
+		}
+		raw := j.bytes()[:n]
+		j.recordStart = j.offset()
+		if !json.Valid(raw) {
+			return nil, j.invalid(raw)
+		}
+		j.comma, j.element = true, false
+		j.window.start += n
+		j.recordEnd = j.offset()
+		return raw, nil
+	}
+}
+
+// start skips to the next thing and returns its first byte.
+func (j *jsonReader) start() (byte, error) {
+	for {
+		b := j.bytes()
+		for len(b) > 0 {
+			switch {
+			case b[0] == ' ' || b[0] == '\t' || b[0] == '\n' || b[0] == '\r':
+				b = b[1:]
+				continue
+			case !j.within && len(j.separator) > 0 && b[0] == j.separator[0] && bytes.HasPrefix(b, j.separator):
+				b = b[len(j.separator):]
+				continue
+			case j.base == 0 && len(b) == j.end && bytes.HasPrefix(b, bom):
+				b = b[len(bom):]
+				continue
+			}
+			break
+		}
+		j.window.start = j.end - len(b)
+		// A separator or mark that is not there whole may be completed by more.
+		if len(b) >= max(len(j.separator), len(bom)) || len(b) > 0 && (j.eof || b[0] == '{' || b[0] == '[') {
+			return b[0], nil
+		}
+		switch err := j.window.more(); {
+		case err == io.EOF && len(b) > 0:
+			return b[0], nil
+		case err == io.EOF && j.within:
+			return 0, parseError(j.offset(), "Unexpected end at [byte: %d]. Expecting tokens ',', or ']'.", j.offset())
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// balance returns the length of the value that begins here with c.
+func (j *jsonReader) balance(c byte) (int, error) {
+	depth, quoted := 0, false
+	for i := 0; ; {
+		for b := j.bytes(); i < len(b); {
+			if i > maxRecord {
+				return 0, errRecordTooLong
+			}
+			switch ch := b[i]; {
+			case quoted && ch == '\\':
+				i++
+			case ch == '"':
+				quoted = !quoted
+				if !quoted && depth == 0 {
+					return i + 1, nil
+				}
+			case quoted:
+			case ch == '{' || ch == '[':
+				depth++
+			case (ch == '}' || ch == ']' || ch == ',') && depth == 0:
+				return max(i, 1), nil // the end of a scalar
+			case ch == '}' || ch == ']':
+				if depth--; depth == 0 {
+					return i + 1, nil
+				}
+			case depth == 0 && (ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n'):
+				return i, nil
+			}
+			i++
+		}
+		switch err := j.window.more(); {
+		case err == io.EOF:
+			return len(j.bytes()), nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// scalar is the error for something at the top that is neither an object nor an array: the service reads a number to its end
+// and finds fault with what follows.
+func (j *jsonReader) scalar() error {
+	j.recordStart = j.offset()
+	i := 0
+	for i < 64 && strings.IndexByte("0123456789+-.eE", j.bytes()[i]) >= 0 {
+		if i+1 == len(j.bytes()) {
+			if err := j.window.more(); err == io.EOF {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+		i++
+	}
+	return j.unexpected(i, "'{', or '['")
+}
+
+// unexpected is the error for the byte i of what is there.
+func (j *jsonReader) unexpected(i int, wanted string) error {
+	return parseError(j.offset(), "Unexpected token '%c' at [byte: %d]. Expecting tokens %s.", rune(j.bytes()[i]), j.offset()+int64(i), wanted)
+}
+
+// invalid is the error for raw, which is not JSON.
+func (j *jsonReader) invalid(raw []byte) error {
+	var any json.RawMessage
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(raw, &any), &syntax) && syntax.Offset > 0 && int(syntax.Offset) <= len(raw) {
+		i := int(syntax.Offset) - 1
+		return parseError(j.offset(), "Unexpected token '%c' at [byte: %d].", rune(raw[i]), j.offset()+int64(i))
+	}
+	return parseError(j.offset(), "Unexpected end at [byte: %d].", j.offset()+int64(len(raw)))
+}
+
+// rowsOf appends what path leads to in raw, which is valid.
+func rowsOf(rows [][]byte, raw []byte, path []step) [][]byte {
+	if len(path) == 0 {
+		return append(rows, raw)
+	}
+	s := path[0]
+	if s.name == "" && s.index == allElements {
+		elements(raw, func(_ int, v []byte) bool {
+			rows = rowsOf(rows, v, path[1:])
+			return true
+		})
+		return rows
+	}
+	if v, ok := s.follow(raw); ok {
+		return rowsOf(rows, v, path[1:])
+	}
+	return rows
+}
+
+// follow goes one step into raw.
+func (s *step) follow(raw []byte) (found []byte, ok bool) {
+	if s.name == "" {
+		elements(raw, func(i int, v []byte) bool {
+			if ok = i == s.index; ok {
+				found = v
+			}
+			return !ok
+		})
+		return found, ok
+	}
+	members(raw, func(key, v []byte) bool {
+		if string(key) == s.name || !s.exact && bytes.EqualFold(key, []byte(s.name)) {
+			found, ok = v, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+// members calls fn with the members of an object, until it returns false; elements likewise with those of an array. raw is
+// valid JSON, of any type.
+func members(raw []byte, fn func(key, v []byte) bool) {
+	if raw[0] != '{' {
+		return
+	}
+	for b := blank(raw[1:]); b[0] != '}'; {
+		n := valueLength(b)
+		key := unquoteJSON(b[:n])
+		b = blank(b[n:])
+		b = blank(b[1:]) // the colon
+		n = valueLength(b)
+		if !fn(key, b[:n]) {
+			return
+		}
+		if b = blank(b[n:]); b[0] == ',' {
+			b = blank(b[1:])
+		}
+	}
+}
+
+func elements(raw []byte, fn func(i int, v []byte) bool) {
+	if raw[0] != '[' {
+		return
+	}
+	i := 0
+	for b := blank(raw[1:]); b[0] != ']'; i++ {
+		n := valueLength(b)
+		if !fn(i, b[:n]) {
+			return
+		}
+		if b = blank(b[n:]); b[0] == ',' {
+			b = blank(b[1:])
+		}
+	}
+}
+
+// blank skips white space.
+func blank(b []byte) []byte {
+	for b[0] == ' ' || b[0] == '\t' || b[0] == '\n' || b[0] == '\r' {
+		b = b[1:]
+	}
+	return b
+}
+
+// valueLength is the length of the value at the start of b, which goes on behind it.
+func valueLength(b []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch ch := b[i]; {
+		case quoted && ch == '\\':
+			i++
+		case ch == '"':
+			quoted = !quoted
+			if !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case ch == '{' || ch == '[':
+			depth++
+		case ch == '}' || ch == ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case depth == 0 && (ch == ',' || ch == ':' || ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n'):
+			return i
+		}
+	}
+	return len(b)
+}
+
+// unquoteJSON returns the text of a string.
+func unquoteJSON(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	var s string
+	_ = json.Unmarshal(raw, &s) // it is valid
+	return []byte(s)
+}
+
+// jsonValue is the value that raw stands for.
+func jsonValue(raw []byte) value {
+	switch raw[0] {
+	case 'n':
+		return nullValue
+	case 't':
+		return yes
+	case 'f':
+		return no
+	case '"':
+		return bytesValue(unquoteJSON(raw))
+	case '{', '[':
+		return value{kind: tree, b: raw}
+	}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return value{kind: integer, n: n, b: raw}
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil { // too large for a number: it remains text
+		return bytesValue(raw)
+	}
+	return value{kind: float, f: f, b: raw}
+}
+
+// jsonRow is an object, or whatever a path led to.
+type jsonRow struct{ raw []byte }
+
+func (r *jsonRow) field(f *field) (value, error) {
+	if n, ok := f.ordinal(); ok && n == 0 && r.raw[0] != '{' {
+		return jsonValue(r.raw), nil
+	}
+	v, ok := r.raw, true
+	for i := range f.path {
+		if v, ok = f.path[i].follow(v); !ok {
+			return value{}, nil
+		}
+	}
+	return jsonValue(v), nil
+}
+
+func (r *jsonRow) all(fn func(name []byte, v value)) {
+	if r.raw[0] != '{' {
+		fn(nil, jsonValue(r.raw))
+		return
+	}
+	members(r.raw, func(key, v []byte) bool {
+		fn(key, jsonValue(v))
+		return true
+	})
+}

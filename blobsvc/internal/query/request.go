@@ -1,0 +1,178 @@
+package query
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"strings"
+	"time"
+)
+
+// Request is a query that can be opened on a content.
+type Request struct {
+	statement *statement
+	input     input
+	output    output
+}
+
+// The formats of content and results.
+const (
+	delimitedFormat = "delimited"
+	jsonFormat      = "json"
+	parquetFormat   = "parquet"
+)
+
+type input struct {
+	format    string
+	delimited Delimited
+	separator string // between objects
+}
+
+type output struct {
+	input
+	// defaulted is set where the request said nothing.
+	defaulted bool
+}
+
+// The XML of a request. Elements of other names are passed over, as the service does.
+type (
+	requestXML struct {
+		XMLName    xml.Name
+		QueryType  string
+		Expression string
+		Input      *formatXML `xml:"InputSerialization>Format"`
+		Output     *formatXML `xml:"OutputSerialization>Format"`
+	}
+	formatXML struct {
+		Type      string
+		Delimited *struct {
+			ColumnSeparator, RecordSeparator string
+			FieldQuote, EscapeChar           *string
+			HasHeaders                       string
+		} `xml:"DelimitedTextConfiguration"`
+		JSON *struct{ RecordSeparator string } `xml:"JsonTextConfiguration"`
+	}
+)
+
+// maxSeparator is the length of the longest separator in bytes.
+const maxSeparator = 64
+
+// ParseRequest reads the body of a request; now is what UTCNOW() answers. It fails with an *Error.
+func ParseRequest(body []byte, now time.Time) (*Request, error) {
+	var x requestXML
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, bom)))
+	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
+	if err := d.Decode(&x); err != nil || x.XMLName.Local != "QueryRequest" {
+		return nil, &Error{CodeXML, "XML specified is not syntactically valid."}
+	}
+	if !strings.EqualFold(x.QueryType, "SQL") {
+		return nil, invalidNode("QueryType", x.QueryType)
+	}
+	r := &Request{}
+	var err error
+	if r.input, err = x.Input.input(); err != nil {
+		return nil, err
+	}
+	if r.output, err = x.Output.output(&r.input); err != nil {
+		return nil, err
+	}
+	if r.statement, err = parse(x.Expression, now); err != nil {
+		return nil, err
+	}
+	st := r.statement
+	if r.input.format != delimitedFormat && st.split > 0 {
+		return nil, refuse("sys.split is only for delimited text.")
+	}
+	if r.input.format != jsonFormat && len(st.from) > 0 {
+		return nil, refuse("A path behind BlobStorage[*] is only for JSON.")
+	}
+	return r, nil
+}
+
+// invalidNode is the error for an element that has no such value.
+func invalidNode(name, value string) error {
+	return &Error{CodeValue, "The value " + value + " of " + name + " is invalid."}
+}
+
+// input reads what the content is; nil is delimited text of the usual form.
+func (x *formatXML) input() (in input, err error) {
+	in = input{format: delimitedFormat, separator: "\n", delimited: Delimited{Column: ",", Record: "\n", Quote: '"'}}
+	if x == nil {
+		return in, nil
+	}
+	in.format = x.Type
+	switch x.Type {
+	case delimitedFormat:
+		if c := x.Delimited; c != nil {
+			in.delimited, err = delimited(c.ColumnSeparator, c.RecordSeparator, c.FieldQuote, c.EscapeChar, c.HasHeaders)
+		}
+	case jsonFormat:
+		if x.JSON != nil && x.JSON.RecordSeparator != "" {
+			if in.separator = x.JSON.RecordSeparator; len(in.separator) > maxSeparator {
+				return in, invalidNode("RecordSeparator", in.separator)
+			}
+		}
+	case parquetFormat:
+	default:
+		return in, invalidNode("Type", x.Type)
+	}
+	return in, err
+}
+
+// output reads what the result is to be; nil is the form of JSON for JSON, and delimited text otherwise.
+func (x *formatXML) output(in *input) (out output, err error) {
+	switch {
+	case x == nil && in.format == jsonFormat:
+		return output{input: *in, defaulted: true}, nil
+	case x == nil:
+		out.input, err = x.input()
+		out.defaulted = true
+		return out, err
+	case x.Type == parquetFormat || x.Type == "arrow": // the service has no output in Parquet, we have none in Arrow
+		return out, invalidNode("Type", x.Type)
+	}
+	out.input, err = x.input()
+	return out, err
+}
+
+// delimited checks the form of delimited text. Empty separators are the usual ones, an absent quote is the usual one.
+func delimited(column, record string, quote, escape *string, headers string) (d Delimited, err error) {
+	d = Delimited{Column: ",", Record: "\n", Quote: '"'}
+	for _, s := range []struct {
+		name, value string
+		to          *string
+	}{{"ColumnSeparator", column, &d.Column}, {"RecordSeparator", record, &d.Record}} {
+		if s.value == "" {
+			continue
+		}
+		if *s.to = s.value; len(s.value) > maxSeparator {
+			return d, invalidNode(s.name, s.value)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		value *string
+		to    *byte
+	}{{"FieldQuote", quote, &d.Quote}, {"EscapeChar", escape, &d.Escape}} {
+		switch {
+		case c.value == nil:
+		case *c.value == "":
+			*c.to = 0
+		case len(*c.value) == 1 && (*c.value)[0] < 0x80:
+			*c.to = (*c.value)[0]
+		default:
+			return d, invalidNode(c.name, *c.value)
+		}
+	}
+	switch strings.ToLower(strings.TrimSpace(headers)) {
+	case "", "false", "0":
+	case "true", "1":
+		d.Headers = true
+	default:
+		return d, invalidNode("HasHeaders", headers)
+	}
+	if d.Column == d.Record {
+		return d, invalidNode("RecordSeparator", d.Record)
+	}
+	return d, nil
+}

@@ -1,0 +1,296 @@
+package query
+
+import (
+	"errors"
+	"io"
+)
+
+// Content is what is queried.
+type Content struct {
+	io.Reader
+	// ReaderAt is needed for Parquet, which is read from its end.
+	io.ReaderAt
+	// Size is the length in bytes.
+	Size int64
+}
+
+// reader hands out the records of a content.
+type reader interface {
+	// open reads what comes before the first record and resolves fields. It fails with an *Error or a recordError.
+	open(fields []*field) error
+	// next returns the next record, which is valid until the call after it; io.EOF at the end, a recordError for a record
+	// that cannot be read.
+	next() (record, error)
+	// position is where the last record is, and up to where the content has been read.
+	position() (at, end int64)
+}
+
+// Query is a request on its content.
+type Query struct {
+	statement *statement
+	reader    reader
+	writer    writer
+	output    output
+	size      int64
+	frames    *frames
+
+	out    []byte  // of the result, not sent yet
+	values []value // of one record
+	rows   int64   // that were written
+	told   int64   // up to where progress was told
+	whole  bool    // the content was read to its end
+}
+
+const (
+	// flushSize is the length in bytes at which output is sent.
+	flushSize = 64 << 10
+	// progressEvery is the distance in bytes of two progress records. Tests of the official clients count on it.
+	progressEvery = 4 << 20
+)
+
+// Open begins to read the content. It fails with an *Error if the query does not fit it, or with an error of the reader.
+func (r *Request) Open(c Content) (*Query, error) {
+	q := &Query{statement: r.statement, size: c.Size, output: r.output}
+	switch r.input.format {
+	case jsonFormat:
+		q.reader = newJSONReader(c.Reader, r.input.separator, r.statement.from)
+	case parquetFormat:
+		q.reader = newParquetReader(c.ReaderAt, c.Size)
+	default:
+		q.reader = newCSVReader(c.Reader, r.input.delimited)
+	}
+	switch r.output.format {
+	case jsonFormat:
+		q.writer = &jsonWriter{separator: r.output.separator}
+	default:
+		q.writer = newCSVWriter(r.output.delimited)
+	}
+	err := q.reader.open(r.statement.fields)
+	if bad := (*recordError)(nil); errors.As(err, &bad) {
+		err = &Error{CodeInput, bad.description}
+	}
+	if err != nil {
+		q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// Close releases what the query holds besides its content.
+func (q *Query) Close() {
+	if p, ok := q.reader.(*parquetReader); ok {
+		p.close()
+	}
+}
+
+// Run writes the answer to w. It fails only where content cannot be read or w not be written; whatever is wrong with the
+// records is part of the answer.
+func (q *Query) Run(w io.Writer) (err error) {
+	if q.frames, err = newFrames(w); err != nil {
+		return err
+	}
+	q.out = q.writer.begin(make([]byte, 0, flushSize+flushSize/4), q.names())
+	if q.statement.split > 0 {
+		err = q.split()
+	} else {
+		err = q.scan()
+	}
+	var bad *recordError
+	switch {
+	case errors.As(err, &bad):
+		if err = q.fatal(bad); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		if q.out, err = q.writer.flush(q.out, true); err != nil {
+			return err
+		}
+		if err := q.flush(); err != nil {
+			return err
+		}
+		_, end := q.reader.position()
+		if q.whole {
+			end = q.size
+		}
+		if q.told != end || end == 0 {
+			if err := q.frames.progress(end, q.size); err != nil {
+				return err
+			}
+		}
+	}
+	return q.frames.end(q.size)
+}
+
+// fatal ends the answer with an error.
+func (q *Query) fatal(bad *recordError) error {
+	if err := q.flush(); err != nil {
+		return err
+	}
+	if q.output.defaulted && q.rows == 0 { // the service answers an empty record then
+		if err := q.frames.result([]byte(q.output.separator)); err != nil {
+			return err
+		}
+	}
+	return q.frames.error(bad)
+}
+
+// names are the columns of the result; nil for those of the records.
+func (q *Query) names() []string {
+	st := q.statement
+	switch {
+	case st.star:
+		return nil
+	case st.aggregate != nil:
+		return []string{orOrdinal(st.aggregate.name, 1)}
+	case st.split > 0:
+		return []string{"_1"}
+	}
+	names := make([]string, len(st.columns))
+	for i, c := range st.columns {
+		names[i] = orOrdinal(c.name, i+1)
+	}
+	return names
+}
+
+func orOrdinal(name string, n int) string {
+	if name == "" {
+		return string(ordinalName(n))
+	}
+	return name
+}
+
+// scan runs the statement over all records. It returns a recordError that is fatal, or an error of reading or writing.
+func (q *Query) scan() error {
+	st := q.statement
+	q.values = make([]value, len(st.columns))
+	for st.limit < 0 || q.rows < st.limit || st.aggregate != nil {
+		r, err := q.reader.next()
+		if err == io.EOF {
+			q.whole = true
+			break
+		}
+		if err == nil {
+			err = q.take(r)
+		}
+		if err != nil {
+			if err := q.skip(err); err != nil {
+				return err
+			}
+		}
+		if err := q.progress(); err != nil {
+			return err
+		}
+	}
+	if st.aggregate != nil && st.limit != 0 {
+		q.rows++
+		var err error
+		q.out, err = q.writer.values(q.out, []value{st.aggregate.result()})
+		return err
+	}
+	return nil
+}
+
+// skip tells of a record that could not be processed. What ends the query is returned.
+func (q *Query) skip(err error) error {
+	var bad *recordError
+	if !errors.As(err, &bad) || bad.fatal {
+		return err
+	}
+	told := *bad
+	told.at, _ = q.reader.position()
+	return q.frames.error(&told)
+}
+
+// take evaluates the statement on one record. After an error nothing of the record is in the result.
+func (q *Query) take(r record) (err error) {
+	st := q.statement
+	if st.where != nil {
+		v, err := truth(st.where, r)
+		if err != nil || v.kind != boolean || v.n == 0 {
+			return err
+		}
+	}
+	if st.aggregate != nil {
+		return st.aggregate.add(r)
+	}
+	before := len(q.out)
+	if st.star {
+		q.out, err = q.writer.all(q.out, r)
+	} else {
+		for i, c := range st.columns {
+			if q.values[i], err = c.eval(r); err != nil {
+				return err
+			}
+		}
+		q.out, err = q.writer.values(q.out, q.values)
+	}
+	if err != nil {
+		q.out = q.out[:before]
+		return err
+	}
+	q.rows++
+	return nil
+}
+
+// progress sends output if there is enough of it, and tells how far the content has been read.
+func (q *Query) progress() error {
+	_, end := q.reader.position()
+	if len(q.out) < flushSize && end-q.told < progressEvery {
+		return nil
+	}
+	var err error
+	if q.out, err = q.writer.flush(q.out, false); err != nil {
+		return err
+	}
+	if err := q.flush(); err != nil {
+		return err
+	}
+	for end-q.told >= progressEvery {
+		q.told += progressEvery
+		if err := q.frames.progress(q.told, q.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Query) flush() error {
+	if len(q.out) == 0 {
+		return nil
+	}
+	err := q.frames.result(q.out)
+	q.out = q.out[:0]
+	return err
+}
+
+// split writes the lengths of batches of whole records, each at least as long as was asked for, but for the last.
+func (q *Query) split() error {
+	from := int64(0)
+	batch := func(to int64) (err error) {
+		q.out, err = q.writer.values(q.out, []value{intValue(to - from)})
+		from = to
+		return err
+	}
+	for {
+		_, err := q.reader.next()
+		_, end := q.reader.position()
+		if err == io.EOF {
+			q.whole = true
+			if end > from {
+				return batch(end)
+			}
+			return nil
+		}
+		if err == nil && end-from >= q.statement.split {
+			err = batch(end)
+		}
+		if err == nil {
+			err = q.progress()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package blobsvc
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// maxQueryBody is the length in bytes of the longest request of Query Blob Contents.
+const maxQueryBody = 1 * mib
+
+// queryBlobContents: https://learn.microsoft.com/rest/api/storageservices/query-blob-contents
+func (s *Service) queryBlobContents(c *call) error {
+	body, err := c.ReadBody(maxQueryBody)
+	if err != nil {
+		return err
+	}
+	request, err := query.ParseRequest(body, c.Now)
+	if err != nil {
+		return queryError(err)
+	}
+	var b blobRecord
+	var content blobReader
+	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
+		if b.kind != blockBlob {
+			return errInvalidBlobType
+		}
+		if b.tier == archiveTier {
+			return errBlobArchived
+		}
+		return content.open(s, tx, &b, 0, b.length)
+	})
+	if err != nil {
+		return err
+	}
+	defer content.close()
+	q, err := request.Open(query.Content{Reader: &content, ReaderAt: &blobReaderAt{r: &content}, Size: b.length})
+	if err != nil {
+		return queryError(err)
+	}
+	defer q.Close()
+	c.sendBlob(&b, slot)
+	c.Set("Content-Type", "avro/binary")
+	// The answer is not encoded as the content may be; without the header, clients take it as it is.
+	c.Out.Header().Del("Content-Encoding")
+	if b.headers.md5 != "" {
+		c.Set("x-ms-blob-content-md5", base64MD5(b.headers.md5))
+	}
+	c.Out.WriteHeader(http.StatusOK)
+	if err := q.Run(c.Out); err != nil {
+		return broken(err)
+	}
+	return nil
+}
+
+// queryError is the answer to a query that was refused.
+func queryError(err error) error {
+	var e *query.Error
+	if errors.As(err, &e) {
+		return fail(http.StatusBadRequest, e.Code, e.Message)
+	}
+	return err
+}
+
+// blobReaderAt reads a blob at random, through a reader of all of it.
+type blobReaderAt struct {
+	mu sync.Mutex // one read at a time
+	r  *blobReader
+}
+
+// ReadAt implements io.ReaderAt.
+func (a *blobReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if off < 0 || off >= a.r.n {
+		return 0, io.EOF
+	}
+	if err := a.r.seek(off); err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(a.r, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
