@@ -157,7 +157,7 @@ func TestPutBlobRefusals(t *testing.T) {
 		{"lease of nothing", "/box/b", "x", with("x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"), 412, "LeaseNotPresentWithBlobOperation"},
 		{"customer's key", "/box/b", "x", with("x-ms-encryption-key", "abc"), 501, "NotImplemented"},
 		{"encryption scope", "/box/b", "x", with("x-ms-encryption-scope", "abc"), 501, "NotImplemented"},
-		{"legal hold", "/box/b", "x", with("x-ms-legal-hold", "true"), 501, "NotImplemented"},
+		{"legal hold", "/box/b", "x", with("x-ms-legal-hold", "true"), 409, "ImmutableStorageWithVersioningNotEnabled"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f.do("PUT", tc.path, tc.content, tc.headers...).want(t, tc.status, tc.code)

@@ -23,7 +23,7 @@ var (
 	locked   = to.Ptr(blob.ImmutabilityPolicySettingLocked)
 )
 
-func TestImmutabilityPolicy(t *testing.T) {
+func TestSetBlobImmutabilityPolicy(t *testing.T) {
 	f := startImmutable(t)
 	box := f.container()
 	if p := must(box.GetProperties(ctx, nil))(t); !*p.IsImmutableStorageWithVersioningEnabled || *p.HasImmutabilityPolicy || *p.HasLegalHold {
@@ -63,12 +63,9 @@ func TestImmutabilityPolicy(t *testing.T) {
 	// An unlocked policy can be shortened and deleted.
 	must(old.SetImmutabilityPolicy(ctx, until.Add(-time.Minute), nil))(t)
 	must(old.DeleteImmutabilityPolicy(ctx, nil))(t)
-	must(old.DeleteImmutabilityPolicy(ctx, nil))(t)
 	must(old.Delete(ctx, nil))(t)
 	// A locked one only prolonged.
 	must(b.SetImmutabilityPolicy(ctx, until, &blob.SetImmutabilityPolicyOptions{Mode: locked}))(t)
-	_, err = b.DeleteImmutabilityPolicy(ctx, nil)
-	wantCode(t, err, 409, "ImmutabilityPolicyDeleteOnLockedPolicy")
 	_, err = b.SetImmutabilityPolicy(ctx, until.Add(-time.Second), &blob.SetImmutabilityPolicyOptions{Mode: locked})
 	wantCode(t, err, 409, "BlobImmutableDueToPolicy")
 	_, err = b.SetImmutabilityPolicy(ctx, until.Add(time.Hour), &blob.SetImmutabilityPolicyOptions{Mode: unlocked})
@@ -83,6 +80,27 @@ func TestImmutabilityPolicy(t *testing.T) {
 	past := time.Now().Add(-time.Hour)
 	_, err = b.SetImmutabilityPolicy(ctx, until.Add(2*time.Hour), &blob.SetImmutabilityPolicyOptions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}})
 	wantCode(t, err, 412, "ConditionNotMet")
+}
+
+func TestDeleteBlobImmutabilityPolicy(t *testing.T) {
+	f := startImmutable(t)
+	box := f.container()
+	b := box.NewBlockBlobClient("b")
+	_, err := b.DeleteImmutabilityPolicy(ctx, nil)
+	wantCode(t, err, 404, "BlobNotFound")
+	must(b.Upload(ctx, body("one"), nil))(t)
+	until := time.Now().Add(time.Hour).Truncate(time.Second)
+	must(b.SetImmutabilityPolicy(ctx, until, nil))(t)
+	for range 2 { // the second has nothing to delete, and succeeds
+		must(b.DeleteImmutabilityPolicy(ctx, nil))(t)
+		if p := must(b.GetProperties(ctx, nil))(t); p.ImmutabilityPolicyMode != nil {
+			t.Errorf("%+v", p)
+		}
+	}
+	must(b.SetMetadata(ctx, nil, nil))(t)
+	must(b.SetImmutabilityPolicy(ctx, until, &blob.SetImmutabilityPolicyOptions{Mode: locked}))(t)
+	_, err = b.DeleteImmutabilityPolicy(ctx, nil)
+	wantCode(t, err, 409, "ImmutabilityPolicyDeleteOnLockedPolicy")
 }
 
 func TestImmutabilityRequests(t *testing.T) {
@@ -109,7 +127,7 @@ func TestImmutabilityRequests(t *testing.T) {
 	f.do("DELETE", "/box/b", "").want(t, 202, "")
 }
 
-func TestLegalHold(t *testing.T) {
+func TestSetBlobLegalHold(t *testing.T) {
 	f := startImmutable(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
