@@ -51,7 +51,7 @@ func (s *Service) failure(c *call, err error) error {
 			s.log.Warn("queue state is not available", "account", c.Account, "queue", c.queue, "op", c.Operation,
 				"request_id", c.ID, "err", err)
 		}
-		return wire.ErrOperationTimedOut
+		return wire.ErrServerBusy // clients try again
 	}
 	return err
 }

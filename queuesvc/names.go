@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -15,6 +16,8 @@ type call struct {
 	*wire.Request
 	// queue and message are decoded; "" where the path is of a higher level.
 	queue, message string
+	// identity is who calls.
+	identity auth.Identity
 }
 
 // resolve reads the path: /<queue>, /<queue>/messages, /<queue>/messages/<id>.

@@ -52,7 +52,7 @@ var operations = []frontend.Operation[*Service, *call]{
 	{Name: "GetQueueServiceStats", Method: http.MethodGet, On: onService, Comp: "stats", Restype: "service", Needs: serviceSettings("r"),
 		Note: "On the secondary endpoint, which shows the primary's state.", Do: (*Service).getServiceStats},
 	{Name: "GetUserDelegationKey", Method: http.MethodPost, On: onService, Comp: "userdelegationkey", Restype: "service",
-		Needs: auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}, State: frontend.NotImplemented},
+		Needs: auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}, Do: (*Service).getUserDelegationKey},
 	{Name: "PreflightQueueRequest", Method: http.MethodOptions, On: onService, Needs: everyone, Do: (*Service).preflight},
 
 	// Queues.

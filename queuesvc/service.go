@@ -65,10 +65,20 @@ func New(c Config) (*Service, error) {
 		Resolve:    resolve,
 		Render:     wire.RenderXML,
 		Policy:     (*Service).policy,
+		Admit:      (*Service).admit,
 		Before:     (*Service).before,
 		Common:     c.Common,
 	})
 	return s, nil
+}
+
+// admit notes who calls. It is the front-end's Admit.
+func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
+	c.identity = id
+	if id.Mechanism == auth.Anonymous {
+		return frontend.RefuseAnonymous(c.Request)
+	}
+	return nil
 }
 
 // Handler serves the Queue service.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -117,4 +118,10 @@ func (s *Service) preflight(c *call) error {
 		return err
 	}
 	return c.Status(http.StatusOK)
+}
+
+// getUserDelegationKey is Get User Delegation Key.
+// https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
+func (s *Service) getUserDelegationKey(c *call) error {
+	return auth.GetUserDelegationKey(c.Request, c.identity, s.common.Accounts)
 }
