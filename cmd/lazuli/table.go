@@ -126,7 +126,7 @@ func printExplanation(out io.Writer, e tabletool.Explanation) error {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "key ranges"), oneLine(r))
 	}
 	if left := e.RangeCount - len(e.Ranges); left > 0 {
-		fmt.Fprintf(tw, "\tand %d more\n", left)
+		fmt.Fprintf(tw, "%s\t%d more\n", first(len(e.Ranges), "key ranges"), left)
 	}
 	if e.Residual {
 		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")

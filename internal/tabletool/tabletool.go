@@ -152,8 +152,10 @@ func (e *Explanation) add(h http.Header) error {
 			e.Residual = value == "yes"
 		}
 	}
-	if err := json.Unmarshal([]byte(h.Get(headerRanges)), &e.Ranges); err != nil {
-		return fmt.Errorf("header %s: %w", headerRanges, err)
+	if ranges := h.Get(headerRanges); ranges != "" { // older servers do not tell them
+		if err := json.Unmarshal([]byte(ranges), &e.Ranges); err != nil {
+			return fmt.Errorf("header %s: %w", headerRanges, err)
+		}
 	}
 	for name, sum := range map[string]*int{headerScanned: &e.Scanned, headerReturned: &e.Returned} {
 		n, err := strconv.Atoi(h.Get(name))
