@@ -1,6 +1,8 @@
 package blobsvc
 
 import (
+	"net/http"
+
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -9,12 +11,18 @@ import (
 // logsContainer holds the logs of Storage Analytics.
 const logsContainer = "$logs"
 
-// mayLogs refuses what callers may not do to the container of the logs, which only the system itself makes and fills:
-// they may read it, list it and delete blobs in it.
-// https://learn.microsoft.com/rest/api/storageservices/about-storage-analytics-logging#how-logs-are-stored
+// mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system itself makes
+// and fills: they may read and list them, and delete logs.
+// https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
 func (c *call) mayLogs(need auth.Need) error {
-	if c.container != logsContainer || c.System() {
+	switch {
+	case c.container != logsContainer && c.container != changeFeedContainer || c.System():
 		return nil
+	case c.container == changeFeedContainer:
+		if m := c.HTTP.Method; m == http.MethodGet || m == http.MethodHead {
+			return nil
+		}
+		return wire.ErrInsufficientAccountPermissions
 	}
 	switch need.Any {
 	case "r", "l", "t", "f":

@@ -20,7 +20,8 @@ const (
 
 // note tells of an event in the transaction that brings it about. b is the record as it is stored, or as it was before it
 // was deleted; slot is where.
-func (s *Service) note(_ *store.Tx, c *call, e event, slot uint64, _ *blobRecord) {
+func (s *Service) note(tx *store.Tx, c *call, e event, slot uint64, b *blobRecord) {
+	s.recordEvent(tx, c, e, slot, b)
 	if slot == baseSlot && e != eventSnapshot && e != eventDeleted {
 		c.changed = true
 	}

@@ -95,6 +95,7 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(pendingBucket, c.pending)
 	c.each(copiesBucket, c.copying)
 	c.each(blocksBucket, c.block)
+	c.each(changesBucket, func(k, v []byte) error { _, err := decodeFeedEvent(k, v); return err })
 	for set, n := range c.sets {
 		if n != 0 {
 			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)

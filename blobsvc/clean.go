@@ -16,6 +16,7 @@ import (
 //   - garbage: what deleted containers, dropped contents and dropped block sets left behind is removed in batches;
 //   - retention: soft-deleted blobs and containers are removed when their time is over;
 //   - expiry times: blobs whose time has come are deleted;
+//   - change feed: recorded events go to its files;
 //   - access times: what was read is noted, where that is tracked;
 //   - expiry: uncommitted blocks are dropped a week after the last of them came;
 //   - compaction: extents are compacted when enough content was given up, or now and then after any write.
@@ -82,6 +83,9 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 		if err := s.expireBlobs(ctx, now); err != nil && ctx.Err() == nil {
 			s.log.Error("removing expired blobs failed", "service", "blob", "err", err)
 		}
+		if err := s.writeFeeds(ctx, now); err != nil && ctx.Err() == nil {
+			s.log.Error("writing the change feed failed", "service", "blob", "err", err)
+		}
 		if err := s.flushAccesses(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("noting access times failed", "service", "blob", "err", err)
 		}
@@ -114,10 +118,15 @@ func (s *Service) cleanForever(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Clean removes all garbage, what is past its retention, and expired blocks now.
+// Clean does all background work but compaction now.
 func (s *Service) Clean(ctx context.Context) error {
 	now := s.now()
-	return errors.Join(s.expireBlobs(ctx, now), s.flushAccesses(ctx), s.purge(ctx, now), s.purgeContainers(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
+	return errors.Join(s.expireBlobs(ctx, now), s.flushAccesses(ctx), s.writeFeeds(ctx, now), s.tidy(ctx, now))
+}
+
+// tidy removes all garbage, what is past its retention, and expired blocks.
+func (s *Service) tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(s.purge(ctx, now), s.purgeContainers(ctx, now), s.collect(ctx), s.expireBlocks(ctx, now))
 }
 
 // collect removes garbage until there is none.

@@ -28,7 +28,7 @@ func CompactFolder(ctx context.Context, path, extents string) (before, after int
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s := &Service{db: db, extents: content, now: time.Now, log: slog.Default(), cleaner: newCleaner()}
 	before = content.Size()
-	if err := s.Clean(ctx); err != nil {
+	if err := s.tidy(ctx, s.now()); err != nil {
 		return before, content.Size(), err
 	}
 	for range maxCompactRounds {

@@ -203,7 +203,7 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 		return 0, nil
 	}
 	at, err := containerGen(tx, account, container)
-	gone := err != nil || at != gen // deleted, but it may be restored
+	gone := err != nil || at != gen                                      // deleted, but it may be restored
 	if gone || b.mayGo(c.now()) != nil || b.copy.status == copyPending { // look again later
 		tx.Put(expiringBucket, expiryKey(c.now()+day/24, key[8:]), in)
 		return 0, nil

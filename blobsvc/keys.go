@@ -23,6 +23,7 @@ import (
 //	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
 //	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
 //	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
+//	changes     account 0x00 number(8)                       feedEvent: not in the change feed's files yet
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
 //
@@ -45,6 +46,7 @@ const (
 	garbageBucket    store.Bucket = "garbage"
 	copiesBucket     store.Bucket = "copies"
 	expiringBucket   store.Bucket = "expiring"
+	changesBucket    store.Bucket = "changes"
 	accountsBucket   store.Bucket = "accounts"
 	metaBucket       store.Bucket = "meta"
 )
@@ -52,7 +54,7 @@ const (
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
 	return []store.Bucket{containersBucket, gravesBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBucket, garbageBucket, copiesBucket, expiringBucket, accountsBucket, metaBucket}
+		deletedBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
 }
 
 // baseSlot is the slot of the base blob: above every snapshot's.

@@ -69,7 +69,7 @@ func (c *call) refuseSettings() error {
 // letter or digit, no two hyphens in a row; or one of the containers with a special meaning.
 func containerName(s string) error {
 	switch s {
-	case rootContainer, "$logs", webContainer, "$blobchangefeed":
+	case rootContainer, "$logs", webContainer, changeFeedContainer:
 		return nil
 	}
 	for i := range len(s) {

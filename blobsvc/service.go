@@ -53,6 +53,8 @@ type Config struct {
 type Track struct {
 	// AccessTimes notes, to the day, when blobs were last read.
 	AccessTimes bool
+	// ChangeFeed records what happens to blobs in the container $blobchangefeed.
+	ChangeFeed bool
 }
 
 // Keep is what an account keeps of what is overwritten or deleted. In Azure these are settings of the account's management,
@@ -86,9 +88,11 @@ type Service struct {
 	track    Track
 	expirer  expirer
 	accesses accesses
-	changed  func(account, container, blob string)
-	common   frontend.Common
-	feed     *longpoll.Feed // what was written lately; nil without a board to wait on
+	// feedWriter is held while the change feed is written.
+	feedWriter sync.Mutex
+	changed    func(account, container, blob string)
+	common     frontend.Common
+	feed       *longpoll.Feed // what was written lately; nil without a board to wait on
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup

@@ -98,6 +98,8 @@ type Config struct {
 
 	// BlobAccessTimes notes, to the day, when blobs were last read.
 	BlobAccessTimes bool
+	// BlobChangeFeed records what happens to blobs in the container $blobchangefeed.
+	BlobChangeFeed bool
 	// BlobVersioning keeps the previous state of every blob that is overwritten or deleted.
 	BlobVersioning bool
 	// BlobImmutability lets the blobs of new containers have immutability policies and legal holds. It needs BlobVersioning.

@@ -77,6 +77,7 @@ var groups = []group{
 	}},
 	{"Blob service", []option{
 		boolean("blob-access-times", "", "Note, to the day, when blobs were last read", func(c *Config) *bool { return &c.BlobAccessTimes }),
+		boolean("blob-change-feed", "", "Record what happens to blobs in the container $blobchangefeed", func(c *Config) *bool { return &c.BlobChangeFeed }),
 		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
 		boolean("blob-immutability", "", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
 			func(c *Config) *bool { return &c.BlobImmutability }),
