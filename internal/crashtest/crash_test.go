@@ -35,10 +35,28 @@ type worker interface {
 }
 
 func TestKill(t *testing.T) {
+	var workers []worker
+	for i := range 3 {
+		workers = append(workers, newTableWorker(i), newBlobWorker(i), newQueueWorker(i))
+	}
+	killAgainAndAgain(t, *kills, workers)
+}
+
+// Versions of blobs, and containers that are deleted and restored.
+func TestKillHistory(t *testing.T) {
+	var workers []worker
+	for i := range 4 {
+		workers = append(workers, newHistoryWorker(i))
+	}
+	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-versioning", "--container-soft-delete-days", "1")
+}
+
+// killAgainAndAgain runs a server with flags n times, under the load of workers, and kills it each time but the last.
+func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
+	t.Helper()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	n := *kills
 	if testing.Short() {
 		n = min(n, 3)
 	}
@@ -47,15 +65,11 @@ func TestKill(t *testing.T) {
 	binary := build(t)
 	data := filepath.Join(t.TempDir(), "data")
 	if *keep != "" {
-		data = filepath.Join(*keep, "data")
-	}
-	var workers []worker
-	for i := range 3 {
-		workers = append(workers, newTableWorker(i), newBlobWorker(i), newQueueWorker(i))
+		data = filepath.Join(*keep, t.Name())
 	}
 	var slowest, fsckTime time.Duration
 	for kill := range n {
-		s := start(t, binary, data)
+		s := start(t, binary, data, flags...)
 		slowest = max(slowest, s.took)
 		connectAll(t, s, workers)
 		if kill > 0 {
@@ -68,7 +82,7 @@ func TestKill(t *testing.T) {
 		runAll(t, s, workers, load, rnd)
 		fsckTime += fsckClean(t, data)
 	}
-	s := start(t, binary, data)
+	s := start(t, binary, data, flags...)
 	connectAll(t, s, workers)
 	verifyAll(t, workers, true)
 	s.terminate(t)

@@ -8,5 +8,7 @@
 // A killed process leaves what it wrote to the kernel, synced or not: that a power failure is survived as well is
 // tested where the bytes are written, in packages store and extent.
 //
+// A second test does the same with versions and restored containers, in half as many rounds.
+//
 //	go test ./internal/crashtest -args -kills 100 -seed 7
 package crashtest

@@ -46,10 +46,10 @@ type server struct {
 var endpoint = regexp.MustCompile(`^\s+(Blob|Queue|Table)\s.*(http://127\.0\.0\.1:\d+/` + account + `)`)
 
 // start runs the binary until it says that it is ready.
-func start(t *testing.T, binary, data string) *server {
+func start(t *testing.T, binary, data string, flags ...string) *server {
 	t.Helper()
 	s := &server{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, stderr: &tail{}}
-	s.cmd = exec.Command(binary, "serve", "--location", data, "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0")
+	s.cmd = exec.Command(binary, append([]string{"serve", "--location", data, "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}, flags...)...)
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
