@@ -1,0 +1,46 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// concurrency is how many messages a registered role has in work: they wait together for the blob that they become lines of, so that at
+// most this many are written every WithFlushEvery.
+const concurrency = 1024
+
+// Register makes the writer the handler of a queue whose messages are Records in JSON. A message is deleted once its line is in a blob.
+// The writer is to be closed after the app has stopped.
+func Register(app *workers.App, name string, w *Writer, options ...workers.Option) *workers.Function {
+	return RegisterFunc(app, name, w, func(r Record) (Record, error) { return r, nil }, options...)
+}
+
+// RegisterFunc makes the writer the handler of a queue with messages of one's own type, of which record makes a line. An error of record sends
+// the message to the poison queue.
+func RegisterFunc[T any](app *workers.App, name string, w *Writer, record func(T) (Record, error), options ...workers.Option) *workers.Function {
+	options = append([]workers.Option{workers.WithConcurrency(concurrency)}, options...)
+	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
+		r, err := record(m.Body)
+		if err != nil {
+			return workers.Permanent(err)
+		}
+		// The same at every delivery, so that a line that is written twice can be known.
+		if r.Time.IsZero() {
+			if r.Time, err = time.Parse(time.RFC3339Nano, m.Raw.InsertionTime); err != nil {
+				return workers.Permanent(fmt.Errorf("the message's time: %w", err))
+			}
+		}
+		if r.ID == "" {
+			r.ID = m.Raw.Id
+		}
+		err = w.Log(ctx, r)
+		if errors.Is(err, ErrRecord) {
+			return workers.Permanent(err)
+		}
+		return err
+	}, options...)
+}
