@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,8 +15,9 @@ import (
 const maxCompactRounds = 16
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
-// compacts extents until nothing is left to do. before and after are the sizes of the extents in bytes.
-func CompactFolder(ctx context.Context, path, extents string) (before, after int64, err error) {
+// rewrites extents until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of
+// the extents in bytes. It may be broken off at any time: what was done by then stays done.
+func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
 	content, err := extent.Open(extents, extent.Options{Grace: -1})
 	if err != nil {
 		return 0, 0, err
@@ -32,7 +34,7 @@ func CompactFolder(ctx context.Context, path, extents string) (before, after int
 		return before, content.Size(), err
 	}
 	for range maxCompactRounds {
-		done, err := s.CompactWith(ctx, Unbounded)
+		done, err := s.CompactWith(ctx, extent.CompactOptions{MinLive: 1, BytesPerSecond: cmp.Or(bytesPerSecond, -1)})
 		if err != nil {
 			return before, content.Size(), err
 		}

@@ -24,6 +24,12 @@ func TestCompactFolder(t *testing.T) {
 		f.do("PUT", fmt.Sprint("/box/gone", i), string(randomBytes(1<<20)), "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 		f.do("DELETE", fmt.Sprint("/box/gone", i), "").want(t, 202, "")
 	}
+	for i := range 300 { // small ones, of which each second stays
+		f.do("PUT", fmt.Sprint("/box/small", i), "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+		if i%2 == 0 {
+			f.do("DELETE", fmt.Sprint("/box/small", i), "").want(t, 202, "")
+		}
+	}
 	kept := string(randomBytes(100 << 10))
 	f.do("PUT", "/box/kept", kept, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	svc := f.svc
@@ -31,15 +37,15 @@ func TestCompactFolder(t *testing.T) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents")
+	before, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before < 6<<20 || after > 200<<10 {
-		t.Errorf("%d bytes before, %d after; 100 KiB are referred to", before, after)
+	if before < 6<<20 || after > 103<<10 {
+		t.Errorf("%d bytes before, %d after; 100 KiB are referred to, and 2.5 KiB of headers", before, after)
 	}
 	audit, err := blobsvc.Check(f.dir+"/blobs.db", f.dir+"/extents", func(err error) { t.Error(err) })
-	if err != nil || audit.Dead != 0 || audit.Blobs != 1 {
+	if err != nil || audit.Dead != 0 || audit.Blobs != 151 || audit.Torn != 0 {
 		t.Errorf("%+v, %v", audit, err)
 	}
 	f.open()

@@ -244,7 +244,7 @@ func TestCompaction(t *testing.T) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents")
+	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

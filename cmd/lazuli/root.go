@@ -35,6 +35,7 @@ configuration file. Azurite's flags are understood.`,
 		newSASCommand(),
 		newCertCommand(),
 		newFsckCommand(m),
+		newCompactCommand(m),
 		newBenchCommand(),
 		newVersionCommand(),
 	)

@@ -39,7 +39,8 @@ type Owner struct {
 
 // CompactOptions tune Compact. The zero value deletes dead extents and rewrites those less than half alive.
 type CompactOptions struct {
-	// MinLive is the share of an extent below which it is rewritten; 0 means 0.5, negative means never.
+	// MinLive is the share of an extent, headers of live records included, below which it is rewritten; 0 means 0.5, 1 rewrites what
+	// has anything dead, negative means never.
 	MinLive float64
 	// MinSize is the size in bytes below which a finished extent is rewritten whatever its share, if there are at
 	// least two of them: restarts leave small ones. 0 means 1 MiB, negative means never.
@@ -201,6 +202,11 @@ func (u *usage) settle() {
 	u.live = joined
 }
 
+// used is what the extent would be long with nothing but what is live, at least: payload and headers.
+func (u *usage) used() int64 {
+	return u.sum + int64(len(u.live))*recordHeaderSize + fileHeaderSize
+}
+
 // sweep deletes what has been dead for long enough.
 func (c *compaction) sweep() error {
 	now := time.Now()
@@ -258,7 +264,7 @@ func (c *compaction) victims() []*usage {
 	for _, u := range c.usage {
 		switch {
 		case len(u.live) == 0:
-		case float64(u.sum) < c.o.MinLive*float64(u.size):
+		case float64(u.used()) < c.o.MinLive*float64(u.size):
 			victims = append(victims, u)
 		case u.size < c.o.MinSize:
 			small = append(small, u)

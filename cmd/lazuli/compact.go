@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/datadir"
+)
+
+// newCompactCommand makes `lazuli compact`, which gives back the space of deleted blobs at once.
+func newCompactCommand(m *Main) *cobra.Command {
+	var dry bool
+	var rate int64
+	cmd := &cobra.Command{
+		Use:   "compact [folder]",
+		Short: "Give back the space of deleted blobs, in a data folder that no process uses",
+		Long: `Remove what deleted blobs, containers and broken-off uploads left behind, and rewrite the files of blob
+content until nothing in them is unused. A server does the same in the background, slowly, and leaves files
+alone of which more than half is used.
+
+Without a folder, the one that serve would use is compacted. It may be interrupted at any time: what was done
+by then stays done. It needs free space for the content that it moves. The exit code is 4 if
+the folder is in use or not a data folder.`,
+		Example: `  lazuli compact --dry-run
+  lazuli compact /var/lib/lazuli --rate 50`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if rate < 0 {
+				return usageError{errors.New("--rate must not be negative")}
+			}
+			var folder string
+			if len(args) == 1 {
+				folder = args[0]
+			} else {
+				c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+				if err != nil {
+					return usageError{err}
+				}
+				folder = c.Location
+			}
+			dir, err := datadir.OpenExisting(folder)
+			if err != nil {
+				return err
+			}
+			err = compactFolder(cmd, dir, dry, rate<<20)
+			return errors.Join(err, dir.Close())
+		},
+	}
+	f := cmd.Flags()
+	config.AddFlags(f, "location", "config")
+	f.BoolVar(&dry, "dry-run", false, "change nothing; tell how much is unused")
+	f.Int64Var(&rate, "rate", 0, "MiB of content to move in a second at most; 0 is no limit")
+	return cmd
+}
+
+func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) error {
+	if dry {
+		damage := 0
+		a, err := blobsvc.Check(dir.Blobs(), dir.Extents(), func(error) { damage++ })
+		if err != nil {
+			return err
+		}
+		if damage > 0 {
+			return fmt.Errorf("the folder has %d errors; lazuli fsck lists them", damage)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content in %d files, of which %d bytes are used and %d can be given back\n",
+			a.Bytes, a.Extents, a.Live, a.Dead+a.Torn)
+		return err
+	}
+	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content before, %d after\n", before, after)
+	return err
+}
