@@ -80,7 +80,7 @@ func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *functio
 		http.Error(w, `want a body like {"input": "text"}`, http.StatusBadRequest)
 		return
 	}
-	h.manual.Go(func() {
+	h.calls.Go(func() {
 		if err := h.callManually(h.hard, f, call.Input); err != nil {
 			h.log.Debug("an invocation by the admin API failed", "function", f.name, "err", err)
 		}

@@ -50,8 +50,10 @@ type Host struct {
 	began   time.Time
 	told    sync.Map // *binding: a warning was given
 
-	manual sync.WaitGroup  // invocations by the admin API
-	hard   context.Context // of those; done when they are to be given up
+	calls sync.WaitGroup // invocations that no trigger of package workers waits for
+	// hard is their context, and done when giveUp is called.
+	hard   context.Context
+	giveUp context.CancelCauseFunc
 
 	// keep keeps the handler running until ctx is done: process.run, but for tests.
 	keep func(ctx context.Context) error
@@ -86,6 +88,7 @@ func Load(c Config) (*Host, error) {
 	}
 	h.process = newProcess(p.host.handler, p.settings.values, c.Logger, c.Stdout, c.Stderr)
 	h.keep = h.process.run
+	h.hard, h.giveUp = context.WithCancelCause(context.Background())
 	h.app = workers.New(workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: quiet(c.Logger), DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
 	})
@@ -173,7 +176,7 @@ func (h *Host) path(f *function) string {
 	return h.project.host.http.prefix + "/" + source
 }
 
-// Run starts the handler, and serves HTTP on l and the other triggers until ctx is done; then it drains. It closes l. It returns
+// Run may be called once. It starts the handler, and serves HTTP on l and the other triggers until ctx is done; then it drains. It closes l. It returns
 // an error if the handler cannot be started, or if an invocation had to be given up.
 func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	h.began = time.Now()
@@ -187,9 +190,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}
 	running, stopProcess := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProcess()
-	var giveUp context.CancelCauseFunc
-	h.hard, giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
-	defer giveUp(nil)
+	defer h.giveUp(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- h.keep(running) }()
 	serving := make(chan error, 1)
@@ -221,8 +222,8 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		if shutErr = server.Shutdown(drain); shutErr != nil {
 			shutErr = errors.Join(fmt.Errorf("HTTP invocations were broken off: %w", shutErr), server.Close())
 		}
-		stop := context.AfterFunc(drain, func() { giveUp(workers.ErrStopping) })
-		h.manual.Wait()
+		stop := context.AfterFunc(drain, func() { h.giveUp(workers.ErrStopping) })
+		h.calls.Wait()
 		stop()
 	})
 	wg.Wait()

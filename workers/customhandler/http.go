@@ -170,7 +170,6 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 			if h.project.host.forward == forwardToName {
 				p.Out.URL.Path, p.Out.URL.RawPath = "/"+f.name, ""
 			}
-			p.Out.Host = p.In.Host
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
 			inv.mark(p.Out.Header)
 		},
@@ -202,9 +201,12 @@ func (h *Host) limit(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, h.project.host.timeout, workers.ErrTimeout)
 }
 
-// serve calls a function for a request, and answers with its http output.
+// serve calls a function for a request, and answers with its http output. The call goes on when whoever asked is gone: what the
+// function does is not to depend on that.
 func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params map[string]any) {
-	ctx := r.Context()
+	h.calls.Add(1)
+	defer h.calls.Done()
+	ctx := h.hard
 	inv := h.newInvocation(ctx, f, "This function was called by an HTTP request.")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {

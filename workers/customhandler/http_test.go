@@ -1,6 +1,7 @@
 package customhandler
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 const httpOnly = `{"bindings": [{"type": "httpTrigger", "name": "req", "authLevel": "function"%s}, {"type": "http", "direction": "out", "name": "res"}]}`
@@ -169,6 +172,56 @@ func TestHTTPLimits(t *testing.T) {
 		if got := <-results; got != "200" {
 			t.Error(got)
 		}
+	}
+}
+
+// An invocation ends as if nothing were when whoever asked is gone.
+func TestCallerGoesAway(t *testing.T) {
+	begun, release := make(chan bool), make(chan bool)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun <- true
+		<-release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"Outputs": {"q": "done"}}`)
+	})
+	r := run(t, map[string]string{"H/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"},
+		{"type": "queue", "direction": "out", "name": "q", "queueName": "done-queue"}]}`}, handler)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/api/H", nil)
+		if err == nil {
+			var got *http.Response
+			if got, err = http.DefaultClient.Do(q); err == nil {
+				got.Body.Close()
+			}
+		}
+		failed <- err
+	}()
+	<-begun
+	cancel()
+	if err := <-failed; err == nil {
+		t.Error("the request did not fail")
+	}
+	close(release)
+	eventually(t, "the output is written", func() bool { return len(messages(t, r.storage, "done-queue")) == 1 })
+}
+
+// functionTimeout breaks an invocation off.
+func TestFunctionTimeout(t *testing.T) {
+	cancelled := make(chan bool, 10)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // Only then does the server look for the end of the connection.
+		<-r.Context().Done()
+		cancelled <- true
+	})
+	r := run(t, map[string]string{"host.json": hostJSON("x", `, "functionTimeout": "00:00:01"`), "H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
+	if got := get(t, r.url+"/api/H"); got != "500 " {
+		t.Error(got)
+	}
+	<-cancelled
+	if !strings.Contains(r.log.String(), workers.ErrTimeout.Error()) {
+		t.Error("the log does not say why")
 	}
 }
 

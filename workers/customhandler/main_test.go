@@ -47,7 +47,7 @@ func runTestHandler() {
 		os.Exit(3)
 	}
 	if os.Args[len(os.Args)-1] == "has-children" {
-		child := exec.Command("sleep", "600")
+		child := exec.Command("sh", "-c", "trap '' TERM; sleep 600") // SIGTERM does not end it.
 		if err := child.Start(); err != nil {
 			panic(err)
 		}
@@ -69,11 +69,26 @@ func runTestHandler() {
 	mux.HandleFunc("POST /dieonce", func(w http.ResponseWriter, r *http.Request) {
 		c := read(r)
 		if c.Metadata["DequeueCount"] == "1" {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Kill()
+			}
 			select {}
 		}
 		answer(w, map[string]any{"ReturnValue": "survived"})
 	})
+	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
+		if read(r).Metadata["DequeueCount"] == "1" {
+			os.Exit(exitRestart)
+		}
+		answer(w, map[string]any{"ReturnValue": "again"})
+	})
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	go func() {
+		<-asked
+		fmt.Println("asked to end")
+		os.Exit(0)
+	}()
 	fmt.Println("handler's pid is", os.Getpid(), "setting is", os.Getenv("GREETING"))
 	panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), mux))
 }
@@ -128,7 +143,7 @@ func hostJSON(command, more string) string {
 		"extensions": {"queues": {"maxPollingInterval": "00:00:00.1"}}%s}`, command, more)
 }
 
-func write(t *testing.T, dir, name, text string) {
+func write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

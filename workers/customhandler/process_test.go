@@ -61,8 +61,8 @@ func TestProcess(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	if alive(pid) {
-		t.Error("the handler outlives its host")
+	if alive(pid) || !strings.Contains(r.log.String(), "handler | asked to end") {
+		t.Error("the handler outlives its host, or was not asked to end")
 	}
 }
 
@@ -93,6 +93,16 @@ func TestHandlerKilled(t *testing.T) {
 	log := r.log.String()
 	if strings.Count(log, "handler's pid is") != 2 || !strings.Contains(log, "the handler ended; starting it again") || !strings.Contains(log, "signal: killed") {
 		t.Error("it was not started again, or nothing was said of it")
+	}
+}
+
+// Exit code 200 is a wish, not a failure.
+func TestHandlerAsksForRestart(t *testing.T) {
+	r := run(t, map[string]string{"restart/function.json": copyFunction}, nil)
+	put(t, r.storage, "in-queue", "text")
+	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
+	if log := r.log.String(); !strings.Contains(log, "the handler asks for a restart") || strings.Contains(log, "the handler ended") {
+		t.Error("it was not restarted, or with a complaint")
 	}
 }
 
