@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/datadir"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/internal/devissuer"
 )
@@ -47,10 +48,7 @@ func newSecurity(c *config.Config) (*security, error) {
 	return &s, s.trust(c)
 }
 
-// issuerKeyFile keeps the development issuer's key inside the data folder, so that tokens outlive a restart.
-const issuerKeyFile = "issuer-key.pem"
-
-// newIssuer makes the development issuer.
+// newIssuer makes the development issuer. Its key lies inside the data folder, so that tokens outlive a restart.
 func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	if c.InMemory {
 		return devissuer.New(devissuer.Config{})
@@ -58,7 +56,7 @@ func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	if err := os.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later
 		return nil, fmt.Errorf("development issuer: %w", err)
 	}
-	return devissuer.New(devissuer.Config{KeyFile: filepath.Join(c.Location, issuerKeyFile)})
+	return devissuer.New(devissuer.Config{KeyFile: filepath.Join(c.Location, datadir.IssuerKeyFile)})
 }
 
 // trust makes the checker of bearer tokens, if any are to be believed.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/datadir"
 )
 
 // runVerb runs one verb by itself and returns what it printed.
@@ -175,7 +176,7 @@ func TestIssuerKeyStaysWithTheData(t *testing.T) {
 	if other := issue(""); reflect.DeepEqual(other, first) {
 		t.Error("a process in memory has the folder's key")
 	}
-	if info, err := os.Stat(filepath.Join(location, issuerKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(location, datadir.IssuerKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }

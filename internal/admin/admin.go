@@ -27,6 +27,11 @@ type Options struct {
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
 	// path out.
 	Workers http.Handler
+	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. A nil function refuses
+	// them.
+	State func() State
+	// Seed makes again what the seed has and the state lacks; nil is no seed.
+	Seed func(context.Context) error
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
 	// Log takes the HTTP server's complaints; nil is slog.Default().
@@ -55,6 +60,11 @@ func NewHandler(o Options) http.Handler {
 	if o.Workers != nil {
 		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
 		e.Any("/workers/*", echo.WrapHandler(http.StripPrefix("/workers", o.Workers)))
+	}
+	if o.State != nil {
+		stateHandler{state: o.State, seed: o.Seed}.routes(e)
+	} else {
+		e.Any("/admin/*", refuseState)
 	}
 	if o.Pprof {
 		e.GET("/debug/pprof/cmdline", echo.WrapHandler(http.HandlerFunc(pprof.Cmdline)))

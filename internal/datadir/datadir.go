@@ -10,6 +10,9 @@ import (
 	"sync"
 )
 
+// IssuerKeyFile is the file inside the folder that keeps the key of the development issuer.
+const IssuerKeyFile = "issuer-key.pem"
+
 // Dir is an open, locked data folder.
 type Dir struct {
 	path  string
@@ -51,6 +54,9 @@ func open(path string, create bool) (*Dir, error) {
 	l, err := acquire(filepath.Join(path, lockFile))
 	if err != nil {
 		return nil, err
+	}
+	if err := finishRestore(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("finish the restoration of a snapshot: %w", err), l.release())
 	}
 	if err := checkFormat(path, create); err != nil {
 		return nil, errors.Join(err, l.release())
@@ -121,7 +127,7 @@ func (d *Dir) Close() error {
 		if d.temp {
 			// While the lock is held: nobody else may find the folder half removed and unlocked. Windows removes no
 			// open file, so that the lock itself goes after it.
-			d.err = removeContent(d.path)
+			d.err = removeEntries(d.path, notLock)
 		}
 		d.err = errors.Join(d.err, d.lock.release())
 		if d.temp {

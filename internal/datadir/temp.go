@@ -47,20 +47,12 @@ func sweep(parent string, before time.Time) {
 			continue
 		}
 		if l, err := acquire(filepath.Join(path, lockFile)); err == nil {
-			_ = removeContent(path)
+			_ = removeEntries(path, notLock)
 			_ = l.release()
 			_ = os.RemoveAll(path)
 		}
 	}
 }
 
-// removeContent removes all that is in the folder but its lock.
-func removeContent(path string) error {
-	entries, err := os.ReadDir(path)
-	for _, e := range entries {
-		if e.Name() != lockFile {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(path, e.Name())))
-		}
-	}
-	return err
-}
+// notLock are the entries of a temporary folder that go before its lock does.
+func notLock(name string) bool { return name != lockFile }

@@ -12,6 +12,8 @@ type Board struct {
 	waiting map[string]*watch
 	closed  chan struct{}
 	once    sync.Once
+	// released is closed, and replaced, by Release.
+	released chan struct{}
 }
 
 // watch is a key that somebody waits for.
@@ -22,7 +24,7 @@ type watch struct {
 
 // NewBoard makes a board.
 func NewBoard() *Board {
-	return &Board{waiting: make(map[string]*watch), closed: make(chan struct{})}
+	return &Board{waiting: make(map[string]*watch), closed: make(chan struct{}), released: make(chan struct{})}
 }
 
 // Key joins the names that make up a key.
@@ -51,6 +53,14 @@ func (b *Board) TouchAll() {
 	}
 }
 
+// Release ends the waits of those who wait now, as if their time were over.
+func (b *Board) Release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.released)
+	b.released = make(chan struct{})
+}
+
 // Close wakes everybody for good: nobody waits any more. Calling it twice is fine.
 func (b *Board) Close() {
 	if b != nil {
@@ -59,47 +69,49 @@ func (b *Board) Close() {
 }
 
 // Wait calls look until it returns true or an error, at first and after each Touch of the key; it ends with false when the time
-// is over, ctx is done or the board is closed. No change between a look and the wait that follows it is missed. next, if not nil,
+// is over, ctx is done, or the board is closed or lets go of those who wait. No change between a look and the wait that follows it is missed. next, if not nil,
 // returns how long after a look to look again without a Touch.
 func (b *Board) Wait(ctx context.Context, key string, most time.Duration, next func() time.Duration, look func() (bool, error)) (bool, error) {
 	limit := time.NewTimer(most)
 	pause := time.NewTimer(most)
 	defer func() { limit.Stop(); pause.Stop() }()
-	w := b.enter(key)
+	w, released := b.enter(key)
 	defer b.leave(key, w)
 	for {
 		changed := b.channel(w)
 		if done, err := look(); done || err != nil {
 			return done, err
 		}
-		again := most // the limit is no later
+		var again <-chan time.Time
 		if next != nil {
-			again = max(next(), time.Millisecond)
+			pause.Reset(max(next(), time.Millisecond))
+			again = pause.C
 		}
-		pause.Reset(again)
 		select {
 		case <-changed:
-		case <-pause.C:
+		case <-again:
 		case <-limit.C:
 			return false, nil
 		case <-ctx.Done():
 			return false, nil
 		case <-b.closed:
 			return false, nil
+		case <-released:
+			return false, nil
 		}
 	}
 }
 
-func (b *Board) enter(key string) *watch {
+func (b *Board) enter(key string) (w *watch, released <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.waiting[key]
+	w = b.waiting[key]
 	if w == nil {
 		w = &watch{changed: make(chan struct{})}
 		b.waiting[key] = w
 	}
 	w.holders++
-	return w
+	return w, b.released
 }
 
 func (b *Board) leave(key string, w *watch) {

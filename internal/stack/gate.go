@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // errBusy means that requests were still under way when the time to wait for them was over.
@@ -52,16 +53,23 @@ func (g *gate) leave() {
 	}
 }
 
-// shut closes the gate and waits until nobody is inside. If ctx ends first, the gate is open again and shut fails with
-// errBusy. Only one caller at a time may shut it.
-func (g *gate) shut(ctx context.Context) error {
+// nudgeEvery is how often those inside a gate that is being shut are asked to leave.
+const nudgeEvery = 5 * time.Millisecond
+
+// shut closes the gate and waits until nobody is inside; nudge asks those to leave who are waiting there. If ctx ends first,
+// the gate is open again and shut fails with errBusy. Only one caller at a time may shut it.
+func (g *gate) shut(ctx context.Context, nudge func()) error {
 	g.mu.Lock()
 	g.opened = make(chan struct{})
 	g.mu.Unlock()
 	g.closed.Store(true)
+	tick := time.NewTicker(nudgeEvery)
+	defer tick.Stop()
 	for g.inside.Load() != 0 {
 		select {
 		case <-g.drained:
+		case <-tick.C:
+			nudge()
 		case <-ctx.Done():
 			g.open()
 			return errBusy

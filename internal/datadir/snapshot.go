@@ -1,0 +1,252 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The errors of snapshots.
+var (
+	// ErrSnapshotName: a name that no snapshot can have.
+	ErrSnapshotName = errors.New("a snapshot's name has 1 to 64 letters, digits, dashes and underscores")
+	// ErrSnapshotExists: the name is taken.
+	ErrSnapshotExists = errors.New("there is a snapshot of that name")
+	// ErrSnapshotNotFound: no snapshot has the name.
+	ErrSnapshotNotFound = errors.New("there is no snapshot of that name")
+	// ErrTemporary: the folder's files have no names, so that nothing can be copied.
+	ErrTemporary = errors.New("a process with --in-memory has no files to copy; use a data folder, with --durability relaxed for speed")
+)
+
+const (
+	// SnapshotsFolder is the folder inside the data folder that holds its snapshots.
+	SnapshotsFolder = "snapshots"
+	// restoringFolder is a snapshot's copy that takes the place of the folder's content. It gets this name when it is whole.
+	restoringFolder = "restoring"
+	// partSuffix marks a copy that is not whole yet.
+	partSuffix = ".part"
+)
+
+var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Snapshot is a copy of a data folder's content, inside the folder.
+type Snapshot struct {
+	Name string    `json:"name"`
+	Time time.Time `json:"time"`
+}
+
+// own are the entries that do not belong to the content.
+func own(name string) bool {
+	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || strings.HasPrefix(name, restoringFolder)
+}
+
+// Save copies the folder's content, which nobody may be writing to, to a snapshot. replace lets it take the place of one of
+// the same name. Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
+func (d *Dir) Save(name string, replace bool) error {
+	path, err := d.snapshot(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return ErrSnapshotExists
+	}
+	part := path + partSuffix
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := copyContent(d.path, part); err != nil {
+		return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// Restore puts a snapshot in the place of the folder's content, which nobody may be using. A process that is killed meanwhile
+// leaves the old content or the new one. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
+func (d *Dir) Restore(name string) error {
+	path, err := d.snapshot(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return ErrSnapshotNotFound
+	}
+	ready := filepath.Join(d.path, restoringFolder)
+	part := ready + partSuffix
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := copyContent(path, part); err != nil {
+		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
+	}
+	if err := os.Rename(part, ready); err != nil {
+		return err
+	}
+	if err := syncFolder(d.path); err != nil {
+		return err
+	}
+	return finishRestore(d.path)
+}
+
+// finishRestore ends a restoration whose copy is whole, and removes one that is not. Each of its steps can be done again.
+func finishRestore(path string) error {
+	ready := filepath.Join(path, restoringFolder)
+	if err := os.RemoveAll(ready + partSuffix); err != nil {
+		return err
+	}
+	fresh, err := os.ReadDir(ready)
+	mark := ready + ".moving"
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.RemoveAll(mark)
+	}
+	if err != nil {
+		return err
+	}
+	// First what the snapshot does not have, for afterwards nothing tells it from what was moved.
+	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
+		if err := removeEntries(path, func(name string) bool { return !own(name) }); err != nil {
+			return err
+		}
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return err
+		}
+		if err := syncFolder(path); err != nil {
+			return err
+		}
+	}
+	for _, e := range fresh {
+		if err := os.Rename(filepath.Join(ready, e.Name()), filepath.Join(path, e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := syncFolder(path); err != nil {
+		return err
+	}
+	if err := os.Remove(ready); err != nil {
+		return err
+	}
+	if err := os.Remove(mark); err != nil {
+		return err
+	}
+	return syncFolder(path)
+}
+
+// Snapshots lists the folder's snapshots by name.
+func (d *Dir) Snapshots() ([]Snapshot, error) {
+	list := []Snapshot{}
+	entries, err := os.ReadDir(filepath.Join(d.path, SnapshotsFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && snapshotName.MatchString(e.Name()) {
+			list = append(list, Snapshot{Name: e.Name(), Time: info.ModTime()})
+		}
+	}
+	return list, err
+}
+
+// RemoveSnapshot removes one. Errors: [ErrSnapshotName], [ErrSnapshotNotFound].
+func (d *Dir) RemoveSnapshot(name string) error {
+	path, err := d.snapshot(name)
+	if err != nil {
+		return err
+	}
+	part := path + partSuffix
+	if err := os.Rename(path, part); errors.Is(err, fs.ErrNotExist) {
+		return ErrSnapshotNotFound
+	} else if err != nil {
+		return err
+	}
+	return os.RemoveAll(part)
+}
+
+func (d *Dir) snapshot(name string) (string, error) {
+	switch {
+	case d.temp:
+		return "", ErrTemporary
+	case !snapshotName.MatchString(name):
+		return "", ErrSnapshotName
+	}
+	return filepath.Join(d.path, SnapshotsFolder, name), nil
+}
+
+// copyContent copies the content of a data folder into a new folder, and makes it durable.
+func copyContent(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if own(e.Name()) {
+			continue
+		}
+		if err := copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return syncFolder(to)
+}
+
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case e.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case e.Type().IsRegular():
+			return copyFile(path, target)
+		}
+		return nil // sockets and the like are a running process's
+	})
+}
+
+// copyFile copies a file; where the file system can, the copy shares its blocks.
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// removeEntries removes the folder's entries whose names are taken.
+func removeEntries(path string, take func(name string) bool) error {
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		if take(e.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(path, e.Name())))
+		}
+	}
+	return err
+}
