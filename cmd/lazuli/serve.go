@@ -20,6 +20,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/admin"
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/gcpace"
+	"github.com/lazuli-storage/lazuli/internal/inproc"
+	"github.com/lazuli-storage/lazuli/internal/seed"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
@@ -33,6 +35,10 @@ type backend interface {
 	Ready() error
 	// Stop lets running requests end until ctx is done, then closes everything.
 	Stop(ctx context.Context) error
+	// Transport carries requests to the services without a network.
+	Transport() *inproc.Transport
+
+	admin.State
 }
 
 // starter starts a backend; [startStack] is the real one.
@@ -77,6 +83,12 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	var services atomic.Pointer[backend]
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	var seeding *seed.Seed
+	if c.Seed != "" {
+		if seeding, err = loadSeed(c.Seed, sec.accounts); err != nil {
+			return usageError{err}
+		}
+	}
 	adminURL := ""
 	if !c.NoAdmin {
 		l, err := listenAdmin(c, log)
@@ -91,6 +103,17 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 				}
 				return errors.New("starting")
 			}}
+		if c.AdminState {
+			o.State = func() admin.State {
+				if b := services.Load(); b != nil {
+					return *b
+				}
+				return nil
+			}
+		}
+		if seeding != nil {
+			o.Seed = func(ctx context.Context) error { return applySeed(ctx, seeding, *services.Load()) }
+		}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
 		}
@@ -106,17 +129,29 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	if err != nil {
 		return err
 	}
+	if seeding != nil {
+		if err := applySeed(ctx, seeding, b); err != nil {
+			return errors.Join(err, stop(b, c.ShutdownTimeout))
+		}
+	}
 	services.Store(&b)
 	writeBanner(stdout, banner{config: c, accounts: sec.accounts.Names(), backend: b, admin: adminURL, took: time.Since(began)})
 
 	<-ctx.Done()
 	log.Info("stopping", "wait", c.ShutdownTimeout.String())
-	stopping, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
-	defer cancel()
-	if err := b.Stop(stopping); err != nil {
-		return fmt.Errorf("stop: %w", err)
+	if err := stop(b, c.ShutdownTimeout); err != nil {
+		return err
 	}
 	log.Info("stopped")
+	return nil
+}
+
+func stop(b backend, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := b.Stop(ctx); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
 	return nil
 }
 

@@ -45,6 +45,7 @@ func fetch(ctx context.Context, url string) (int, string, error) {
 
 // fake is a backend whose states the test moves.
 type fake struct {
+	backend                // what no test here asks for
 	stopping chan struct{} // closed when Stop is called
 	drained  chan struct{} // Stop returns once this is closed, or its context ends
 }
@@ -122,7 +123,7 @@ func (r *run) end(t *testing.T) int {
 }
 
 func TestLifeOfAServer(t *testing.T) {
-	f := &fake{make(chan struct{}), make(chan struct{})}
+	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	starting := make(chan struct{})
 	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ *security, _ prometheus.Registerer, log *slog.Logger) (backend, error) {
 		<-starting
@@ -156,7 +157,7 @@ func TestLifeOfAServer(t *testing.T) {
 }
 
 func TestDrainIsBounded(t *testing.T) {
-	f := &fake{make(chan struct{}), make(chan struct{})}
+	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) {
 		return f, nil
 	}})
@@ -215,7 +216,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestBanner(t *testing.T) {
 	show := func(args []string, environ ...string) string {
-		f := &fake{make(chan struct{}), make(chan struct{})}
+		f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 		close(f.drained)
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
@@ -433,4 +434,62 @@ func buildProgram(t *testing.T) string {
 		t.Skip("no symbolic links here: ", err)
 	}
 	return path
+}
+
+// A server with a seed can be reset to it, and only one that allows it.
+func TestSeedAndReset(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "seed.yaml")
+	if err := os.WriteFile(file, []byte("queues: {orders: [first]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ports := []string{"--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--seed", file}
+	post := func(url string) (int, string) {
+		t.Helper()
+		resp, err := http.Post(url, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	r := start(t, Main{Args: append([]string{"--location", t.TempDir(), "--durability", "relaxed", "--admin-state"}, ports...)})
+	admin := r.wait(t, `Admin +(http://\S+)`)[1] + "/admin"
+	r.wait(t, "Ready")
+	for _, tc := range []struct {
+		path   string
+		status int
+		body   string
+	}{
+		{"/snapshots/empty%20name", 400, "a snapshot's name"},
+		{"/snapshots/one", 201, ""},
+		{"/snapshots/one", 409, "there is a snapshot"},
+		{"/snapshots/one?replace=true", 201, ""},
+		{"/reset?service=disk", 400, "service must be"},
+		{"/reset?prefixes=x", 400, "no parameter prefixes"},
+		{"/reset?account=nobody", 404, "no account of that name"},
+		{"/reset?service=blob,table", 200, `{"containers":0,"queues":0,"tables":0}`},
+		{"/reset", 200, `{"containers":0,"queues":1,"tables":0}`},
+		{"/reset?seed=true", 200, `"queues":0`},
+		{"/reset", 200, `"queues":1`}, // which the seed had made
+		{"/snapshots/one/restore", 200, ""},
+		{"/reset", 200, `"queues":1`}, // which the snapshot had
+		{"/snapshots/two/restore", 404, "no snapshot"},
+		{"/seed", 200, ""},
+		{"/reset", 200, `"queues":1`},
+	} {
+		if status, body := post(admin + tc.path); status != tc.status || !strings.Contains(body, tc.body) {
+			t.Errorf("POST %s: %d %s, want %d with %s", tc.path, status, body, tc.status, tc.body)
+		}
+	}
+	r.cancel()
+	if code := r.end(t); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	r = start(t, Main{Args: append([]string{"--in-memory"}, ports...)})
+	if status, body := post(r.wait(t, `Admin +(http://\S+)`)[1] + "/admin/reset"); status != 403 || !strings.Contains(body, "--admin-state") {
+		t.Errorf("without leave: %d %s", status, body)
+	}
+	r.cancel()
+	r.end(t)
 }

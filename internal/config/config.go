@@ -83,6 +83,10 @@ type Config struct {
 	NoAdmin bool
 	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
 	AllowHosts []string
+	// AdminState lets the admin listener reset, copy and restore all data.
+	AdminState bool
+	// Seed is a file with tables, queues and containers to be made at the start where they are missing. "" for none.
+	Seed string
 	// Pprof adds Go's profiles to the admin listener.
 	Pprof bool
 
@@ -204,11 +208,28 @@ func (c *Config) validate() error {
 	if err := c.OAuth.validate(c.NoAdmin); err != nil {
 		return err
 	}
-	if c.OAuth.Development && !loopback(c.Admin.Host) && (len(c.OAuth.Roles) > 0 || !c.published()) {
-		return fmt.Errorf("oauth dev gives tokens to everybody who reaches the admin listener, and admin-host %s is not a loopback address: "+
-			"whoever is in the network would be whomever they like; only the published development account may be open to everybody", c.Admin.Host)
+	if err := c.validateAdmin(); err != nil {
+		return err
 	}
 	return c.NATS.validate()
+}
+
+// validateAdmin keeps what has no authentication from opening, to a network, what has some.
+func (c *Config) validateAdmin() error {
+	if c.AdminState && c.NoAdmin {
+		return errors.New("admin-state is about the admin listener: it cannot be used with no-admin")
+	}
+	if loopback(c.Admin.Host) {
+		return nil
+	}
+	const only = "and admin-host %s is not a loopback address; only the published development account may be open to everybody"
+	switch secret := !c.published(); {
+	case c.AdminState && secret:
+		return fmt.Errorf("admin-state lets everybody delete all data who reaches the admin listener, "+only, c.Admin.Host)
+	case c.OAuth.Development && (secret || len(c.OAuth.Roles) > 0):
+		return fmt.Errorf("oauth dev makes whoever reaches the admin listener whomever they like, "+only, c.Admin.Host)
+	}
+	return nil
 }
 
 func (o *OAuth) validate(noAdmin bool) error {

@@ -171,6 +171,8 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "oauth without admin listener", args: []string{"--oauth", "dev", "--no-admin"}, want: "no-admin"},
 		{name: "oauth with roles in the network", args: []string{"--oauth", "dev", "--admin-host", "0.0.0.0", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "not a loopback address"},
 		{name: "oauth with a secret in the network", args: []string{"--oauth", "dev", "--admin-host", "192.0.2.1"}, env: []string{"LAZULI_ACCOUNTS=" + auth.DevelopmentAccount + ":a2V5"}, want: "not a loopback address"},
+		{name: "resets without admin listener", args: []string{"--admin-state", "--no-admin"}, want: "no-admin"},
+		{name: "resets of secret accounts in the network", args: []string{"--admin-state", "--admin-host", "0.0.0.0", "--accounts-file", "x"}, want: "not a loopback address"},
 		{name: "issuer without roles", args: []string{"--oauth-issuer", "https://login.example/t"}, want: "oauth-issuer needs oauth-roles"},
 		{name: "issuer over http", args: []string{"--oauth-issuer", "http://login.example/t", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "oauth-issuer:"},
 		{name: "roles without issuer", args: []string{"--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "set oauth or oauth-issuer"},

@@ -41,6 +41,8 @@ var groups = []group{
 	{"Data", []option{
 		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location }, notEmpty),
 		boolean("in-memory", "", "Keep nothing beyond the life of the process", func(c *Config) *bool { return &c.InMemory }),
+		text("seed", "", "file", "File with tables, queues and containers that are made at the start where they are missing",
+			func(c *Config) *string { return &c.Seed }, notEmpty),
 		{name: "durability", kind: "sync|relaxed", usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
 			set: func(c *Config, s string) error {
 				c.Durability = Durability(s)
@@ -123,6 +125,8 @@ var groups = []group{
 		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
 		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
 		words("admin-allow-host", "Names by which the admin listener may be called beside IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
+		boolean("admin-state", "", "Let whoever reaches the admin listener reset all data, and save and restore snapshots of it",
+			func(c *Config) *bool { return &c.AdminState }),
 		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
 	}},
 	{"Queues' NATS", []option{

@@ -106,7 +106,7 @@ var libraries = map[string][]string{
 	"go.etcd.io/bbolt":               {"internal/store"},
 	"github.com/nats-io/nats-server": {"internal/natsd"},
 	"github.com/spf13/cobra":         {"cmd/lazuli"},
-	"github.com/goccy/go-yaml":       {"internal/config"},
+	"github.com/goccy/go-yaml":       {"internal/config", "internal/seed"},
 }
 
 // testLibraries must not be linked into the binary.

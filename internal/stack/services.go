@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/analytics"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/inproc"
 	"github.com/lazuli-storage/lazuli/internal/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/properties"
@@ -58,6 +60,19 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	})
+}
+
+// Transport carries requests to the services within the process, at the addresses that [Stack.URL] gives, and nowhere else.
+func (s *Stack) Transport() *inproc.Transport {
+	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
+	for _, srv := range s.servers {
+		u, err := url.Parse(s.URL(srv.service, ""))
+		if err != nil {
+			panic("stack: an address of its own does not parse: " + err.Error())
+		}
+		t.Handlers[u.Host] = s.handler(srv.service)
+	}
+	return t
 }
 
 // open opens the services on the data folder as it is now.

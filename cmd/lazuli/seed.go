@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/seed"
+)
+
+// loadSeed reads a seed file, for accounts that are served. What stands in it outside of any account is the development account's,
+// or the only account's.
+func loadSeed(path string, accounts *auth.Accounts) (*seed.Seed, error) {
+	fallback := auth.DevelopmentAccount
+	if names := accounts.Names(); len(names) == 1 {
+		fallback = names[0]
+	}
+	s, err := seed.Load(path, fallback)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range s.Accounts() {
+		if accounts.Get(name) == nil {
+			return nil, fmt.Errorf("seed %s: account %s is not served", path, name)
+		}
+	}
+	return s, nil
+}
+
+func applySeed(ctx context.Context, s *seed.Seed, b backend) error {
+	return s.Apply(ctx, seed.Target{URL: b.URL, Transport: b.Transport()})
+}
