@@ -3,12 +3,12 @@ package state
 import "math"
 
 // index knows every slot of a queue: it orders those with a message by when it becomes visible, and keeps those that
-// are free for new messages. It holds no bodies: an entry, its places in the heap and in the map are some 80 bytes
-// together. It is not safe for concurrent use.
+// are free for new messages. It holds no bodies: an entry with its places in the heap and among the slots takes some
+// 50 bytes. It is not safe for concurrent use.
 type index struct {
-	entries []entry        // by handle; unused ones have no seq, and are linked through pos
-	unused  int32          // the first unused handle, or none
-	bySlot  map[slot]int32 // slot to handle
+	entries entryPages // by handle; unused ones have no seq, and are linked through pos
+	unused  int32      // the first unused handle, or none
+	bySlot  slotPages  // slot to handle
 	// heap has the handles of messages that nobody is claiming: the one that becomes visible first on top, then in the
 	// order of sequence numbers.
 	heap []int32
@@ -37,13 +37,13 @@ const (
 )
 
 func newIndex() *index {
-	return &index{unused: none, bySlot: make(map[slot]int32), nextSweep: math.MaxInt64}
+	return &index{unused: none, nextSweep: math.MaxInt64}
 }
 
 // get returns the entry of a slot that has a message, or nil. The pointer is valid until the next change of the index.
 func (x *index) get(s slot) *entry {
-	if h, ok := x.bySlot[s]; ok && x.entries[h].holds() {
-		return &x.entries[h]
+	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).holds() {
+		return x.entries.at(h)
 	}
 	return nil
 }
@@ -53,13 +53,13 @@ func (e *entry) holds() bool { return e.pos >= 0 || e.pos == claimed }
 
 // known returns the handle of a slot's entry if it is older than seq, making one for a slot that was not known.
 func (x *index) known(s slot, seq uint64) (int32, bool) {
-	h, ok := x.bySlot[s]
+	h, ok := x.bySlot.get(s)
 	if !ok {
 		h = x.allocate()
-		x.bySlot[s] = h
-		x.entries[h] = entry{slot: s, pos: taken}
+		x.bySlot.set(s, h)
+		*x.entries.at(h) = entry{slot: s, pos: taken}
 	}
-	return h, x.entries[h].seq < seq
+	return h, x.entries.at(h).seq < seq
 }
 
 // apply takes over a message's record, unless a newer record of that slot is known.
@@ -68,7 +68,7 @@ func (x *index) apply(s slot, seq uint64, state *State) {
 	if !newer {
 		return
 	}
-	e := &x.entries[h]
+	e := x.entries.at(h)
 	if !e.holds() {
 		x.live++
 		x.leaveSpare(e)
@@ -83,14 +83,14 @@ func (x *index) apply(s slot, seq uint64, state *State) {
 // applyFree takes over that a slot is free, unless a newer record of it is known.
 func (x *index) applyFree(s slot, seq uint64) {
 	if h, newer := x.known(s, seq); newer {
-		x.entries[h].seq = seq
+		x.entries.at(h).seq = seq
 		x.vacate(h)
 	}
 }
 
 // vacate makes a slot free whose message is gone; its current record stays.
 func (x *index) vacate(h int32) {
-	e := &x.entries[h]
+	e := x.entries.at(h)
 	if e.pos == free {
 		return
 	}
@@ -105,8 +105,8 @@ func (x *index) vacate(h int32) {
 	x.spare = append(x.spare, h)
 	if len(x.spare) > 2*x.free+1024 { // most have been used by another front-end
 		x.spare = x.spare[:0]
-		for _, h := range x.bySlot {
-			if x.entries[h].pos == free {
+		for h := range x.entries.count {
+			if x.entries.at(h).pos == free {
 				x.spare = append(x.spare, h)
 			}
 		}
@@ -127,7 +127,7 @@ func (x *index) take() (s slot, seq uint64, ok bool) {
 	for len(x.spare) > 0 {
 		h := x.spare[len(x.spare)-1]
 		x.spare = x.spare[:len(x.spare)-1]
-		if e := &x.entries[h]; e.pos == free {
+		if e := x.entries.at(h); e.pos == free {
 			x.leaveSpare(e)
 			return e.slot, e.seq, true
 		}
@@ -137,14 +137,14 @@ func (x *index) take() (s slot, seq uint64, ok bool) {
 
 // giveBack ends a take that came to nothing.
 func (x *index) giveBack(s slot) {
-	if h, ok := x.bySlot[s]; ok && x.entries[h].pos == taken {
+	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).pos == taken {
 		x.vacate(h)
 	}
 }
 
 // place puts a message into the heap, or where it belongs by its new time.
 func (x *index) place(h int32) {
-	e := &x.entries[h]
+	e := x.entries.at(h)
 	if e.pos < 0 {
 		e.pos = int32(len(x.heap))
 		x.heap = append(x.heap, h)
@@ -156,40 +156,40 @@ func (x *index) place(h int32) {
 
 // restore gives a claimed message back as it was, if it has not changed since.
 func (x *index) restore(s slot, seq uint64) {
-	if h, ok := x.bySlot[s]; ok && x.entries[h].seq == seq && x.entries[h].pos == claimed {
+	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq == seq && x.entries.at(h).pos == claimed {
 		x.place(h)
 	}
 }
 
 // forget drops a slot that has no record, if what is known of it is not newer than seq.
 func (x *index) forget(s slot, seq uint64) {
-	h, ok := x.bySlot[s]
-	if !ok || x.entries[h].seq > seq {
+	h, ok := x.bySlot.get(s)
+	if !ok || x.entries.at(h).seq > seq {
 		return
 	}
 	x.vacate(h) // out of the heap, and counted
-	x.leaveSpare(&x.entries[h])
-	delete(x.bySlot, s)
-	x.entries[h] = entry{pos: x.unused}
+	x.leaveSpare(x.entries.at(h))
+	x.bySlot.remove(s)
+	*x.entries.at(h) = entry{pos: x.unused}
 	x.unused = h
 }
 
 // clear forgets all slots whose record is older than seq.
 func (x *index) clear(seq uint64) {
-	for s, h := range x.bySlot {
-		if x.entries[h].seq < seq {
-			x.forget(s, seq)
+	for h := range x.entries.count {
+		if e := x.entries.at(h); e.seq > 0 && e.seq < seq {
+			x.forget(e.slot, seq)
 		}
 	}
-	if len(x.bySlot) == 0 { // give the memory back
+	if x.bySlot.count == 0 { // give the memory back
 		*x = *newIndex()
 	}
 }
 
 // lowest returns the oldest record of a message, and the newest record of all; oldest is 0 if there is no message.
 func (x *index) lowest() (oldest, newest uint64) {
-	for h := range x.entries {
-		e := &x.entries[h]
+	for h := range x.entries.count {
+		e := x.entries.at(h)
 		newest = max(newest, e.seq)
 		if e.holds() && (oldest == 0 || e.seq < oldest) && e.seq > 0 {
 			oldest = e.seq
@@ -202,7 +202,7 @@ func (x *index) lowest() (oldest, newest uint64) {
 func (x *index) claim(now int64) (entry, bool) {
 	for len(x.heap) > 0 {
 		h := x.heap[0]
-		e := &x.entries[h]
+		e := x.entries.at(h)
 		if e.visible > now {
 			return entry{}, false
 		}
@@ -235,7 +235,7 @@ func (x *index) look(n int, until, now int64) []entry {
 		pos := reached[best]
 		reached[best] = reached[len(reached)-1]
 		reached = reached[:len(reached)-1]
-		e := x.entries[x.heap[pos]]
+		e := *x.entries.at(x.heap[pos])
 		if e.visible > until {
 			continue
 		}
@@ -258,13 +258,13 @@ func (x *index) sweep(now, pause int64) {
 		return
 	}
 	x.nextSweep = math.MaxInt64
-	for h := range x.entries {
-		e := &x.entries[h]
+	for h := range x.entries.count {
+		e := x.entries.at(h)
 		if !e.holds() || e.seq == 0 || e.expires == Never {
 			continue
 		}
 		if e.expires <= now {
-			x.vacate(int32(h))
+			x.vacate(h)
 		} else {
 			x.nextSweep = min(x.nextSweep, e.expires)
 		}
@@ -274,20 +274,19 @@ func (x *index) sweep(now, pause int64) {
 
 func (x *index) allocate() int32 {
 	if h := x.unused; h != none {
-		x.unused = x.entries[h].pos
+		x.unused = x.entries.at(h).pos
 		return h
 	}
-	x.entries = append(x.entries, entry{})
-	return int32(len(x.entries) - 1)
+	return x.entries.add()
 }
 
 // unheap takes the entry at pos out of the heap.
 func (x *index) unheap(pos int32) {
 	last := int32(len(x.heap) - 1)
-	x.entries[x.heap[pos]].pos = claimed
+	x.entries.at(x.heap[pos]).pos = claimed
 	if pos != last {
 		x.heap[pos] = x.heap[last]
-		x.entries[x.heap[pos]].pos = pos
+		x.entries.at(x.heap[pos]).pos = pos
 	}
 	x.heap = x.heap[:last]
 	if pos != last && !x.up(pos) {
@@ -296,7 +295,7 @@ func (x *index) unheap(pos int32) {
 }
 
 func (x *index) less(i, j int32) bool {
-	a, b := &x.entries[x.heap[i]], &x.entries[x.heap[j]]
+	a, b := x.entries.at(x.heap[i]), x.entries.at(x.heap[j])
 	if a.visible != b.visible {
 		return a.visible < b.visible
 	}
@@ -305,7 +304,7 @@ func (x *index) less(i, j int32) bool {
 
 func (x *index) swap(i, j int32) {
 	x.heap[i], x.heap[j] = x.heap[j], x.heap[i]
-	x.entries[x.heap[i]].pos, x.entries[x.heap[j]].pos = i, j
+	x.entries.at(x.heap[i]).pos, x.entries.at(x.heap[j]).pos = i, j
 }
 
 // up moves an entry towards the top and reports whether it moved.

@@ -11,16 +11,16 @@ import (
 // check fails where the index contradicts itself.
 func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 	for pos, h := range x.heap {
-		if x.entries[h].pos != int32(pos) {
-			t.Fatalf("entry at %d of the heap believes to be at %d", pos, x.entries[h].pos)
+		if x.entries.at(h).pos != int32(pos) {
+			t.Fatalf("entry at %d of the heap believes to be at %d", pos, x.entries.at(h).pos)
 		}
 		if pos > 0 && x.less(int32(pos), int32((pos-1)/2)) {
 			t.Fatalf("entry at %d of the heap is before its parent", pos)
 		}
 	}
 	live, vacant := 0, 0
-	for s, h := range x.bySlot {
-		e := &x.entries[h]
+	for s, h := range x.slots() {
+		e := x.entries.at(h)
 		if e.slot != s {
 			t.Fatalf("entry of slot %d is that of %d", s, e.slot)
 		}
@@ -35,14 +35,14 @@ func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 		t.Fatalf("counts %d messages and %d free slots, has %d and %d", x.live, x.free, live, vacant)
 	}
 	unused := 0
-	for h := x.unused; h != none; h = x.entries[h].pos {
-		if x.entries[h].seq != 0 {
+	for h := x.unused; h != none; h = x.entries.at(h).pos {
+		if x.entries.at(h).seq != 0 {
 			t.Fatalf("an unused entry has a record")
 		}
 		unused++
 	}
-	if unused+len(x.bySlot) != len(x.entries) {
-		t.Fatalf("%d entries are in use and %d not, of %d", len(x.bySlot), unused, len(x.entries))
+	if unused+x.bySlot.count != int(x.entries.count) {
+		t.Fatalf("%d entries are in use and %d not, of %d", x.bySlot.count, unused, x.entries.count)
 	}
 }
 
@@ -208,4 +208,25 @@ func TestIndexModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// slots is all slots with their handles.
+func (x *index) slots() map[slot]int32 {
+	all := make(map[slot]int32)
+	for high, page := range x.bySlot.pages {
+		used := int32(0)
+		for low, h := range page.handles {
+			if h != 0 {
+				all[high*slotsPerPage+slot(low)] = h - 1
+				used++
+			}
+		}
+		if used != page.used || used == 0 {
+			panic("a page of slots is counted wrongly")
+		}
+	}
+	if len(all) != x.bySlot.count {
+		panic("the slots are counted wrongly")
+	}
+	return all
 }

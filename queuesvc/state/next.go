@@ -10,6 +10,6 @@ func (q *Queue) NextVisible(now time.Time) time.Duration {
 	if len(q.index.heap) == 0 {
 		return time.Hour
 	}
-	first := q.index.entries[q.index.heap[0]]
+	first := *q.index.entries.at(q.index.heap[0])
 	return max(0, time.Duration(first.visible-now.UnixNano()))
 }
