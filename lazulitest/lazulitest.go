@@ -1,40 +1,77 @@
 // Package lazulitest runs the whole of Lazuli inside a Go test: the Blob, Queue and Table services on free ports,
-// with state that is gone when the test ends.
+// with state that is gone when the test ends. It starts in a few dozen milliseconds.
 //
 //	func TestOrders(t *testing.T) {
 //		lazuli := lazulitest.Start(t)
 //		client, err := azqueue.NewServiceClientFromConnectionString(lazuli.ConnectionString(), nil)
 //		...
 //	}
+//
+// Tests of workers take an account of their own, which has what they need over and over:
+//
+//	account := lazuli.Account(t)
+//	app := workers.New(workers.Config{Storage: account.Storage})
+//	app.Queue("orders", ship)
+//	account.Run(app)
+//	account.Put("orders", Order{ID: 42})
+//	account.Drain()
+//	account.RequireEnqueued("invoices", Invoice{Order: 42})
+//	account.RequireEntity("Shipped", "eu", "42", nil)
+//
+// A test moves time with a [Clock], and breaks steps with [Faults].
 package lazulitest
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/stack"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // Lazuli is a running stack that belongs to a test.
-type Lazuli struct{ stack *stack.Stack }
+type Lazuli struct {
+	stack    *stack.Stack
+	accounts *auth.Accounts
+
+	mu   sync.Mutex     // guards made
+	made []auth.Account // all that accounts has
+}
 
 // Option changes what [Start] runs.
-type Option func(*stack.Config)
+type Option func(*config)
+
+// config is what Start runs.
+type config struct {
+	stack.Config
+	clock *Clock
+}
 
 // WithClock makes the services take the time from now instead of the system: message visibility, expiry and leases
-// follow it.
-func WithClock(now func() time.Time) Option { return func(c *stack.Config) { c.Now = now } }
+// follow it. Clients go on to sign with the system's time.
+func WithClock(now func() time.Time) Option {
+	return func(c *config) { c.Now, c.ClientsNow = now, time.Now }
+}
+
+// WithFakeClock is WithClock for a clock that the test moves. Requests that wait for a message hear of every Advance.
+func WithFakeClock(clock *Clock) Option {
+	return func(c *config) {
+		WithClock(clock.Now)(c)
+		c.clock = clock
+	}
+}
 
 // WithLog sends what the services log to log. Without it nothing is logged.
-func WithLog(log *slog.Logger) Option { return func(c *stack.Config) { c.Log = log } }
+func WithLog(log *slog.Logger) Option { return func(c *config) { c.Log = log } }
 
 // WithData keeps the state in the folder dir, durably, so that a second Start finds it. Without it the state is in
 // memory.
 func WithData(dir string) Option {
-	return func(c *stack.Config) { c.Location, c.InMemory = dir, false }
+	return func(c *config) { c.Location, c.InMemory = dir, false }
 }
 
 // stopTimeout is how long the end of a test waits for requests in flight.
@@ -43,15 +80,20 @@ const stopTimeout = 10 * time.Second
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.
 func Start(t testing.TB, options ...Option) *Lazuli {
 	t.Helper()
-	c := stack.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}
+	c := config{Config: stack.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}}
 	for _, o := range options {
 		o(&c)
 	}
-	s, err := stack.Start(c)
+	accounts := auth.Development()
+	c.Accounts = accounts
+	s, err := stack.Start(c.Config)
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}
-	l := &Lazuli{s}
+	if c.clock != nil {
+		c.clock.onChange(s.ClockChanged)
+	}
+	l := &Lazuli{stack: s, accounts: accounts, made: []auth.Account{*accounts.Get(auth.DevelopmentAccount)}}
 	t.Cleanup(func() { l.stop(t) })
 	return l
 }
@@ -83,4 +125,4 @@ func (l *Lazuli) QueueURL() string { return l.url(wire.Queue) }
 // TableURL returns the account's endpoint of the Table service.
 func (l *Lazuli) TableURL() string { return l.url(wire.Table) }
 
-func (l *Lazuli) url(s wire.Service) string { return l.stack.URL(s, "devstoreaccount1") }
+func (l *Lazuli) url(s wire.Service) string { return l.stack.URL(s, auth.DevelopmentAccount) }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -90,6 +91,9 @@ type blobListener struct {
 	lock     *singleton
 	messages *queueListener
 	every    time.Duration // between scans
+	nudge    nudge         // ends the pause between scans
+	asked    atomic.Bool   // somebody wants to know of a scan that begins after this was set,
+	fresh    atomic.Bool   // and it is through
 	followed time.Duration // between scans where the service tells of changes at once
 	clock    Clock
 	log      *slog.Logger
@@ -102,7 +106,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	}
 	log := a.config.Logger.With("function", f.name)
 	l := &blobListener{
-		function: f, pattern: pattern, blobs: storage.Blobs, every: f.settings.maxPolling, clock: a.config.Clock, log: log,
+		function: f, pattern: pattern, blobs: storage.Blobs, nudge: newNudge(), every: f.settings.maxPolling, clock: a.config.Clock, log: log,
 		lock: &singleton{
 			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".BlobScan", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
@@ -152,7 +156,12 @@ func (l *blobListener) scan(soft, _ context.Context) {
 	failing := ""
 	for soft.Err() == nil {
 		// A scan may be broken off anywhere: what it has not come to, the next one finds.
+		asked := l.asked.Load()
 		err := contain(func() error { return l.scanner.scan(soft) })
+		if err == nil && asked {
+			l.asked.Store(false)
+			l.fresh.Store(true)
+		}
 		if err == nil && l.scanner.position != "" {
 			failing = ""
 			until := l.clock.Now().Add(l.followed)
@@ -176,7 +185,7 @@ func (l *blobListener) scan(soft, _ context.Context) {
 			l.function.stats.fail(l.clock.Now(), err)
 			l.log.Error("cannot scan the container; trying on", "container", l.pattern.Container, "err", err)
 		}
-		l.lock.pause(soft, l.every)
+		l.nudge.pause(soft, l.clock, l.every)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -37,6 +37,8 @@ type blobScanner struct {
 	told map[string]string
 	// position is where in the service's feed of changes to go on after that; empty if it has none.
 	position string
+	// reached is that position as others may read it: up to there, messages were put. Nil before the first scan is through.
+	reached atomic.Pointer[string]
 }
 
 // maxScanFailures is after how many failing blobs a scan gives up until the next one.
@@ -52,7 +54,7 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	var failures []error
 	var answer *http.Response
 	// An empty position asks for everything, and where the changes after that begin.
-	first := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{longpoll.AfterHeader: {""}})
+	first := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader("", 0))
 	s.position = ""
 	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
 	for ask := first; pager.More(); ask = ctx {
@@ -88,6 +90,8 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	if answer != nil {
 		s.position = answer.Header.Get(longpoll.PositionHeader)
 	}
+	reached := s.position
+	s.reached.Store(&reached)
 	return nil
 }
 
@@ -102,17 +106,12 @@ func (s *blobScanner) match(item *container.BlobItem) (name, etag string, ok boo
 
 // follow waits for changes, for most at most, and notifies of them. It leaves the position empty if a scan is needed.
 func (s *blobScanner) follow(ctx context.Context, most time.Duration) error {
-	var answer *http.Response
-	seconds := max(int(min(most, longWait)/time.Second), 1)
-	ask := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{
-		longpoll.AfterHeader: {s.position}, longpoll.WaitHeader: {strconv.Itoa(seconds)},
-	})
-	page, err := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)}).NextPage(ask)
-	if err != nil || answer.Header.Get(longpoll.FeedHeader) != longpoll.FeedChanges {
+	page, err := s.changes(ctx, s.position, min(most, longWait))
+	if err != nil || !page.known {
 		s.position = ""
 		return err
 	}
-	for _, item := range page.Segment.BlobItems {
+	for _, item := range page.items {
 		name, etag, ok := s.match(item)
 		if !ok || s.told[name] == etag {
 			continue
@@ -123,8 +122,27 @@ func (s *blobScanner) follow(ctx context.Context, most time.Duration) error {
 		}
 		s.told[name] = etag
 	}
-	s.position = answer.Header.Get(longpoll.PositionHeader)
+	s.position = page.position
+	s.reached.Store(&page.position)
 	return nil
+}
+
+// changedBlobs is what the service tells of changes.
+type changedBlobs struct {
+	items    []*container.BlobItem
+	position string
+	known    bool // false: the position that was asked for is not known, and a scan is needed
+}
+
+// changes asks the service for what has changed after a position, and waits for it for most at most.
+func (s *blobScanner) changes(ctx context.Context, position string, most time.Duration) (changedBlobs, error) {
+	var answer *http.Response
+	ask := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader(position, most))
+	page, err := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)}).NextPage(ask)
+	if err != nil || answer.Header.Get(longpoll.FeedHeader) != longpoll.FeedChanges {
+		return changedBlobs{}, err
+	}
+	return changedBlobs{page.Segment.BlobItems, answer.Header.Get(longpoll.PositionHeader), true}, nil
 }
 
 // known returns the ETags of the receipts by the names of their blobs.

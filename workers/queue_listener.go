@@ -36,6 +36,7 @@ type queueListener struct {
 	random        func() float64
 
 	inFlight atomic.Int64
+	busy     atomic.Int64  // 1 from before a poll until what it brought is in flight
 	canWait  bool          // the service lets requests wait, as far as is known; it belongs to listen
 	inVain   int           // how often in a row there was nothing to receive after a wait; it belongs to listen
 	freed    chan struct{} // has a token when a message was finished since it was last drained
@@ -113,6 +114,7 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 	var failing string // the last poll's error, so that a lasting one is logged once
 	l.canWait, l.inVain = true, 0
 	for l.function.gate.pass(soft) {
+		l.busy.Store(1)
 		messages, err := l.poll(hard)
 		switch {
 		case err == nil:
@@ -127,12 +129,14 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 			l.log.Error("cannot poll; trying on", "err", err)
 		}
 		if len(messages) == 0 {
+			l.busy.Store(0)
 			l.rest(soft, &backOff, err == nil)
 			continue
 		}
 		backOff.found()
 		l.inVain = 0
 		l.begin(soft, hard, messages)
+		l.busy.Store(0)
 		l.waitForRoom(soft)
 	}
 	l.working.Wait()

@@ -13,7 +13,7 @@ import (
 type stats struct {
 	inFlight                                                       atomic.Int64
 	succeeded, failed, poisoned, snoozed, leaseRenewals, leaseLost atomic.Int64
-	released, stuck                                                atomic.Int64
+	released, stuck, begun                                         atomic.Int64
 	lastError                                                      atomic.Pointer[LastError]
 
 	duration, age prometheus.Histogram
@@ -37,6 +37,7 @@ func (s *stats) init() {
 // call notes that a handler runs, until the function that it returns is called.
 func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 	began := clock.Now()
+	s.begun.Add(1)
 	s.mu.Lock()
 	s.running[ic] = began
 	s.mu.Unlock()

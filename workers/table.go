@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -111,7 +112,9 @@ type tableListener struct {
 	record   string // name of the record of how far the log was read
 	lock     *singleton
 	messages *queueListener
-	every    time.Duration // between tries after a failure
+	reached  atomic.Pointer[string] // the position up to which messages were put
+	every    time.Duration          // between tries after a failure
+	nudge    nudge                  // ends the pause after one
 	clock    Clock
 	log      *slog.Logger
 }
@@ -127,7 +130,7 @@ func newTableListener(a *App, f *Function, storage *Storage, h TableHandler) (*t
 	log := a.config.Logger.With("function", f.name)
 	l := &tableListener{
 		function: f, tables: storage.Tables, feed: tableFeed{storage.Tables.NewClient(f.settings.table)}, store: store,
-		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second, clock: a.config.Clock, log: log,
+		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second, nudge: newNudge(), clock: a.config.Clock, log: log,
 		lock: &singleton{
 			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".TableFeed", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
@@ -174,7 +177,7 @@ func (l *tableListener) follow(soft, _ context.Context) {
 		if errors.Is(err, errNoFeed) {
 			pause = time.Minute
 		}
-		l.lock.pause(soft, pause)
+		l.nudge.pause(soft, l.clock, pause)
 	}
 }
 
@@ -194,7 +197,7 @@ func (l *tableListener) read(ctx context.Context) error {
 	position := string(record)
 	for begun := position != ""; ; begun = true {
 		asked := l.clock.Now()
-		page, err := l.feed.after(ctx, position)
+		page, err := l.feed.after(ctx, position, longWait)
 		if err != nil {
 			return err
 		}
@@ -228,6 +231,7 @@ func (l *tableListener) read(ctx context.Context) error {
 			}
 		}
 		position = page.position
+		l.reached.Store(&position)
 	}
 }
 

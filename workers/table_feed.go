@@ -31,12 +31,10 @@ type feedPage struct {
 	known    bool
 }
 
-// after returns what has changed after a position, and waits for it for a while.
-func (f tableFeed) after(ctx context.Context, position string) (feedPage, error) {
+// after returns what has changed after a position, and waits for it for most at most.
+func (f tableFeed) after(ctx context.Context, position string, most time.Duration) (feedPage, error) {
 	var answer *http.Response
-	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{
-		longpoll.AfterHeader: {position}, longpoll.WaitHeader: {strconv.Itoa(int(longWait / time.Second))},
-	})
+	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader(position, most))
 	got, err := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(ctx)
 	if err != nil {
 		return feedPage{}, err
@@ -57,6 +55,15 @@ func (f tableFeed) after(ctx context.Context, position string) (feedPage, error)
 		page.changes = append(page.changes, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
 	}
 	return page, nil
+}
+
+// feedHeader asks for what comes after a position, and to wait for it.
+func feedHeader(position string, most time.Duration) http.Header {
+	h := http.Header{longpoll.AfterHeader: {position}}
+	if most > 0 {
+		h.Set(longpoll.WaitHeader, strconv.Itoa(max(int(most/time.Second), 1)))
+	}
+	return h
 }
 
 // all tells of every entity of the table, as an update, a page at a time.

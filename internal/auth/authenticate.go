@@ -3,6 +3,7 @@ package auth
 import (
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -16,6 +17,9 @@ type Authenticator struct {
 	OAuth *OAuth
 	// RequireHTTPS refuses all requests that come over a network by plain HTTP. Requests from within the process pass.
 	RequireHTTPS bool
+	// ClientsNow is the clock by which clients date what they sign with an account key; nil is the server's own. They differ in tests
+	// that set the server's clock.
+	ClientsNow func() time.Time
 }
 
 // Authenticate finds out who sends r. A request without any credential is anonymous; a credential that does not hold

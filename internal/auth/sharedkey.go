@@ -26,7 +26,7 @@ func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool)
 	if account == nil || strings.TrimSuffix(name, "-secondary") != account.Name {
 		return Identity{}, wire.ErrAuthenticationFailed
 	}
-	if err := checkDate(r); err != nil {
+	if err := a.checkDate(r); err != nil {
 		return Identity{}, err
 	}
 	buf := buffers.Get().(*[]byte)
@@ -69,7 +69,7 @@ func printableSignature(s string) string {
 
 // checkDate refuses requests whose x-ms-date, or Date where there is none, is missing or more than [MaxSkew] off: an
 // old signed request cannot be sent again later.
-func checkDate(r *wire.Request) error {
+func (a *Authenticator) checkDate(r *wire.Request) error {
 	s := r.Header("X-Ms-Date")
 	if s == "" {
 		s = r.Header("Date")
@@ -78,7 +78,11 @@ func checkDate(r *wire.Request) error {
 	if err != nil {
 		return failed("The Date header in the request is incorrect.")
 	}
-	if skew := r.Now.Sub(t); skew > MaxSkew || skew < -MaxSkew {
+	now := r.Now
+	if a.ClientsNow != nil {
+		now = a.ClientsNow()
+	}
+	if skew := now.Sub(t); skew > MaxSkew || skew < -MaxSkew {
 		return failed("Request date header too old or too far in the future: '" + wire.FormatRFC1123(t) + "'.")
 	}
 	return nil

@@ -47,6 +47,8 @@ type Common struct {
 	RequireHTTPS bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// ClientsNow is the clock of clients that date their signatures, if it is not Now; see [auth.Authenticator].
+	ClientsNow func() time.Time
 	// Log is where defects go; nil is slog.Default().
 	Log *slog.Logger
 	// Observe, if set, is told of every request after its answer was written. It must be quick and keep nothing of
@@ -66,7 +68,7 @@ type Common struct {
 // Authenticator is what the front-end asks who sends a request, for services that meet further requests inside one:
 // parts of a batch, sources of a copy.
 func (c *Common) Authenticator() *auth.Authenticator {
-	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS}
+	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, ClientsNow: c.ClientsNow}
 }
 
 // Outcome is what became of a request.

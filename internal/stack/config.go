@@ -61,6 +61,8 @@ type Config struct {
 
 	// Now is the clock of all services; nil is time.Now.
 	Now func() time.Time
+	// ClientsNow is the clock of the clients, if it is not Now: clients date their signatures, and must not be far off.
+	ClientsNow func() time.Time
 	// Log takes what a person should see; nil is slog.Default().
 	Log *slog.Logger
 	// Observe, if set, is told of every request after its answer was written.

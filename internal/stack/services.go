@@ -84,7 +84,7 @@ func (s *Stack) open() (err error) {
 		}
 	}()
 	c := s.config
-	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, Log: c.Log,
+	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
 		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: o.board}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {

@@ -157,6 +157,18 @@ func (srv *server) stop(ctx context.Context) {
 	}
 }
 
+// ClockChanged wakes the requests that wait for changes, after a jump of Config.Now: what waits for its time may have come.
+func (s *Stack) ClockChanged() {
+	if open := s.services.Load(); open != nil {
+		open.board.TouchAll()
+	}
+}
+
+// ConnectionStringOf returns what SDKs connect with as an account that is in Config.Accounts.
+func (s *Stack) ConnectionStringOf(account, key string) string {
+	return s.connectionString(account, key)
+}
+
 // Ready returns nil while the stack serves, and otherwise why it does not.
 func (s *Stack) Ready() error {
 	switch {
