@@ -84,6 +84,13 @@ func (s *Service) getBlob(c *call) error {
 	if hashName != "" && !partial {
 		return errRangeHashNeedsRange
 	}
+	structured, err := c.structured()
+	if err != nil {
+		return err
+	}
+	if structured && hashName != "" {
+		return wire.InvalidHeader(hashName, "true") // two checksums of one answer
+	}
 	var b blobRecord
 	var body blobReader
 	var off, n int64
@@ -133,6 +140,16 @@ func (s *Service) getBlob(c *call) error {
 		}
 	} else if b.headers.md5 != "" {
 		c.Set("Content-MD5", base64MD5(b.headers.md5))
+	}
+	if structured {
+		c.Set("x-ms-structured-body", structuredForm)
+		c.SetInt("x-ms-structured-content-length", n)
+		c.SetInt("Content-Length", structuredSize(n))
+		c.Out.WriteHeader(status)
+		if err := writeStructured(c.Out, &body, n); err != nil {
+			return broken(err)
+		}
+		return nil
 	}
 	return body.send(c, status)
 }

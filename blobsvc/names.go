@@ -53,7 +53,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 
 // settings are headers that ask for something that is not there. Ignoring them would promise what is not kept.
 var settings = [...]string{
-	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope", "X-Ms-Structured-Body",
+	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope",
 }
 
 func (c *call) refuseSettings() error {
@@ -62,7 +62,7 @@ func (c *call) refuseSettings() error {
 			return wire.ErrNotImplemented.With("HeaderName", name)
 		}
 	}
-	return nil
+	return c.refuseStructured()
 }
 
 // containerName checks a container's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a

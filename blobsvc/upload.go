@@ -80,6 +80,13 @@ func (c *call) contentLength(limit int64) (int64, error) {
 	if n < 0 {
 		return 0, wire.ErrMissingContentLength
 	}
+	if structured, err := c.structured(); err != nil {
+		return 0, err
+	} else if structured {
+		if n, err = c.structuredContent(); err != nil {
+			return 0, err
+		}
+	}
 	if n > limit {
 		return 0, c.unread(wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10)))
 	}
@@ -158,7 +165,13 @@ func (s *Service) receive(c *call, n int64, wantMD5 bool) (*upload, error) {
 		return nil, err
 	}
 	u := &upload{hasCRC: sent.hasCRC || c.version() >= v20190202}
-	if err := s.store(u, c.HTTP.Body, n, wantMD5 || sent.md5 != nil || !u.hasCRC); err != nil {
+	wantMD5 = wantMD5 || sent.md5 != nil || !u.hasCRC
+	if c.HasHeader(structuredHeader) {
+		err = s.storeStructured(c, u, n, wantMD5)
+	} else {
+		err = s.store(u, c.HTTP.Body, n, wantMD5)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := sent.check(u); err != nil {
@@ -166,6 +179,27 @@ func (s *Service) receive(c *call, n int64, wantMD5 bool) (*upload, error) {
 		return nil, err
 	}
 	return u, nil
+}
+
+// storeStructured is store for a structured body.
+func (s *Service) storeStructured(c *call, u *upload, n int64, wantMD5 bool) error {
+	m := newStructuredReader(c.HTTP.Body, c.HTTP.ContentLength)
+	err := s.store(u, m, n, wantMD5)
+	switch {
+	case err == nil:
+		if err = m.finish(); err != nil {
+			u.close()
+			return err
+		}
+	case m.err == io.EOF:
+		return errStructuredBody
+	case m.err != nil:
+		return m.err
+	default:
+		return err
+	}
+	c.Set("x-ms-structured-body", structuredForm)
+	return nil
 }
 
 // store copies n bytes of body into the extents. On error there is nothing to close.
