@@ -67,7 +67,7 @@ func (s *Service) deleteBlob(c *call) error {
 	}
 	days := s.retentionDays(c.Account)
 	var kept bool
-	check := (*preconditions).checkWrite
+	check := (*preconditions).checkDelete
 	if !at.isBase() { // it has no lease
 		check = (*preconditions).checkLeasing
 	}

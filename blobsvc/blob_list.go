@@ -289,6 +289,9 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 	if w.holds && b.hold {
 		w.raw("<LegalHold>true</LegalHold>")
 	}
+	if b.incremental.source != "" {
+		w.raw("<IncrementalCopy>true</IncrementalCopy>")
+	}
 	if cp := &b.copy; w.copies && cp.id != "" {
 		w.text("CopyId", cp.id)
 		w.text("CopySource", cp.source)
@@ -298,6 +301,9 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 			w.time("CopyCompletionTime", cp.completed)
 		}
 		w.echo("CopyStatusDescription", cp.description)
+		if b.isDestination(slot) {
+			w.text("CopyDestinationSnapshot", b.incremental.to.iso())
+		}
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")
 	if b.deleted != 0 {

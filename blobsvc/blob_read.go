@@ -95,9 +95,12 @@ func (s *Service) getBlob(c *call) error {
 	var body blobReader
 	var off, n int64
 	var gen uint64
-	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, _ uint64) error {
+	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, at uint64) error {
 		if b.tier == archiveTier {
 			return errBlobArchived
+		}
+		if b.isDestination(at) {
+			return errIncrementalDestination
 		}
 		gen = in
 		off, n = 0, b.length

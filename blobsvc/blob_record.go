@@ -71,6 +71,10 @@ type blobRecord struct {
 
 	copy copyRecord
 
+	// incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
+	// read or written.
+	incremental incremental
+
 	// expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
 	expires, accessed ticks
 
@@ -104,6 +108,14 @@ type copyRecord struct {
 	copied, of  int64
 	completed   ticks
 	description string
+}
+
+// incremental is where the snapshots of a blob come from; zero for a blob that is none of incremental copies.
+type incremental struct {
+	// source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
+	// became.
+	source   string
+	last, to ticks
 }
 
 // The states of a copy.
@@ -146,6 +158,7 @@ const (
 	btHold        = 28
 	btExpires     = 40
 	btAccessed    = 41
+	btIncremental = 42
 )
 
 func (b *blobRecord) encode() []byte {
@@ -204,6 +217,12 @@ func (b *blobRecord) encode() []byte {
 	e.bool(btHold, b.hold)
 	e.uint(btExpires, uint64(b.expires))
 	e.uint(btAccessed, uint64(b.accessed))
+	if i := &b.incremental; i.source != "" {
+		e.tag(btIncremental)
+		e.string(i.source)
+		e.uvarint(uint64(i.last))
+		e.uvarint(uint64(i.to))
+	}
 	return e.b
 }
 
@@ -286,6 +305,8 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 			b.expires = ticks(d.uint())
 		case btAccessed:
 			b.accessed = ticks(d.uint())
+		case btIncremental:
+			b.incremental = incremental{d.string(), ticks(d.uint()), ticks(d.uint())}
 		default:
 			d.fail()
 		}

@@ -76,6 +76,14 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
 func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
+	if b.incremental.source != "" {
+		return errIncrementalDestination
+	}
+	return p.checkDelete(b, now)
+}
+
+// checkDelete is checkWrite for Delete Blob, which may remove what cannot be written.
+func (p *preconditions) checkDelete(b *blobRecord, now ticks) error {
 	b.settle(now)
 	if b.copy.status == copyPending {
 		return errPendingCopy

@@ -173,8 +173,12 @@ func (src *copySource) load(tx *store.Tx, now ticks, b *blobRecord) error {
 	if err != nil {
 		return err
 	}
-	if _, err := src.at.get(tx, gen, src.blob, b); err != nil {
+	slot, err := src.at.get(tx, gen, src.blob, b)
+	if err != nil {
 		return err
+	}
+	if b.isDestination(slot) {
+		return errIncrementalDestination
 	}
 	if b.settle(now); b.tier == archiveTier {
 		return errBlobArchived

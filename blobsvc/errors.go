@@ -69,6 +69,11 @@ var (
 	// Copies.
 	errNoPendingCopy          = fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation.")
 	errCannotVerifyCopySource = fail(http.StatusInternalServerError, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
+	// The incremental copies.
+	errIncrementalDestination = fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob.")
+	errIncrementalMismatch    = fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob.")
+	errIncrementalEarlier     = fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob.")
+	errIncrementalNoSnapshot  = fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot.")
 	// errPendingCopy: a write to the destination of a copy that is under way, or a copy from it.
 	errPendingCopy = fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation.")
 	// errCopyIDMismatch: Abort Copy with another id than the pending copy's.

@@ -126,9 +126,9 @@ var operations = []op{
 	// Page blobs.
 	{Name: "PutPage", Method: put, On: onBlob, Comp: "page", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPage},
 	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPageFromURL},
-	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, State: frontend.Partial,
-		Note: "Differences to a snapshot that is named by its URL are refused.", Do: (*Service).getPageRanges},
-	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.NotImplemented},
+	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, Do: (*Service).getPageRanges},
+	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.Partial,
+		Note: "The source must be a snapshot in this process.", Do: (*Service).incrementalCopy},
 
 	// Append blobs.
 	{Name: "AppendBlock", Method: put, On: onBlob, Comp: "appendblock", HasNot: []string{copySourceHeader}, Needs: onObject("aw"), Do: (*Service).appendBlock},

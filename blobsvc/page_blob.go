@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/extent"
@@ -357,6 +358,36 @@ func pageOfSpans(list []span, from int64, limit int) (page []span, next int64) {
 	return list, 0
 }
 
+// previousSnapshot is the snapshot to which differences are asked for, by its time or by its URL; 0 for none.
+func (s *Service) previousSnapshot(c *call) (ticks, error) {
+	text := c.Query.Get("prevsnapshot")
+	if address := c.Header("X-Ms-Previous-Snapshot-Url"); address != "" {
+		invalid := wire.InvalidHeader("x-ms-previous-snapshot-url", address)
+		u, err := url.Parse(address)
+		if err != nil || c.Query.Has("prevsnapshot") {
+			return 0, invalid
+		}
+		r := s.inner(c, u, "")
+		if r == nil {
+			return 0, invalid
+		}
+		at, level, err := s.resolve(r)
+		if err != nil || level != onBlob || at.Account != c.Account || at.container != c.container || at.blob != c.blob {
+			return 0, invalid
+		}
+		if text = at.Query.Get("snapshot"); text == "" {
+			return 0, invalid
+		}
+	} else if !c.Query.Has("prevsnapshot") {
+		return 0, nil
+	}
+	previous, ok := parseSnapshotTime(text)
+	if !ok {
+		return 0, invalidQuery("prevsnapshot", text)
+	}
+	return previous, nil
+}
+
 // getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
 // With prevsnapshot it answers the differences to an earlier snapshot.
 func (s *Service) getPageRanges(c *call) error {
@@ -374,21 +405,18 @@ func (s *Service) getPageRanges(c *call) error {
 			return invalidQuery("marker", text)
 		}
 	}
-	if c.HasHeader("X-Ms-Previous-Snapshot-Url") {
-		return wire.ErrNotImplemented
-	}
-	var previous ticks
-	if c.Query.Has("prevsnapshot") {
-		var ok bool
-		if previous, ok = parseSnapshotTime(c.Query.Get("prevsnapshot")); !ok {
-			return invalidQuery("prevsnapshot", c.Query.Get("prevsnapshot"))
-		}
+	previous, err := s.previousSnapshot(c)
+	if err != nil {
+		return err
 	}
 	var b blobRecord
 	var list []span
 	_, err = s.viewBlob(c, &b, func(tx *store.Tx, gen, slot uint64) (err error) {
 		if b.kind != pageBlob {
 			return errInvalidBlobType
+		}
+		if b.isDestination(slot) {
+			return errIncrementalDestination
 		}
 		off, n := int64(0), b.length
 		if partial {

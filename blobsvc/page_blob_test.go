@@ -129,7 +129,7 @@ func TestGetPageRanges(t *testing.T) {
 	}
 	f.do("GET", "/"+name+"/p?comp=pagelist&maxresults=0", "").want(t, 400, "OutOfRangeQueryParameterValue")
 	f.do("GET", "/"+name+"/p?comp=pagelist&marker=x", "").want(t, 400, "InvalidQueryParameterValue")
-	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-previous-snapshot-url", "http://x").want(t, 501, "NotImplemented")
+	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-previous-snapshot-url", "http://x").want(t, 400, "InvalidHeaderValue")
 	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-range", "bytes=1048576-").want(t, 416, "InvalidRange")
 }
 

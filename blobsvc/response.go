@@ -58,6 +58,12 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 	if c.version() >= v20171109 {
 		c.Set("x-ms-creation-time", b.created.rfc1123())
 	}
+	if i := &b.incremental; i.source != "" {
+		c.Set("x-ms-incremental-copy", "true")
+		if slot == baseSlot {
+			c.Set("x-ms-copy-destination-snapshot", i.to.iso())
+		}
+	}
 	switch b.kind {
 	case pageBlob:
 		c.SetInt("x-ms-blob-sequence-number", b.sequence)
