@@ -72,7 +72,7 @@ func (s *Service) deleteBlob(c *call) error {
 		check = (*preconditions).checkLeasing
 	}
 	err = s.updateAt(c, at, check, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
-		kept = days > 0 || at.isBase() && mode != onlySnapshots && s.staysVersion(b)
+		kept = days > 0 || at.isBase() && mode != onlySnapshots && s.staysVersion(c, b)
 		if !at.isBase() {
 			if slot == baseSlot {
 				return errRootBlob
@@ -132,7 +132,7 @@ func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b 
 	key := blobKey(gen, c.blob, slot)
 	if slot == baseSlot {
 		s.unindexTags(tx, c.Account, gen, c.blob, b)
-		if s.staysVersion(b) {
+		if s.staysVersion(c, b) {
 			retire(tx, gen, c.blob, *b)
 			tx.Delete(blobsBucket, key)
 			return nil

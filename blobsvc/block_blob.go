@@ -144,15 +144,15 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		return err
 	}
 	switch {
-	case there && s.keep.Versioning && b.kind != old.kind:
+	case there && s.versioning(c) && b.kind != old.kind:
 		return errInvalidBlobType
-	case there && !s.staysVersion(&old) && old.mayGo(c.now()) != nil:
+	case there && !s.staysVersion(c, &old) && old.mayGo(c.now()) != nil:
 		return old.mayGo(c.now())
 	case there:
 		b.lease, b.created = old.lease, old.created
 		s.unindexTags(tx, c.Account, gen, c.blob, &old)
 	default:
-		if err := s.sameKindAsVersions(tx, gen, c.blob, b.kind); err != nil {
+		if err := s.sameKindAsVersions(tx, c, gen, b.kind); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	}
 	s.numberVersion(c, b, b.changed)
 	switch {
-	case there && s.staysVersion(&old):
+	case there && s.staysVersion(c, &old):
 		retire(tx, gen, c.blob, old)
 	case old.deleted != 0 || there && s.retentionDays(c.Account) > 0:
 		s.setAside(tx, c, gen, &old)
@@ -293,6 +293,9 @@ func (s *Service) putBlock(c *call) error {
 
 // blockTarget finds the blob for which a block is staged: none, or a block blob whose lease the caller holds.
 func (s *Service) blockTarget(tx *store.Tx, c *call, lease string) (gen uint64, err error) {
+	if err := c.onBaseOnly(); err != nil {
+		return 0, err
+	}
 	if gen, err = containerGen(tx, c.Account, c.container); err != nil {
 		return 0, err
 	}

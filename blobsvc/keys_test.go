@@ -100,7 +100,11 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 				until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
 			tier: text.Draw(t, "tier"), tierChanged: 7, rehydrateTo: text.Draw(t, "rehydrate"),
 			sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
-			sealed: rapid.Bool().Draw(t, "sealed"),
+			sealed:  rapid.Bool().Draw(t, "sealed"),
+			deleted: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), keptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
+			version: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
+			protection: protection{until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
+				hold: rapid.Bool().Draw(t, "hold")},
 		}
 		if b.headers.dispositionSet {
 			b.headers.disposition = text.Draw(t, "disposition")
@@ -131,7 +135,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 
 func TestContainerRecordRoundTrip(t *testing.T) {
 	c := containerRecord{gen: 300, changed: 5, metadata: []wire.Meta{{Name: "a", Value: "b"}}, access: "blob",
-		lease: lease{state: leaseBreaking, id: "x", until: 9}}
+		lease: lease{state: leaseBreaking, id: "x", until: 9}, deleted: 8, keptDays: 7, immutable: true}
 	c.policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
 	got, err := decodeContainer(c.encode())
 	if err != nil || !reflect.DeepEqual(got, c) {
@@ -143,6 +147,8 @@ func FuzzDecodeRecords(f *testing.F) {
 	b := blobRecord{kind: blockBlob, length: 5, content: content{pieces: []piece{{length: 5, block: "id", slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
 	f.Add(b.encode())
 	f.Add(encodePieces(b.content.pieces))
+	f.Add(graveKey("account", "box", 1<<60))
+	f.Add([]byte("01D60F8BB59A4652"))
 	f.Add([]byte{recordVersion, btPieces, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, v []byte) {
 		var b blobRecord
@@ -157,6 +163,12 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = decodeBlock(v)
 		_, _ = decodeContainer(v)
 		_, _, _, _ = parseBlobKey(v)
+		if account, name, deleted, err := parseGraveKey(v); err == nil && !bytes.Equal(graveKey(account, string(name), deleted), v) {
+			t.Fatalf("%x is the key of %q, %q, %d, whose key is another", v, account, name, deleted)
+		}
+		if at, ok := parseContainerVersion(string(v)); ok && !strings.EqualFold((&containerRecord{deleted: at}).version(), string(v)) {
+			t.Fatalf("%q is version %d, which is written differently", v, at)
+		}
 		_, _, _ = parseBlockKey(v)
 		_, _, _ = parsePieceKey(v)
 	})

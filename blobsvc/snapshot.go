@@ -30,7 +30,7 @@ func (s *Service) snapshotBlob(c *call) error {
 		putBlob(tx, gen, c.blob, uint64(at), &snap)
 		s.note(tx, c, eventSnapshot, uint64(at), &snap)
 		out = snap.changed
-		if !s.keep.Versioning {
+		if !s.versioning(c) {
 			return nil
 		}
 		// The blob itself becomes a new version that differs from the last one in nothing but its id.

@@ -13,8 +13,13 @@ import "github.com/lazuli-storage/lazuli/internal/store"
 // what was written is none.
 // https://learn.microsoft.com/azure/storage/blobs/versioning-overview
 
+// versioning reports whether writes in a call's container make versions. Those of the system's own containers do not.
+func (s *Service) versioning(c *call) bool {
+	return s.keep.Versioning && c.container != logsContainer && c.container != changeFeedContainer
+}
+
 // staysVersion reports whether the base blob b stays as a previous version when it is overwritten or deleted.
-func (s *Service) staysVersion(b *blobRecord) bool { return b.version != 0 || s.keep.Versioning }
+func (s *Service) staysVersion(c *call, b *blobRecord) bool { return b.version != 0 || s.versioning(c) }
 
 // isVersion reports whether the record in a slot is a previous version, not a snapshot and not the base blob.
 func (b *blobRecord) isVersion(slot uint64) bool { return slot != baseSlot && b.version != 0 }
@@ -38,7 +43,7 @@ func retire(tx *store.Tx, gen uint64, name string, b blobRecord) {
 // newVersion makes the base blob b a new version, with the id at, and stores what it was as a previous version. Without
 // versions it does nothing. The caller writes b.
 func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, at ticks) error {
-	if !s.staysVersion(b) {
+	if !s.staysVersion(c, b) {
 		return nil
 	}
 	old := *b
@@ -55,17 +60,17 @@ func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, a
 // numberVersion gives b, about to be written to the base slot, its version id, and the answer the header with it.
 func (s *Service) numberVersion(c *call, b *blobRecord, at ticks) {
 	b.version, c.wrote = 0, 0
-	if s.keep.Versioning {
+	if s.versioning(c) {
 		b.version, c.wrote = at, at
 	}
 }
 
 // sameKindAsVersions refuses to give a blob another type than its previous versions have.
-func (s *Service) sameKindAsVersions(tx *store.Tx, gen uint64, name string, kind blobKind) error {
-	if !s.keep.Versioning {
+func (s *Service) sameKindAsVersions(tx *store.Tx, c *call, gen uint64, kind blobKind) error {
+	if !s.versioning(c) {
 		return nil
 	}
-	return eachSlot(tx, gen, name, func(slot uint64, b *blobRecord) (more bool, err error) {
+	return eachSlot(tx, gen, c.blob, func(slot uint64, b *blobRecord) (more bool, err error) {
 		switch {
 		case !b.isVersion(slot) || b.deleted != 0:
 			return true, nil
