@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 			if got := blobText(t, r.storage, "slips/7.txt"); got != "lamp for order 7, attempt 1" {
 				t.Error(got)
 			}
-			if got, err := r.storage.Tables.NewClient("Shipped").GetEntity(t.Context(), "orders", "7", nil); err != nil || !strings.Contains(string(got.Value), `"Pieces":2`) {
+			if got, err := r.storage.Tables.NewClient("Shipped").GetEntity(t.Context(), "orders", "7", nil); err != nil || !strings.Contains(string(got.Value), `"Pieces":"2"`) {
 				t.Errorf("%s, %v", got.Value, err)
 			}
 			eventually(t, "the order without an item is poison", func() bool { return len(messages(t, r.storage, "orders-poison")) == 1 })

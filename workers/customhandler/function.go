@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
+	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
 
 // function is one folder with a function.json, or a route of host.json.
@@ -266,20 +268,39 @@ func readBinding(o *section, s *settings, f *function) (b *binding, output bool)
 	switch b.kind {
 	case kindQueueTrigger, kindQueue:
 		b.readTarget(o, s, "queueName", output)
+		if name := b.target.source; name != "" && !strings.Contains(name, "{") && !dashed(name) {
+			o.fail("queueName", "%q: %s", name, dashedRule)
+		}
 	case kindBlobTrigger:
-		b.path = b.expand(o, s, "path")
+		if b.path = b.expand(o, s, "path"); b.path != "" {
+			pattern, err := blobpath.Parse(b.path)
+			if err != nil {
+				o.fail("path", "%v", err)
+			} else if !containerName(pattern.Container) {
+				o.fail("path", "%q: %s", pattern.Container, dashedRule)
+			}
+		}
 		if o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid" {
 			o.fail("source", "EventGrid is not supported; leave it out, and the container is scanned")
 		}
 	case kindBlob:
 		b.readTarget(o, s, "path", true)
-		if b.target.source != "" && !strings.Contains(b.target.source, "/") {
+		container, _, ok := strings.Cut(b.target.source, "/")
+		switch {
+		case b.target.source == "":
+		case !ok:
 			o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
+		case !strings.Contains(container, "{") && !containerName(container):
+			o.fail("path", "%q: %s", container, dashedRule)
 		}
 	case kindTable:
 		b.readTable(o, s, output)
 	case kindTimerTrigger:
-		b.schedule = b.expand(o, s, "schedule")
+		if b.schedule = b.expand(o, s, "schedule"); b.schedule != "" {
+			if _, err := ncrontab.Parse(b.schedule); err != nil {
+				o.fail("schedule", "%v", err)
+			}
+		}
 		b.runOnStartup = o.boolean("runOnStartup", false)
 		if o.has("useMonitor") {
 			monitor := o.boolean("useMonitor", true)
@@ -300,6 +321,23 @@ func readBinding(o *section, s *settings, f *function) (b *binding, output bool)
 	}
 	o.done()
 	return b, output
+}
+
+// dashedRule are the rules for the names of queues and containers.
+// https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
+const dashedRule = "a name has 3 to 63 lower-case letters, digits and single dashes between them"
+
+var (
+	dashedName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	tableName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+)
+
+func dashed(name string) bool {
+	return len(name) >= 3 && len(name) <= 63 && dashedName.MatchString(name)
+}
+
+func containerName(name string) bool {
+	return dashed(name) || slices.Contains([]string{"$root", "$web", "$logs"}, name)
 }
 
 // expand returns a text with its settings filled in.
@@ -331,6 +369,9 @@ func (b *binding) readTarget(o *section, s *settings, name string, expressions b
 
 func (b *binding) readTable(o *section, s *settings, output bool) {
 	b.readTarget(o, s, "tableName", true)
+	if name := b.target.source; name != "" && !strings.Contains(name, "{") && !tableName.MatchString(name) {
+		o.fail("tableName", "%q: a name has 3 to 63 letters and digits, a letter first", name)
+	}
 	optional := func(name string) *template {
 		if !o.has(name) {
 			return nil

@@ -62,6 +62,10 @@ type Host struct {
 	accounts map[string]*workers.Storage
 }
 
+// idleConnection is when a connection to the handler is closed that nobody uses: before the handler does so (Node: 5 s), for a request on
+// a connection that is just being closed fails, and its message has lost an attempt.
+const idleConnection = 3 * time.Second
+
 // Load reads the folder. An error names every file and field that is wrong or not supported.
 func Load(c Config) (*Host, error) {
 	if c.Logger == nil {
@@ -80,7 +84,7 @@ func Load(c Config) (*Host, error) {
 	h := &Host{
 		project: p, config: c, log: c.Logger, accounts: map[string]*workers.Storage{},
 		client: &http.Client{
-			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, DisableCompression: true},
+			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection, DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse // A redirect is no 2xx: the invocation has failed.
 			},

@@ -176,6 +176,9 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 		Transport:     h.client.Transport,
 		FlushInterval: -1, // Streams are to arrive as they are written.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if ctx.Err() == nil {
+				h.broken(address, err)
+			}
 			h.refuse(ctx, w, inv, fmt.Errorf("forward to the handler: %w", err))
 		},
 		ModifyResponse: func(got *http.Response) error {

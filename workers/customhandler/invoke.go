@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -140,15 +141,41 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 	return result, fault.Point(pointWritten)
 }
 
-// ask posts an invocation to the handler.
+// ask posts an invocation to the handler. One that could not be sent is sent again as soon as there is a handler.
 func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response, error) {
-	url, err := h.process.await(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		url, err := h.process.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := h.post(ctx, inv, url, body)
+		if err == nil || ctx.Err() != nil || !h.broken(url, err) {
+			return answer, err
+		}
 	}
+}
+
+// broken has the handler looked at if an error is one of the connection, and reports whether nothing was sent.
+func (h *Host) broken(url string, err error) (unsent bool) {
+	var answered *answerError
+	if errors.As(err, &answered) {
+		return false
+	}
+	h.process.doubt(url)
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// answerError: the handler has answered, and not well.
+type answerError struct{ err error }
+
+func (e *answerError) Error() string { return e.err.Error() }
+func (e *answerError) Unwrap() error { return e.err }
+
+func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byte) (*response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/"+inv.function.name, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, &answerError{err}
 	}
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	inv.mark(r.Header)
@@ -164,7 +191,11 @@ func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response
 	if err != nil {
 		return nil, fmt.Errorf("read the handler's answer: %w", err)
 	}
-	return parseResponse(got.StatusCode, got.Header, text)
+	answer, err := parseResponse(got.StatusCode, got.Header, text)
+	if err != nil {
+		return nil, &answerError{err}
+	}
+	return answer, nil
 }
 
 // mark adds the headers by which a handler knows the invocation.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -167,8 +168,8 @@ type entity struct {
 	members        map[string]any
 }
 
-// newEntity makes an entity of a JSON object. Keys that it does not have are the binding's. A whole number becomes an Int32 if it
-// fits, else an Int64; objects and lists are stored as text.
+// newEntity makes an entity of a JSON object. Keys that it does not have are the binding's. Types are those that the Functions
+// host gives: whole numbers are Int64, other ones Double, and text that is a time is a DateTime. Objects and lists are stored as text.
 func newEntity(raw json.RawMessage, keys map[string]string) (*entity, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
@@ -215,27 +216,41 @@ func hasMember(members map[string]json.RawMessage, name string) bool {
 }
 
 func (e *entity) add(name string, value json.RawMessage, members map[string]json.RawMessage) {
-	_, annotated := members[name+"@odata.type"]
-	switch {
-	case value[0] == '{' || value[0] == '[':
+	if _, annotated := members[name+"@odata.type"]; annotated {
+		e.members[name] = value
+		return
+	}
+	typed := func(value any, kind string) { e.members[name], e.members[name+"@odata.type"] = value, kind }
+	switch c := value[0]; {
+	case c == '{' || c == '[':
 		e.members[name] = plainText(value)
-	case value[0] >= '0' && value[0] <= '9' || value[0] == '-':
-		number := string(value)
-		if strings.ContainsAny(number, ".eE") {
-			e.members[name] = value
-			if !annotated {
-				e.members[name+"@odata.type"] = "Edm.Double"
-			}
-			return
+	case c >= '0' && c <= '9' || c == '-':
+		if _, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			typed(string(value), "Edm.Int64")
+		} else {
+			typed(value, "Edm.Double")
 		}
-		if _, err := strconv.ParseInt(number, 10, 32); err == nil || annotated {
-			e.members[name] = value
-			return
-		}
-		e.members[name], e.members[name+"@odata.type"] = number, "Edm.Int64"
 	default:
+		if t, ok := dateTime(value); ok {
+			typed(t, "Edm.DateTime")
+			return
+		}
 		e.members[name] = value
 	}
+}
+
+// dateTime recognises what .NET's JSON reader takes for a time: text like 2020-01-02T03:04:05, with or without a fraction and an offset.
+func dateTime(value json.RawMessage) (string, bool) {
+	text := rawText(value)
+	if value[0] != '"' || len(text) < len("2006-01-02T15:04:05") {
+		return "", false
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return dotNetTime(t), true
+		}
+	}
+	return "", false
 }
 
 // insert adds the entity, and the table if it is not there.

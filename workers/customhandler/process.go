@@ -43,6 +43,8 @@ type process struct {
 	stdout, stderr io.Writer
 	client         *http.Client
 
+	doubted chan struct{} // has a token when doubt was called
+
 	mu      sync.Mutex // guards the rest
 	url     string     // of the handler, while it is ready; "http://127.0.0.1:port"
 	changed chan struct{}
@@ -51,7 +53,7 @@ type process struct {
 
 func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io.Writer) *process {
 	return &process{
-		command: c, environ: environ, log: log, changed: make(chan struct{}),
+		command: c, environ: environ, log: log, doubted: make(chan struct{}, 1), changed: make(chan struct{}),
 		stdout: &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -83,6 +85,21 @@ func (p *process) await(ctx context.Context) (string, error) {
 		case <-ctx.Done():
 			return "", fmt.Errorf("the handler is not ready: %w", context.Cause(ctx))
 		}
+	}
+}
+
+// doubt says that a connection to the handler broke. Until it is known whether the handler still lives, which takes a moment after
+// its death, no more invocations are to be lost to it.
+func (p *process) doubt(url string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.url != url {
+		return
+	}
+	p.url = ""
+	select {
+	case p.doubted <- struct{}{}:
+	default:
 	}
 }
 
@@ -175,27 +192,29 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 	}
 	p.log.Debug("the handler's process is started", "pid", cmd.Process.Pid, "port", port)
 
-	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
+	life, cancel := context.WithCancel(ctx) // Done when the process is.
 	defer cancel()
-	unwatch := make(chan struct{})
-	defer close(unwatch)
 	go func() {
 		select {
 		case <-exited:
 			cancel()
-		case <-unwatch:
+		case <-life.Done():
 		}
 	}()
-	if p.answers(waiting, url) {
-		ready = true
-		p.set(url, nil)
-		p.log.Info("the handler is ready", "pid", cmd.Process.Pid, "url", url)
-		select {
-		case <-exited:
-		case <-ctx.Done():
+	for p.answers(life, url) {
+		if !ready {
+			ready = true
+			p.log.Info("the handler is ready", "pid", cmd.Process.Pid, "url", url)
 		}
-		p.set("", nil)
+		p.set(url, nil)
+		select {
+		case <-p.doubted:
+			continue
+		case <-life.Done():
+		}
+		break
 	}
+	p.set("", nil)
 	select {
 	case <-exited:
 		if waited == nil && !ready {
@@ -205,14 +224,16 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 	default:
 	}
 	endGroup(cmd, exited)
-	if !ready && ctx.Err() == nil {
-		return false, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port, readyTimeout)
+	if ctx.Err() == nil {
+		return ready, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port, readyTimeout)
 	}
 	return ready, nil
 }
 
-// answers waits until the handler answers a GET of /. Any answer will do.
+// answers waits, for readyTimeout, until the handler answers a GET of /. Any answer will do.
 func (p *process) answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
 	for ctx.Err() == nil {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
 		if err != nil {
@@ -224,8 +245,8 @@ func (p *process) answers(ctx context.Context, url string) bool {
 			return true
 		}
 		var op *net.OpError
-		if ctx.Err() == nil && (!errors.As(err, &op) || op.Op != "dial") {
-			return true // Connected, and answered what is not HTTP, or not yet: the port is open.
+		if ctx.Err() == nil && !errors.As(err, &op) && !errors.Is(err, io.EOF) {
+			return true // It takes its time, or answers what is not HTTP: somebody is there.
 		}
 		timer := time.NewTimer(readyPoll)
 		select {

@@ -96,6 +96,40 @@ func TestHandlerKilled(t *testing.T) {
 	}
 }
 
+// Invocations that come between a handler's death and its successor wait, and lose no attempt.
+func TestHandlerKilledAtWork(t *testing.T) {
+	r := run(t, map[string]string{"copy/function.json": copyFunction}, nil)
+	const count = 100
+	last := regexp.MustCompile(`handler's pid is (\d+)`)
+	for round := range 2 {
+		var pid int
+		eventually(t, "a handler comes up", func() bool {
+			found := last.FindAllStringSubmatch(r.log.String(), -1)
+			if len(found) <= round {
+				return false
+			}
+			pid, _ = strconv.Atoi(found[round][1])
+			return true
+		})
+		for i := range count / 2 {
+			put(t, r.storage, "in-queue", fmt.Sprintf("message %d", round*count/2+i))
+			if i == count/4 {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+	done := map[string]bool{}
+	eventually(t, "every message comes out", func() bool {
+		for _, m := range drainQueue(t, r.storage, "out-queue") {
+			done[m] = true
+		}
+		return len(done) == count
+	})
+	if poison := messages(t, r.storage, "in-queue-poison"); len(poison) > 0 {
+		t.Errorf("poisoned: %q", poison)
+	}
+}
+
 // Exit code 200 is a wish, not a failure.
 func TestHandlerAsksForRestart(t *testing.T) {
 	r := run(t, map[string]string{"restart/function.json": copyFunction}, nil)
