@@ -37,6 +37,8 @@ type catalogEntry struct {
 	Incarnation string                    `json:"incarnation"`
 	Metadata    []wire.Meta               `json:"metadata,omitempty"`
 	Policies    []properties.StoredPolicy `json:"policies,omitempty"`
+	// NoStream says that the queue never had a message, and no stream for any (stream.go).
+	NoStream bool `json:"noStream,omitempty"`
 }
 
 // errConflict means that another front-end changed the record first.
@@ -139,19 +141,34 @@ func (c *catalog) list(accountName, prefix, from string, n int) (names []string,
 	return names, entries
 }
 
-// incarnations returns the stream names of all queues.
+// streams returns the names of the streams that queues have.
 func (c *catalog) streams() map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	streams := make(map[string]bool)
 	for name, a := range c.accounts {
 		for queue, r := range a.queues {
-			if r.entry != nil {
+			if r.entry != nil && !r.entry.NoStream {
 				streams[streamName(name, queue, r.entry.Incarnation)] = true
 			}
 		}
 	}
 	return streams
+}
+
+// streamless returns account and name of the queues that have no stream, by the name that it would have.
+func (c *catalog) streamless() map[string][2]string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found := make(map[string][2]string)
+	for name, a := range c.accounts {
+		for queue, r := range a.queues {
+			if r.entry != nil && r.entry.NoStream {
+				found[streamName(name, queue, r.entry.Incarnation)] = [2]string{name, queue}
+			}
+		}
+	}
+	return found
 }
 
 func catalogSubject(accountName, queue string) string {

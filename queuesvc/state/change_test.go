@@ -44,6 +44,9 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 			s := memory(t)
 			s.replicated, s.retryPause = true, time.Millisecond
 			q := create(t, s, "orders")
+			if err := q.needStream(ctx); err != nil {
+				t.Fatal(err)
+			}
 			at, replace := q.takeSlot()
 			r := record{nonce: 7, state: State{Inserted: 1, NextVisible: 1}}
 			before := r

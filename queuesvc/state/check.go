@@ -83,7 +83,9 @@ func (c *checker) catalog() error {
 		c.counts.Queues++
 		name := streamName(account, queue, entry.Incarnation)
 		c.expected[name] = true
-		c.queue(account, queue, entry.Incarnation)
+		if !entry.NoStream {
+			c.queue(account, queue, entry.Incarnation)
+		}
 	})
 }
 

@@ -33,7 +33,9 @@ func TestCheck(t *testing.T) {
 	if err := q.Delete(ctx, m.ID, m.Receipt, epoch); err != nil {
 		t.Fatal(err)
 	}
-	create(t, s, "empty")
+	if err := create(t, s, "empty").needStream(ctx); err != nil {
+		t.Fatal(err)
+	}
 	cleared := create(t, s, "cleared")
 	putOne(t, cleared, "x", epoch)
 	if err := cleared.Clear(ctx); err != nil {

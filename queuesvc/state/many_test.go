@@ -9,13 +9,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 )
 
-// BenchmarkIdleQueues measures what a queue costs that nobody uses: memory, goroutines, and time at start.
+// BenchmarkIdleQueues measures what a queue costs that nobody uses: memory, goroutines, and time at start. One that has
+// had a message has a stream.
 func BenchmarkIdleQueues(b *testing.B) {
+	b.Run("never used", func(b *testing.B) { idleQueues(b, false) })
+	b.Run("used once", func(b *testing.B) { idleQueues(b, true) })
+}
+
+func idleQueues(b *testing.B, used bool) {
 	dir := b.TempDir()
 	n := startNATS(b, natsd.Config{Dir: dir, Relaxed: true})
 	s := open(b, n)
 	for i := range b.N {
-		create(b, s, fmt.Sprint("idle-", i))
+		q := create(b, s, fmt.Sprint("idle-", i))
+		if used {
+			putOne(b, q, "x", epoch)
+		}
 	}
 	s.Close()
 	n.Close()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,6 +37,9 @@ type Queue struct {
 	// changing is held for reading while a change is published and until the index has it, and for writing while the
 	// stream's old end is cut off (trim.go).
 	changing sync.RWMutex
+
+	streamless atomic.Bool // there is no stream, and no message (stream.go)
+	making     sync.Mutex  // held while the stream is made
 
 	mu       sync.Mutex // guards the rest
 	index    *index
@@ -85,6 +89,9 @@ func (q *Queue) takeSlot() (slot, uint64) {
 func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Duration, now time.Time) (Message, error) {
 	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
 	if err != nil {
+		return Message{}, err
+	}
+	if err := q.needStream(ctx); err != nil {
 		return Message{}, err
 	}
 	r := record{state: s, nonce: rand.Uint64()}
@@ -225,6 +232,8 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 		q.mu.Lock()
 		q.index.forget(e.slot, e.seq)
 		q.mu.Unlock()
+		return stored{}, ErrMessageNotFound
+	case errors.Is(err, errNoStream) && q.streamless.Load() && !q.store.queueGone(ctx, q):
 		return stored{}, ErrMessageNotFound
 	case errors.Is(err, errNoStream):
 		return stored{}, q.vanished(ctx)
@@ -372,6 +381,12 @@ func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Tim
 
 // Clear deletes all messages, also those that are hidden. What is put at the same time may stay or go.
 func (q *Queue) Clear(ctx context.Context) error {
+	if q.streamless.Load() {
+		if q.store.queueGone(ctx, q) {
+			return ErrQueueNotFound
+		}
+		return nil
+	}
 	// The marker makes everything before it void, for all front-ends and for good. Purging only gives the space back.
 	m := &nats.Msg{Subject: q.prefix + "cleared",
 		Header: nats.Header{headerRecord: {(&record{kind: recordCleared, writer: q.store.client.newWriter()}).encode()}}}

@@ -97,6 +97,9 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 	if err == nil {
 		err = s.removeOrphans(ctx)
 	}
+	if err == nil && s.shared {
+		err = s.createStreams(ctx)
+	}
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -113,6 +116,9 @@ func (s *Store) Close() {
 	queues := s.queues
 	s.queues = make(map[string]*Queue)
 	s.mu.Unlock()
+	if !s.shared && !s.nats.InMemory() {
+		s.park(queues)
+	}
 	for _, q := range queues {
 		q.close(false)
 	}
@@ -127,34 +133,6 @@ func (s *Store) storage() jetstream.StorageType {
 }
 
 func (s *Store) sync(stream string) error { return s.nats.Sync(stream) }
-
-// streamPrefix begins the names of all queues' streams.
-const streamPrefix = "queue_"
-
-// streamName is the name of a queue's stream: one that a person recognises. Account and queue names have neither
-// underscores nor dots.
-func streamName(accountName, queue, incarnation string) string {
-	return streamPrefix + accountName + "_" + queue + "_" + incarnation
-}
-
-func subjectPrefix(accountName, queue, incarnation string) string {
-	return "lazuli.queue." + accountName + "." + queue + "." + incarnation + "."
-}
-
-// streamConfig is the configuration of a queue's stream.
-func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        streamName(accountName, queue, incarnation),
-		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
-		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
-		// A slot is a subject, and only its newest record counts.
-		MaxMsgsPerSubject: 1,
-		AllowDirect:       true,
-		Storage:           s.storage(),
-		Replicas:          s.nats.Replicas(),
-		Metadata:          map[string]string{"lazuli.account": accountName, "lazuli.queue": queue},
-	}
-}
 
 // newIncarnation returns ten random letters and digits.
 func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
@@ -173,22 +151,22 @@ func (s *Store) Create(ctx context.Context, accountName, queue string, metadata 
 			}
 			return false, nil
 		}
-		entry := &catalogEntry{Incarnation: newIncarnation(), Metadata: metadata}
-		config := s.streamConfig(accountName, queue, entry.Incarnation)
-		if _, err := s.js.CreateStream(ctx, config); err != nil {
-			return false, fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err)
-		}
-		if err := s.nats.SyncConfig(config.Name); err != nil {
-			return false, err
+		entry := &catalogEntry{Incarnation: newIncarnation(), Metadata: metadata, NoStream: !s.shared}
+		if !entry.NoStream {
+			if err := s.createStream(ctx, accountName, queue, entry.Incarnation); err != nil {
+				return false, err
+			}
 		}
 		if err = s.write(ctx, accountName, queue, r.seq, entry); err == nil {
-			s.openQueue(accountName, queue, entry.Incarnation, true)
+			s.openQueue(accountName, queue, entry)
 			return true, nil
 		}
 		if !errors.Is(err, errConflict) {
 			return false, err // perhaps the queue exists: then it needs its stream, else the next start removes it
 		}
-		s.deleteStream(ctx, config.Name)
+		if !entry.NoStream {
+			s.deleteStream(ctx, streamName(accountName, queue, entry.Incarnation))
+		}
 		if _, err := s.refresh(ctx, accountName, queue); err != nil {
 			return false, err
 		}
@@ -229,16 +207,6 @@ func (s *Store) edit(ctx context.Context, accountName, queue string, fn func(*ca
 	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
 }
 
-func (s *Store) deleteStream(ctx context.Context, name string) {
-	if err := s.js.DeleteStream(ctx, name); err != nil && !isNoStream(err) {
-		s.log.Warn("a deleted queue's stream could not be removed", "stream", name, "err", err)
-		return
-	}
-	if err := s.nats.Forget(name); err != nil {
-		s.log.Warn("the removal of a stream could not be synced", "stream", name, "err", err)
-	}
-}
-
 // Queue returns a queue that exists.
 func (s *Store) Queue(ctx context.Context, accountName, queue string) (*Queue, error) {
 	r, err := s.lookup(ctx, accountName, queue)
@@ -248,18 +216,19 @@ func (s *Store) Queue(ctx context.Context, accountName, queue string) (*Queue, e
 	if r.entry == nil {
 		return nil, ErrQueueNotFound
 	}
-	return s.openQueue(accountName, queue, r.entry.Incarnation, false), nil
+	return s.openQueue(accountName, queue, r.entry), nil
 }
 
-func (s *Store) openQueue(accountName, queue, incarnation string, created bool) *Queue {
-	name := streamName(accountName, queue, incarnation)
+func (s *Store) openQueue(accountName, queue string, entry *catalogEntry) *Queue {
+	name := streamName(accountName, queue, entry.Incarnation)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[name]
 	if q == nil {
-		q = newQueue(s, accountName, queue, name, subjectPrefix(accountName, queue, incarnation))
-		if created && !s.shared { // nothing in it that the index does not know, and nobody else to put something
+		q = newQueue(s, accountName, queue, name, subjectPrefix(accountName, queue, entry.Incarnation))
+		if entry.NoStream { // nothing in it that the index does not know, and nobody else to put something
 			q.loading = loaded
+			q.streamless.Store(true)
 		}
 		s.queues[name] = q
 	}
@@ -397,29 +366,6 @@ func (s *Store) purge(ctx context.Context, stream string, seq uint64) error {
 	}
 	if answer.Error != nil {
 		return answer.Error.err()
-	}
-	return nil
-}
-
-// removeOrphans removes the streams of queues that the catalog does not have: a process was killed after it had made
-// the stream and before it had entered the queue, or after it had taken the queue out and before it had removed the
-// stream.
-func (s *Store) removeOrphans(ctx context.Context) error {
-	known := s.catalog.streams()
-	lister := s.js.ListStreams(ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
-	for info := range lister.Info() {
-		name := info.Config.Name
-		if !strings.HasPrefix(name, streamPrefix) || known[name] {
-			continue
-		}
-		if s.shared && time.Since(info.Created) < orphanAge {
-			continue
-		}
-		s.log.Info("removing a stream that belongs to no queue", "stream", name)
-		s.deleteStream(ctx, name)
-	}
-	if err := lister.Err(); err != nil {
-		return fmt.Errorf("queues: listing streams: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,183 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+)
+
+// A stream costs memory, goroutines and time at start, and most of thousands of queues may be empty. So where nobody else
+// can look, a queue has its stream only from the first message on; until then its entry in the catalog says so. When the
+// store is closed, queues that are empty lose their streams again. Where others can look, each queue has a stream from the
+// beginning, and those that have none get one at start.
+
+// streamPrefix begins the names of all queues' streams.
+const streamPrefix = "queue_"
+
+// streamName is the name of a queue's stream: one that a person recognises. Account and queue names have neither
+// underscores nor dots.
+func streamName(accountName, queue, incarnation string) string {
+	return streamPrefix + accountName + "_" + queue + "_" + incarnation
+}
+
+func subjectPrefix(accountName, queue, incarnation string) string {
+	return "lazuli.queue." + accountName + "." + queue + "." + incarnation + "."
+}
+
+// streamConfig is the configuration of a queue's stream.
+func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        streamName(accountName, queue, incarnation),
+		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
+		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
+		// A slot is a subject, and only its newest record counts.
+		MaxMsgsPerSubject: 1,
+		AllowDirect:       true,
+		Storage:           s.storage(),
+		Replicas:          s.nats.Replicas(),
+		Metadata:          map[string]string{"lazuli.account": accountName, "lazuli.queue": queue},
+	}
+}
+
+// createStream makes a queue's stream, durably, unless it is there.
+func (s *Store) createStream(ctx context.Context, accountName, queue, incarnation string) error {
+	config := s.streamConfig(accountName, queue, incarnation)
+	if _, err := s.js.CreateStream(ctx, config); err != nil {
+		return fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err)
+	}
+	return s.nats.SyncConfig(config.Name)
+}
+
+// needStream makes a queue's stream if it has none. The catalog says so before anything is put into it: after a crash a
+// stream that the catalog does not promise is not read.
+func (q *Queue) needStream(ctx context.Context) error {
+	if !q.streamless.Load() {
+		return nil
+	}
+	q.making.Lock()
+	defer q.making.Unlock()
+	if !q.streamless.Load() {
+		return nil
+	}
+	if err := q.store.giveStream(context.WithoutCancel(ctx), q.Account, q.Name, q.stream); err != nil {
+		return err
+	}
+	q.streamless.Store(false)
+	return nil
+}
+
+// giveStream makes the stream of that name for a queue that has none.
+func (s *Store) giveStream(ctx context.Context, accountName, queue, name string) error {
+	r := s.catalog.get(accountName, queue)
+	if r.entry == nil || streamName(accountName, queue, r.entry.Incarnation) != name {
+		return ErrQueueNotFound
+	}
+	if err := s.createStream(ctx, accountName, queue, r.entry.Incarnation); err != nil {
+		return err
+	}
+	current := true
+	err := s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry {
+		if current = streamName(accountName, queue, e.Incarnation) == name; current {
+			e.NoStream = false
+		}
+		return e
+	})
+	if err == nil && !current {
+		err = ErrQueueNotFound
+	}
+	if errors.Is(err, ErrQueueNotFound) { // deleted meanwhile
+		s.deleteStream(ctx, name)
+	}
+	return err
+}
+
+// parkTime bounds how long Close removes the streams of empty queues.
+const parkTime = 2 * time.Second
+
+// park removes the streams of queues that are known to be empty. Nobody uses them any more. The catalog is told first: a
+// stream that it does not promise is removed at the next start.
+func (s *Store) park(queues map[string]*Queue) {
+	ctx, cancel := context.WithTimeout(context.Background(), parkTime)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(8)
+	for _, q := range queues {
+		q.mu.Lock()
+		empty := !q.gone && q.loading == loaded && q.loadErr == nil && q.index.live == 0 && !q.streamless.Load()
+		q.mu.Unlock()
+		if !empty {
+			continue
+		}
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			ours := true
+			err := s.edit(ctx, q.Account, q.Name, func(e *catalogEntry) *catalogEntry {
+				if ours = streamName(q.Account, q.Name, e.Incarnation) == q.stream; ours {
+					e.NoStream = true
+				}
+				return e
+			})
+			if err == nil && ours {
+				s.deleteStream(ctx, q.stream)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+// createStreams gives every queue its stream.
+func (s *Store) createStreams(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(8)
+	for name, at := range s.catalog.streamless() {
+		g.Go(func() error {
+			err := s.giveStream(ctx, at[0], at[1], name)
+			if errors.Is(err, ErrQueueNotFound) {
+				return nil
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func (s *Store) deleteStream(ctx context.Context, name string) {
+	if err := s.js.DeleteStream(ctx, name); err != nil && !isNoStream(err) {
+		s.log.Warn("a deleted queue's stream could not be removed", "stream", name, "err", err)
+		return
+	}
+	if err := s.nats.Forget(name); err != nil {
+		s.log.Warn("the removal of a stream could not be synced", "stream", name, "err", err)
+	}
+}
+
+// removeOrphans removes the streams of queues that the catalog does not have: a process was killed after it had made
+// the stream and before it had entered the queue, or after it had taken the queue out and before it had removed the
+// stream.
+func (s *Store) removeOrphans(ctx context.Context) error {
+	known := s.catalog.streams()
+	lister := s.js.ListStreams(ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
+	for info := range lister.Info() {
+		name := info.Config.Name
+		if !strings.HasPrefix(name, streamPrefix) || known[name] {
+			continue
+		}
+		if s.shared && time.Since(info.Created) < orphanAge {
+			continue
+		}
+		s.log.Info("removing a stream that belongs to no queue", "stream", name)
+		s.deleteStream(ctx, name)
+	}
+	if err := lister.Err(); err != nil {
+		return fmt.Errorf("queues: listing streams: %w", err)
+	}
+	return nil
+}
