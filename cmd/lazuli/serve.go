@@ -114,6 +114,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		if seeding != nil {
 			o.Seed = func(ctx context.Context) error { return applySeed(ctx, seeding, *services.Load()) }
 		}
+		if len(c.Roles.Enabled) > 0 {
+			o.Workers = workersOf(&services)
+		}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
 		}

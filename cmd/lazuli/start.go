@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 	"github.com/lazuli-storage/lazuli/internal/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // startStack starts the services that the configuration describes.
@@ -43,9 +47,30 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 	if !c.InMemory {
 		sc.Location = c.Location
 	}
+	if len(c.Roles.Enabled) == 0 {
+		s, err := stack.Start(sc)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	roles, err := newServerRoles(c, sec)
+	if err != nil {
+		return nil, err
+	}
+	logRequest := sc.Observe
+	sc.Observe = func(r *wire.Request, o frontend.Outcome) {
+		roles.observe(r, o)
+		if logRequest != nil {
+			logRequest(r, o)
+		}
+	}
 	s, err := stack.Start(sc)
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	if err := roles.start(s, c, metrics, log); err != nil {
+		return nil, errors.Join(err, s.Stop(context.Background()))
+	}
+	return rolesBackend{s, roles}, nil
 }

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/connstr"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 )
 
 // connectionEnvVar holds the connection string of the verbs that are clients. A key in an argument would show in every list
@@ -41,8 +40,6 @@ func connectionFlag(cmd *cobra.Command, fallback, meaning string) func() string 
 
 type workerFlags struct {
 	roles       []string
-	queue       string
-	from, to    string
 	create      bool
 	lease       time.Duration
 	concurrency int
@@ -52,10 +49,8 @@ type workerFlags struct {
 	admin       string
 }
 
-var builtInRoles = []string{"archive"}
-
 // newWorkerCommand makes `lazuli worker`, which runs built-in roles apart from the server.
-func newWorkerCommand() *cobra.Command {
+func newWorkerCommand(m *Main) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -67,17 +62,26 @@ Any number of such processes share the work. SIGINT or SIGTERM lets running hand
 leases end.
 
 Roles:
-  archive   moves entities out of a table, on request of queue messages {"PartitionKey": ..., "RowKey": ...}`,
+  archive        moves entities out of a table, on request of queue messages {"PartitionKey": ..., "RowKey": ...}
+  large-entity   sweeps what writers of large entities that died left behind
+  log-storage    keeps log records from a queue, {"service": ..., "level": ..., "message": ...}, as blobs; see lazuli logs
+
+lazuli serve --roles runs them inside the server.`,
 		Example: `  lazuli worker --role archive --create
-  lazuli worker --role archive --archive-queue leavers --archive-from Current --archive-to container:archive`,
+  lazuli worker --role archive --archive-queue leavers --archive-from Current --archive-to container:archive
+  lazuli worker --role large-entity --role log-storage --create`,
 		Args: cobra.NoArgs,
 	}
 	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return runWorker(cmd.Context(), cmd.ErrOrStderr(), connection(), f)
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return usageError{err}
+		}
+		return runWorker(cmd.Context(), cmd.ErrOrStderr(), connection(), f, c.Roles)
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(builtInRoles, ", "))
+	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(config.RoleNames, ", "))
 	fl.BoolVar(&f.create, "create", false, "create the queue, tables and container of the roles where they do not exist")
 	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
 	fl.IntVar(&f.concurrency, "concurrency", 24, "messages in work at once, per role")
@@ -85,20 +89,18 @@ Roles:
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running handlers may take to finish at a stop")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication, so on loopback (default: none)")
-	fl.StringVar(&f.queue, "archive-queue", "archive", "queue of the archive role")
-	fl.StringVar(&f.from, "archive-from", "Current", "table that the archive role takes entities from")
-	fl.StringVar(&f.to, "archive-to", "table:Archive", "where the archive role puts them: table:NAME, container:NAME or folder:PATH")
+	config.AddFlags(fl, config.RoleOptions()...)
 	return cmd
 }
 
 // runWorker runs until ctx is done.
-func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags) error {
+func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags, roles config.Roles) (err error) {
 	if len(f.roles) == 0 {
-		return usageError{fmt.Errorf("worker: --role is missing; there are: %s", strings.Join(builtInRoles, ", "))}
+		return usageError{fmt.Errorf("worker: --role is missing; there are: %s", strings.Join(config.RoleNames, ", "))}
 	}
 	for _, role := range f.roles {
-		if !slices.Contains(builtInRoles, role) {
-			return usageError{fmt.Errorf("worker: no role is called %q; there are: %s", role, strings.Join(builtInRoles, ", "))}
+		if !slices.Contains(config.RoleNames, role) {
+			return usageError{fmt.Errorf("worker: no role is called %q; there are: %s", role, strings.Join(config.RoleNames, ", "))}
 		}
 	}
 	log, err := workerLog(stderr, f.logFormat)
@@ -115,7 +117,13 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	app := workers.New(workers.Config{Storage: storage, Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
 		workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 	}})
-	if err := addArchive(ctx, app, storage, f); err != nil {
+	set := &roleSet{app: app, storage: storage, config: roles, log: log, create: f.create}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+		defer cancel()
+		err = errors.Join(err, set.close(end))
+	}()
+	if err := set.add(ctx, f.roles); err != nil {
 		return err
 	}
 	stopAdmin, err := serveWorkerAdmin(f.admin, app, log)
@@ -156,51 +164,4 @@ func faultsFromEnvironment(log *slog.Logger) error {
 	fault.Activate(plan)
 	log.Warn("faults will be injected", "plan", text)
 	return nil
-}
-
-func addArchive(ctx context.Context, app *workers.App, storage *workers.Storage, f workerFlags) error {
-	kind, name, ok := strings.Cut(f.to, ":")
-	if !ok || name == "" {
-		return usageError{fmt.Errorf("--archive-to is %q, not table:NAME, container:NAME or folder:PATH", f.to)}
-	}
-	var target archive.Target
-	var create func() error
-	var err error
-	switch kind {
-	case "table":
-		target, err = archive.Table(storage, name)
-		create = func() error { _, err := storage.Tables.CreateTable(ctx, name, nil); return err }
-	case "container":
-		target, err = archive.Container(storage, name)
-		create = func() error { _, err := storage.Blobs.CreateContainer(ctx, name, nil); return err }
-	case "folder":
-		target = archive.Folder(name)
-		create = func() error { return os.MkdirAll(name, 0o700) }
-	default:
-		return usageError{fmt.Errorf("--archive-to is %q, not table:NAME, container:NAME or folder:PATH", f.to)}
-	}
-	if err != nil {
-		return err
-	}
-	role, err := archive.New(storage, f.from, target)
-	if err != nil {
-		return err
-	}
-	if f.create {
-		_, tableErr := storage.Tables.CreateTable(ctx, f.from, nil)
-		_, queueErr := storage.Queues.CreateQueue(ctx, f.queue, nil)
-		for _, err := range []error{tableErr, queueErr, create()} {
-			if err != nil && !existsAlready(err) {
-				return fmt.Errorf("worker: create what the archive role needs: %w", err)
-			}
-		}
-	}
-	role.Register(app, "archive", workers.WithQueueName(f.queue))
-	return nil
-}
-
-// existsAlready recognises the services' 409 for something that is there: QueueAlreadyExists, TableAlreadyExists, ContainerAlreadyExists.
-func existsAlready(err error) bool {
-	var r *azcore.ResponseError
-	return errors.As(err, &r) && strings.HasSuffix(r.ErrorCode, "AlreadyExists")
 }

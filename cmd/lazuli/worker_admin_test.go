@@ -41,7 +41,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log lockedBuffer
-	cmd := newWorkerCommand()
+	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive", "--create", "--admin", "127.0.0.1:0"})
 	cmd.SetErr(&log)
 	ended := make(chan error, 1)

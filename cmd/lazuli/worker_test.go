@@ -46,7 +46,7 @@ func TestWorkerArchives(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log lockedBuffer
-	cmd := newWorkerCommand()
+	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive", "--create", "--archive-queue", "leavers", "--archive-from", "Staff", "--archive-to", "folder:" + folder})
 	cmd.SetErr(&log)
 	ended := make(chan error, 1)
@@ -99,7 +99,7 @@ func TestWorkerMistakes(t *testing.T) {
 		"--role|archive|--log-format|xml":     "--log-format",
 		"--role|archive|--connection-string|AccountName=a": "AccountKey",
 	} {
-		cmd := newWorkerCommand()
+		cmd := newWorkerCommand(&Main{})
 		cmd.SetArgs(strings.FieldsFunc(args, func(r rune) bool { return r == '|' }))
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), says) {
@@ -107,7 +107,7 @@ func TestWorkerMistakes(t *testing.T) {
 		}
 	}
 	t.Setenv(fault.EnvVar, "archive/after-lunch=kill")
-	cmd := newWorkerCommand()
+	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "archive/after-copy") {

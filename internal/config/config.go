@@ -128,6 +128,9 @@ type Config struct {
 	// NATS keeps the queues.
 	NATS NATS
 
+	// Roles are the built-in worker roles.
+	Roles Roles
+
 	// ShutdownTimeout bounds how long running requests may take once the process is asked to stop.
 	ShutdownTimeout time.Duration
 	// Silent prints nothing but errors, and the addresses of services whose port was to be picked.
@@ -155,6 +158,7 @@ func Default() Config {
 		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
 		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:       NATS{Replicas: 1},
+		Roles:      defaultRoles(),
 		// Below the ten seconds after which `docker stop` kills.
 		ShutdownTimeout: 8 * time.Second,
 		LogLevel:        slog.LevelInfo,
@@ -209,6 +213,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if err := c.validateAdmin(); err != nil {
+		return err
+	}
+	if err := c.Roles.validate(); err != nil {
 		return err
 	}
 	return c.NATS.validate()

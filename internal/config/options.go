@@ -138,6 +138,7 @@ var groups = []group{
 		text("nats-key", "", "file", "PEM file with the key of nats-cert", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
 		number("nats-replicas", "How many servers of the cluster keep each queue, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
+	{"Worker roles", roleOptions},
 	{"Process", []option{
 		duration("shutdown-timeout", "How long running requests may take once the process is asked to stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 		boolean("silent", "s", "Print nothing but errors, and the addresses of services whose port was picked", func(c *Config) *bool { return &c.Silent }),

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/archive"
+	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
+	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
+)
+
+// roleSet adds built-in roles to an app.
+type roleSet struct {
+	app     *workers.App
+	storage *workers.Storage
+	config  config.Roles
+	log     *slog.Logger
+	// create makes what the roles need where it is missing.
+	create bool
+	// closers end what outlives the app, in order.
+	closers []func(context.Context) error
+}
+
+// add adds the roles called names. What was added is to be closed, also after an error.
+func (s *roleSet) add(ctx context.Context, names []string) error {
+	for _, name := range names {
+		var err error
+		switch name {
+		case "archive":
+			err = s.archive(ctx)
+		case "large-entity":
+			err = s.largeEntity(ctx)
+		case "log-storage":
+			err = s.logStorage(ctx)
+		default:
+			err = fmt.Errorf("no role is called %q; there are: %s", name, strings.Join(config.RoleNames, ", "))
+		}
+		if err != nil {
+			return fmt.Errorf("role %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// close ends what the roles have beside the app, which must have stopped.
+func (s *roleSet) close(ctx context.Context) (err error) {
+	for _, c := range s.closers {
+		err = errors.Join(err, c(ctx))
+	}
+	return err
+}
+
+func (s *roleSet) archive(ctx context.Context) error {
+	target, create, err := s.archiveTarget(ctx)
+	if err != nil {
+		return err
+	}
+	role, err := archive.New(s.storage, s.config.ArchiveFrom, target)
+	if err != nil {
+		return err
+	}
+	if s.create {
+		_, err := s.storage.Tables.CreateTable(ctx, s.config.ArchiveFrom, nil)
+		if err := s.made(err, s.queue(ctx, s.config.ArchiveQueue), create()); err != nil {
+			return err
+		}
+	}
+	role.Register(s.app, "archive", workers.WithQueueName(s.config.ArchiveQueue))
+	return nil
+}
+
+// archiveTarget reads archive-to, and returns how to create what it names.
+func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, create func() error, err error) {
+	kind, name, _ := strings.Cut(s.config.ArchiveTo, ":")
+	switch kind {
+	case "table":
+		target, err = archive.Table(s.storage, name)
+		create = func() error { _, err := s.storage.Tables.CreateTable(ctx, name, nil); return err }
+	case "container":
+		target, err = archive.Container(s.storage, name)
+		create = func() error { _, err := s.storage.Blobs.CreateContainer(ctx, name, nil); return err }
+	case "folder":
+		target = archive.Folder(name)
+		create = func() error { return os.MkdirAll(name, 0o700) }
+	default:
+		err = fmt.Errorf("no entities can be archived to %q", s.config.ArchiveTo)
+	}
+	return target, create, err
+}
+
+func (s *roleSet) largeEntity(ctx context.Context) error {
+	sweeper, err := largeentity.NewSweeper(s.storage, s.config.LargeEntityTable, s.config.LargeEntityContainer, largeentity.WithAge(s.config.LargeEntityAge))
+	if err != nil {
+		return err
+	}
+	if s.create {
+		if err := sweeper.Create(ctx); err != nil {
+			return err
+		}
+	}
+	s.app.Timer("large-entity", func(ctx context.Context, _ workers.TimerInfo) error {
+		done, err := sweeper.Sweep(ctx)
+		if done.Removed > 0 || done.Reservations > 0 {
+			s.log.Info("swept large entities", "table", s.config.LargeEntityTable, "blobs", done.Blobs, "removed", done.Removed, "reservations", done.Reservations)
+		}
+		return err
+	}, workers.WithSchedule(s.config.LargeEntitySchedule))
+	return nil
+}
+
+func (s *roleSet) logStorage(ctx context.Context) error {
+	c := s.config
+	w, err := logstore.NewWriter(s.storage, c.LogContainer, logstore.WithFlushBytes(c.LogFlushBytes), logstore.WithFlushEvery(c.LogFlushEvery),
+		logstore.WithSlot(c.LogSlot), logstore.WithMaxBuffered(max(64<<20, 4*c.LogFlushBytes)), logstore.WithLogger(s.log))
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, w.Close)
+	if s.create {
+		if err := s.made(s.queue(ctx, c.LogQueue)); err != nil {
+			return err
+		}
+	}
+	logstore.Register(s.app, "log-storage", w, workers.WithQueueName(c.LogQueue))
+	return nil
+}
+
+func (s *roleSet) queue(ctx context.Context, name string) error {
+	if s.storage.Queues == nil {
+		return errors.New("the connection string has no queue endpoint")
+	}
+	_, err := s.storage.Queues.CreateQueue(ctx, name, nil)
+	return err
+}
+
+// made returns the errors that do not just say that something is there already.
+func (s *roleSet) made(errs ...error) error {
+	for _, err := range errs {
+		if err != nil && !existsAlready(err) {
+			return fmt.Errorf("create what the role needs: %w", err)
+		}
+	}
+	return nil
+}
+
+// existsAlready recognises the services' 409 for something that is there: QueueAlreadyExists, TableAlreadyExists, ContainerAlreadyExists.
+func existsAlready(err error) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && strings.HasSuffix(r.ErrorCode, "AlreadyExists")
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/config"
+	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// serverRoles are the worker roles that run inside the server.
+type serverRoles struct {
+	account string
+	app     atomic.Pointer[workers.App] // nil until they run
+	set     *roleSet
+}
+
+// newServerRoles fails for an account that there is not.
+func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
+	account := c.Roles.Account
+	if account == "" {
+		account = sec.accounts.Names()[0]
+	}
+	if sec.accounts.Get(account) == nil {
+		return nil, usageError{fmt.Errorf("roles-account: there is no account %q", account)}
+	}
+	return &serverRoles{account: account}, nil
+}
+
+// observe wakes the roles that listen to a queue when a message was put.
+func (r *serverRoles) observe(q *wire.Request, o frontend.Outcome) {
+	if q.Operation != "PutMessage" || q.Failure != nil || q.Account != r.account {
+		return
+	}
+	if app := r.app.Load(); app != nil {
+		queue, _, _ := strings.Cut(strings.TrimPrefix(q.RawPath, "/"), "/")
+		app.Wake(queue)
+	}
+}
+
+// createTimeout bounds the creation of what the roles need.
+const createTimeout = 30 * time.Second
+
+// start runs the roles that the configuration enables, over the stack's in-process transport.
+func (r *serverRoles) start(s *stack.Stack, c *config.Config, metrics prometheus.Registerer, log *slog.Logger) error {
+	storage, err := inProcessStorage(s, r.account)
+	if err != nil {
+		return err
+	}
+	app := workers.New(workers.Config{Storage: storage, Logger: log, DrainTimeout: c.ShutdownTimeout})
+	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true}
+	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
+	defer cancel()
+	if err = r.set.add(ctx, c.Roles.Enabled); err == nil {
+		err = app.Start(context.Background())
+	}
+	if err != nil {
+		return errors.Join(err, r.set.close(ctx))
+	}
+	metrics.MustRegister(app.Collector())
+	r.app.Store(app)
+	log.Info("worker roles run", "roles", c.Roles.Enabled, "account", r.account)
+	return nil
+}
+
+// stop lets what the roles have begun end, until ctx is done.
+func (r *serverRoles) stop(ctx context.Context) error {
+	return errors.Join(r.app.Load().Stop(ctx), r.set.close(ctx))
+}
+
+// workersOf shows the state of the roles of a backend that may not be there yet, as `lazuli workers` asks for it.
+func workersOf(services *atomic.Pointer[backend]) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if b := services.Load(); b != nil {
+			if with, ok := (*b).(rolesBackend); ok {
+				workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
+				return
+			}
+		}
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+	})
+}
+
+// inProcessStorage is an account of the stack as clients that use no connection and no credential.
+func inProcessStorage(s *stack.Stack, account string) (*workers.Storage, error) {
+	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
+	queues, err1 := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
+	blobs, err2 := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
+	tables, err3 := aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fmt.Errorf("clients for the worker roles: %w", err)
+	}
+	return &workers.Storage{Queues: queues, Blobs: blobs, Tables: tables, Local: true}, nil
+}
+
+// rolesBackend is a stack with roles, which stop first.
+type rolesBackend struct {
+	*stack.Stack
+	roles *serverRoles
+}
+
+// Stop implements backend.
+func (b rolesBackend) Stop(ctx context.Context) error {
+	return errors.Join(b.roles.stop(ctx), b.Stack.Stop(ctx))
+}

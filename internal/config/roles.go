@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RoleNames are the built-in worker roles.
+var RoleNames = []string{"archive", "large-entity", "log-storage"}
+
+// Roles says which built-in worker roles run, and on what.
+type Roles struct {
+	// Enabled are those of RoleNames that the server runs itself.
+	Enabled []string
+	// Account is the one whose storage they use; "" is the first.
+	Account string
+
+	// ArchiveQueue is the archive role's queue, ArchiveFrom the table that it takes entities from, and ArchiveTo where it puts them:
+	// table:NAME, container:NAME or folder:PATH.
+	ArchiveQueue, ArchiveFrom, ArchiveTo string
+
+	// LargeEntityTable and LargeEntityContainer are swept, by LargeEntitySchedule (NCRONTAB), of what is older than LargeEntityAge.
+	LargeEntityTable, LargeEntityContainer, LargeEntitySchedule string
+	LargeEntityAge                                              time.Duration
+
+	// LogQueue is the log role's queue, LogContainer where its lines go. They are written once they have LogFlushBytes or
+	// the first has waited for LogFlushEvery, in folders of LogSlot.
+	LogQueue, LogContainer string
+	LogFlushBytes          int
+	LogFlushEvery, LogSlot time.Duration
+}
+
+// RoleOptions are the names of the options that say what the roles work on.
+func RoleOptions() (names []string) {
+	for _, o := range roleOptions[2:] {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+func defaultRoles() Roles {
+	return Roles{
+		ArchiveQueue: "archive", ArchiveFrom: "Current", ArchiveTo: "table:Archive",
+		LargeEntityTable: "LargeEntities", LargeEntityContainer: "large-entities", LargeEntitySchedule: "0 */10 * * * *", LargeEntityAge: time.Hour,
+		LogQueue: "logs", LogContainer: "logs", LogFlushBytes: 4 << 20, LogFlushEvery: 2 * time.Second, LogSlot: time.Hour,
+	}
+}
+
+var roleOptions = []option{
+	{name: "roles", kind: "list", usage: "Built-in worker roles that the server runs itself: " + strings.Join(RoleNames, ", ") + ". What they need is created",
+		set: func(c *Config, s string) error {
+			c.Roles.Enabled = nil
+			for name := range strings.SplitSeq(s, ",") {
+				name = strings.TrimSpace(name)
+				if err := oneOf(name, RoleNames...); err != nil {
+					return err
+				}
+				if !slices.Contains(c.Roles.Enabled, name) {
+					c.Roles.Enabled = append(c.Roles.Enabled, name)
+				}
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strings.Join(c.Roles.Enabled, ",") }},
+	text("roles-account", "", "name", "Account whose storage the server's own roles use, if not the first", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
+	text("archive-queue", "", "name", "Queue of the archive role", func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty),
+	text("archive-from", "", "table", "Table that the archive role takes entities from", func(c *Config) *string { return &c.Roles.ArchiveFrom }, notEmpty),
+	text("archive-to", "", "kind:name", "Where the archive role puts them: table:NAME, container:NAME or folder:PATH", func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),
+	text("large-entity-table", "", "table", "Table of the large-entity role", func(c *Config) *string { return &c.Roles.LargeEntityTable }, notEmpty),
+	text("large-entity-container", "", "name", "Container of the large-entity role", func(c *Config) *string { return &c.Roles.LargeEntityContainer }, notEmpty),
+	text("large-entity-schedule", "", "ncrontab", "When the large-entity role sweeps, in UTC", func(c *Config) *string { return &c.Roles.LargeEntitySchedule }, notEmpty),
+	duration("large-entity-age", "How old what the large-entity role sweeps away must be, longer than any write takes", func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge }),
+	text("log-storage-queue", "", "name", "Queue of the log-storage role", func(c *Config) *string { return &c.Roles.LogQueue }, notEmpty),
+	text("log-storage-container", "", "name", "Container of the log-storage role", func(c *Config) *string { return &c.Roles.LogContainer }, notEmpty),
+	number("log-storage-flush-bytes", "Bytes of log lines that are written without waiting", 1, 256<<20, func(c *Config) *int { return &c.Roles.LogFlushBytes }),
+	duration("log-storage-flush-every", "How long a log line waits for others", func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery }),
+	duration("log-storage-slot", "Which time shares a folder of log blobs: a divisor of an hour, in whole minutes", func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
+}
+
+func archiveTarget(s string) error {
+	kind, name, _ := strings.Cut(s, ":")
+	if name == "" || !slices.Contains([]string{"table", "container", "folder"}, kind) {
+		return fmt.Errorf("%q is not table:NAME, container:NAME or folder:PATH", s)
+	}
+	return nil
+}
+
+func (r *Roles) validate() error {
+	switch {
+	case r.Account != "" && len(r.Enabled) == 0:
+		return errors.New("roles-account is for roles: set roles")
+	case r.LogFlushEvery == 0:
+		return errors.New("log-storage-flush-every cannot be 0")
+	case r.LogSlot < time.Minute || r.LogSlot > time.Hour || r.LogSlot%time.Minute != 0 || time.Hour%r.LogSlot != 0:
+		return fmt.Errorf("log-storage-slot %v does not divide an hour into whole minutes", r.LogSlot)
+	}
+	return nil
+}
