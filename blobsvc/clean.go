@@ -240,19 +240,36 @@ func removeKeys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []b
 // expireBlocks drops uncommitted blocks that were abandoned.
 func (s *Service) expireBlocks(ctx context.Context, now time.Time) error {
 	limit := ticksOf(now.Add(-blockLifetime))
+	return s.sweep(ctx, pendingBucket, func(v []byte) (bool, error) {
+		p, err := decodePending(v)
+		return err == nil && p.last <= limit, err
+	}, func(tx *store.Tx, k, v []byte) error {
+		p, err := decodePending(v)
+		if err != nil {
+			return err
+		}
+		tx.Delete(pendingBucket, k)
+		dropBlockSet(tx, p)
+		return nil
+	})
+}
+
+// sweep looks through a bucket and removes what is due, in batches. An entry that changed since it was found is asked about
+// again.
+func (s *Service) sweep(ctx context.Context, bucket store.Bucket, due func(v []byte) (bool, error), remove func(tx *store.Tx, k, v []byte) error) error {
 	from := []byte{}
 	for from != nil && ctx.Err() == nil {
-		var expired [][]byte
+		var found [][]byte
 		err := s.db.View(func(tx *store.Tx) error {
-			cur := tx.Cursor(pendingBucket)
+			cur := tx.Cursor(bucket)
 			k, v := cur.Seek(from)
-			for ; k != nil && len(expired) < garbageBatch; k, v = cur.Next() {
-				p, err := decodePending(v)
+			for ; k != nil && len(found) < garbageBatch; k, v = cur.Next() {
+				is, err := due(v)
 				if err != nil {
 					return err
 				}
-				if p.last <= limit {
-					expired = append(expired, bytes.Clone(k))
+				if is {
+					found = append(found, bytes.Clone(k))
 				}
 			}
 			from = bytes.Clone(k)
@@ -261,22 +278,21 @@ func (s *Service) expireBlocks(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if len(expired) == 0 {
+		if len(found) == 0 {
 			continue
 		}
 		err = s.db.Update(func(tx *store.Tx) error {
-			for _, k := range expired {
-				v := tx.Get(pendingBucket, k)
+			for _, k := range found {
+				v := tx.Get(bucket, k)
 				if v == nil {
 					continue
 				}
-				p, err := decodePending(v)
+				is, err := due(v)
+				if err == nil && is {
+					err = remove(tx, k, v)
+				}
 				if err != nil {
 					return err
-				}
-				if p.last <= limit { // nobody added a block in between
-					tx.Delete(pendingBucket, k)
-					dropBlockSet(tx, p)
 				}
 			}
 			return nil

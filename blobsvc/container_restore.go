@@ -111,53 +111,20 @@ func (s *Service) restoreContainer(c *call) error {
 // purgeContainers leaves deleted containers to the garbage whose time is over.
 func (s *Service) purgeContainers(ctx context.Context, now time.Time) error {
 	limit := ticksOf(now)
-	from := []byte{}
-	for from != nil && ctx.Err() == nil {
-		var due [][]byte
-		err := s.db.View(func(tx *store.Tx) error {
-			cur := tx.Cursor(gravesBucket)
-			k, v := cur.Seek(from)
-			for ; k != nil && len(due) < garbageBatch; k, v = cur.Next() {
-				rec, err := decodeContainer(v)
-				if err != nil {
-					return err
-				}
-				if rec.purgeAt() <= limit {
-					due = append(due, bytes.Clone(k))
-				}
-			}
-			from = bytes.Clone(k)
-			return nil
-		})
+	return s.sweep(ctx, gravesBucket, func(v []byte) (bool, error) {
+		rec, err := decodeContainer(v)
+		return err == nil && rec.purgeAt() <= limit, err
+	}, func(tx *store.Tx, k, v []byte) error {
+		account, _, _, err := parseGraveKey(k)
 		if err != nil {
 			return err
 		}
-		if len(due) == 0 {
-			continue
-		}
-		err = s.db.Update(func(tx *store.Tx) error {
-			for _, k := range due {
-				v := tx.Get(gravesBucket, k)
-				if v == nil { // restored in between
-					continue
-				}
-				account, _, _, err := parseGraveKey(k)
-				if err != nil {
-					return err
-				}
-				rec, err := decodeContainer(v)
-				if err != nil {
-					return err
-				}
-				tx.Delete(gravesBucket, k)
-				abandon(tx, account, rec.gen)
-			}
-			return nil
-		})
+		rec, err := decodeContainer(v)
 		if err != nil {
 			return err
 		}
-		s.freed(1)
-	}
-	return ctx.Err()
+		tx.Delete(gravesBucket, k)
+		abandon(tx, account, rec.gen)
+		return nil
+	})
 }
