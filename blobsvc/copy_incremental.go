@@ -68,6 +68,9 @@ func (s *Service) incrementalCopy(c *call) error {
 			if err := p.checkDelete(&b, c.now()); err != nil {
 				return err
 			}
+			if err := b.mayChange(); err != nil {
+				return err
+			}
 		}
 		b.content.drop(tx)
 		b.metadata = nil

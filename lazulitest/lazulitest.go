@@ -74,6 +74,19 @@ func WithData(dir string) Option {
 	return func(c *config) { c.Location, c.InMemory = dir, false }
 }
 
+// WithBlobVersions keeps the previous states of blobs as versions, as lazuli serve --blob-versioning does.
+func WithBlobVersions() Option { return func(c *config) { c.BlobKeep.Versioning = true } }
+
+// WithBlobImmutability is WithBlobVersions with immutability policies and legal holds for the blobs of all containers.
+func WithBlobImmutability() Option {
+	return func(c *config) { c.BlobKeep.Versioning, c.BlobKeep.Immutability = true, true }
+}
+
+// WithContainerSoftDelete lets deleted containers be restored for so many days.
+func WithContainerSoftDelete(days int) Option {
+	return func(c *config) { c.BlobKeep.ContainerDays = days }
+}
+
 // stopTimeout is how long the end of a test waits for requests in flight.
 const stopTimeout = 10 * time.Second
 
