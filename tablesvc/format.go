@@ -130,10 +130,20 @@ func atomBody(v wire.Version, contentType string) (bool, error) {
 	}
 	f, known, err := formatOf(v, contentType)
 	switch {
-	case !known:
+	case !known || foreignCharset(contentType):
 		return false, errMediaType
 	case err != nil:
 		return false, err
 	}
 	return f.atom, versionAllows(v, f)
+}
+
+// foreignCharset says whether a media type names an encoding of text that is not read here.
+func foreignCharset(mediaType string) bool {
+	_, params, _ := mime.ParseMediaType(mediaType)
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8", "us-ascii":
+		return false
+	}
+	return true
 }

@@ -117,7 +117,10 @@ func TestFormats(t *testing.T) {
 			}
 		})
 	}
-	f.send("POST", "/people", headers{"Content-Type", "text/plain"}, "{}").want(t, "415 MediaTypeNotSupported")
+	for _, contentType := range []string{"text/plain", "application/json; charset=iso-8859-1", "application/json;odata=nometadata;charset=utf-16"} {
+		f.send("POST", "/people", headers{"Content-Type", contentType}, "{}").want(t, "415 MediaTypeNotSupported")
+	}
+	f.send("POST", "/people", headers{"Content-Type", `application/json; charset="UTF-8"`}, `{"PartitionKey":"p","RowKey":"charset"}`).want(t, "201")
 	f.send("POST", "/people", headers{"Content-Type", "application/atom+xml"}, "<entry/>").want(t, "415 AtomFormatNotSupported")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
@@ -107,6 +108,9 @@ func (s *Service) deleteTable(c *call) error {
 
 // queryOneTable is Query Tables of a single table.
 func (s *Service) queryOneTable(c *call) error {
+	if err := c.tableOptions(); err != nil {
+		return err
+	}
 	var t table
 	err := s.db.View(func(tx *store.Tx) error {
 		var found bool
@@ -125,6 +129,9 @@ func (s *Service) queryOneTable(c *call) error {
 // queryTables is Query Tables, with $filter on TableName and $top.
 // https://learn.microsoft.com/rest/api/storageservices/query-tables
 func (s *Service) queryTables(c *call) error {
+	if err := c.tableOptions(); err != nil {
+		return err
+	}
 	f, err := parseFilter(c.Query.Get("$filter"))
 	if err != nil {
 		return err
@@ -170,6 +177,16 @@ func (s *Service) queryTables(c *call) error {
 		c.Set("x-ms-continuation-NextTableName", next)
 	}
 	return c.Body(http.StatusOK, c.format.contentType("feed"), c.appendTables(nil, names))
+}
+
+// tableOptions refuses what a query for tables cannot have. $select can name nothing but the one property.
+func (c *call) tableOptions() error {
+	for name := range strings.SplitSeq(c.Query.Get("$select"), ",") {
+		if name = strings.TrimSpace(name); name != "" && name != "*" && name != "TableName" {
+			return wire.ErrNotImplemented
+		}
+	}
+	return c.knownOptions()
 }
 
 // matchesTable evaluates a filter on a table, whose one property is TableName.

@@ -134,6 +134,11 @@ func TestQueryTables(t *testing.T) {
 	if r = f.send("GET", "/Tables?$top=0", nil, "").want(t, "200"); r.body != `{"value":[]}` {
 		t.Errorf("$top=0: %s", r.body)
 	}
+	for _, option := range []string{"$orderby=TableName", "$skip=1", "$inlinecount=allpages", "$select=Name"} {
+		f.send("GET", "/Tables?"+option, nil, "").want(t, "501 NotImplemented")
+		f.send("GET", "/Tables('Alpha')?"+option, nil, "").want(t, "501 NotImplemented")
+	}
+	f.send("GET", "/Tables?$select=TableName", nil, "").want(t, "200")
 	f.send("GET", "/Tables?$top=-1", nil, "").want(t, "400 InvalidInput")
 	f.send("GET", "/Tables?$filter=TableName%20eq", nil, "").want(t, "400 InvalidInput")
 	r = f.send("GET", "/Tables('ALPHA')", headers{"Accept", "application/json;odata=fullmetadata"}, "").want(t, "200")
