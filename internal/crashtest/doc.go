@@ -9,6 +9,7 @@
 // tested where the bytes are written, in packages store and extent.
 //
 // A second test does the same with versions and restored containers, in half as many rounds.
+// A third reads the change feed, and copies from a host outside the process.
 //
 //	go test ./internal/crashtest -args -kills 100 -seed 7
 package crashtest
