@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -139,6 +141,22 @@ func TestFailures(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "the handler answered 418 I'm a teapot") {
 		t.Error("the log does not say why")
+	}
+}
+
+// An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then the next waits.
+func TestBrokenConnections(t *testing.T) {
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
+	defer hangsUp.Close()
+	for address, want := range map[string]string{nobody.URL: "1", hangsUp.URL: "2"} {
+		handler, calls := record(`{}`)
+		r := runAfter(t, address, lazulitest.Start(t).ConnectionString(), folder(t, map[string]string{"Q/function.json": queueFunction}), handler)
+		put(t, r.storage, "in-queue", "text")
+		if a := next(t, calls); a.body.Metadata["DequeueCount"] != want {
+			t.Errorf("DequeueCount is %v, want %s", a.body.Metadata["DequeueCount"], want)
+		}
 	}
 }
 

@@ -189,16 +189,30 @@ func run(t *testing.T, files map[string]string, handler http.Handler, environ ..
 
 func runOn(t *testing.T, connection, dir string, handler http.Handler, environ ...string) *running {
 	t.Helper()
+	return runAfter(t, "", connection, dir, handler, environ...)
+}
+
+// runAfter is runOn with an address at which no good handler is, until that is doubted.
+func runAfter(t *testing.T, before, connection, dir string, handler http.Handler, environ ...string) *running {
+	t.Helper()
 	log := &lines{}
 	h, err := Load(Config{Dir: dir, Environ: append(os.Environ(), append(environ, role+"=handler")...), ConnectionString: connection,
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Stdout: log, Stderr: log})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.process.url = before
 	if handler != nil {
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		h.keep = func(ctx context.Context) error {
+			if before != "" {
+				select {
+				case <-h.process.doubted:
+				case <-ctx.Done():
+					return nil
+				}
+			}
 			h.process.set(server.URL, nil)
 			<-ctx.Done()
 			return nil
