@@ -90,6 +90,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"batch size", with(`"extensions": {"queues": {"batchSize": 64}}`), "host.json: extensions.queues.batchSize: 64 is not a whole number from 1 to 32"},
 		{"encoding", with(`"extensions": {"queues": {"messageEncoding": "utf8"}}`), `host.json: extensions.queues.messageEncoding: "utf8" is none of base64, none`},
 		{"polling", with(`"extensions": {"queues": {"maxPollingInterval": "5s"}}`), `host.json: extensions.queues.maxPollingInterval: "5s" is not a time span`},
+		{"days", with(`"extensions": {"queues": {"visibilityTimeout": "10"}}`), "host.json: extensions.queues.visibilityTimeout: 10, which is 240h0m0s, is not within"},
 		{"old layout", with(`"queues": {"batchSize": 1}`), "host.json: queues: not supported: this is the layout of version 1"},
 		{"watched", with(`"watchDirectories": ["x"]`), "host.json: watchDirectories: not supported"},
 		{"throttles", with(`"extensions": {"http": {"dynamicThrottlesEnabled": true}}`), "host.json: extensions.http.dynamicThrottlesEnabled: not supported"},
@@ -150,7 +151,7 @@ func TestMistakesAreNamed(t *testing.T) {
 func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 	_, got := load(t, map[string]string{
 		"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": "x", "defaultExecutablePaht": "y"}},
-			"extensionBundle": {"id": "x"}, "extensions": {"queues": {"batchsize": "4", "prefetch": 3}, "eventHubs": {}}}`,
+			"extensionBundle": {"id": "x"}, "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "extensions": {"queues": {"batchsize": "4", "prefetch": 3}, "eventHubs": {}}}`,
 		"q/function.json": `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue", "queuename2": 1}], "ScriptFile": "", "colour": 1}`,
 	})
 	for _, want := range []string{
@@ -158,6 +159,7 @@ func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 		"host.json: extensions.queues.prefetch is not known",
 		"host.json: extensions.eventHubs has no effect here",
 		"host.json: extensionBundle has no effect here",
+		"host.json: retry has no effect on the function q",
 		"q/function.json: bindings[0].queuename2 is not known",
 		"q/function.json: colour is not known",
 	} {
@@ -165,7 +167,7 @@ func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 			t.Errorf("%q is not among\n%s", want, got)
 		}
 	}
-	if strings.Count(got, "\n") != 5 {
+	if strings.Count(got, "\n") != 6 {
 		t.Errorf("more is warned of:\n%s", got)
 	}
 }

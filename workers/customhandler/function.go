@@ -166,6 +166,9 @@ func (f *function) readRetry(file *section) {
 		kind = f.trigger.kind
 	}
 	if kind == kindQueueTrigger || kind == kindBlobTrigger {
+		if f.retry != nil {
+			file.report.notes = append(file.report.notes, fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))
+		}
 		f.retry = nil
 		if own != nil {
 			file.fail("retry", "not supported for a %s, as in Azure Functions: its messages are tried again by host.json's "+

@@ -202,7 +202,7 @@ func (s *section) duration(name string, fallback, low, high time.Duration) time.
 		return fallback
 	}
 	if d < low || d > high {
-		s.fail(name, "%s is not within %v to %v", v, low, high)
+		s.fail(name, "%s, which is %v, is not within %v to %v", v, d, low, high) // "10" is ten days.
 		return fallback
 	}
 	return d

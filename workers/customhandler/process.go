@@ -23,6 +23,8 @@ const (
 	// readyTimeout bounds how long a handler may take until it answers its first request.
 	readyTimeout = time.Minute
 	readyPoll    = 25 * time.Millisecond
+	// slowAfter is when something is said of that.
+	slowAfter = 5 * time.Second
 	// stopGrace is how long a handler may take to end after SIGTERM.
 	stopGrace = 5 * time.Second
 	// startAttempts is after how many failures in a row a handler is given up that has never been ready.
@@ -201,7 +203,12 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		case <-life.Done():
 		}
 	}()
+	slow := time.AfterFunc(slowAfter, func() {
+		p.log.Warn("the handler does not answer yet; it must listen on 127.0.0.1 at the port of $FUNCTIONS_CUSTOMHANDLER_PORT", "port", port)
+	})
+	defer slow.Stop()
 	for p.answers(life, url) {
+		slow.Stop()
 		if !ready {
 			ready = true
 			p.log.Info("the handler is ready", "pid", cmd.Process.Pid, "url", url)
