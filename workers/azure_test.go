@@ -238,34 +238,6 @@ func TestWrongKeyIsReported(t *testing.T) {
 	}
 }
 
-// BenchmarkEmptyHandler measures messages per second from a full queue to an empty one, through the SDK.
-func BenchmarkEmptyHandler(b *testing.B) {
-	a := testaccount.Open(b)
-	queue := a.Queue("bench")
-	var wg sync.WaitGroup
-	for w := range 32 {
-		wg.Go(func() {
-			for i := w; i < b.N; i += 32 {
-				send(b, a, queue, "x")
-			}
-		})
-	}
-	wg.Wait()
-	done := make(chan struct{}, 1024)
-	app := newApp(a)
-	app.Queue(queue, func(context.Context, workers.QueueMessage) error { done <- struct{}{}; return nil }, workers.WithBatchSize(32), workers.WithNewBatchThreshold(32))
-	b.ResetTimer()
-	start(b, app)
-	for range b.N {
-		<-done
-	}
-	if err := app.Stop(context.Background()); err != nil { // Until every message is deleted.
-		b.Fatal(err)
-	}
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
-}
-
 // Why a message was poisoned stands in a table, beside its copy, whose body is unchanged.
 func TestPoisonIsRecorded(t *testing.T) {
 	a := testaccount.Open(t)

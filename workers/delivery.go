@@ -31,6 +31,9 @@ type delivery struct {
 	state   messageState
 	expires time.Time // when the lease ends if it is not renewed
 
+	key  string        // "" if messages are not limited by key
+	turn chan struct{} // closed when it is the message's turn; nil if it is at once
+
 	invocation *InvocationContext
 	log        *slog.Logger
 }
@@ -61,13 +64,16 @@ func (d *delivery) live(soft, hard context.Context) {
 	d.invocation = d.newInvocation()
 	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count", d.message.dequeueCount)
 
+	if d.key != "" {
+		defer func() { d.l.keys.leave(d.key, d.turn) }()
+	}
 	event := begin
 	if soft.Err() != nil {
 		event = turnAway
 	}
 	effect := d.step(event)
 	if effect.kind == doRun {
-		effect = d.run(hard)
+		effect = d.run(soft, hard)
 	}
 	if d.state == settling {
 		d.settle(context.WithoutCancel(hard), effect)
@@ -95,20 +101,35 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // run calls the handler and keeps the lease until it returns. The lease is renewed also while the app drains: it must not
 // lapse as long as somebody works on the message.
-func (d *delivery) run(hard context.Context) effect {
+func (d *delivery) run(soft, hard context.Context) effect {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
 	returned := make(chan error, 1)
 	message := d.queueMessage() // Taken here: the handler's goroutine must not see the receipt change.
-	stats := &d.l.function.stats
-	stats.age.Observe(max(d.l.clock.Now().Sub(d.message.inserted).Seconds(), 0))
-	defer stats.call(d.invocation, d.l.clock)()
-	go func() { returned <- d.invoke(ctx, message) }()
+	begun := make(chan struct{})
+	go func() {
+		if d.turn != nil {
+			select {
+			case <-d.turn:
+			case <-soft.Done():
+				returned <- errNotBegun
+				return
+			case <-ctx.Done():
+				returned <- errNotBegun
+				return
+			}
+		}
+		close(begun)
+		stats := &d.l.function.stats
+		stats.age.Observe(max(d.l.clock.Now().Sub(d.message.inserted).Seconds(), 0))
+		defer stats.call(d.invocation, d.l.clock)()
+		returned <- d.invoke(ctx, message)
+	}()
 
 	interval := d.l.settings.lease / 2
 	renewal := d.l.clock.NewTimer(interval)
 	defer func() { renewal.Stop() }()
-	limit, stuck := timerOf(d.l.clock, d.l.settings.timeout), Timer(never{})
+	limit, stuck := Timer(never{}), Timer(never{})
 	defer func() { limit.Stop(); stuck.Stop() }()
 	stopping := hard.Done()
 
@@ -122,6 +143,9 @@ func (d *delivery) run(hard context.Context) effect {
 	}
 	for {
 		select {
+		case <-begun:
+			begun = nil
+			limit = timerOf(d.l.clock, d.l.settings.timeout)
 		case err := <-returned:
 			return d.finish(ctx, err)
 		case <-renewal.C():
@@ -207,10 +231,11 @@ func (d *delivery) queueMessage() QueueMessage {
 // finish records the handler's outcome and returns what follows from it.
 func (d *delivery) finish(ctx context.Context, err error) effect {
 	d.facts.outcome = err
-	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping)
+	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping) || err == errNotBegun
 	stats := &d.l.function.stats
 	var snooze *snoozeError
 	switch {
+	case err == errNotBegun:
 	case err == nil:
 		stats.succeeded.Add(1)
 	case errors.As(err, &snooze):

@@ -30,9 +30,12 @@ type settings struct {
 	maxPolling        time.Duration // 0: depends on whether the account is local
 	lease             time.Duration
 	retry             RetryPolicy
-	timeout           time.Duration // 0: none
+	timeout           time.Duration            // 0: none
+	key               func(body []byte) string // nil: messages are not limited by key
+	perKey            int
 
 	schedule     string
+	maxRetries   int // of a timer's run; negative is without end
 	runOnStartup bool
 	monitor      *bool // nil: if the runs are far apart
 
@@ -124,6 +127,9 @@ func (s settings) validateQueue() error {
 		return fmt.Errorf("retry policy is nil")
 	case s.timeout < 0:
 		return fmt.Errorf("timeout %v is negative", s.timeout)
+	}
+	if err := s.validateKeys(); err != nil {
+		return err
 	}
 	return validateQueueName(s.queueName)
 }

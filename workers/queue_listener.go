@@ -35,6 +35,7 @@ type queueListener struct {
 	hostID        string
 	random        func() float64
 
+	keys     *keyLimit // nil if messages are not limited by key
 	inFlight atomic.Int64
 	busy     atomic.Int64  // 1 from before a poll until what it brought is in flight
 	canWait  bool          // the service lets requests wait, as far as is known; it belongs to listen
@@ -82,6 +83,9 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		random: rand.Float64,
 		freed:  make(chan struct{}, 1),
 		woken:  make(chan struct{}, 1),
+	}
+	if s.key != nil {
+		l.keys = newKeyLimit(s.perKey)
 	}
 	l.wrapped = a.compose(l.callHandler)
 	var err error
@@ -168,6 +172,12 @@ func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
 
 func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) {
 	for _, d := range messages {
+		if l.keys != nil {
+			// Here, not in the goroutine: turns come in the order of the messages.
+			if d.key = l.settings.key(d.body); d.key != "" {
+				d.turn = l.keys.join(d.key)
+			}
+		}
 		l.inFlight.Add(1)
 		l.function.stats.inFlight.Add(1)
 		l.working.Go(func() {

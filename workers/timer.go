@@ -27,6 +27,11 @@ func WithSchedule(schedule string) Option { return func(s *settings) { s.schedul
 // WithRunOnStartup makes a timer also run when an instance begins to keep it.
 func WithRunOnStartup(run bool) Option { return func(s *settings) { s.runOnStartup = run } }
 
+// WithMaxRetryCount lets a timer's run that failed be tried again up to n times, after the delays of WithRetry, before the schedule goes on; -1
+// is for as long as it takes. Default 0. The count is in memory: should the process die, the run counts as missed, and another instance
+// begins anew. As in Azure Functions, retry policies are for timers; messages have WithMaxDequeueCount.
+func WithMaxRetryCount(n int) Option { return func(s *settings) { s.maxRetries = n } }
+
 // WithMonitor makes a timer remember its runs in the storage account, so that one that was missed while no instance was up is
 // made up for, once. By default a timer does so whose runs are a minute or more apart.
 func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &monitor } }
@@ -36,12 +41,15 @@ func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &
 // Of all instances of an app (Config.HostID) on one storage account, one keeps the timer, by a blob lease; another takes over
 // when it stops or dies. There is never more than one run at a time: the next one is the first time of the schedule after
 // the end of the last. A run that should have happened while no instance was up happens once, late, with IsPastDue. A
-// failed run is logged, and not repeated before its next time. A run that is cut off by the death of its process is repeated
+// failed run is logged, and not repeated before its next time, unless WithMaxRetryCount says so. A run that is cut off by the death of its process is repeated
 // if the timer is monitored: at least once.
 func (a *App) Timer(name string, h TimerHandler, options ...Option) *Function {
 	f := a.register(name, timerTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
+	}
+	if f.settings.maxRetries < -1 || f.settings.retry == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: maximum retry count %d is less than -1, or the retry policy is nil", name, f.settings.maxRetries))
 	}
 	schedule, err := ncrontab.Parse(f.settings.schedule)
 	if err != nil {
@@ -155,8 +163,7 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		if at.Before(next) {
 			at = next
 		}
-		l.call(hard, l.info(status, next, pastDue))
-		if hard.Err() != nil || l.gaveUp != nil {
+		if !l.attempt(soft, hard, l.info(status, next, pastDue)) {
 			return // Cut off: the record still says that this run is due.
 		}
 		if end := l.clock.Now(); end.After(at) {
@@ -166,6 +173,35 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		}
 		status = l.save(hard, at, next)
 		pastDue = false
+	}
+}
+
+// attempt calls the handler, again after failures as far as its settings allow, and returns false if it was cut off.
+func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool {
+	s := &l.function.settings
+	for failures := int64(0); ; {
+		if l.function.gate.paused() {
+			l.log.Info("the function is paused; its run is left out")
+			return true
+		}
+		err := l.call(hard, info, failures)
+		if hard.Err() != nil || l.gaveUp != nil {
+			return false
+		}
+		var permanent *permanentError
+		if err == nil || errors.As(err, &permanent) || s.maxRetries >= 0 && failures >= int64(s.maxRetries) {
+			return true
+		}
+		failures++
+		delay := s.retry.Delay(failures)
+		var after *retryAfterError
+		if errors.As(err, &after) {
+			delay = after.delay
+		}
+		l.lock.pause(soft, delay)
+		if soft.Err() != nil {
+			return false
+		}
 	}
 }
 
@@ -220,13 +256,14 @@ func (l *timerListener) callHandler(ctx context.Context, _ *MiddlewareContext) e
 	return l.handler(ctx, info)
 }
 
-func (l *timerListener) call(hard context.Context, info TimerInfo) {
+func (l *timerListener) call(hard context.Context, info TimerInfo, failures int64) error {
 	stats := &l.function.stats
 	stats.inFlight.Add(1)
 	defer stats.inFlight.Add(-1)
 	ic := &InvocationContext{
 		InvocationID: uuid.NewString(), FunctionID: l.hostID + "/" + l.function.name, FunctionName: l.function.name,
 		TriggerType: l.function.trigger, TriggerMetadata: map[string]string{},
+		RetryContext: RetryContext{RetryCount: int32(failures), MaxRetryCount: int32(l.function.settings.maxRetries)},
 	}
 	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
@@ -239,9 +276,10 @@ func (l *timerListener) call(hard context.Context, info TimerInfo) {
 	}
 	if err == nil {
 		stats.succeeded.Add(1)
-		return
+		return nil
 	}
 	stats.failed.Add(1)
 	stats.fail(l.clock.Now(), err)
 	logFailure(log, err)
+	return err
 }

@@ -1,0 +1,192 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+type keyed struct {
+	Key string
+	N   int
+}
+
+// Messages of one key are handled one after another, in order; those of others go on meanwhile.
+func TestConcurrencyPerKey(t *testing.T) {
+	inBubble(t, Config{}, func(b *bench) {
+		var order []string
+		inWork := map[string]int{}
+		Queue(b.app, "work", func(ctx context.Context, m *Message[keyed]) error {
+			if inWork[m.Body.Key]++; m.Body.Key != "" && inWork[m.Body.Key] > 1 {
+				b.Errorf("%d messages of %s are in work", inWork[m.Body.Key], m.Body.Key)
+			}
+			time.Sleep(10 * time.Second)
+			inWork[m.Body.Key]--
+			order = append(order, fmt.Sprint(m.Body.Key, m.Body.N))
+			return nil
+		}, ConcurrencyPerKey(func(k keyed) string { return k.Key }, 1), WithConcurrency(32), WithLease(15*time.Second))
+		for n := range 4 {
+			b.queue.send(fmt.Sprintf(`{"Key":"a","N":%d}`, n))
+		}
+		b.queue.send(`{"Key":"b","N":0}`, `{"Key":"","N":1}`, `{"Key":"","N":2}`)
+		b.start(b.app)
+		b.after(11 * time.Second)
+		if got := slices.Sorted(slices.Values(order)); !slices.Equal(got, []string{"1", "2", "a0", "b0"}) {
+			b.Errorf("after one round: %q", got)
+		}
+		b.after(31 * time.Second) // Longer than the leases of those that wait.
+		if got := order[4:]; !slices.Equal(got, []string{"a1", "a2", "a3"}) {
+			b.Errorf("in order: %q", got)
+		}
+		b.wantQueues(none, none)
+		if stats := b.app.Stats()[0]; stats.Failed != 0 || stats.LeaseLost != 0 {
+			b.Errorf("%+v", stats)
+		}
+	})
+}
+
+// At a stop those that wait for their turn are given back at once; the time limit begins with the turn.
+func TestConcurrencyPerKeyStops(t *testing.T) {
+	inBubble(t, Config{}, func(b *bench) {
+		var handled []string
+		Queue(b.app, "work", func(ctx context.Context, m *Message[keyed]) error {
+			select {
+			case <-time.After(20 * time.Second):
+				handled = append(handled, fmt.Sprint(m.Body.N))
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}, ConcurrencyPerKey(func(k keyed) string { return k.Key }, 1), WithTimeout(30*time.Second))
+		b.queue.send(`{"Key":"a","N":0}`, `{"Key":"a","N":1}`, `{"Key":"a","N":2}`)
+		b.start(b.app)
+		b.after(25 * time.Second) // The second has waited for 20 s, and its limit is 30.
+		go b.stop(b.app)
+		b.after(time.Second)
+		if got := b.queue.visibleIn(); len(got) != 2 || slices.Max(got) == 0 || slices.Min(got) != 0 {
+			b.Errorf("the one that waits is not given back: visible in %v", got)
+		}
+		b.after(time.Minute)
+		if !slices.Equal(handled, []string{"0", "1"}) {
+			b.Errorf("handled %q", handled)
+		}
+		b.wantQueues([]string{`{"Key":"a","N":2}`}, none)
+		if stats := b.app.Stats()[0]; stats.Failed != 0 || stats.Released != 1 {
+			b.Errorf("%+v", stats)
+		}
+	})
+}
+
+func TestConcurrencyPerKeyMistakes(t *testing.T) {
+	for says, o := range map[string]Option{
+		"less than 1":        ConcurrencyPerKey(func(keyed) string { return "" }, 0),
+		"without a function": ConcurrencyPerKey[keyed](nil, 1),
+	} {
+		app := New(Config{})
+		app.Queue("work", func(context.Context, QueueMessage) error { return nil }, o)
+		if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// Turns are handed out in the order in which they were asked for, never more than allowed, and none is lost.
+func TestKeyLimitModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(1, 3).Draw(t, "most")
+		l := newKeyLimit(most)
+		type asked struct {
+			key  string
+			turn chan struct{}
+		}
+		var queue []asked // of those that have not left, in order
+		has := func(a asked) bool {
+			if a.turn == nil {
+				return true
+			}
+			select {
+			case <-a.turn:
+				return true
+			default:
+				return false
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(queue) > 0 && rapid.Bool().Draw(t, "leave") {
+				i := rapid.IntRange(0, len(queue)-1).Draw(t, "who")
+				l.leave(queue[i].key, queue[i].turn)
+				queue = slices.Delete(queue, i, i+1)
+			} else {
+				key := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
+				queue = append(queue, asked{key, l.join(key)})
+			}
+			for _, key := range []string{"a", "b"} {
+				turns, waits := 0, false
+				for _, a := range queue {
+					switch {
+					case a.key != key:
+					case has(a) && waits:
+						t.Fatalf("a later one has its turn before an earlier one")
+					case has(a):
+						turns++
+					default:
+						waits = true
+					}
+				}
+				if turns > most || waits && turns < most {
+					t.Fatalf("%d turns of %d are taken, somebody waits: %v", turns, most, waits)
+				}
+			}
+		}
+		for _, a := range queue {
+			l.leave(a.key, a.turn)
+		}
+		if len(l.keys) != 0 {
+			t.Fatalf("%d keys are left behind", len(l.keys))
+		}
+	})
+}
+
+// A timer's failed run is tried again by its retry policy, and then the schedule goes on.
+func TestTimerRetries(t *testing.T) {
+	inBubble(t, Config{}, func(b *bench) {
+		host := newFakeHost()
+		b.app.openHost = func(*Storage) (hostStore, error) { return host, nil }
+		began := time.Now()
+		var runs []string
+		fail := 0
+		b.app.Timer("tick", func(ctx context.Context, _ TimerInfo) error {
+			ic, _ := FromContext(ctx)
+			runs = append(runs, fmt.Sprint(time.Since(began), " ", ic.RetryContext.RetryCount, "/", ic.RetryContext.MaxRetryCount))
+			if fail++; fail <= 5 {
+				return errors.New("not yet")
+			}
+			return nil
+		}, WithSchedule("0 0 * * * *"), WithRetry(Fixed(time.Minute)), WithMaxRetryCount(2))
+		b.start(b.app)
+		b.after(3*time.Hour + time.Minute)
+		want := []string{"1h0m0s 0/2", "1h1m0s 1/2", "1h2m0s 2/2", "2h0m0s 0/2", "2h1m0s 1/2", "2h2m0s 2/2", "3h0m0s 0/2"}
+		if !slices.Equal(runs, want) {
+			b.Errorf("runs at %q, want %q", runs, want)
+		}
+		// Paused, its runs are left out.
+		if err := b.app.Pause("tick"); err != nil {
+			b.Fatal(err)
+		}
+		b.after(2 * time.Hour)
+		if len(runs) != len(want) {
+			b.Errorf("a paused timer runs: %q", runs[len(want):])
+		}
+	})
+	app := New(Config{})
+	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("0 0 * * * *"), WithMaxRetryCount(-2))
+	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "less than -1") {
+		t.Error(err)
+	}
+}
