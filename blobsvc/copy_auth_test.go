@@ -1,0 +1,76 @@
+package blobsvc_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/devissuer"
+)
+
+// A source in the process is read with the rights of its own credential, or with the caller's where both are in one account.
+func TestCopySourceAuthorization(t *testing.T) {
+	issuer := must(devissuer.New(devissuer.Config{}))(t)
+	role := func(who, what, where string) auth.Assignment {
+		return auth.Assignment{Principal: who, Role: what, Scope: auth.DevelopmentAccount + "/" + where}
+	}
+	roles := must(auth.NewRoles(role("reader", "Storage Blob Data Reader", "src"), role("writer", "Storage Blob Data Contributor", "dst"),
+		role("both", "Storage Blob Data Contributor", "dst"), role("both", "Storage Blob Data Reader", "src")))(t)
+	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
+	f := startWith(t, func(c *blobsvc.Config) { c.OAuth = oauth })
+	bearer := func(who string) string {
+		token, _ := issuer.Token(who, auth.StorageAudience)
+		return "Bearer " + token
+	}
+	for _, path := range []string{"/src?restype=container", "/dst?restype=container"} {
+		f.do("PUT", path, "").want(t, 201, "")
+	}
+	f.do("PUT", "/src/b", "secret", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	source := f.base + "/src/b"
+	client := f.service().NewContainerClient("src").NewBlobClient("b")
+	now := time.Now()
+	from := func(values sas.BlobSignatureValues) string {
+		t.Helper()
+		values.ContainerName, values.BlobName, values.Permissions = "src", "b", "r"
+		values.ExpiryTime = now.Add(time.Hour)
+		q := must(values.SignWithSharedKey(credential(t)))(t)
+		return client.URL() + "?" + q.Encode()
+	}
+	for _, tc := range []struct {
+		name, caller, source, token string
+		status                      int
+	}{
+		{"a role for the source", "both", source, "", 201},
+		{"no role for the source", "writer", source, "", 401},
+		{"a reader's token", "writer", source, bearer("reader"), 201},
+		{"a token without a role for it", "both", source, bearer("writer"), 403},
+		{"no token at all", "both", source, "Bearer x", 401},
+		{"a signature", "writer", from(sas.BlobSignatureValues{}), "", 201},
+		{"a signature for this address", "writer", from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("127.0.0.1")}}), "", 201},
+		{"a signature for another address", "both", from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("10.1.2.3")}}), "", 403},
+		{"a signature for https", "both", from(sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPS}), "", 403},
+		{"a broken signature", "both", source + "?sv=2021-12-02&sr=b&sp=r&se=2100-01-01&sig=AAAA", "", 403},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}, nil} {
+				headers := append([]string{"x-ms-copy-source", tc.source}, operation...)
+				if tc.token != "" {
+					headers = append(headers, "x-ms-copy-source-authorization", tc.token)
+				}
+				hr := f.request("PUT", "/dst/copy", "", headers...)
+				hr.Header.Set("Authorization", bearer(tc.caller))
+				want, code := tc.status, "CannotVerifyCopySource"
+				if want == 201 {
+					if code = ""; len(operation) == 0 || operation[0] != "x-ms-blob-type" {
+						want = 202
+					}
+				}
+				f.send(hr).want(t, want, code)
+			}
+		})
+	}
+}
