@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 )
 
 // certificate makes a certificate for 127.0.0.1 that is its own authority, and returns its files.
@@ -115,4 +117,86 @@ func TestExternalWithSmallPayload(t *testing.T) {
 		s.Close()
 		t.Error("connected")
 	}
+}
+
+// A server with accounts, to which a credentials file is the way in: the file is what `nsc generate creds` writes.
+func TestExternalWithCredentials(t *testing.T) {
+	operator, account, user := nkey(t, nkeys.CreateOperator), nkey(t, nkeys.CreateAccount), nkey(t, nkeys.CreateUser)
+	public := func(pair nkeys.KeyPair) string {
+		p, err := pair.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	resolver, system := &server.MemAccResolver{}, nkey(t, nkeys.CreateAccount)
+	for _, pair := range []nkeys.KeyPair{account, system} {
+		claims := jwt.NewAccountClaims(public(pair))
+		if pair == account {
+			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+		}
+		signed, err := claims.Encode(operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resolver.Store(public(pair), signed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go n.Start()
+	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	if !n.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	credentials := func(by nkeys.KeyPair) string {
+		token, err := jwt.NewUserClaims(public(user)).Encode(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed, err := user.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := jwt.FormatUserConfig(token, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "lazuli.creds")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	s, err := Start(Config{URL: n.ClientURL(), Credentials: credentials(account)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	answer, err := s.Conn().Request("$JS.API.INFO", nil, 5*time.Second)
+	if err != nil || strings.Contains(string(answer.Data), `"error"`) {
+		t.Errorf("JetStream: %v, %v", answer, err)
+	}
+	for name, c := range map[string]Config{
+		"none":            {URL: n.ClientURL()},
+		"another account": {URL: n.ClientURL(), Credentials: credentials(nkey(t, nkeys.CreateAccount))},
+	} {
+		if s, err := Start(c); err == nil {
+			s.Close()
+			t.Errorf("%s: connected", name)
+		}
+	}
+}
+
+func nkey(t *testing.T, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
+	t.Helper()
+	pair, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
 }

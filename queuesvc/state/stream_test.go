@@ -2,9 +2,13 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/natsd"
 )
@@ -127,9 +131,31 @@ func TestStreamsAreMadeWhereOthersLook(t *testing.T) {
 	create(t, s, "old")
 	s.Close()
 	n.Close()
-	s = open(t, startNATS(t, natsd.Config{Dir: dir, Listen: "127.0.0.1:0"}))
+	n = startNATS(t, natsd.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	s = open(t, n)
 	if !hasStream(t, find(t, s, "old")) || !hasStream(t, create(t, s, "new")) {
 		t.Error("a queue cannot be seen")
+	}
+	// What a person finds with the nats command.
+	conn, err := nats.Connect(n.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	list := js.ListStreams(ctx)
+	for info := range list.Info() {
+		name, _, _ := strings.Cut(strings.TrimPrefix(info.Config.Name, "queue_acct_"), "_")
+		seen[name+": "+info.Config.Description] = true
+	}
+	for _, want := range []string{`old: Lazuli: queue "old" of account acct`, `new: Lazuli: queue "new" of account acct`} {
+		if !seen[want] {
+			t.Errorf("no stream %s among %v", want, seen)
+		}
 	}
 }
 
