@@ -16,8 +16,9 @@ var (
 	errPolicyLocked = fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted.")
 	// errNotImmutable: the container's blobs cannot have any. Azure's code for this is not documented.
 	errNotImmutable = fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning.")
-	// errContainerImmutable: a container that is enabled for them is deleted before it is empty.
-	errContainerImmutable = fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The container is enabled for immutable storage with versioning and is not empty.")
+	// errContainerImmutable: a container that is enabled for them is deleted before it is empty. Azure leaves the deletion of an
+	// empty one to the management of accounts, which there is none of here.
+	errContainerImmutable = fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled.")
 )
 
 const (
@@ -71,7 +72,9 @@ func (c *call) newProtection() (p protection, err error) {
 	if p, _, err = c.policyHeaders(); err != nil {
 		return p, err
 	}
-	p.hold, _, err = c.legalHold()
+	if p.hold, _, err = c.legalHold(); err == nil && p != (protection{}) {
+		err = c.identity.Holds(immutable) // beside what the write needs
+	}
 	return p, err
 }
 

@@ -119,6 +119,9 @@ func TestImmutabilityRequests(t *testing.T) {
 	f.do("PUT", "/box/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-immutability-policy-mode", "unlocked").want(t, 400, "MissingRequiredHeader")
 	f.anonymous("PUT", policy+"&"+accountSAS(t, "rwd"), "x-ms-immutability-policy-until-date", soon).want(t, 403, "AuthorizationPermissionMismatch")
 	f.anonymous("PUT", policy+"&"+accountSAS(t, "i"), "x-ms-immutability-policy-until-date", soon).want(t, 200, "")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 403, "AuthorizationPermissionMismatch")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "false").want(t, 201, "")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cwi"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201, "")
 	f.do("PUT", policy+"&versionid=2020-01-01T00:00:00.0000000Z", "", "x-ms-immutability-policy-until-date", soon).want(t, 404, "BlobNotFound")
 	// The policy ends by itself, but what it covered is not changed in place after that either.
 	f.do("DELETE", "/box/b", "").want(t, 409, "BlobImmutableDueToPolicy")

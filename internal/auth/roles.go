@@ -76,12 +76,13 @@ type role struct {
 }
 
 // roles are the built-in data roles. The letters follow the data actions of each role's definition and the action
-// that each operation needs: "add" is a, "process" p, "filter" f, "tags" t, "deleteBlobVersion" x.
+// that each operation needs: "add" is a, "process" p, "filter" f, "tags" t, "deleteBlobVersion" x,
+// "immutableStorage/runAsSuperUser" i.
 // https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#permissions-for-calling-data-operations
 var roles = []role{
 	{"Storage Blob Data Reader", wire.Blob, "l", "rl", "rl", true, false},
-	{"Storage Blob Data Contributor", wire.Blob, "l", "rlwcd", "rlawcdmei", true, false},
+	{"Storage Blob Data Contributor", wire.Blob, "l", "rlwcd", "rlawcdme", true, false},
 	{"Storage Blob Data Owner", wire.Blob, "lf", "rlwcdfxt", "rlawcdxytfmeopi", true, true},
 	{"Storage Blob Delegator", wire.Blob, "", "", "", true, false},
 	{"Storage Queue Data Reader", wire.Queue, "l", "rl", "r", true, false},
