@@ -1,0 +1,47 @@
+package blobsvc
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/minio/crc64nvme"
+)
+
+// Whatever comes as a structured body is read to its end or refused, and what is read has the checksum that it ends with.
+func FuzzStructuredReader(f *testing.F) {
+	for _, n := range []int{0, 1, 1000} {
+		var b bytes.Buffer
+		if err := writeStructured(&b, bytes.NewReader(make([]byte, n)), int64(n)); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+		f.Add(b.Bytes()[:b.Len()/2])
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m := newStructuredReader(bytes.NewReader(body), int64(len(body)))
+		content, err := io.ReadAll(m)
+		if err != nil {
+			return
+		}
+		if int64(len(content)) > int64(len(body)) || m.whole != crc64nvme.Checksum(content) {
+			t.Errorf("%d bytes out of %d, checksum %x", len(content), len(body), m.whole)
+		}
+		var again bytes.Buffer
+		if err := writeStructured(&again, bytes.NewReader(content), int64(len(content))); err != nil {
+			t.Fatal(err)
+		}
+		if int64(again.Len()) != structuredSize(int64(len(content))) {
+			t.Errorf("%d bytes encoded, %d announced", again.Len(), structuredSize(int64(len(content))))
+		}
+	})
+}
+
+// Long content has segments of more than 4 MiB, for their number has 16 bits.
+func TestStructuredSegments(t *testing.T) {
+	for _, n := range []int64{0, 1, structuredSegment, structuredSegment + 1, 190 << 40} {
+		if k := structuredSegments(n); k < 1 || k > 1<<16-1 || k*segmentSize(n) < n || (k-1)*segmentSize(n) >= max(n, 1) {
+			t.Errorf("%d bytes in %d segments of %d", n, k, segmentSize(n))
+		}
+	}
+}
