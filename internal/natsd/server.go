@@ -89,7 +89,9 @@ func (s *Server) embed() error {
 		// Without a limit JetStream takes a share of the machine's memory and free disk, and refuses writes beyond.
 		JetStreamMaxMemory: 1 << 40,
 		JetStreamMaxStore:  1 << 60,
-		NoSigs:             true,
+		// The default of ten seconds ends the connection of a process that gets no processor time for so long.
+		WriteDeadline: time.Minute,
+		NoSigs:        true,
 	})
 	if err != nil {
 		return fmt.Errorf("natsd: %w", err)

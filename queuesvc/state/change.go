@@ -128,37 +128,6 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 	return 0, ErrReceiptMismatch
 }
 
-// readLeader reads a slot's current record from the stream's leader: not one older than e's, nor none instead. While
-// leaders change, a deposed one may answer that is behind; it is asked again then.
-func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
-	for attempt := 1; ; attempt++ {
-		current, err := q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot))
-		if err == nil && current.seq >= e.seq || e.seq == 0 || !q.store.replicated || err != nil && !errors.Is(err, errNoRecord) {
-			return current, err
-		}
-		if err != nil && (!q.knows(e.slot) || q.purged(ctx, e.seq)) {
-			return stored{}, errNoRecord
-		}
-		if attempt == staleRounds {
-			return stored{}, errUndecided
-		}
-		q.store.pause(ctx)
-	}
-}
-
-// knows reports whether the index has a message in a slot.
-func (q *Queue) knows(s slot) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.index.get(s) != nil
-}
-
-// purged reports whether the stream begins after a record: then the record is gone, whoever says so.
-func (q *Queue) purged(ctx context.Context, seq uint64) bool {
-	stream, err := q.store.js.Stream(ctx, q.stream)
-	return err == nil && stream.CachedInfo().State.FirstSeq > seq
-}
-
 // retry says whether a change whose outcome is not known is tried again, and waits a moment first.
 func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
 	if attempt > q.store.retries {

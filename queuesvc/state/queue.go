@@ -20,6 +20,8 @@ const (
 	// claimRounds bounds how often Get looks for other candidates when those that it tried were taken by another
 	// front-end.
 	claimRounds = 8
+	// unreadablePause is how long a message is left alone whose record could not be read.
+	unreadablePause = time.Minute
 	// putRounds bounds how often Put looks for another slot.
 	putRounds = 64
 )
@@ -188,11 +190,18 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 	attempts := make([]attempt, 0, len(candidates))
 	for i, e := range candidates {
 		current, err := q.read(ctx, reads[i], e)
-		if err != nil {
-			if !errors.Is(err, ErrMessageNotFound) {
-				q.restore(e)
-				failure = err
-			}
+		switch {
+		case errors.Is(err, ErrMessageNotFound):
+			continue
+		case errors.Is(err, errUnreadable): // do not let it hold up the others
+			q.logger().Error("a message cannot be read: it is tried again later", "slot", e.slot.token(), "record", e.seq)
+			q.mu.Lock()
+			q.index.postpone(e.slot, e.seq, now.Add(unreadablePause).UnixNano())
+			q.mu.Unlock()
+			continue
+		case err != nil:
+			q.restore(e)
+			failure = err
 			continue
 		}
 		next, _, err := Next(&current.state, Event{Kind: Claim, Visibility: visibility}, now.UnixNano())
@@ -219,38 +228,6 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 		}
 	}
 	return found, failure
-}
-
-// read waits for the current record of a candidate and brings the index up to date with it.
-func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
-	current, err := p.stored(ctx)
-	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
-		current, err = q.readLeader(ctx, e) // the replica that answered may lag behind
-	}
-	switch {
-	case errors.Is(err, errNoRecord):
-		q.mu.Lock()
-		q.index.forget(e.slot, e.seq)
-		q.mu.Unlock()
-		return stored{}, ErrMessageNotFound
-	case errors.Is(err, errNoStream) && q.streamless.Load() && !q.store.queueGone(ctx, q):
-		return stored{}, ErrMessageNotFound
-	case errors.Is(err, errNoStream):
-		return stored{}, q.vanished(ctx)
-	case err != nil:
-		return stored{}, err
-	}
-	q.apply(e.slot, current.seq, &current.record)
-	if current.kind != recordMessage || current.seq < q.clearedBefore() {
-		return stored{}, ErrMessageNotFound
-	}
-	return current, nil
-}
-
-func (q *Queue) clearedBefore() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.cleared
 }
 
 func (q *Queue) restore(e entry) {

@@ -399,3 +399,32 @@ func TestConcurrentCallers(t *testing.T) {
 		t.Errorf("%d messages were handed out, %d are left; want %d and none", len(all), count(t, q, epoch), total/8*8)
 	}
 }
+
+// A record that JetStream does not deliver, though nobody removed it, is not taken for a deleted message.
+func TestUnreadableMessagesAreKept(t *testing.T) {
+	s := memory(t)
+	q := create(t, s, "orders")
+	if _, err := q.Put(ctx, nil, time.Minute, Forever, epoch); err != nil { // so that the stream begins before the others
+		t.Fatal(err)
+	}
+	putOne(t, q, "1", epoch)
+	broken := putOne(t, q, "2", epoch)
+	putOne(t, q, "3", epoch)
+	stream, err := s.js.Stream(ctx, q.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(ctx, uint64(broken.Receipt)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1", "3"} {
+		if m := getOne(t, q, epoch); m == nil || string(m.Body) != want {
+			t.Errorf("got %v, want %s", m, want)
+		}
+	}
+	if n := count(t, q, epoch); n != 4 {
+		t.Errorf("%d messages, want 4", n)
+	}
+	_, err = q.Update(ctx, broken.ID, broken.Receipt, nil, 0, epoch)
+	wantErr(t, "updating it", err, ErrUnavailable)
+}
