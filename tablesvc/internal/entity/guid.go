@@ -23,18 +23,14 @@ func ParseGUID[S string | []byte](s S) (g [16]byte, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return g, false
 	}
-	n := 0
-	for i := 0; i < 36; i += 2 {
-		if s[i] == '-' {
-			i++
-		}
+	// Two digits each; a dash anywhere else is no digit.
+	for n, i := range [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
 		hi, a := nibble(s[i])
 		lo, b := nibble(s[i+1])
 		if !a || !b {
 			return g, false
 		}
 		g[n] = hi<<4 | lo
-		n++
 	}
 	return g, true
 }

@@ -294,6 +294,7 @@ func TestPlanAgreesWithNaive(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(`PartitionKey eq 'a''b' and (RowKey ge 'x' or not Active) and T lt datetime'2026-01-01T00:00:00Z'`)
 	f.Add(`X'0aFF' eq B and guid'c9da6455-213d-42c9-9a79-3e9149a57833' ne G or 1.5e-7 gt D and -5L le N`)
+	f.Add(`G eq guid'00000000-0000-0000-0000-00-000000000'`)
 	f.Fuzz(func(t *testing.T, text string) {
 		parsed, err := Parse(text)
 		if err != nil {
