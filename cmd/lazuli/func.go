@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,6 +28,7 @@ func newFuncCommand(m *Main) *cobra.Command {
 
 type funcFlags struct {
 	dir, host string
+	admin     string
 	port      int
 	functions []string
 	lease     time.Duration
@@ -67,6 +69,7 @@ its messages come back when their leases end.`,
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
 	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running invocations may take to finish at a stop")
+	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication, so on loopback (default: none)")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd
 }
@@ -106,6 +109,11 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err != nil {
 		return fmt.Errorf("func start: %w (choose another port with --port)", err)
 	}
+	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stopAdmin()
 	address := "localhost:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	if err := announce(cmd.OutOrStdout(), address, host.Describe(address)); err != nil {
 		return err
@@ -113,7 +121,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err := host.Run(cmd.Context(), l); err != nil {
 		return err
 	}
-	for _, s := range host.Stats() {
+	for _, s := range host.App().Stats() {
 		log.Info("function stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned)
 	}
 	return nil

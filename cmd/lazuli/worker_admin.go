@@ -29,7 +29,7 @@ func serveWorkerAdmin(address string, app *workers.App, log *slog.Logger) (stop 
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("worker: the admin listener: %w", err)
+		return nil, fmt.Errorf("the admin listener: %w", err)
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), app.Collector())
@@ -49,7 +49,7 @@ func newWorkersCommand(m *Main) *cobra.Command {
 		Use:   "workers",
 		Short: "Show what the workers of a running process do; pause and resume them",
 		Long: `Show the functions of a running process, with what they have in work and their last errors. The
-process is a server with workers, or a "lazuli worker --admin ADDRESS"; --admin-host and --admin-port say which.
+process is a server with workers, or a "lazuli worker" or "lazuli func start" with --admin ADDRESS; --admin-host and --admin-port say which.
 
 What is paused finishes what it has in work and takes no more, until it is resumed or its process is started anew. Other
 instances go on.`,

@@ -272,8 +272,8 @@ func (h *Host) drainTimeout() time.Duration {
 	return 30 * time.Second
 }
 
-// Stats returns the counters of the functions with storage triggers.
-func (h *Host) Stats() []workers.FunctionStats { return h.app.Stats() }
+// App is the runtime of the functions with storage triggers: for its counters, metrics and live state. It is started and stopped by Run.
+func (h *Host) App() *workers.App { return h.app }
 
 // quiet drops the runtime's own line about a handler that failed: the invocation has logged it.
 func quiet(l *slog.Logger) *slog.Logger { return slog.New(quietHandler{l.Handler()}) }
