@@ -91,6 +91,9 @@ func (s *Service) append(c *call, conditions appendConditions, up *upload, extra
 		if b.kind != appendBlob {
 			return errInvalidBlobType
 		}
+		if err := s.mayAdd(c, b, up); err != nil {
+			return err
+		}
 		if err := conditions.check(b.length, up.length); err != nil {
 			return err
 		}

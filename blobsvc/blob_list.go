@@ -306,6 +306,12 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		}
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")
+	if b.encryption.key != "" {
+		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.encryption.key)))
+	}
+	if b.encryption.scope != "" {
+		w.text("EncryptionScope", b.encryption.scope)
+	}
 	if b.deleted != 0 {
 		w.time("DeletedTime", b.deleted)
 		w.int("RemainingRetentionDays", b.remainingDays(w.now))

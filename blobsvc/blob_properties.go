@@ -16,6 +16,9 @@ func (s *Service) setBlobMetadata(c *call) error {
 	}
 	changed := s.ticks.next(c.Now)
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+		if err := s.mayAdd(c, b, nil); err != nil {
+			return err
+		}
 		if err := b.mayChange(); err != nil {
 			return err
 		}
@@ -105,6 +108,11 @@ func (s *Service) setBlobProperties(c *call) error {
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if ofPages && b.kind != pageBlob {
 			return errInvalidBlobType
+		}
+		if c.key != nil { // not needed, and not to be wrong
+			if err := s.unlock(b, c.key); err != nil {
+				return err
+			}
 		}
 		if !ofPages || h != (contentHeaders{}) {
 			b.headers = h

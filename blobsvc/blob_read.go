@@ -96,6 +96,9 @@ func (s *Service) getBlob(c *call) error {
 	var off, n int64
 	var gen uint64
 	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, at uint64) error {
+		if err := s.unlock(&b, c.key); err != nil {
+			return err
+		}
 		if b.tier == archiveTier {
 			return errBlobArchived
 		}
@@ -160,7 +163,7 @@ func (s *Service) getBlob(c *call) error {
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
 func (s *Service) getBlobProperties(c *call) error {
 	var b blobRecord
-	slot, err := s.viewBlob(c, &b, nil)
+	slot, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(&b, c.key) })
 	if err != nil {
 		return err
 	}
@@ -178,7 +181,7 @@ func (s *Service) getBlobProperties(c *call) error {
 // getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
 func (s *Service) getBlobMetadata(c *call) error {
 	var b blobRecord
-	if _, err := s.viewBlob(c, &b, nil); err != nil {
+	if _, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(&b, c.key) }); err != nil {
 		return err
 	}
 	c.sendVersion(b.changed)
@@ -194,6 +197,8 @@ type blobReader struct {
 	// content is nil if the range has none. It is opened while the metadata is read, so that a blob that is deleted then
 	// can still be sent.
 	content *extent.Reader
+	// opener stands before content if it is encrypted.
+	opener *opener
 	// at and done are where Read is: the run, and the bytes of it that were read.
 	at   int
 	done int64
@@ -204,6 +209,13 @@ func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64)
 	r.s, r.n = s, n
 	if r.x, err = b.content.extract(tx, off, n, b.length); err != nil {
 		return err
+	}
+	if b.encryption != (encryption{}) {
+		block, err := s.cipherOf(b.encryption, b.opened)
+		if err != nil {
+			return err
+		}
+		r.opener = &opener{block: block, runs: r.x.seals}
 	}
 	return r.rewind()
 }
@@ -229,6 +241,10 @@ func (r *blobReader) seek(off int64) (err error) {
 	case n > 0:
 		r.content, err = r.s.extents.NewReader(r.x.slices, skip, n)
 	}
+	if r.opener != nil {
+		r.opener.content = r.content
+		r.opener.seek(content)
+	}
 	return err
 }
 
@@ -247,6 +263,12 @@ func (r *blobReader) Close() error {
 
 // copyTo writes what is left to w.
 func (r *blobReader) copyTo(w io.Writer) error {
+	if r.opener != nil {
+		chunk := chunks.Get().(*[chunkSize]byte)
+		defer chunks.Put(chunk)
+		_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, chunk[:])
+		return err
+	}
 	if len(r.x.runs) == 1 && r.content != nil {
 		n, err := io.Copy(w, r.content) // hands files to the kernel
 		if err == nil && n != r.x.content {
@@ -281,7 +303,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 		p = p[:min(int64(len(p)), left)]
 		n, err := len(p), error(nil)
 		if r.at%2 == 0 {
-			if n, err = r.content.Read(p); err == io.EOF && n > 0 {
+			if n, err = r.read(p); err == io.EOF && n > 0 {
 				err = nil
 			} else if err == io.EOF {
 				err = io.ErrUnexpectedEOF
@@ -293,6 +315,14 @@ func (r *blobReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	return 0, io.EOF
+}
+
+// read reads content, in the clear.
+func (r *blobReader) read(p []byte) (int, error) {
+	if r.opener != nil {
+		return r.opener.Read(p)
+	}
+	return r.content.Read(p)
 }
 
 var zeros [64 << 10]byte
@@ -324,7 +354,7 @@ func (r *blobReader) send(c *call, status int) error {
 	chunk := chunks.Get().(*[chunkSize]byte)
 	defer chunks.Put(chunk)
 	// Read before the head is sent: a damaged extent is still an error that can be answered.
-	if _, err := io.ReadFull(r.content, chunk[:r.n]); err != nil {
+	if _, err := io.ReadFull(r, chunk[:r.n]); err != nil {
 		return err
 	}
 	c.Out.WriteHeader(status)

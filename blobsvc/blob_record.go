@@ -70,6 +70,9 @@ type blobRecord struct {
 	sealed bool
 
 	copy copyRecord
+	encryption
+	// opened is the customer's key that a request unlocked the content with; it is not stored.
+	opened *customerKey
 
 	// incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
 	// read or written.
@@ -159,6 +162,9 @@ const (
 	btExpires     = 40
 	btAccessed    = 41
 	btIncremental = 42
+	btKey         = 50
+	btScope       = 51
+	btSeals       = 52
 )
 
 func (b *blobRecord) encode() []byte {
@@ -173,6 +179,13 @@ func (b *blobRecord) encode() []byte {
 	if len(b.content.pieces) > 0 {
 		e.tag(btPieces)
 		e.pieces(b.content.pieces)
+	}
+	e.text(btKey, b.encryption.key)
+	e.text(btScope, b.encryption.scope)
+	if sealed(b.content.pieces) {
+		seals := newEncoder(20 * len(b.content.pieces))
+		seals.seals(b.content.pieces)
+		e.text(btSeals, string(seals.b))
 	}
 	e.text(btType, b.headers.contentType)
 	e.text(btEncoding, b.headers.encoding)
@@ -253,6 +266,17 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 				b.content.pieces = d.pieces()
 			} else {
 				d.skipPieces()
+			}
+		case btKey:
+			b.encryption.key = d.string()
+		case btScope:
+			b.encryption.scope = d.string()
+		case btSeals:
+			seals := decoder{s: d.string()}
+			if pieces {
+				seals.byte() // the version, which is that of all
+				seals.seals(b.content.pieces)
+				d.bad = d.bad || seals.bad
 			}
 		case btType:
 			b.headers.contentType = d.string()
@@ -391,6 +415,11 @@ func encodeBlock(p piece) []byte {
 	e := newEncoder(32)
 	e.uvarint(uint64(p.length))
 	e.slices(p.slices)
+	if p.iv != "" {
+		e.string(p.iv)
+		e.string(p.by.key)
+		e.string(p.by.scope)
+	}
 	return e.b
 }
 
@@ -398,5 +427,9 @@ func decodeBlock(v []byte) (p piece, err error) {
 	d := newDecoder(v)
 	p.length = int64(d.uint())
 	p.slices = d.slices()
+	if d.more() {
+		p.iv = d.string()
+		p.by = encryption{d.string(), d.string()}
+	}
 	return p, d.err()
 }

@@ -216,6 +216,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	}
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
+		b.encryption = up.by()
 		b.content, b.length = layOut(tx, up.pieces())
 		return s.replace(tx, c, &p, &b)
 	})
@@ -516,6 +517,7 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		}
 		err := old.content.walk(tx, 0, old.length, old.length, func(p *piece) error {
 			committed = append(committed, *p)
+			committed[len(committed)-1].by = old.encryption
 			return nil
 		})
 		if err != nil {
@@ -554,6 +556,14 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 			return err
 		}
 		return err
+	}
+	if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+		return err
+	}
+	for i := range pieces {
+		if err := pieces[i].by.matches(b.encryption); err != nil {
+			return err
+		}
 	}
 	b.content, b.length = layOut(tx, pieces)
 	return s.replace(tx, c, p, b)

@@ -20,9 +20,6 @@ func (c *call) publicAccess() (string, error) {
 	}
 }
 
-// accountScope is the encryption scope of the account's own key, the only one there is.
-const accountScope = "$account-encryption-key"
-
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
 	metadata, err := c.Metadata()
@@ -33,10 +30,11 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if scope := c.Header("X-Ms-Default-Encryption-Scope"); scope != "" && scope != accountScope {
-		return wire.ErrNotImplemented.With("HeaderName", "x-ms-default-encryption-scope")
+	scope, only, err := s.defaultScope(c)
+	if err != nil {
+		return err
 	}
-	rec := containerRecord{changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.keep.Immutability}
+	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.keep.Immutability}
 	err = s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(c.Account, c.container)
 		if tx.Get(containersBucket, key) != nil {
@@ -83,8 +81,8 @@ func (s *Service) getContainerProperties(c *call) error {
 	c.Set("x-ms-has-immutability-policy", "false")
 	c.Set("x-ms-has-legal-hold", "false")
 	if c.version() >= v20190202 {
-		c.Set("x-ms-default-encryption-scope", accountScope)
-		c.Set("x-ms-deny-encryption-scope-override", "false")
+		c.Set("x-ms-default-encryption-scope", encryption{scope: rec.scope}.scopeName())
+		c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.onlyScope))
 	}
 	if c.version() >= v20201002 {
 		c.Set("x-ms-immutable-storage-with-versioning-enabled", strconv.FormatBool(rec.immutable))

@@ -20,6 +20,9 @@ type containerRecord struct {
 	// deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
 	deleted  ticks
 	keptDays int64
+	// scope is the encryption scope of new blobs that name none, "" for none; onlyScope lets them have no other.
+	scope     string
+	onlyScope bool
 	// immutable lets the container's blobs have immutability policies and legal holds.
 	immutable bool
 }
@@ -35,6 +38,8 @@ const (
 	ctDeleted   = 10
 	ctKeptDays  = 11
 	ctImmutable = 12
+	ctScope     = 50
+	ctOnlyScope = 51
 )
 
 func (c *containerRecord) encode() []byte {
@@ -58,6 +63,8 @@ func (c *containerRecord) encode() []byte {
 	e.uint(ctDeleted, uint64(c.deleted))
 	e.uint(ctKeptDays, uint64(c.keptDays))
 	e.bool(ctImmutable, c.immutable)
+	e.text(ctScope, c.scope)
+	e.bool(ctOnlyScope, c.onlyScope)
 	return e.b
 }
 
@@ -85,6 +92,10 @@ func decodeContainer(v []byte) (c containerRecord, err error) {
 			c.deleted = ticks(d.uint())
 		case ctKeptDays:
 			c.keptDays = int64(d.uint())
+		case ctScope:
+			c.scope = d.string()
+		case ctOnlyScope:
+			c.onlyScope = d.bool()
 		case ctImmutable:
 			c.immutable = d.bool()
 		default:

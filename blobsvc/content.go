@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/store"
@@ -29,6 +30,9 @@ type piece struct {
 	block string
 	// slices hold the bytes, length in all.
 	slices []extent.Slice
+	seal
+	// by is how a block is encrypted that is not yet part of a blob.
+	by encryption
 }
 
 func (p *piece) end() int64 { return p.start + p.length }
@@ -101,13 +105,38 @@ func (d *decoder) skipPieces() {
 func encodePieces(list []piece) []byte {
 	e := newEncoder(32 * len(list))
 	e.pieces(list)
+	if sealed(list) {
+		e.seals(list)
+	}
 	return e.b
 }
 
 func decodePieces(v []byte) ([]piece, error) {
 	d := newDecoder(v)
 	list := d.pieces()
+	if d.more() {
+		d.seals(list)
+	}
 	return list, d.err()
+}
+
+// sealed reports whether any of the pieces is encrypted.
+func sealed(list []piece) bool {
+	return slices.ContainsFunc(list, func(p piece) bool { return p.iv != "" })
+}
+
+// seals are those of all pieces of a list, whose length they do not repeat.
+func (e *encoder) seals(list []piece) {
+	for i := range list {
+		e.string(list[i].iv)
+		e.uvarint(uint64(list[i].off))
+	}
+}
+
+func (d *decoder) seals(list []piece) {
+	for i := range list {
+		list[i].seal = seal{d.string(), int64(d.uint())}
+	}
 }
 
 // layOut gives pieces their offsets and returns the content made of them, with its length. It stores a long list under a
@@ -238,6 +267,8 @@ type extract struct {
 	// runs are the lengths of what follows each other: content first, then zeros, then content, and so on. The first may
 	// be 0.
 	runs []int64
+	// seals are those of the content, if it is encrypted.
+	seals []sealedRun
 }
 
 // extract returns what [off, off+n) consists of. It ends at limit.
@@ -257,6 +288,9 @@ func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err erro
 			x.skip = from - p.start // only the first piece can begin before the range
 		}
 		x.slices = append(x.slices, p.slices...)
+		if p.iv != "" {
+			x.seals = append(x.seals, sealedRun{p.seal.at(from - p.start), to - from})
+		}
 		x.runs[len(x.runs)-1] += to - from
 		x.content += to - from
 		at = to
@@ -268,7 +302,7 @@ func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err erro
 
 // window returns the part of p that lies in [from, to), both within it.
 func (p *piece) window(from, to int64) piece {
-	out := piece{start: from, length: to - from, block: p.block}
+	out := piece{start: from, length: to - from, block: p.block, seal: p.seal.at(from - p.start)}
 	at := p.start
 	for _, x := range p.slices {
 		lo, hi := max(from, at), min(to, at+x.Length)

@@ -50,6 +50,9 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.noKeys(); err != nil {
+		return err
+	}
 	if src.remote != nil {
 		return s.beginCopy(c, &src)
 	}
@@ -63,13 +66,13 @@ func (s *Service) copyBlob(c *call) error {
 		b := b
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
 	})
+	if err == errOtherEncryption {
+		return s.copyBytes(c, &src, &b, &p, id, maxBlockBlob, copyError)
+	}
 	if err != nil {
 		return copyError(err)
 	}
-	c.sendVersion(changed)
-	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", copySuccess)
-	return c.Status(http.StatusAccepted)
+	return c.answerCopyNow(changed, id, "")
 }
 
 // copyTo puts a copy of src in place. b carries what the request said about the new blob.
@@ -79,6 +82,9 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 		return err
 	}
 	if err := s.sameKind(tx, c, from.kind); err != nil {
+		return err
+	}
+	if err := s.sameEncryption(tx, c, b, &from); err != nil {
 		return err
 	}
 	if err := b.clone(tx, &from); err != nil {
@@ -148,6 +154,9 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.noKeys(); err != nil {
+		return err
+	}
 	want, err := c.sourceMD5()
 	if err != nil {
 		return err
@@ -188,6 +197,12 @@ func (s *Service) copyBlobFromURL(c *call) error {
 		}
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
 	})
+	if err == errOtherEncryption {
+		if copyTags { // the source's tags are those that the transaction has seen
+			return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source in another encryption scope is not implemented.")
+		}
+		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, syncCopyError)
+	}
 	if err != nil {
 		return syncCopyError(err)
 	}
@@ -196,6 +211,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 
 func (c *call) answerCopyNow(changed ticks, id, md5 string) error {
 	c.sendVersion(changed)
+	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
 	c.Set("x-ms-copy-status", copySuccess)
 	if md5 != "" {
@@ -209,15 +225,24 @@ func (s *Service) copyRemoteNow(c *call, src *copySource, b *blobRecord, p *prec
 	if copyTags {
 		return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
 	}
+	return s.copyBytes(c, src, b, p, id, maxSyncCopy, func(err error) error { return err })
+}
+
+// maxBlockBlob is the size in bytes of the largest block blob.
+const maxBlockBlob = maxCommittedBlocks * 4000 * mib
+
+// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: that of a source outside this
+// process, or one that is encrypted in another way. asError is what becomes of the source's errors.
+func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *preconditions, id string, limit int64, asError func(error) error) error {
 	if err := s.mayWrite(c, p); err != nil {
 		return err
 	}
-	up, from, err := s.fetch(c, src, maxSyncCopy)
+	up, from, err := s.fetch(c, src, limit)
 	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
 		return errSourceTooLarge
 	}
 	if err != nil {
-		return err
+		return asError(err)
 	}
 	defer up.close()
 	if from.kind != blockBlob {
@@ -231,6 +256,7 @@ func (s *Service) copyRemoteNow(c *call, src *copySource, b *blobRecord, p *prec
 		if err := s.sameKind(tx, c, b.kind); err != nil {
 			return err
 		}
+		b.encryption = up.by()
 		b.content, b.length = layOut(tx, up.pieces())
 		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
 	})

@@ -72,6 +72,9 @@ func (s *Service) incrementalCopy(c *call) error {
 				return err
 			}
 		}
+		if err := s.sameEncryption(tx, c, &b, &from); err != nil {
+			return err
+		}
 		b.content.drop(tx)
 		b.metadata = nil
 		b.adopt(&from)
@@ -96,6 +99,7 @@ func (s *Service) incrementalCopy(c *call) error {
 		return copyError(err)
 	}
 	c.sendVersion(changed)
+	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
 	c.Set("x-ms-copy-status", copySuccess)
 	return c.Status(http.StatusAccepted)

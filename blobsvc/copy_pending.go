@@ -113,6 +113,10 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		if err := s.sameKind(tx, c, b.kind); err != nil {
 			return err
 		}
+		var err error
+		if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+			return err
+		}
 		if err := s.replace(tx, c, &p, &b); err != nil {
 			return err
 		}
@@ -134,6 +138,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	}
 	s.startCopy(key, job.id)
 	c.sendVersion(changed)
+	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", job.id)
 	c.Set("x-ms-copy-status", copyPending)
 	return c.Status(http.StatusAccepted)
@@ -260,6 +265,9 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 		for at < total {
 			n := min(copyChunk, total-at)
 			up := new(upload)
+			if up.sealer, err = s.newSealer(b.encryption, nil); err != nil {
+				return moved, err
+			}
 			if err := s.store(up, body, n, false); err != nil {
 				return moved, sourceBroken(err)
 			}

@@ -68,6 +68,9 @@ func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, from
 		return nil, from, wire.ErrRequestBodyTooLarge
 	}
 	up = &upload{hasCRC: c.version() >= v20190202 || want.crc != nil}
+	if up.sealer, err = s.sealerFor(c); err != nil {
+		return nil, from, err
+	}
 	if err := s.store(up, body, n, true); err != nil {
 		if src.remote != nil {
 			err = sourceBroken(err)
@@ -104,6 +107,9 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 	err = s.db.View(func(tx *store.Tx) error {
 		if err := src.read(tx, c.now(), from); err != nil {
 			return err
+		}
+		if err := s.unlock(from, c.sourceKey); err != nil {
+			return errSource{err}
 		}
 		var off int64
 		if from.length > 0 || rng.start > 0 {
@@ -227,7 +233,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if up.length != end-start {
 		return wire.InvalidHeader("x-ms-source-range", c.Header("X-Ms-Source-Range"))
 	}
-	return s.writePages(c, start, end, seq, up.slices, func() {
+	return s.writePages(c, start, end, seq, up, func() {
 		c.sendFetched(up)
 		c.sendEncrypted()
 	})
@@ -271,6 +277,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	}
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
+		b.encryption = up.by()
 		b.content, b.length = layOut(tx, up.pieces())
 		return s.replace(tx, c, &p, &b)
 	})

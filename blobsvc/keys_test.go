@@ -78,6 +78,9 @@ func drawPieces(t *rapid.T) (list []piece) {
 	for range rapid.IntRange(0, 5).Draw(t, "pieces") {
 		at += rapid.Int64Range(0, 1000).Draw(t, "gap")
 		p := piece{start: at, length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), block: rapid.String().Draw(t, "block"), slices: drawSlices(t)}
+		if rapid.Bool().Draw(t, "sealed") {
+			p.seal = seal{rapid.StringN(1, 16, -1).Draw(t, "counter"), rapid.Int64Range(0, 1<<40).Draw(t, "place")}
+		}
 		list = append(list, p)
 		at = p.end()
 	}
@@ -105,6 +108,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 			version: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
 			protection: protection{until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
 				hold: rapid.Bool().Draw(t, "hold")},
+			encryption: encryption{text.Draw(t, "key"), text.Draw(t, "scope")},
 		}
 		if b.headers.dispositionSet {
 			b.headers.disposition = text.Draw(t, "disposition")
@@ -134,7 +138,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 }
 
 func TestContainerRecordRoundTrip(t *testing.T) {
-	c := containerRecord{gen: 300, changed: 5, metadata: []wire.Meta{{Name: "a", Value: "b"}}, access: "blob",
+	c := containerRecord{gen: 300, changed: 5, metadata: []wire.Meta{{Name: "a", Value: "b"}}, access: "blob", scope: "s", onlyScope: true,
 		lease: lease{state: leaseBreaking, id: "x", until: 9}, deleted: 8, keptDays: 7, immutable: true}
 	c.policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
 	got, err := decodeContainer(c.encode())

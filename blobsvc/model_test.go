@@ -2,6 +2,7 @@ package blobsvc_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -34,12 +35,16 @@ type model struct {
 // Random operations leave the service in the state that the model has, also after garbage was collected, extents were
 // compacted, and the service was started again.
 func TestLikeAModel(t *testing.T) {
-	f := start(t)
+	f := startWith(t, withScope)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		box := f.service().NewContainerClient(fmt.Sprintf("model%04d", n))
 		n++
-		must(box.Create(ctx, nil))(t)
+		o := &container.CreateOptions{}
+		if n%2 == 0 { // every other container is encrypted
+			o = inScope
+		}
+		must(box.Create(ctx, o))(t)
 		m := model{map[string]*modelBlob{}, map[string]map[string]string{}, map[string]map[string]string{}}
 		name := rapid.SampledFrom([]string{"a", "a/b", "c"})
 		content := rapid.Custom(func(rt *rapid.T) string {
@@ -197,8 +202,22 @@ func (m *model) check(rt *rapid.T, t *testing.T, box *container.Client) {
 
 // Space of deleted blobs is given back, and what is left is where it should be.
 func TestCompaction(t *testing.T) {
-	f := start(t)
-	c := f.container()
+	for name, o := range map[string]*container.CreateOptions{"in the clear": nil, "encrypted": inScope} {
+		t.Run(name, func(t *testing.T) { testCompaction(t, o) })
+	}
+}
+
+// withScope declares the encryption scope that inScope makes a container's default.
+func withScope(c *blobsvc.Config) {
+	c.Scopes, c.ScopeKeys = []string{"scope"}, filepath.Dir(c.Path)+"/scopes.json"
+}
+
+var inScope = &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: to.Ptr("scope"), PreventEncryptionScopeOverride: to.Ptr(true)}}
+
+func testCompaction(t *testing.T, o *container.CreateOptions) {
+	f := startWith(t, withScope)
+	c := f.service().NewContainerClient("box")
+	must(c.Create(ctx, o))(t)
 	kept := map[string]string{}
 	for i := range 40 {
 		name := fmt.Sprintf("b%02d", i)

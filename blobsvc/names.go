@@ -48,21 +48,10 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	if err := blobName(c.blob); err != nil {
 		return c, onBlob, err
 	}
-	return c, onBlob, c.refuseSettings()
-}
-
-// settings are headers that ask for something that is not there. Ignoring them would promise what is not kept.
-var settings = [...]string{
-	"X-Ms-Encryption-Key", "X-Ms-Source-Encryption-Key", "X-Ms-Encryption-Scope",
-}
-
-func (c *call) refuseSettings() error {
-	for _, name := range settings {
-		if c.HasHeader(name) {
-			return wire.ErrNotImplemented.With("HeaderName", name)
-		}
+	if err := c.readKeys(); err != nil {
+		return c, onBlob, err
 	}
-	return c.refuseStructured()
+	return c, onBlob, c.refuseStructured()
 }
 
 // containerName checks a container's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a

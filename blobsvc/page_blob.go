@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -62,6 +61,10 @@ func (s *Service) createEmpty(c *call, b *blobRecord, p *preconditions) error {
 	b.changed = b.created
 	err := s.update(c, func(tx *store.Tx) error {
 		b := *b
+		var err error
+		if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+			return err
+		}
 		return s.replace(tx, c, p, &b)
 	})
 	if err != nil {
@@ -155,20 +158,23 @@ func (s *Service) putPage(c *call) error {
 		return err
 	}
 	defer up.close()
-	return s.writePages(c, start, end, seq, up.slices, func() {
+	return s.writePages(c, start, end, seq, up, func() {
 		c.sendHashes(up)
 		c.sendEncrypted()
 	})
 }
 
-// writePages puts slices at [start, end) of a page blob, or clears that range if there are none, and answers; extra adds
+// writePages puts received content at [start, end) of a page blob, or clears that range if up is nil, and answers; extra adds
 // response headers.
-func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, slices []extent.Slice, extra func()) error {
+func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, up *upload, extra func()) error {
 	changed := s.ticks.next(c.Now)
 	var sequence int64
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.kind != pageBlob {
 			return errInvalidBlobType
+		}
+		if err := s.mayAdd(c, b, up); err != nil {
+			return err
 		}
 		if err := seq.check(b.sequence); err != nil {
 			return err
@@ -185,8 +191,10 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 		if err := b.content.cut(tx, start, end); err != nil {
 			return err
 		}
-		if slices != nil {
-			putPieces(tx, b.content.id, []piece{{start: start, length: end - start, slices: slices}})
+		if up != nil {
+			p := up.pieces()
+			p[0].start = start
+			putPieces(tx, b.content.id, p)
 		}
 		b.changed = changed
 		sequence = b.sequence

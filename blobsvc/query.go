@@ -29,6 +29,9 @@ func (s *Service) queryBlobContents(c *call) error {
 		if b.kind != blockBlob {
 			return errInvalidBlobType
 		}
+		if err := s.unlock(&b, c.key); err != nil {
+			return err
+		}
 		if b.tier == archiveTier {
 			return errBlobArchived
 		}

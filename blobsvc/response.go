@@ -55,6 +55,7 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 	}
 	c.Set("x-ms-blob-type", b.kind.String())
 	c.Set("x-ms-server-encrypted", "true")
+	c.sendEncryption(b.encryption)
 	if c.version() >= v20171109 {
 		c.Set("x-ms-creation-time", b.created.rfc1123())
 	}
@@ -170,6 +171,3 @@ func base64MD5(md5 string) string {
 	}
 	return base64.StdEncoding.EncodeToString([]byte(md5))
 }
-
-// sendEncrypted says that what was written is encrypted at rest, which Azure says of every write.
-func (c *call) sendEncrypted() { c.Set("x-ms-request-server-encrypted", "true") }

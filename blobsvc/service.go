@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -43,6 +44,10 @@ type Config struct {
 	Track Track
 	// Keep is what is kept of blobs and containers beyond their deletion.
 	Keep Keep
+	// Scopes are the encryption scopes that can be used, and ScopeKeys is the file of their keys, which is created if absent.
+	// Ephemeral keys are in no file.
+	Scopes    []string
+	ScopeKeys string
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
 	// [Service.Clean].
@@ -84,6 +89,7 @@ type Service struct {
 	handler  http.Handler
 	settings settingsCache
 	features properties.Features
+	scopes   scopes
 	keep     Keep
 	track    Track
 	expirer  expirer
@@ -115,6 +121,10 @@ type call struct {
 	container, blob string
 	// identity is who calls.
 	identity auth.Identity
+	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
+	key, sourceKey *customerKey
+	// under is how the call's transaction encrypted what it wrote.
+	under encryption
 	// freed is the content in bytes that the call's transaction gave up.
 	freed int64
 	// wrote is the id of the version that the call's transaction made, 0 for none.
@@ -155,6 +165,13 @@ func New(c Config) (*Service, error) {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
 	var err error
+	keys := c.ScopeKeys
+	if c.Ephemeral {
+		keys = ""
+	}
+	if s.scopes, err = openScopes(keys, c.Scopes); err != nil {
+		return nil, fmt.Errorf("encryption scopes: %w", err)
+	}
 	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
 	if err != nil {
 		return nil, err

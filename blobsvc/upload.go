@@ -21,6 +21,8 @@ type upload struct {
 	w      *extent.Writer
 	slices []extent.Slice
 	length int64
+	// sealer encrypts the content on its way; nil for none.
+	sealer *sealer
 	// md5 is nil unless it was asked for.
 	md5 []byte
 	// crc is Azure's CRC64 (the NVMe polynomial), valid if hasCRC.
@@ -29,6 +31,7 @@ type upload struct {
 }
 
 func (u *upload) close() {
+	u.sealer.close()
 	if u.w != nil {
 		_ = u.w.Close()
 		u.w = nil
@@ -40,7 +43,11 @@ func (u *upload) pieces() []piece {
 	if u.length == 0 {
 		return nil
 	}
-	return []piece{{length: u.length, slices: u.slices}}
+	p := piece{length: u.length, slices: u.slices}
+	if u.sealer != nil {
+		p.iv, p.by = u.sealer.iv, u.sealer.by
+	}
+	return []piece{p}
 }
 
 // Versions at which bodies and hashes change.
@@ -165,6 +172,9 @@ func (s *Service) receive(c *call, n int64, wantMD5 bool) (*upload, error) {
 		return nil, err
 	}
 	u := &upload{hasCRC: sent.hasCRC || c.version() >= v20190202}
+	if u.sealer, err = s.sealerFor(c); err != nil {
+		return nil, c.unread(err)
+	}
 	wantMD5 = wantMD5 || sent.md5 != nil || !u.hasCRC
 	if c.HasHeader(structuredHeader) {
 		err = s.storeStructured(c, u, n, wantMD5)
@@ -250,8 +260,16 @@ func (u *upload) copySmall(body io.Reader, wantMD5 bool) error {
 	if u.hasCRC {
 		u.crc = crc64nvme.Checksum(b)
 	}
-	_, err := u.w.Write(b)
+	_, err := u.w.Write(u.sealer.seal(b))
 	return err
+}
+
+// by is how the content is encrypted.
+func (u *upload) by() encryption {
+	if u.sealer == nil {
+		return encryption{}
+	}
+	return u.sealer.by
 }
 
 // copyLarge reads and writes in this goroutine while another computes the MD5, which is the slowest of the steps. Four
@@ -301,7 +319,7 @@ func (u *upload) copyLarge(body io.Reader, wantMD5 bool) error {
 				if u.hasCRC {
 					u.crc = crc64nvme.Update(u.crc, b)
 				}
-				_, err = u.w.Write(b)
+				_, err = u.w.Write(u.sealer.seal(b))
 			} else {
 				err = wire.BodyError(err)
 			}

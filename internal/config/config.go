@@ -108,6 +108,8 @@ type Config struct {
 	BlobVersioning bool
 	// BlobImmutability lets the blobs of new containers have immutability policies and legal holds. It needs BlobVersioning.
 	BlobImmutability bool
+	// EncryptionScopes are the encryption scopes of blobs that can be used.
+	EncryptionScopes []string
 	// ContainerSoftDeleteDays is for how many days a deleted container can be restored, 0 to 365; 0 is not at all.
 	ContainerSoftDeleteDays int
 

@@ -75,7 +75,7 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
 		"roles": "archive,log-storage", "archive-to": "folder:x", "large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
-		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "allow-copy-source": "a.example,*.b.example",
+		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two", "allow-copy-source": "a.example,*.b.example",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true,

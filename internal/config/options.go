@@ -83,6 +83,7 @@ var groups = []group{
 		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
 		boolean("blob-immutability", "", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
 			func(c *Config) *bool { return &c.BlobImmutability }),
+		words("encryption-scopes", "Encryption scopes of blobs that can be used; a scope that is left out is disabled", func(c *Config) *[]string { return &c.EncryptionScopes }, notEmpty),
 		number("container-soft-delete-days", "For how many days a deleted container can be restored, up to 365; 0 is not at all", 0, 365,
 			func(c *Config) *int { return &c.ContainerSoftDeleteDays }),
 	}},

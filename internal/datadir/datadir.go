@@ -117,6 +117,9 @@ func (d *Dir) Blobs() string { return filepath.Join(d.path, "blobs.db") }
 // Extents is the path of the folder with blob content.
 func (d *Dir) Extents() string { return filepath.Join(d.path, "extents") }
 
+// EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
+func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, "encryption-scopes.json") }
+
 // Queues is the path of the folder with the Queue service's streams.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 

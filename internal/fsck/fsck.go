@@ -96,7 +96,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the entries of a data folder, without logs of the two databases, which a crash leaves.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.IssuerKeyFile}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.IssuerKeyFile, "encryption-scopes.json"}
 
 // names looks for files that nobody knows.
 func (c *check) names() error {

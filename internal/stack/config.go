@@ -52,6 +52,8 @@ type Config struct {
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 
+	// BlobScopes are the Blob service's encryption scopes.
+	BlobScopes []string
 	// BlobKeep is what the Blob service keeps of what is overwritten or deleted.
 	BlobKeep blobsvc.Keep
 

@@ -1,0 +1,281 @@
+package blobsvc
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// encryption says with whose key content lies in the extents: a customer's, known by its SHA-256 alone, that of an encryption
+// scope, or nobody's, which is the zero value. A blob and all of its pieces have one encryption. Content is encrypted, nothing
+// else: names, properties, metadata and tags are not.
+type encryption struct {
+	// key is the SHA-256 of a customer's key: 32 bytes, or "".
+	key string
+	// scope is the name of an encryption scope, or "".
+	scope string
+}
+
+// accountScope is the encryption scope of the account's own key. Content in it is not encrypted.
+const accountScope = "$account-encryption-key"
+
+// scopeName is the name that answers have.
+func (e encryption) scopeName() string {
+	if e.scope == "" {
+		return accountScope
+	}
+	return e.scope
+}
+
+// customerKey is a key that came with a request.
+type customerKey struct {
+	key []byte // 32 bytes
+	sha string
+}
+
+// The failures of encryption. Codes of the first four, and of the policy, are Azure's; those about scopes that are not there
+// are ours, since Azure makes scopes elsewhere and documents the status alone.
+var (
+	errUsesCustomerKey = fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
+		"The blob is encrypted with customer specified encryption, but it was not provided in the request.")
+	errUsesNoCustomerKey = fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
+		"The blob is not encrypted with customer specified encryption, but it was provided in the request.")
+	errOtherCustomerKey = fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
+		"The given customer specified encryption does not match the encryption used to encrypt the blob.")
+	// errContainerScope: a request names a scope where the container has its own and permits no other.
+	errContainerScope = fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy.")
+	errNoScope        = fail(http.StatusNotFound, "EncryptionScopeNotFound", "The specified encryption scope does not exist.")
+	errScopeDisabled  = fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled.")
+	errOtherScope     = fail(http.StatusConflict, "BlobEncryptionScopeMismatch", "The given encryption scope does not match the one used to encrypt the blob.")
+)
+
+// readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure takes keys over https alone; here also from the same
+// machine, where nobody listens.
+// https://learn.microsoft.com/azure/storage/blobs/encryption-customer-provided-keys
+func (c *call) readKeys() (err error) {
+	if c.key, err = c.readKey("X-Ms-Encryption-", "x-ms-encryption-"); err != nil {
+		return err
+	}
+	if c.key != nil && c.HasHeader("X-Ms-Encryption-Scope") {
+		return wire.InvalidHeader("x-ms-encryption-scope", c.Header("X-Ms-Encryption-Scope"))
+	}
+	c.sourceKey, err = c.readKey("X-Ms-Source-Encryption-", "x-ms-source-encryption-")
+	return err
+}
+
+// readKey reads one key with its hash and algorithm: all three or none.
+func (c *call) readKey(canonical, prefix string) (*customerKey, error) {
+	present := 0
+	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
+		if c.HasHeader(canonical + name) {
+			present++
+		}
+	}
+	if present == 0 {
+		return nil, nil
+	}
+	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
+		if !c.HasHeader(canonical + name) {
+			return nil, wire.MissingHeader(prefix + map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
+		}
+	}
+	if s := c.Header(canonical + "Algorithm"); s != "AES256" {
+		return nil, wire.InvalidHeader(prefix+"algorithm", s)
+	}
+	if c.HTTP.TLS == nil && !local(c.HTTP.RemoteAddr) {
+		return nil, wire.InvalidHeader(prefix+"key", "").WithMessage("A customer-provided key must be sent over https.")
+	}
+	key, err := base64.StdEncoding.DecodeString(c.Header(canonical + "Key"))
+	if err != nil || len(key) != 32 {
+		return nil, wire.InvalidHeader(prefix+"key", "") // the value is for nobody to see
+	}
+	sum := sha256.Sum256(key)
+	if s := c.Header(canonical + "Key-Sha256"); s != base64.StdEncoding.EncodeToString(sum[:]) {
+		return nil, wire.InvalidHeader(prefix+"key-sha256", s)
+	}
+	return &customerKey{key, string(sum[:])}, nil
+}
+
+// local reports whether a request came from this machine or this process.
+func local(remote string) bool {
+	addr, err := netip.ParseAddrPort(remote)
+	return err != nil || addr.Addr().Unmap().IsLoopback()
+}
+
+// unlock makes sure that the holder of key, nil for none, may read and change b's content, and lets b be opened with it.
+func (s *Service) unlock(b *blobRecord, key *customerKey) error {
+	switch by := b.encryption; {
+	case by.key == "" && key != nil:
+		return errUsesNoCustomerKey
+	case by.key != "" && key == nil:
+		return errUsesCustomerKey
+	case by.key != "" && by.key != key.sha:
+		return errOtherCustomerKey
+	case by.scope != "":
+		_, err := s.scopes.key(by.scope)
+		return err
+	}
+	b.opened = key
+	return nil
+}
+
+// wantedScope is the scope that the request itself names: in a header, or in its token. named is false if it names none.
+func (c *call) wantedScope() (scope string, named bool, err error) {
+	header := c.Header("X-Ms-Encryption-Scope")
+	if t := c.identity.Token(); t != nil && t.Scope != "" {
+		if header != "" && header != t.Scope {
+			return "", false, auth.ErrAuthorizationFailure
+		}
+		header = t.Scope
+	}
+	if header == accountScope {
+		return "", true, nil
+	}
+	return header, header != "", nil
+}
+
+// onExisting reports whether the call adds content to a blob that is there.
+func (c *call) onExisting() bool { return c.Comp == "page" || c.Comp == "appendblock" }
+
+// encryptionFor decides how content that the call writes is encrypted: with the key or scope that it names, as the blob
+// that it adds to, or with the container's default scope.
+func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption, err error) {
+	defer func() { c.under = by }()
+	if s.plain(c) && !c.onExisting() {
+		return by, nil
+	}
+	scope, named, err := c.wantedScope()
+	if err != nil {
+		return by, err
+	}
+	rec, err := getContainer(tx, c.Account, c.container)
+	if err != nil {
+		return by, err
+	}
+	if rec.onlyScope && (c.key != nil || named && scope != rec.scope) {
+		return by, errContainerScope
+	}
+	if c.key != nil {
+		return encryption{key: c.key.sha}, nil
+	}
+	if !named {
+		scope = rec.scope
+		if c.onExisting() {
+			var b blobRecord
+			switch err := getBlob(tx, rec.gen, c.blob, baseSlot, &b); {
+			case err == nil && b.encryption.key != "":
+				return by, errUsesCustomerKey
+			case err == nil:
+				scope = b.encryption.scope
+			case err != errBlobNotFound: // the transaction that follows says so
+				return by, err
+			}
+		}
+	}
+	if scope != "" {
+		if _, err := s.scopes.key(scope); err != nil {
+			return by, err
+		}
+	}
+	return encryption{scope: scope}, nil
+}
+
+// matches makes sure that what is there is encrypted as a request asks for.
+func (e encryption) matches(asked encryption) error {
+	switch {
+	case e == asked:
+		return nil
+	case e.key == "" && asked.key == "":
+		return errOtherScope
+	case e.key == "":
+		return errUsesNoCustomerKey
+	case asked.key == "":
+		return errUsesCustomerKey
+	}
+	return errOtherCustomerKey
+}
+
+// mayAdd makes sure that the caller may add up, nil for no content, to b.
+func (s *Service) mayAdd(c *call, b *blobRecord, up *upload) error {
+	c.under = b.encryption
+	if err := s.unlock(b, c.key); err != nil || up == nil {
+		return err
+	}
+	return b.encryption.matches(up.by())
+}
+
+// errOtherEncryption: a copy cannot share the bytes of its source, which are encrypted in another way. It is never answered.
+var errOtherEncryption = errors.New("blobsvc: the copy is encrypted in another way than its source")
+
+// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if that is not how from is.
+func (s *Service) sameEncryption(tx *store.Tx, c *call, b, from *blobRecord) (err error) {
+	if from.encryption.key != "" {
+		return errSource{errUsesCustomerKey}
+	}
+	if b.encryption, err = s.encryptionFor(tx, c); err != nil || b.encryption == from.encryption {
+		return err
+	}
+	if from.kind != blockBlob {
+		return wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented.")
+	}
+	return errOtherEncryption
+}
+
+// noKeys refuses customer-provided keys where Azure takes none.
+func (c *call) noKeys() error {
+	switch {
+	case c.key != nil:
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-encryption-key")
+	case c.sourceKey != nil:
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-source-encryption-key")
+	}
+	return nil
+}
+
+// plain reports whether nothing that the call writes can be encrypted: the common case, decided without a look at the
+// database.
+func (s *Service) plain(c *call) bool {
+	if c.key != nil || !s.scopes.none() || c.HasHeader("X-Ms-Encryption-Scope") {
+		return false
+	}
+	t := c.identity.Token()
+	return t == nil || t.Scope == ""
+}
+
+// sealerFor returns what encrypts the content of a call; nil if it is not to be encrypted.
+func (s *Service) sealerFor(c *call) (*sealer, error) {
+	if s.plain(c) {
+		return nil, nil
+	}
+	var by encryption
+	err := s.db.View(func(tx *store.Tx) (err error) {
+		by, err = s.encryptionFor(tx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.newSealer(by, c.key)
+}
+
+// sendEncrypted says that what was written is encrypted at rest, which Azure says of every write, and with what.
+func (c *call) sendEncrypted() {
+	c.Set("x-ms-request-server-encrypted", "true")
+	c.sendEncryption(c.under)
+}
+
+// sendEncryption sets the headers that tell of a customer's key or a scope.
+func (c *call) sendEncryption(by encryption) {
+	if by.key != "" {
+		c.Set("x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString([]byte(by.key)))
+	}
+	if by.scope != "" {
+		c.Set("x-ms-encryption-scope", by.scope)
+	}
+}
