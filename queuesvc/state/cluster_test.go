@@ -192,7 +192,7 @@ func TestTwoFrontendsShareAQueue(t *testing.T) {
 	queues = append(queues, find(t, open(t, second), "orders"))
 	h := work(t, []history.Queue{clientQueue{queues[0]}, clientQueue{queues[1]}}, func(h *history.History) {
 		eventually(t, func() error {
-			if h.Requests() < 3000 {
+			if h.Deleted() < 1000 {
 				return errors.New("working")
 			}
 			return nil

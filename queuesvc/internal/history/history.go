@@ -108,7 +108,9 @@ func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers
 	for c := range consumers {
 		wg.Go(func() {
 			for i := 0; !stopped(); i++ {
-				h.consume(ctx, queues[(c+i)%len(queues)], 1+rand.IntN(4), 0.1)
+				if h.consume(ctx, queues[(c+i)%len(queues)], 1+rand.IntN(4), 0.1) <= 0 {
+					time.Sleep(time.Millisecond) // leave the processor to those who put
+				}
 			}
 		})
 	}
