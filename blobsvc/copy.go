@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -111,7 +112,7 @@ func (c *call) shapeCopy(b *blobRecord, changed ticks) error {
 		}
 		b.tierChanged = changed
 	}
-	if c.Header("X-Ms-Seal-Blob") == "true" {
+	if strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true") {
 		if b.kind != appendBlob {
 			return errInvalidBlobType
 		}
@@ -143,7 +144,7 @@ const maxSyncCopy = 256 * mib
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
 func (s *Service) copyBlobFromURL(c *call) error {
-	if c.Header("X-Ms-Requires-Sync") != "true" {
+	if !strings.EqualFold(c.Header("X-Ms-Requires-Sync"), "true") { // the SDK for Python writes True
 		return wire.InvalidHeader("x-ms-requires-sync", c.Header("X-Ms-Requires-Sync"))
 	}
 	src, err := s.copySource(c)

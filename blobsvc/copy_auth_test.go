@@ -56,7 +56,7 @@ func TestCopySourceAuthorization(t *testing.T) {
 		{"a broken signature", "both", source + "?sv=2021-12-02&sr=b&sp=r&se=2100-01-01&sig=AAAA", "", 403},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}, nil} {
+			for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "True"}, nil} {
 				headers := append([]string{"x-ms-copy-source", tc.source}, operation...)
 				if tc.token != "" {
 					headers = append(headers, "x-ms-copy-source-authorization", tc.token)
