@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/appendblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 )
@@ -451,5 +453,39 @@ func TestEncryptionScopes(t *testing.T) {
 	f.reopen()
 	if r := f.do(http.MethodGet, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/b", "").want(t, 200, ""); r.body != content {
 		t.Error("after the scope was enabled again other content comes back")
+	}
+}
+
+// A shared access signature can prescribe a scope.
+func TestEncryptionScopeOfToken(t *testing.T) {
+	f := startWith(t, withScope)
+	c := f.container()
+	name := c.URL()[strings.LastIndex(c.URL(), "/")+1:]
+	query, err := sas.BlobSignatureValues{ContainerName: name, BlobName: "b", Permissions: (&sas.BlobPermissions{Read: true, Write: true, Create: true}).String(),
+		ExpiryTime: f.now().Add(time.Hour), EncryptionScope: "scope"}.SignWithSharedKey(credential(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/" + name + "/b?" + query.Encode()
+	f.anonymous(http.MethodPut, path, "x-ms-blob-type", "BlockBlob", "x-ms-encryption-scope", "other").want(t, 403, "AuthorizationFailure")
+	r := f.anonymous(http.MethodPut, path, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	if r.header.Get("x-ms-encryption-scope") != "scope" {
+		t.Errorf("written in scope %q", r.header.Get("x-ms-encryption-scope"))
+	}
+	if r := f.anonymous(http.MethodGet, path).want(t, 200, ""); r.header.Get("x-ms-encryption-scope") != "scope" {
+		t.Errorf("read in scope %q", r.header.Get("x-ms-encryption-scope"))
+	}
+}
+
+// A range of encrypted content has the hash of what is sent, and its hash and size are those of the clear.
+func TestHashOfEncryptedRange(t *testing.T) {
+	f := start(t)
+	c := f.container()
+	path := c.URL()[len(f.base):] + "/b"
+	k := keyHeaders("x-ms-encryption-", cpk(1))
+	f.do(http.MethodPut, path, secret, append([]string{"x-ms-blob-type", "BlockBlob", "Content-MD5", md5Of([]byte(secret))}, k...)...).want(t, 201, "")
+	r := f.do(http.MethodGet, path, "", append([]string{"x-ms-range", "bytes=5-20", "x-ms-range-get-content-md5", "true"}, k...)...).want(t, 206, "")
+	if r.body != secret[5:21] || r.header.Get("Content-MD5") != md5Of([]byte(secret[5:21])) {
+		t.Errorf("%q with hash %s", r.body, r.header.Get("Content-MD5"))
 	}
 }
