@@ -66,6 +66,14 @@ func TestBatchRoles(t *testing.T) {
 		ok(t, err)
 		return f.send("POST", "/$batch", headers{"Authorization", "Bearer " + token, "Content-Type", "multipart/mixed; boundary=batch_1"}, body)
 	}
+	restore := func() {
+		for _, table := range []string{"people", "other"} {
+			client := f.sdk.NewClient(table)
+			_, _ = client.DeleteEntity(ctx, "p", "new", nil)
+			_, err := client.UpsertEntity(ctx, entityJSON("p", "there", "A", 1), nil)
+			ok(t, err)
+		}
+	}
 	const refused = "AuthorizationPermissionMismatch"
 	for name, change := range changes {
 		for _, tc := range []struct {
@@ -75,12 +83,7 @@ func TestBatchRoles(t *testing.T) {
 			{"reader", "people", false}, {"clerk", "other", false}, {"guest", "people", false}, {"guest", "other", false},
 			{"writer", "other", true}, {"clerk", "people", true}, {"clerk", "PEOPLE", true},
 		} {
-			for _, table := range []string{"people", "other"} { // as it was
-				client := f.sdk.NewClient(table)
-				_, _ = client.DeleteEntity(ctx, "p", "new", nil)
-				_, err := client.UpsertEntity(ctx, entityJSON("p", "there", "A", 1), nil)
-				ok(t, err)
-			}
+			restore()
 			r := send(tc.who, batchOf(change(tc.table)))
 			if may := !strings.Contains(r.body, refused); may != tc.may || may && !strings.Contains(r.body, "HTTP/1.1 20") {
 				t.Errorf("%s of %s by %s: %d %s", name, tc.table, tc.who, r.status, r.body)
@@ -97,6 +100,7 @@ func TestBatchRoles(t *testing.T) {
 	if r := send("clerk", batchOf(changes["insert"]("people"), changes["insert"]("other"))); !strings.Contains(r.body, refused) && !strings.Contains(r.body, "CommandsInBatchActOnDifferentTables") && !strings.Contains(r.body, "InvalidInput") {
 		t.Errorf("two tables: %s", r.body)
 	}
+	restore()
 	query := func(table string) string {
 		return "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" + f.request("GET", "/"+table+entity, "", "") + "\r\n--batch_1--\r\n"
 	}
