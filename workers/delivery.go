@@ -89,6 +89,7 @@ func (d *delivery) newInvocation() *InvocationContext {
 		FunctionID:   d.l.hostID + "/" + d.l.function.name,
 		FunctionName: d.l.function.name,
 		TriggerType:  d.l.function.trigger,
+		TraceContext: TraceContext{TraceParent: traceIn(d.body)},
 		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1), MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
 		TriggerMetadata: map[string]string{
 			"Id": m.id, "PopReceipt": m.receipt, "DequeueCount": strconv.FormatInt(m.dequeueCount, 10),
@@ -206,6 +207,9 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 // invoke calls the handler through the middleware; a panic becomes an error.
 func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
 	ctx = context.WithValue(NewContext(ctx, d.invocation), deliveryKey{}, m)
+	ctx = context.WithValue(ctx, boundKey{}, d.l.bound)
+	// A handler without tracing passes on the trace that its message came with.
+	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)
 	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,12 +22,17 @@ type keyed struct {
 func TestConcurrencyPerKey(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {
 		var order []string
+		var mu sync.Mutex // guards both
 		inWork := map[string]int{}
 		Queue(b.app, "work", func(ctx context.Context, m *Message[keyed]) error {
+			mu.Lock()
 			if inWork[m.Body.Key]++; m.Body.Key != "" && inWork[m.Body.Key] > 1 {
 				b.Errorf("%d messages of %s are in work", inWork[m.Body.Key], m.Body.Key)
 			}
+			mu.Unlock()
 			time.Sleep(10 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
 			inWork[m.Body.Key]--
 			order = append(order, fmt.Sprint(m.Body.Key, m.Body.N))
 			return nil

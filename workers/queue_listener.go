@@ -29,6 +29,7 @@ type queueListener struct {
 	log      *slog.Logger
 	stuck    time.Duration
 
+	bound         bound
 	queue, poison queueClient // poison is nil if the queue has none
 	poisonName    string
 	records       func(context.Context, poisonlog.Record) error // nil if the account has no tables
@@ -80,6 +81,7 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		log:    a.config.Logger.With("function", f.name, "queue", s.queueName),
 		stuck:  a.config.StuckTimeout,
 		hostID: a.config.HostID,
+		bound:  bound{a, storage},
 		random: rand.Float64,
 		freed:  make(chan struct{}, 1),
 		woken:  make(chan struct{}, 1),

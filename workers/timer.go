@@ -60,7 +60,9 @@ func (a *App) Timer(name string, h TimerHandler, options ...Option) *Function {
 		if err != nil {
 			return nil, fmt.Errorf("a timer keeps its lock in a blob: %w", err)
 		}
-		return newTimerListener(a, f, store, schedule, h), nil
+		l := newTimerListener(a, f, store, schedule, h)
+		l.bound = bound{a, storage}
+		return l, nil
 	}
 	return f
 }
@@ -100,6 +102,7 @@ type timerListener struct {
 	log      *slog.Logger
 	stuck    time.Duration
 	hostID   string
+	bound    bound
 	gaveUp   error
 }
 
@@ -268,7 +271,7 @@ func (l *timerListener) call(hard context.Context, info TimerInfo, failures int6
 	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
 	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log}, func(ctx context.Context) error {
-		return l.wrapped(context.WithValue(NewContext(ctx, ic), timerKey{}, info), &MiddlewareContext{ic})
+		return l.wrapped(context.WithValue(context.WithValue(NewContext(ctx, ic), timerKey{}, info), boundKey{}, l.bound), &MiddlewareContext{ic})
 	})
 	if errors.Is(err, ErrStuck) {
 		stats.stuck.Add(1)

@@ -16,7 +16,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/connstr"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/tracing"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
 // connectionEnvVar holds the connection string of the verbs that are clients. A key in an argument would show in every list
@@ -126,6 +128,18 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err := set.add(ctx, f.roles); err != nil {
 		return err
 	}
+	stopTraces, err := tracing.Start(ctx, "lazuli-worker", version)
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() {
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := stopTraces(sending); err != nil {
+			log.Warn("the last traces could not be sent", "err", err)
+		}
+	}()
+	app.Use(otelfunc.Middleware())
 	stopAdmin, err := serveWorkerAdmin(f.admin, app, log)
 	if err != nil {
 		return err

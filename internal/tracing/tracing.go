@@ -1,0 +1,70 @@
+// Package tracing sends OpenTelemetry traces where the standard environment variables say: off, and at no cost, unless they name an endpoint.
+//
+//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT   where to, by OTLP over HTTP
+//	OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, ...  as specified
+//	OTEL_SDK_DISABLED=true, OTEL_TRACES_EXPORTER=none                 off
+//
+// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// Wanted reports whether the environment asks for traces. What it asks for and is not there is an error.
+func Wanted(getenv func(string) string) (bool, error) {
+	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	endpoint := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	switch exporter := getenv("OTEL_TRACES_EXPORTER"); exporter {
+	case "none":
+		return false, nil
+	case "", "otlp":
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: there are otlp and none", exporter)
+	}
+	if !endpoint {
+		return false, nil
+	}
+	protocol := getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+	if protocol == "" {
+		protocol = getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
+	}
+	if protocol != "" && protocol != "http/protobuf" {
+		return false, fmt.Errorf("the OTLP protocol is %q: there is http/protobuf", protocol)
+	}
+	return true, nil
+}
+
+// Start sets the process's tracer provider, if the environment asks for traces, and returns what sends the rest and ends it.
+func Start(ctx context.Context, service, version string) (stop func(context.Context) error, err error) {
+	wanted, err := Wanted(os.Getenv)
+	if err != nil || !wanted {
+		return func(context.Context) error { return nil }, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	// The environment, merged last, may name the service otherwise.
+	r, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(r))
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	return provider.Shutdown, nil
+}

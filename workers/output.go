@@ -1,0 +1,166 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+)
+
+// EnqueueOption changes how Enqueue puts a message.
+type EnqueueOption func(*enqueueSettings)
+
+type enqueueSettings struct {
+	encoding Encoding
+	after    time.Duration
+	ttl      time.Duration
+}
+
+// After keeps the message invisible for d, in whole seconds up to 7 days.
+func After(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.after = d } }
+
+// TimeToLive lets the message expire after d; negative is never. Default 7 days.
+func TimeToLive(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.ttl = d } }
+
+// EncodedAs sets how the body is encoded, Base64 by default, as the other side's WithMessageEncoding expects it.
+func EncodedAs(e Encoding) EnqueueOption { return func(s *enqueueSettings) { s.encoding = e } }
+
+// Enqueue puts a message to a queue of the account that the function works on: the output binding of a handler, whose context it is
+// called with. See Storage.Enqueue for the body. A function of the same app that listens to the queue on the same connection begins with the
+// message at once.
+func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
+	b, ok := ctx.Value(boundKey{}).(bound)
+	if !ok {
+		return errors.New("workers: Enqueue outside of a handler; use Storage.Enqueue")
+	}
+	if err := b.storage.Enqueue(ctx, queue, body, options...); err != nil {
+		return err
+	}
+	b.app.Wake(queue)
+	return nil
+}
+
+// StorageOf returns the clients of the account that a handler's function works on, for tables and blobs.
+func StorageOf(ctx context.Context) (*Storage, bool) {
+	b, ok := ctx.Value(boundKey{}).(bound)
+	return b.storage, ok
+}
+
+// bound is what a handler's context is bound to.
+type bound struct {
+	app     *App
+	storage *Storage
+}
+
+type boundKey struct{}
+
+// Enqueue puts a message to a queue, and creates the queue if it is not there. Bytes and strings are put as they are, everything else as
+// JSON.
+//
+// If ctx belongs to a trace (a handler's context under the middleware of package otelfunc, or WithTraceParent), a body that is a JSON object
+// gets the property traceparent, as CloudEvents have it, unless it has one: there is no other place for it in a storage queue's message. The
+// function that handles the message then belongs to the same trace. Without a trace the body is left alone.
+func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
+	settings := enqueueSettings{encoding: Base64, ttl: 7 * 24 * time.Hour}
+	for _, o := range options {
+		o(&settings)
+	}
+	if settings.after < 0 || settings.after > maxLease {
+		return fmt.Errorf("workers: enqueue: a delay of %v is not within 0 to 7 days", settings.after)
+	}
+	if s.Queues == nil {
+		return errors.New("workers: enqueue: the connection string has no queue endpoint")
+	}
+	var text []byte
+	switch b := body.(type) {
+	case []byte:
+		text = b
+	case string:
+		text = []byte(b)
+	default:
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("workers: enqueue: %w", err)
+		}
+	}
+	text = withTraceParent(text, traceParentOf(ctx))
+	written := string(text)
+	switch settings.encoding {
+	case NoEncoding:
+	case Base64:
+		written = base64.StdEncoding.EncodeToString(text)
+	default:
+		return fmt.Errorf("workers: enqueue: message encoding %q is neither %q nor %q", settings.encoding, Base64, NoEncoding)
+	}
+	o := &azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(settings.after)}
+	if settings.ttl < 0 {
+		o.TimeToLive = new(int32(-1))
+	} else {
+		o.TimeToLive = seconds(settings.ttl)
+	}
+	client := s.Queues.NewQueueClient(queue)
+	_, err := client.EnqueueMessage(ctx, written, o)
+	if errors.Is(queueFailure(err), errNoQueue) {
+		if err := (azureQueue{client}).create(ctx); err != nil {
+			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)
+		}
+		_, err = client.EnqueueMessage(ctx, written, o)
+	}
+	if err != nil {
+		return fmt.Errorf("workers: enqueue to %s: %w", queue, err)
+	}
+	return nil
+}
+
+// traceParent is the form of https://www.w3.org/TR/trace-context/#traceparent-header in its only version so far.
+var traceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+type traceKey struct{}
+
+// WithTraceParent returns a context whose Enqueue sends messages of a trace. A value that is no traceparent of version 00 is ignored.
+func WithTraceParent(ctx context.Context, parent string) context.Context {
+	if !traceParent.MatchString(parent) {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, parent)
+}
+
+func traceParentOf(ctx context.Context) string {
+	parent, _ := ctx.Value(traceKey{}).(string)
+	return parent
+}
+
+// withTraceParent adds a trace to a body that is a JSON object without one.
+func withTraceParent(body []byte, parent string) []byte {
+	trimmed := bytes.TrimSpace(body)
+	if parent == "" || len(trimmed) < 2 || trimmed[0] != '{' || !json.Valid(trimmed) || bytes.Contains(trimmed, []byte(`"traceparent"`)) {
+		return body
+	}
+	rest := bytes.TrimSpace(trimmed[1:])
+	out := append(make([]byte, 0, len(body)+80), `{"traceparent":"`...)
+	out = append(append(out, parent...), '"')
+	if rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, rest...)
+}
+
+// traceIn returns the trace that a message's body names, "" if none.
+func traceIn(body []byte) string {
+	if !bytes.Contains(body, []byte(`"traceparent"`)) {
+		return ""
+	}
+	var carrier struct {
+		Parent string `json:"traceparent"`
+	}
+	if json.Unmarshal(body, &carrier) != nil || !traceParent.MatchString(carrier.Parent) {
+		return ""
+	}
+	return carrier.Parent
+}
