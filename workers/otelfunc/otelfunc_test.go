@@ -67,7 +67,7 @@ func TestTracesCrossQueues(t *testing.T) {
 	}
 	attributes := map[string]string{}
 	for _, kv := range orders.Attributes {
-		attributes[string(kv.Key)] = kv.Value.Emit()
+		attributes[string(kv.Key)] = kv.Value.String()
 	}
 	if attributes["faas.trigger"] != "pubsub" || attributes["messaging.message.id"] == "" || attributes["order"] != "one" || attributes["lazuli.attempt"] != "1" {
 		t.Errorf("attributes %v", attributes)
