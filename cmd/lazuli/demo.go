@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // newDemoCommand makes `lazuli demo`.
@@ -28,51 +30,100 @@ func newDemoCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDemoArchiveCommand())
+	for _, d := range demonstrations {
+		cmd.AddCommand(newDemonstrationCommand(d))
+	}
+	cmd.AddCommand(newLargeEntityWorkerCommand())
 	return cmd
 }
 
-func newDemoArchiveCommand() *cobra.Command {
+// demonstration is what a verb of `lazuli demo` shows.
+type demonstration struct {
+	name, short, long string
+	points            []string
+	run               func(context.Context, demo.Config) (*demo.Report, error)
+	// worker are the arguments of its worker's process.
+	worker func(demo.WorkerSettings) []string
+}
+
+var demonstrations = []demonstration{
+	{
+		name: "archive", short: "Archive real records while the worker is killed at every step in turn", points: demo.Points(), run: demo.Archive,
+		long: `Some thousands of records are loaded into the table Current. Those that are old are to be moved to the table
+Archive, each on request of a queue message. In the end each record must be in exactly one table, the right one, unchanged.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"worker", "--role=archive", "--archive-queue=" + w.Queue, "--archive-from=" + w.Current, "--archive-to=table:" + w.Archive}
+		},
+	},
+	{
+		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn", points: demo.LargeEntityPoints(), run: demo.LargeEntity,
+		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
+a queue message; the workers also sweep. In the end each entity must be what it should be, complete, by its hashes; no blob may be
+left that no entity refers to, and no pointer without its blob.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--table=" + w.Current, "--container=" + w.Container}
+		},
+	},
+	{
+		name: "log-storage", short: "Log real records while the worker is killed at every step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage,
+		long: `Some thousands of records are put to a queue, from which they become lines of a log. In the end a query must show each
+of them once, unchanged, and each blob's metadata must be true.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue, "--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
+		},
+	},
+}
+
+func newDemonstrationCommand(d demonstration) *cobra.Command {
 	var (
-		c      demo.ArchiveConfig
+		c      demo.Config
 		faults []string
 		quiet  bool
 	)
 	cmd := &cobra.Command{
-		Use:   "archive",
-		Short: "Archive real records while the worker is killed at every step in turn",
-		Long: `Archive real records while the worker process is killed at every step in turn.
+		Use:   d.name,
+		Short: d.short,
+		Long: d.short + `.
 
-Some thousands of records are loaded into the table Current. Those that are old are to be moved to the table
-Archive, each on request of a queue message. For every step of the role, a worker process (lazuli worker) is started
-and kills itself with SIGKILL when it comes to that step; a second one is started and finishes. Then everything is
-counted: each record must be in exactly one table, the right one, unchanged; the queue empty; nothing poisoned.
-Every tenth message is put twice, as a queue may deliver it. In one more round the worker is frozen until its leases
-are over, and goes on when another one has finished: it must do no harm then.
+` + d.long + `
 
-It exits with 0 if that is so. Without a connection string it starts its own Lazuli with a data folder that is
-thrown away. Tables and queues have names of their own and are deleted at the end.
+For every step of the role, a worker process is started and kills itself with SIGKILL when it comes to that step; another
+one is started and finishes. Then everything is counted. Besides, the queue must be empty and nothing poisoned. Every tenth
+message is put twice, as a queue may deliver it. In one more round the worker is frozen until its leases are over, and goes
+on when another one has finished: it must do no harm then.
 
-Steps: ` + strings.Join(demo.Points(), ", "),
-		Example: `  lazuli demo archive
-  lazuli demo archive --fault archive/after-copy --seed 42
-  lazuli demo archive --pairs
-  lazuli demo archive --connection-string UseDevelopmentStorage=true`,
+It exits with 0 if all is well. Without a connection string it starts its own Lazuli with a data folder that is
+thrown away. What it creates has names of its own and is deleted at the end.
+
+Steps: ` + strings.Join(d.points, ", "),
+		Example: fmt.Sprintf(`  lazuli demo %[1]s
+  lazuli demo %[1]s --fault %[2]s --seed 42
+  lazuli demo %[1]s --pairs
+  lazuli demo %[1]s --connection-string UseDevelopmentStorage=true`, d.name, d.points[1]),
 		Args: cobra.NoArgs,
 	}
 	connection := connectionFlag(cmd, "", "an own Lazuli")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps to be killed at: all, or names")
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")
-	fl.IntVar(&c.Records, "records", 0, "how many records to load (default: all, 2792)")
+	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "of all pairs visit so many, which the seed chooses; 0 is all")
+	fl.IntVar(&c.Records, "records", 0, "how many records to use (default: what the rounds need, at most 2792)")
 	fl.Uint64Var(&c.Seed, "seed", 0, "repeats the choices of the run that printed this seed (default: a new one)")
 	fl.DurationVar(&c.Lease, "lease", time.Second, "how long a killed worker's messages stay hidden; whole seconds")
 	fl.DurationVar(&c.Patience, "patience", time.Minute, "how long a round may take before its messages count as stuck")
-	fl.BoolVar(&c.Keep, "keep", false, "leave tables and queue in place")
+	fl.BoolVar(&c.Keep, "keep", false, "leave everything in place at the end")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(faults) != 1 || faults[0] != "all" {
 			c.Points = faults
+			for _, f := range faults {
+				if !slices.Contains(d.points, f) {
+					return usageError{fmt.Errorf("--fault: there is no step %q; there are %s", f, strings.Join(d.points, ", "))}
+				}
+			}
+		}
+		if c.SamplePairs < 0 || c.Records < 0 || c.SamplePairs > 0 && !c.Pairs {
+			return usageError{errors.New("--records and --sample-pairs are not negative, and --sample-pairs goes with --pairs")}
 		}
 		if !cmd.Flags().Changed("seed") {
 			c.Seed = rand.Uint64()
@@ -81,17 +132,17 @@ Steps: ` + strings.Join(demo.Points(), ", "),
 			c.Progress, c.Live = cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr())
 		}
 		c.ConnectionString = connection()
-		return runDemoArchive(cmd.Context(), cmd.OutOrStdout(), c)
+		return d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c)
 	}
 	return cmd
 }
 
-func runDemoArchive(ctx context.Context, out io.Writer, c demo.ArchiveConfig) (err error) {
+func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Config) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return archiveWorker(self, w) }
+	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return d.command(self, w) }
 	if c.ConnectionString == "" {
 		s, stop, err := startThrowaway()
 		if err != nil {
@@ -100,18 +151,44 @@ func runDemoArchive(ctx context.Context, out io.Writer, c demo.ArchiveConfig) (e
 		defer func() { err = errors.Join(err, stop()) }()
 		c.ConnectionString = s
 	}
-	report, err := demo.Archive(ctx, c)
+	report, err := d.run(ctx, c)
 	if report != nil {
 		err = errors.Join(err, report.WriteTable(out))
 	}
 	return err
 }
 
-// archiveWorker is the command line of a worker process. What is secret goes through the environment.
-func archiveWorker(self string, w demo.WorkerSettings) *exec.Cmd {
-	cmd := exec.Command(self, "worker", "--role=archive", "--archive-queue="+w.Queue, "--archive-from="+w.Current, "--archive-to=table:"+w.Archive,
-		"--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))
+// command is the command line of a worker process. What is secret goes through the environment.
+func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
+	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
 	cmd.Env = append(os.Environ(), connectionEnvVar+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
+	return cmd
+}
+
+// newLargeEntityWorkerCommand makes the hidden verb whose process the demonstration of large entities kills: a worker with messages of its
+// own type.
+func newLargeEntityWorkerCommand() *cobra.Command {
+	var s demo.WorkerSettings
+	cmd := &cobra.Command{Use: "large-entity-worker", Hidden: true, Args: cobra.NoArgs}
+	fl := cmd.Flags()
+	fl.StringVar(&s.Queue, "queue", "", "")
+	fl.StringVar(&s.Current, "table", "", "")
+	fl.StringVar(&s.Container, "container", "", "")
+	fl.DurationVar(&s.Lease, "lease", time.Second, "")
+	fl.IntVar(&s.Concurrency, "concurrency", 4, "")
+	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+		if err := faultsFromEnvironment(log); err != nil {
+			return usageError{err}
+		}
+		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
+		if err != nil {
+			return usageError{err}
+		}
+		app := workers.New(workers.Config{Storage: storage, Logger: log})
+		return demo.RunLargeEntityWorker(cmd.Context(), storage, app, s, s.Options()...)
+	}
 	return cmd
 }
 

@@ -179,7 +179,12 @@ func runVariant(variant string) error {
 		return err
 	}
 	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-	options := []workers.Option{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
+	options := s.Options()
+	if run := otherVariants[variant]; run != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		return run(ctx, storage, app, s)
+	}
 	if variant == "correct" {
 		target, err := archive.Table(storage, s.Archive)
 		if err != nil {
@@ -210,8 +215,8 @@ func variantWorker(variant string) func(WorkerSettings) *exec.Cmd {
 	}
 }
 
-func newConfig(a *testaccount.Account, variant string) ArchiveConfig {
-	return ArchiveConfig{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1}
+func newConfig(a *testaccount.Account, variant string) Config {
+	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1}
 }
 
 func TestArchive(t *testing.T) {
@@ -358,7 +363,7 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 }
 
 func TestUnknownPoint(t *testing.T) {
-	_, err := Archive(t.Context(), ArchiveConfig{Points: []string{"archive/after-lunch"}})
+	_, err := Archive(t.Context(), Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
 	if err == nil || !strings.Contains(err.Error(), "archive/after-copy") {
 		t.Errorf("got %v, want an error that lists the points", err)
 	}
@@ -367,9 +372,9 @@ func TestUnknownPoint(t *testing.T) {
 // The same seed makes the same rounds, another one others.
 func TestSeed(t *testing.T) {
 	plan := func(seed uint64) []string {
-		r := &archiveRun{ArchiveConfig: ArchiveConfig{Points: Points()}, random: newRandom(seed)}
+		r := &run{Config: Config{Points: Points()}, pattern: &archivePattern{}, random: newRandom(seed)}
 		for i := range 1000 {
-			r.old = append(r.old, entityKey{"p", fmt.Sprint(i)})
+			r.work = append(r.work, entityKey{"p", fmt.Sprint(i)})
 		}
 		r.shuffle()
 		var texts []string

@@ -24,6 +24,8 @@ type census struct {
 	Lost []entityKey
 	// Changed are those, wherever they are, whose content differs from what was loaded.
 	Changed []entityKey
+	// Orphaned counts what belongs to no item: blobs that nothing refers to.
+	Orphaned int
 }
 
 // take counts the records of loaded in both tables.

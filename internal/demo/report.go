@@ -11,26 +11,27 @@ import (
 // Report is what a run found.
 type Report struct {
 	Seed uint64
-	// Names are those of the tables and queues of the run.
-	Names names
-	// Records were loaded, Old of them asked to be archived; Current and Archived count the entities in the two tables at the end.
+	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive role's two tables at
+	// the end.
 	Records, Old, Current, Archived int
 	Rows                            []Row
+	// Summary is the result in a sentence, if all is well.
+	Summary string
 	// Problems are violated invariants over all records, in words; empty means that all hold.
 	Problems []string
 	Took     time.Duration
 }
 
-// Row is one round: a share of the records, and the deaths of the worker that archived it.
+// Row is one round: a share of the items, and the deaths of the workers that worked on it.
 type Row struct {
 	// Point says what happened to the worker, and where.
 	Point             string
 	Records, Messages int
 	// Crashes is the state right after each kill.
 	Crashes []Crash
-	// OK, Lost, Duplicated, Changed and Left count the share's records at the end of the round: in the archive alone, in no table, in
-	// both, with other content, in Current alone.
-	OK, Lost, Duplicated, Changed, Left int
+	// OK, Lost, Duplicated, Changed and Stuck count the share's items at the end of the round: as they should be, gone, there
+	// twice, with other content, as if nobody had worked on them. Orphaned counts what belongs to no item.
+	OK, Lost, Duplicated, Changed, Stuck, Orphaned int
 	// Recovered is the time from the last restart to an empty queue, most of which is waiting for the dead process's leases.
 	Recovered, Took time.Duration
 
@@ -38,27 +39,34 @@ type Row struct {
 	settled bool
 }
 
-// Crash is where a share's records were right after a kill.
-type Crash struct{ Moved, Kept, Both, Lost, Messages int }
+// Crash is where a share's items were right after a kill: done, not yet begun, half done, in no place; and what belonged to none.
+type Crash struct{ Moved, Kept, Both, Lost, Orphaned, Messages int }
 
 func (r *Row) settle(c census) {
-	r.OK, r.Lost, r.Duplicated, r.Changed, r.Left = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed), len(c.Kept)
+	r.OK, r.Lost, r.Duplicated, r.Changed, r.Stuck, r.Orphaned = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed), len(c.Kept), c.Orphaned
 	r.settled = true
 }
 
 func (r *Row) verdict() string {
-	if r.settled && r.OK == r.Records && r.Changed == 0 {
-		return fmt.Sprintf("all %d archived", r.OK)
+	if r.well() {
+		return fmt.Sprintf("all %d are well", r.OK)
 	}
-	return fmt.Sprintf("%d of %d archived, %d lost, %d in both, %d changed, %d left behind", r.OK, r.Records, r.Lost, r.Duplicated, r.Changed, r.Left)
+	return fmt.Sprintf("%d of %d are well, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records, r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
 }
+
+func (r *Row) well() bool { return r.settled && r.OK == r.Records && r.Changed == 0 && r.Orphaned == 0 }
 
 // Err returns an error that wraps ErrInvariant and says what is wrong, or nil.
 func (r *Report) Err() error {
 	problems := r.Problems
 	for _, row := range r.Rows {
-		if !row.settled || row.OK != row.Records || row.Changed > 0 {
+		if !row.well() {
 			problems = append(problems, row.Point+": "+row.verdict())
+		}
+		for _, c := range row.Crashes {
+			if c.Lost > 0 {
+				problems = append(problems, fmt.Sprintf("%s: %d were lost at that moment", row.Point, c.Lost))
+			}
 		}
 	}
 	if len(problems) == 0 {
@@ -70,8 +78,8 @@ func (r *Report) Err() error {
 // WriteTable prints one line for each round, and the sum.
 func (r *Report) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "\t\t\tat that moment:\t\t\t\tat the end:\t\t\t\t\t")
-	fmt.Fprintln(tw, "records\tmessages\thit\tarchived\tin both\tin none\tmessages\tok\tlost\tin both\tchanged\trecovered\t  killed at")
+	fmt.Fprintln(tw, "\t\t\tat that moment:\t\t\t\t\tat the end:\t\t\t\t\t\t\t")
+	fmt.Fprintln(tw, "items\tmessages\thit\tdone\thalf\tlost\torphaned\tmessages\tok\tlost\tduplicated\torphaned\tstuck\tchanged\trecovered\t  killed at")
 	for _, row := range r.Rows {
 		for i, k := range row.kills {
 			last := i == len(row.kills)-1
@@ -81,23 +89,23 @@ func (r *Report) WriteTable(w io.Writer) error {
 			} else {
 				share = "\t"
 			}
-			crash := "\t\t\t"
+			crash := "\t\t\t\t"
 			if i < len(row.Crashes) {
 				c := row.Crashes[i]
-				crash = fmt.Sprintf("%d\t%d\t%d\t%d", c.Moved, c.Both, c.Lost, c.Messages)
+				crash = fmt.Sprintf("%d\t%d\t%d\t%d\t%d", c.Moved, c.Both, c.Lost, c.Orphaned, c.Messages)
 			}
 			switch {
 			case last && row.settled:
-				end = fmt.Sprintf("%d\t%d\t%d\t%d\t%.1fs", row.OK, row.Lost, row.Duplicated, row.Changed, row.Recovered.Seconds())
+				end = fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%.1fs", row.OK, row.Lost, row.Duplicated, row.Orphaned, row.Stuck, row.Changed, row.Recovered.Seconds())
 			case last:
-				end = "?\t?\t?\t?\t?"
+				end = "?\t?\t?\t?\t?\t?\t?"
 			default:
-				end = "\t\t\t\t"
+				end = "\t\t\t\t\t\t"
 			}
 			point := k.point
 			switch {
 			case point == Frozen:
-				point = "(frozen after so many messages, went on when another worker was done)"
+				point = "(frozen with so many messages in work, went on when another worker was done)"
 			case i > 0:
 				point = "then " + point
 			}
@@ -111,10 +119,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "\nThe run was broken off. Seed %d.\n", r.Seed)
 		return err
 	}
-	state := "Every record is in exactly one table, unchanged; the queue is empty; nothing is poisoned."
+	state := r.Summary + "; the queue is empty; nothing is poisoned."
 	if err := r.Err(); err != nil {
 		state = "NOT every invariant holds; see below."
 	}
-	_, err := fmt.Fprintf(w, "\n%d records: %d in Current, %d in the archive. %s\nSeed %d, %.1fs.\n", r.Records, r.Current, r.Archived, state, r.Seed, r.Took.Seconds())
+	_, err := fmt.Fprintf(w, "\n%s\nSeed %d, %.1fs.\n", state, r.Seed, r.Took.Seconds())
 	return err
 }

@@ -1,0 +1,488 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// WorkerSettings are what a worker's process is started with.
+type WorkerSettings struct {
+	ConnectionString string
+	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container where the other roles
+	// keep blobs; a role has only what it needs.
+	Queue, Current, Archive, Container string
+	// Lease is the worker's lease on a message, Concurrency how many messages it works on at most.
+	Lease       time.Duration
+	Concurrency int
+	// MaxDequeueCount is how often a message may be received before it counts as poison.
+	MaxDequeueCount int
+	// Fault is a fault plan in the form that package fault parses; empty means none.
+	Fault string
+}
+
+// Options are the settings as a queue trigger takes them.
+func (s WorkerSettings) Options() []workers.Option {
+	return []workers.Option{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
+}
+
+// Config describes a run of a demonstration.
+type Config struct {
+	ConnectionString string
+	// Worker returns the command of a worker process. It must stop in good order at SIGTERM.
+	Worker func(WorkerSettings) *exec.Cmd
+	// Points are the fault points to visit, and Frozen; nil means all.
+	Points []string
+	// Pairs visits every pair of fault points too: killed at the first, and the restarted process at the second.
+	Pairs bool
+	// SamplePairs, if not 0, visits only so many of the pairs, which the seed chooses.
+	SamplePairs int
+	// Records limits how many records are loaded; 0 means all.
+	Records int
+	// Seed makes the choices of a run: which records in which round, and at which hit of its point a process dies.
+	Seed uint64
+	// Lease is the worker's lease in whole seconds, and so how long a killed process's messages stay hidden. 0 means 1 s.
+	Lease time.Duration
+	// Patience is how long a round may take from a restart to an empty queue before its messages count as stuck. 0 means 60 s.
+	Patience time.Duration
+	// Keep leaves tables and queue in place at the end.
+	Keep bool
+	// Progress receives what happens while it happens. If Live, lines are rewritten in place as on a terminal.
+	Progress io.Writer
+	Live     bool
+}
+
+// maxDequeueCount leaves room for a machine so busy that leases of a second lapse: on such a one the default of 5 would poison
+// messages that nothing is wrong with.
+const maxDequeueCount = 25
+
+// duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
+const duplicateEvery = 10
+
+// Frozen stands among the points for a worker that is not killed but stopped in the middle of its work (SIGSTOP), for longer than its
+// leases last, and goes on when another worker has finished everything: whatever it does then, it does with stale leases.
+const Frozen = "frozen"
+
+// ErrInvariant is in the chain of the error of a run whose records were not all where they belong.
+var ErrInvariant = errors.New("an invariant does not hold")
+
+// pattern is a role with its data, as the harness sees it. Items are known by keys.
+type pattern interface {
+	// points are the moments at which a worker is killed; holdUp is the fault plan that makes a worker wait in the
+	// middle of its work, to be frozen.
+	points() []string
+	holdUp() string
+	// concurrency is how many messages a worker has in work: enough to be caught in the middle of several.
+	concurrency() int
+	create(ctx context.Context) error
+	remove(ctx context.Context) error
+	// load stores the records, as many as records says (0: all), and returns the items to be worked on.
+	load(ctx context.Context, r *run) ([]entityKey, error)
+	// kind sorts items by what is done to them: every round, and every death, gets some of each kind.
+	kind(k entityKey) string
+	// message is the body of the message that asks for an item.
+	message(k entityKey) ([]byte, error)
+	// passes is how often a worker surely comes to a point on n items, at least 1.
+	passes(point string, n int) int
+	// plan is the fault plan that kills a worker.
+	plan(k kill) string
+	// look says where items are; atEnd: when all work is done, so that what is not done is lost.
+	look(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
+	// converged reports whether nothing is left to do beside messages.
+	converged(ctx context.Context) (bool, error)
+	// conclude counts everything once more, and returns what is wrong; summary is one sentence for the report.
+	conclude(ctx context.Context, r *run) (problems []string, summary string, err error)
+	// names are those of what create makes.
+	settings() WorkerSettings
+}
+
+// pointsOf returns what a run visits by default.
+func pointsOf(p pattern) []string {
+	if !canFreeze {
+		return p.points()
+	}
+	return append(p.points(), Frozen)
+}
+
+// demonstrate runs a demonstration. The report is complete as far as the run came, also when an error is returned.
+func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, string) (pattern, error)) (_ *Report, err error) {
+	storage, err := workers.OpenStorage(c.ConnectionString)
+	if err != nil {
+		return nil, err
+	}
+	p, err := open(storage, fmt.Sprintf("%x", time.Now().UnixNano())) // names differ from run to run, and meet nothing of another's
+	if err != nil {
+		return nil, err
+	}
+	all := pointsOf(p)
+	if c.Points == nil {
+		c.Points = all
+	}
+	for _, name := range c.Points {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("the role has no fault point %q; there are %s", name, strings.Join(all, ", "))
+		}
+	}
+	if c.Lease == 0 {
+		c.Lease = time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = time.Minute
+	}
+	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue}, say: newProgress(c.Progress, c.Live)}
+	defer func() {
+		r.say.clear()
+		if c.Keep {
+			return
+		}
+		// Also after an interrupt: what was created is removed.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		err = errors.Join(err, p.remove(clean), r.queue.remove(clean))
+	}()
+	return r.run(ctx)
+}
+
+// run is a demonstration at work.
+type run struct {
+	Config
+	pattern pattern
+	queue   queues
+	say     *progress
+	random  *rand.Rand
+	work    []entityKey
+	report  Report
+}
+
+func (r *run) run(ctx context.Context) (*Report, error) {
+	begun := time.Now()
+	r.random = newRandom(r.Seed)
+	r.report = Report{Seed: r.Seed}
+	if err := errors.Join(r.pattern.create(ctx), r.queue.create(ctx)); err != nil {
+		return &r.report, err
+	}
+	var err error
+	if r.work, err = r.pattern.load(ctx, r); err != nil {
+		return &r.report, err
+	}
+	r.shuffle()
+	rounds := r.plan()
+	for i, round := range rounds {
+		row, err := r.round(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
+		r.report.Rows = append(r.report.Rows, row)
+		if err != nil {
+			return &r.report, fmt.Errorf("round %d, %s: %w", i+1, round, err)
+		}
+	}
+	if err := r.conclude(ctx); err != nil {
+		return &r.report, err
+	}
+	r.report.Took = time.Since(begun)
+	return &r.report, r.report.Err()
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+func (r *run) shuffle() {
+	r.random.Shuffle(len(r.work), func(i, j int) { r.work[i], r.work[j] = r.work[j], r.work[i] })
+	slices.SortStableFunc(r.work, func(a, b entityKey) int { return strings.Compare(r.pattern.kind(a), r.pattern.kind(b)) })
+}
+
+// kill is one death of a worker: at the nth hit of a point.
+type kill struct {
+	point string
+	hit   int
+}
+
+// String is the kill as a fault plan.
+func (k kill) String() string { return fmt.Sprintf("%s=kill@%d", k.point, k.hit) }
+
+// roundPlan is a share of the items and the deaths that come over the workers that work on them.
+type roundPlan struct {
+	keys  []entityKey
+	kills []kill
+}
+
+// frozen reports whether the plan is to freeze a worker.
+func (p roundPlan) frozen() bool { return p.kills[0].point == Frozen }
+
+func (p roundPlan) String() string {
+	if p.frozen() {
+		return fmt.Sprintf("frozen after %d messages", p.kills[0].hit)
+	}
+	var texts []string
+	for _, k := range p.kills {
+		texts = append(texts, fmt.Sprintf("%s, hit %d", k.point, k.hit))
+	}
+	return "killed at " + strings.Join(texts, "; then at ")
+}
+
+// rounds is how many rounds there are.
+func (r *run) rounds() int {
+	steps := len(slices.DeleteFunc(slices.Clone(r.Points), func(p string) bool { return p == Frozen }))
+	switch {
+	case !r.Pairs:
+		return len(r.Points)
+	case r.SamplePairs > 0:
+		return len(r.Points) + min(r.SamplePairs, steps*steps)
+	}
+	return len(r.Points) + steps*steps
+}
+
+// plan deals the items to the rounds.
+func (r *run) plan() []roundPlan {
+	var sequences, pairs [][]string
+	for _, p := range r.Points {
+		sequences = append(sequences, []string{p})
+		for _, q := range r.Points {
+			if p != Frozen && q != Frozen {
+				pairs = append(pairs, []string{p, q})
+			}
+		}
+	}
+	if r.Pairs {
+		if r.SamplePairs > 0 {
+			r.random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+			pairs = pairs[:min(len(pairs), r.SamplePairs)]
+		}
+		sequences = append(sequences, pairs...)
+	}
+	rounds := make([]roundPlan, len(sequences))
+	for i, k := range r.work {
+		round := &rounds[i%len(rounds)]
+		round.keys = append(round.keys, k)
+	}
+	for i, points := range sequences {
+		for _, p := range points {
+			if p == Frozen {
+				rounds[i].kills = []kill{{Frozen, min(lastInWork, r.pattern.concurrency(), len(rounds[i].keys))}}
+				continue
+			}
+			// Each death has messages of its own, of which some must be left undone.
+			most := max(1, r.pattern.passes(p, len(rounds[i].keys)/len(points))-r.pattern.concurrency())
+			rounds[i].kills = append(rounds[i].kills, kill{p, 1 + r.random.IntN(most)})
+		}
+	}
+	return rounds
+}
+
+// batches deals a round's items to its deaths.
+func (p roundPlan) batches() [][]entityKey {
+	if p.frozen() {
+		// From the end and the middle, which are of different kinds.
+		n, half := p.kills[0].hit, len(p.keys)/2
+		end, middle := len(p.keys)-n/2, half-(n-n/2)
+		if middle < 0 || end < half {
+			return [][]entityKey{p.keys[:n], p.keys[n:]}
+		}
+		return [][]entityKey{slices.Concat(p.keys[end:], p.keys[middle:half]), slices.Concat(p.keys[:middle], p.keys[half:end])}
+	}
+	batches := make([][]entityKey, len(p.kills))
+	for i, k := range p.keys {
+		batch := &batches[i%len(batches)]
+		*batch = append(*batch, k)
+	}
+	return batches
+}
+
+// ask puts messages for items, for some of them twice if that is to be.
+func (r *run) ask(ctx context.Context, row *Row, keys []entityKey, twice bool) error {
+	var bodies [][]byte
+	for i, k := range keys {
+		body, err := r.pattern.message(k)
+		if err != nil {
+			return err
+		}
+		bodies = append(bodies, body)
+		if twice && i%duplicateEvery == 0 {
+			bodies = append(bodies, body)
+		}
+	}
+	row.Messages += len(bodies)
+	return r.queue.put(ctx, bodies)
+}
+
+// round works on one share of the items through its deaths.
+func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, error) {
+	begun := time.Now()
+	row := Row{Point: plan.String(), Records: len(plan.keys), kills: plan.kills}
+	batches := plan.batches()
+	var frozen *child
+	for i, k := range plan.kills {
+		if err := r.ask(ctx, &row, batches[i], !plan.frozen()); err != nil {
+			return row, err
+		}
+		what := fmt.Sprintf("killed at %s, hit %d", k.point, k.hit)
+		if plan.frozen() {
+			what = plan.String()
+			r.say.update("round %s: the worker runs, to be frozen", number)
+			var err error
+			if frozen, err = r.runUntilFrozen(ctx); err != nil {
+				return row, err
+			}
+			defer frozen.kill()
+			if err := r.ask(ctx, &row, batches[1], true); err != nil {
+				return row, err
+			}
+		} else {
+			r.say.update("round %s: the worker runs, to be %s", number, what)
+			if err := r.runUntilKilled(ctx, k); err != nil {
+				return row, err
+			}
+		}
+		if err := r.inspect(ctx, &row, plan.keys, number, what); err != nil {
+			return row, err
+		}
+	}
+	restarted := time.Now()
+	if err := r.runUntilDone(ctx, number); err != nil {
+		return row, err
+	}
+	row.Recovered = time.Since(restarted)
+	if frozen != nil {
+		r.say.update("round %s: the frozen worker goes on with its stale leases", number)
+		if err := r.letGoOn(ctx, frozen); err != nil {
+			return row, err
+		}
+		if err := r.runUntilDone(ctx, number); err != nil {
+			return row, err
+		}
+	}
+	end, err := r.pattern.look(ctx, plan.keys, true)
+	if err != nil {
+		return row, err
+	}
+	row.settle(end)
+	row.Took = time.Since(begun)
+	r.say.line("round %s: restarted, finished after %.1fs: %s", number, row.Recovered.Seconds(), row.verdict())
+	return row, nil
+}
+
+// inspect records where a share's items are right after a worker stopped.
+func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, what string) error {
+	at, err := r.pattern.look(ctx, keys, false)
+	if err != nil {
+		return err
+	}
+	left, err := r.queue.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	row.Crashes = append(row.Crashes, Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: at.Orphaned, Messages: left})
+	r.say.line("round %s: %s: %d done, %d not yet, %d half, %d orphaned, %d messages left", number, what, len(at.Moved), len(at.Kept), len(at.Both), at.Orphaned, left)
+	return nil
+}
+
+func (r *run) start(fault string) (*child, error) {
+	s := r.pattern.settings()
+	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, r.Lease, r.pattern.concurrency(), maxDequeueCount, fault
+	return startChild(r.Worker(s))
+}
+
+func (r *run) runUntilKilled(ctx context.Context, k kill) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	worker, err := r.start(r.pattern.plan(k))
+	if err != nil {
+		return err
+	}
+	return worker.waitForKill(ctx)
+}
+
+// lastInWork is how many messages are in work when a worker is frozen: so few that it can be seen from outside that it has them all.
+const lastInWork = 10
+
+// runUntilFrozen runs a worker until it has all messages in work, held up before an effect, and freezes it.
+func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	worker, err := r.start(r.pattern.holdUp())
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			worker.kill()
+		}
+	}()
+	if err := every(ctx, 10*time.Millisecond, func() (bool, error) {
+		visible, err := r.queue.visible(ctx)
+		return !visible, err
+	}); err != nil {
+		return nil, err
+	}
+	// All are received; within the delay, give the handlers time to have read their entities.
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return worker, worker.freeze()
+}
+
+// letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
+func (r *run) letGoOn(ctx context.Context, worker *child) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	if err := worker.thaw(); err != nil {
+		return err
+	}
+	return worker.stop(ctx)
+}
+
+// runUntilDone runs a worker without faults until no message is left, visible or not, and nothing else is to be done.
+func (r *run) runUntilDone(ctx context.Context, number string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.Patience))
+	defer cancel()
+	isDone := func() (bool, error) {
+		left, err := r.queue.waiting(ctx)
+		r.say.update("round %s: restarted, %d messages left", number, left)
+		if left > 0 || err != nil {
+			return false, err
+		}
+		return r.pattern.converged(ctx)
+	}
+	if done, err := isDone(); done || err != nil {
+		return err
+	}
+	worker, err := r.start("")
+	if err != nil {
+		return err
+	}
+	err = every(ctx, 25*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
+		}
+		return isDone()
+	})
+	if err != nil {
+		worker.kill()
+		if ctx.Err() != nil { // Whatever request noticed it.
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	return worker.stop(ctx)
+}
+
+// conclude counts everything once more, also what no round asked for.
+func (r *run) conclude(ctx context.Context) error {
+	problems, summary, err := r.pattern.conclude(ctx, r)
+	if err != nil {
+		return err
+	}
+	more, err := r.queue.problems(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.Problems, r.report.Summary = append(problems, more...), summary
+	return nil
+}
