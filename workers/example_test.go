@@ -136,3 +136,79 @@ func ExampleApp_Timer() {
 	}
 	// Output: past due: false
 }
+
+// A handler's output: a message for another function, which begins at once.
+func ExampleEnqueue() {
+	storage, stopServer := exampleStorage("orders", `{"ID": 42}`)
+	defer stopServer()
+
+	type order struct{ ID int }
+	ctx, done := context.WithCancel(context.Background())
+	app := workers.New(workers.Config{Storage: storage, Logger: quiet})
+	workers.Queue(app, "orders", func(ctx context.Context, m *workers.Message[order]) error {
+		return workers.Enqueue(ctx, "invoices", map[string]int{"Order": m.Body.ID})
+	})
+	app.Queue("invoices", func(ctx context.Context, m workers.QueueMessage) error {
+		fmt.Println(string(m.Body))
+		done()
+		return nil
+	})
+	if err := app.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: {"Order":42}
+}
+
+// Changes of a table, from what is there at the first start on.
+func ExampleTable() {
+	storage, stopServer := exampleStorage("unused")
+	defer stopServer()
+	ctx, done := context.WithCancel(context.Background())
+	if _, err := storage.Tables.CreateTable(ctx, "Stock", nil); err != nil {
+		fmt.Println(err)
+	}
+	if _, err := storage.Tables.NewClient("Stock").AddEntity(ctx, []byte(`{"PartitionKey": "stones", "RowKey": "lapis", "Pieces": 7}`), nil); err != nil {
+		fmt.Println(err)
+	}
+
+	type item struct {
+		RowKey string
+		Pieces int
+	}
+	app := workers.New(workers.Config{Storage: storage, Logger: quiet})
+	workers.Table(app, "stock", func(ctx context.Context, c *workers.Change[item]) error {
+		fmt.Println(c.Raw.Change, c.Entity.RowKey, c.Entity.Pieces)
+		done()
+		return nil
+	}, workers.WithTable("Stock"), workers.WithExisting(true))
+	if err := app.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: update lapis 7
+}
+
+// Messages of one customer are handled one after another, those of different customers at the same time.
+func ExampleConcurrencyPerKey() {
+	storage, stopServer := exampleStorage("orders", `{"Customer": "a", "ID": 1}`, `{"Customer": "a", "ID": 2}`)
+	defer stopServer()
+
+	type order struct {
+		Customer string
+		ID       int
+	}
+	ctx, done := context.WithCancel(context.Background())
+	app := workers.New(workers.Config{Storage: storage, Logger: quiet})
+	workers.Queue(app, "orders", func(ctx context.Context, m *workers.Message[order]) error {
+		fmt.Println(m.Body.Customer, m.Body.ID)
+		if m.Body.ID == 2 {
+			done()
+		}
+		return nil
+	}, workers.ConcurrencyPerKey(func(o order) string { return o.Customer }, 1))
+	if err := app.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// a 1
+	// a 2
+}
