@@ -35,7 +35,7 @@ const functions = {
 
   '/upper': ({ Data }) => ({ ReturnValue: JSON.parse(Data.text).toUpperCase() }),
 
-  '/tick': ({ Data }) => ({ Outputs: { ticks: Data.timer.IsPastDue ? 'late' : 'in time' } })
+  '/tick': ({ Data }) => ({ Outputs: { ticks: Data.timer.IsPastDue ? 'past due' : 'on time' } })
 }
 
 const server = http.createServer((req, res) => {

@@ -43,7 +43,7 @@ def upper(data, metadata):
 
 
 def tick(data, metadata):
-    return {"Outputs": {"ticks": "late" if data["timer"]["IsPastDue"] else "in time"}}
+    return {"Outputs": {"ticks": "past due" if data["timer"]["IsPastDue"] else "on time"}}
 
 
 FUNCTIONS = {"/" + f.__name__: f for f in (hello, order, ship, upper, tick)}
