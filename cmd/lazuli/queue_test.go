@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -14,15 +13,7 @@ import (
 // queueCommand runs `lazuli queue ARGS` and returns what it prints.
 func queueCommand(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := newQueueCommand()
-	cmd.SetArgs(args)
-	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	err := cmd.ExecuteContext(t.Context())
-	return out.String(), err
+	return runVerb(t, newQueueCommand(), stdin, args...)
 }
 
 func TestQueueVerbs(t *testing.T) {

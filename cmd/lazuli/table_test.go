@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,14 +14,7 @@ import (
 // tableCommand runs `lazuli table ARGS` and returns what it prints.
 func tableCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := newTableCommand()
-	cmd.SetArgs(args)
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	err := cmd.ExecuteContext(t.Context())
-	return out.String(), err
+	return runVerb(t, newTableCommand(), "", args...)
 }
 
 func TestTableVerbs(t *testing.T) {
