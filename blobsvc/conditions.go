@@ -44,7 +44,7 @@ func (c *call) leaseID(header string) (string, error) {
 	return id.String(), nil
 }
 
-// checkRead decides whether b may be read, and brings it up to date. The order is Azure's: conditional headers, then the lease.
+// checkRead decides whether b may be read, and brings it up to date: conditional headers come first, then the lease.
 func (p *preconditions) checkRead(b *blobRecord, now ticks) error {
 	b.settle(now)
 	if p.IfNoneMatch == "*" {
@@ -88,10 +88,12 @@ func (p *preconditions) checkDelete(b *blobRecord, now ticks) error {
 	if b.copy.status == copyPending {
 		return errPendingCopy
 	}
-	if err := p.checkConditions(b); err != nil {
+	// Azure answers LeaseIdMissing, not BlobAlreadyExists, to a write with If-None-Match: * where there is a lease.
+	// https://github.com/Azure/Azurite/issues/2637
+	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
-	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
+	if err := p.checkConditions(b); err != nil {
 		return err
 	}
 	b.lease = b.lease.afterWrite(now)
@@ -115,10 +117,10 @@ func (p *preconditions) checkSnapshot(b *blobRecord, now ticks) error {
 
 // checkTagging is for Set Blob Tags, which knows no condition but the one on tags.
 func (p *preconditions) checkTagging(b *blobRecord, now ticks) error {
-	if err := p.checkTags(b); err != nil {
+	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
-	return b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors)
+	return p.checkTags(b)
 }
 
 // checkTier is for Set Blob Tier, which knows no condition but the one on tags, and needs no lease; one that is named must

@@ -146,3 +146,27 @@ func TestWriteAfterLeaseExpired(t *testing.T) {
 	f.do("PUT", "/box/b", "y", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "renew", "x-ms-lease-id", leaseA).want(t, 409, "LeaseIdMismatchWithLeaseOperation")
 }
+
+// A write that neither holds the lease nor meets its conditions is told of the lease.
+func TestLeaseBeforeConditions(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	id := f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 201, "").header.Get("x-ms-lease-id")
+	const other = "6a0d0d3c-0000-4000-8000-000000000000"
+	for _, write := range []struct{ method, target string }{{"PUT", "/box/b"}, {"PUT", "/box/b?comp=metadata"}, {"PUT", "/box/b?comp=properties"}, {"DELETE", "/box/b"}} {
+		try := func(condition, value, lease string) reply {
+			headers := []string{condition, value, "x-ms-blob-type", "BlockBlob"}
+			if lease != "" {
+				headers = append(headers, "x-ms-lease-id", lease)
+			}
+			return f.do(write.method, write.target, "", headers...)
+		}
+		try("If-None-Match", "*", "").want(t, 412, "LeaseIdMissing")
+		try("If-Match", `"0x1"`, "").want(t, 412, "LeaseIdMissing")
+		try("If-Match", `"0x1"`, other).want(t, 412, "LeaseIdMismatchWithBlobOperation")
+		try("If-None-Match", "*", id).want(t, 409, "BlobAlreadyExists")
+		try("If-Match", `"0x1"`, id).want(t, 412, "ConditionNotMet")
+	}
+	f.do("GET", "/box/b", "", "If-Match", `"0x1"`, "x-ms-lease-id", other).want(t, 412, "ConditionNotMet")
+}
