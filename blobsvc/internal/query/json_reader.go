@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 )
 
@@ -332,14 +331,12 @@ func jsonValue(raw []byte) value {
 	case '{', '[':
 		return value{kind: tree, b: raw}
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		return value{kind: integer, n: n, b: raw}
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil { // too large for a number: it remains text
+	v, ok := parseNumber(raw)
+	if !ok { // too large for a number: it remains text
 		return bytesValue(raw)
 	}
-	return value{kind: float, f: f, b: raw}
+	v.b = raw
+	return v
 }
 
 // jsonRow is an object, or whatever a path led to.

@@ -60,17 +60,45 @@ func (v value) number() (value, error) {
 	case boolean:
 		return intValue(v.n), nil
 	case text:
-		b := bytes.TrimSpace(v.b)
-		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
-			return intValue(n), nil
-		}
-		if len(b) > 0 && b[len(b)-1] <= '9' && b[len(b)-1] != '+' && !bytes.ContainsAny(b, "xX_") { // neither NaN nor 0x1p2
-			if f, err := strconv.ParseFloat(string(b), 64); err == nil && !math.IsInf(f, 0) {
-				return floatValue(f), nil
-			}
+		if n, ok := parseNumber(bytes.TrimSpace(v.b)); ok {
+			return n, nil
 		}
 	}
 	return value{}, errConversion
+}
+
+// parseNumber reads a decimal number. Short integers, which most numbers are, are read here: package strconv makes an error
+// of everything that it cannot read, and that takes memory.
+func parseNumber(b []byte) (value, bool) {
+	digits := b
+	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
+		digits = digits[1:]
+	}
+	var n int64
+	whole := len(digits) > 0
+	for _, c := range digits {
+		switch {
+		case c >= '0' && c <= '9':
+			n = n*10 + int64(c-'0') // not used if it may have overflowed
+		case c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+':
+			whole = false
+		default:
+			return value{}, false
+		}
+	}
+	if whole && len(digits) <= 18 {
+		if b[0] == '-' {
+			n = -n
+		}
+		return intValue(n), true
+	}
+	if whole {
+		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+			return intValue(n), true
+		}
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	return floatValue(f), err == nil && !math.IsInf(f, 0)
 }
 
 func (v value) float() float64 {
