@@ -128,7 +128,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err := set.add(ctx, f.roles); err != nil {
 		return err
 	}
-	stopTraces, err := tracing.Start(ctx, "lazuli-worker", version)
+	stopTraces, err := tracing.Start(ctx, "lazuli-worker", version, log)
 	if err != nil {
 		return usageError{err}
 	}

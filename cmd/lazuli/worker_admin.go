@@ -68,6 +68,9 @@ instances go on.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		body, err := ask(cmd, http.MethodGet, "/workers")
+		if errors.Is(err, errNotServed) {
+			return fmt.Errorf("the process runs no workers that it tells of: %w", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -125,6 +128,9 @@ func writeReport(out io.Writer, r workers.Report, now time.Time) error {
 	return nil
 }
 
+// errNotServed: an admin listener does not know the path.
+var errNotServed = errors.New("404 Not Found")
+
 // maxAdminAnswer bounds what is read of an answer of an admin listener.
 const maxAdminAnswer = 64 << 20
 
@@ -155,6 +161,9 @@ func askAdmin(ctx context.Context, method, address string) ([]byte, error) {
 	var failure struct{ Error string }
 	if json.Unmarshal(body, &failure) == nil && failure.Error != "" {
 		return nil, errors.New(failure.Error)
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, fmt.Errorf("%s: %w", address, errNotServed)
 	}
 	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
 }

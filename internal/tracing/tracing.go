@@ -10,6 +10,7 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -48,7 +49,7 @@ func Wanted(getenv func(string) string) (bool, error) {
 }
 
 // Start sets the process's tracer provider, if the environment asks for traces, and returns what sends the rest and ends it.
-func Start(ctx context.Context, service, version string) (stop func(context.Context) error, err error) {
+func Start(ctx context.Context, service, version string, log *slog.Logger) (stop func(context.Context) error, err error) {
 	wanted, err := Wanted(os.Getenv)
 	if err != nil || !wanted {
 		return func(context.Context) error { return nil }, err
@@ -64,6 +65,7 @@ func Start(ctx context.Context, service, version string) (stop func(context.Cont
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(r))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "err", err) }))
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	return provider.Shutdown, nil

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -41,7 +42,7 @@ func TestStart(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	before := otel.GetTracerProvider()
 	defer otel.SetTracerProvider(before)
-	stop, err := Start(t.Context(), "test", "1")
+	stop, err := Start(t.Context(), "test", "1", slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
