@@ -183,6 +183,9 @@ func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata boo
 	if rec.immutable {
 		x.Bool("ImmutableStorageWithVersioningEnabled", true)
 	}
+	if rec.scope != "" {
+		x.Text("DefaultEncryptionScope", rec.scope).Bool("DenyEncryptionScopeOverride", rec.onlyScope)
+	}
 	if rec.deleted != 0 {
 		x.Text("DeletedTime", rec.deleted.rfc1123()).Int("RemainingRetentionDays", int64(max(0, rec.purgeAt()-now)/day))
 	}

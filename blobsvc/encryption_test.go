@@ -394,6 +394,9 @@ func TestEncryptionScopes(t *testing.T) {
 	if p, err := box.GetProperties(ctx, nil); err != nil || *p.DefaultEncryptionScope != "two" || !*p.DenyEncryptionScopeOverride {
 		t.Fatal(err)
 	}
+	if r := f.do(http.MethodGet, "/?comp=list", "").want(t, 200, ""); !strings.Contains(r.body, "<DefaultEncryptionScope>two</DefaultEncryptionScope><DenyEncryptionScopeOverride>true</") {
+		t.Error("the listing of containers does not name the scope")
+	}
 	inBox := box.NewBlockBlobClient("b")
 	for _, s := range []*blob.CPKScopeInfo{nil, scope("two")} {
 		if up, err := inBox.Upload(ctx, body("text"), &blockblob.UploadOptions{CPKScopeInfo: s}); err != nil || *up.EncryptionScope != "two" {
