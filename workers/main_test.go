@@ -1,14 +1,40 @@
 package workers
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
+// childVariable makes the test binary a worker instead: its value is "queue connection-string". It handles each message in 50 ms.
+const childVariable = "LAZULI_TEST_WORKER"
+
 // No goroutine of the runtime may outlive the tests. The idle connections of the process's HTTP transport may.
 func TestMain(m *testing.M) {
+	if child := os.Getenv(childVariable); child != "" {
+		runChild(child)
+	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
+
+func runChild(child string) {
+	var queue, connection string
+	if _, err := fmt.Sscan(child, &queue, &connection); err != nil {
+		panic(err)
+	}
+	app := New(Config{ConnectionString: connection})
+	app.Queue("work", func(ctx context.Context, m QueueMessage) error {
+		time.Sleep(50 * time.Millisecond)
+		fmt.Println(string(m.Body)) // To the parent: handled.
+		return nil
+	}, WithQueueName(queue), WithLease(2*time.Second), WithConcurrency(4))
+	if err := app.Run(context.Background()); err != nil {
+		panic(err)
+	}
 }
