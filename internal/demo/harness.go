@@ -263,7 +263,7 @@ func (r *run) plan() []roundPlan {
 	for i, points := range sequences {
 		for _, p := range points {
 			if p == Frozen {
-				rounds[i].kills = []kill{{Frozen, min(lastInWork, r.pattern.concurrency(), len(rounds[i].keys))}}
+				rounds[i].kills = []kill{{Frozen, min(lastInWork, r.pattern.concurrency()/2+1, len(rounds[i].keys))}}
 				continue
 			}
 			// Each death has messages of its own, of which some must be left undone.
@@ -397,7 +397,8 @@ func (r *run) runUntilKilled(ctx context.Context, k kill) error {
 	return worker.waitForKill(ctx)
 }
 
-// lastInWork is how many messages are in work when a worker is frozen: so few that it can be seen from outside that it has them all.
+// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once, so that it can be seen from
+// outside that it has them all.
 const lastInWork = 10
 
 // runUntilFrozen runs a worker until it has all messages in work, held up before an effect, and freezes it.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,9 @@ func (s *setup) want(t *testing.T, want report) {
 	got, err := s.store.Get(context.Background(), key)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if reflect.DeepEqual(want, got.Value) {
+		return // at once: a difference of large values takes long to find
 	}
 	if diff := cmp.Diff(want, got.Value); diff != "" {
 		t.Errorf("%s: want(-) got(+):\n%.2000s", want.Title, diff)
@@ -268,7 +272,7 @@ func TestFailureAtEveryPoint(t *testing.T) {
 				case errors.Is(err, largeentity.ErrNotFound) && operation != "replace":
 				case err != nil:
 					t.Fatalf("after the failure: %v", err)
-				case !cmp.Equal(got.Value, old) && !cmp.Equal(got.Value, next):
+				case !reflect.DeepEqual(got.Value, old) && !reflect.DeepEqual(got.Value, next):
 					t.Errorf("after the failure: %q", got.Value.Title)
 				}
 				// The sweep comes first here, and is itself made to fail.
