@@ -193,7 +193,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
 		return id, wire.ErrInsufficientAccountPermissions
 	}
-	return id, op.Do(f.State, call)
+	return id, bounded(r, func() error { return op.Do(f.State, call) })
 }
 
 // admit completes the identity with its stored access policy and checks it against the operation's need.

@@ -32,6 +32,10 @@ var operations = []frontend.Operation[*state, *call]{
 	{Name: "Crash", Method: "GET", On: "thing", Comp: "crash", Needs: auth.Need{Public: auth.Everyone}, Do: func(*state, *call) error {
 		panic("broken on purpose")
 	}},
+	{Name: "Wait", Method: "GET", On: "thing", Comp: "wait", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
+		<-c.HTTP.Context().Done()
+		return context.Cause(c.HTTP.Context())
+	}},
 	{Name: "Meta", Method: "GET", On: "thing", Comp: "metadata", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
 		list, err := c.Metadata()
 		if err != nil {
@@ -82,6 +86,11 @@ func TestAnswers(t *testing.T) {
 		{name: "unknown method", method: "DELETE", path: "/a", status: 405, code: "UnsupportedHttpVerb"},
 		{name: "unknown comp", method: "GET", path: "/a?comp=nonsense", status: 400, code: "InvalidQueryParameterValue"},
 		{name: "broken query", method: "GET", path: "/a?x=%zz", status: 400, code: "InvalidQueryParameterValue"},
+		{name: "timeout", method: "GET", path: "/a?timeout=30", status: 200, body: "/a"},
+		{name: "timeout without bound", method: "GET", path: "/a?timeout=0", status: 200, body: "/a"},
+		{name: "timeout in words", method: "GET", path: "/a?timeout=soon", status: 400, code: "InvalidQueryParameterValue"},
+		{name: "negative timeout", method: "GET", path: "/a?timeout=-1", status: 400, code: "InvalidQueryParameterValue"},
+		{name: "timeout that is over", method: "GET", path: "/a?comp=wait&timeout=1", status: 500, code: "OperationTimedOut"},
 		{name: "row without handler", method: "GET", path: "/a?comp=later", status: 501, code: "NotImplemented"},
 		{name: "panic", method: "GET", path: "/a?comp=crash", status: 500, code: "InternalError"},
 		{name: "anonymous, old version", method: "PUT", path: "/a", status: 404, code: "ResourceNotFound"},
