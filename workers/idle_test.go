@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,12 +18,12 @@ func TestIdleWaitsAtTheService(t *testing.T) {
 		}, WithMaxPollingInterval(time.Hour))
 		b.queue.canWait = true
 		b.queue.send()
-		receives := 0
-		b.queue.onReceive = func(context.Context) error { receives++; return nil }
+		var receives atomic.Int64
+		b.queue.onReceive = func(context.Context) error { receives.Add(1); return nil }
 		b.start(b.app)
 		b.after(time.Hour)
-		if most := int(time.Hour/longWait) + 2; receives > most {
-			b.Errorf("the queue was asked %d times in an idle hour, want at most %d", receives, most)
+		if n, most := receives.Load(), int64(time.Hour/longWait)+2; n > most {
+			b.Errorf("the queue was asked %d times in an idle hour, want at most %d", n, most)
 		}
 		sent := time.Now()
 		b.queue.send("m")
@@ -40,12 +41,12 @@ func TestIdlePolls(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil }, WithMaxPollingInterval(time.Second))
 		b.queue.send()
-		receives := 0
-		b.queue.onReceive = func(context.Context) error { receives++; return nil }
+		var receives atomic.Int64
+		b.queue.onReceive = func(context.Context) error { receives.Add(1); return nil }
 		b.start(b.app)
 		b.after(time.Minute)
-		if receives < 55 || receives > 70 {
-			b.Errorf("%d polls in a minute", receives)
+		if n := receives.Load(); n < 55 || n > 70 {
+			b.Errorf("%d polls in a minute", n)
 		}
 		b.queue.send("m")
 		b.after(2 * time.Second)
@@ -59,13 +60,13 @@ func TestIdleDoesNotSpin(t *testing.T) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil })
 		b.queue.canWait = true
 		b.queue.send("m")
-		receives := 0
-		b.queue.onReceive = func(context.Context) error { receives++; return nil }
+		var receives atomic.Int64
+		b.queue.onReceive = func(context.Context) error { receives.Add(1); return nil }
 		b.queue.setHidden(true)
 		b.start(b.app)
 		b.after(10 * time.Second)
-		if receives > 310 { // three for each tenth of a second
-			b.Errorf("%d polls in ten seconds", receives)
+		if n := receives.Load(); n > 310 { // three for each tenth of a second
+			b.Errorf("%d polls in ten seconds", n)
 		}
 		b.queue.setHidden(false)
 		b.after(time.Second)
