@@ -204,6 +204,17 @@ func (s *Service) putBlockBlob(c *call) error {
 		return err
 	}
 	defer up.close()
+	if err := s.commitWhole(c, &p, b, up); err != nil {
+		return err
+	}
+	if up.hasCRC {
+		c.Set("x-ms-content-crc64", formatCRC(up.crc))
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// commitWhole makes b, with all that was received as its content, what has the call's name, and sends the headers that say so.
+func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *upload) error {
 	if b.headers.md5 == "" {
 		b.headers.md5 = string(up.md5)
 	}
@@ -212,11 +223,11 @@ func (s *Service) putBlockBlob(c *call) error {
 	if b.tier != "" {
 		b.tierChanged = b.created
 	}
-	err = s.update(c, func(tx *store.Tx) error {
+	err := s.update(c, func(tx *store.Tx) error {
 		b := b
 		b.encryption = up.by()
 		b.content, b.length = layOut(tx, up.pieces())
-		return s.replace(tx, c, &p, &b)
+		return s.replace(tx, c, p, &b)
 	})
 	if err != nil {
 		return err
@@ -224,10 +235,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	c.sendVersion(b.changed)
 	c.sendEncrypted()
 	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.md5))
-	if up.hasCRC {
-		c.Set("x-ms-content-crc64", formatCRC(up.crc))
-	}
-	return c.Status(http.StatusCreated)
+	return nil
 }
 
 // blockID reads the blockid parameter.

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"net/http"
@@ -142,49 +141,18 @@ func (s *Service) expireBlobs(ctx context.Context, now time.Time) error {
 	s.expirer.mu.Lock()
 	defer s.expirer.mu.Unlock()
 	defer s.expiryKnown()
-	for ctx.Err() == nil {
-		var due [][2][]byte
-		err := s.db.View(func(tx *store.Tx) error {
-			cur := tx.Cursor(expiringBucket)
-			for k, v := cur.Seek(nil); k != nil && len(due) < expireBatch; k, v = cur.Next() {
-				if len(k) <= 8 {
-					return errKey
-				}
-				if ticks(binary.BigEndian.Uint64(k)) > ticksOf(now) {
-					break
-				}
-				due = append(due, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
-			}
-			return nil
-		})
-		if err != nil || len(due) == 0 {
-			return err
-		}
-		var freed int64
-		err = s.db.Update(func(tx *store.Tx) error {
-			freed = 0
-			for _, d := range due {
-				n, err := s.expireOne(tx, d[0], d[1], now)
-				if err != nil {
-					return err
-				}
-				freed += n
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		s.freed(freed)
+	freed, err := s.sweepDue(ctx, expiringBucket, now, func(tx *store.Tx, k, v []byte) (int64, error) {
+		return s.expireOne(tx, k[8:], v, now)
+	})
+	if freed {
 		s.wakeCleaner()
 	}
-	return ctx.Err()
+	return err
 }
 
-// expireOne deals with an entry that is due: it removes the blob if its record says so, too.
+// expireOne deals with the entry of a blob that is due: it removes the blob if its record says so, too.
 func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed int64, err error) {
-	tx.Delete(expiringBucket, key)
-	gen, name, slot, err := parseBlobKey(key[8:])
+	gen, name, slot, err := parseBlobKey(key)
 	if err != nil {
 		return 0, err
 	}
@@ -205,7 +173,7 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	at, err := containerGen(tx, account, container)
 	gone := err != nil || at != gen                                      // deleted, but it may be restored
 	if gone || b.mayGo(c.now()) != nil || b.copy.status == copyPending { // look again later
-		tx.Put(expiringBucket, expiryKey(c.now()+day/24, key[8:]), in)
+		tx.Put(expiringBucket, expiryKey(c.now()+day/24, key), in)
 		return 0, nil
 	}
 	snapshots, err := snapshotsOf(tx, gen, c.blob, false)

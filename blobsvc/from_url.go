@@ -267,26 +267,9 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if inherit {
 		b.inherit(c, &from)
 	}
-	if b.headers.md5 == "" {
-		b.headers.md5 = string(up.md5)
-	}
-	changed := s.ticks.next(c.Now)
-	b.created, b.changed = changed, changed
-	if b.tier != "" {
-		b.tierChanged = changed
-	}
-	err = s.update(c, func(tx *store.Tx) error {
-		b := b
-		b.encryption = up.by()
-		b.content, b.length = layOut(tx, up.pieces())
-		return s.replace(tx, c, &p, &b)
-	})
-	if err != nil {
+	if err := s.commitWhole(c, &p, b, up); err != nil {
 		return err
 	}
-	c.sendVersion(changed)
-	c.sendEncrypted()
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.md5))
 	return c.Status(http.StatusCreated)
 }
 

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"net/http"
@@ -139,53 +138,20 @@ func (s *Service) deletePermanently(c *call, at address) error {
 
 // purge removes deleted blobs whose time is over.
 func (s *Service) purge(ctx context.Context, now time.Time) error {
-	limit := uint64(ticksOf(now))
-	for ctx.Err() == nil {
-		var due [][]byte
-		err := s.db.View(func(tx *store.Tx) error {
-			cur := tx.Cursor(deletedBucket)
-			for k, _ := cur.Seek(nil); k != nil && len(due) < garbageBatch; k, _ = cur.Next() {
-				if len(k) < 8 {
-					return errKey
-				}
-				if binary.BigEndian.Uint64(k) > limit {
-					break
-				}
-				due = append(due, bytes.Clone(k))
-			}
-			return nil
-		})
-		if err != nil || len(due) == 0 {
-			return err
+	_, err := s.sweepDue(ctx, deletedBucket, now, func(tx *store.Tx, k, _ []byte) (int64, error) {
+		v := tx.Get(blobsBucket, k[8:])
+		if v == nil {
+			return 0, nil
 		}
-		var freed int64
-		err = s.db.Update(func(tx *store.Tx) error {
-			freed = 0
-			for _, k := range due {
-				if tx.Get(deletedBucket, k) == nil { // undeleted in between
-					continue
-				}
-				tx.Delete(deletedBucket, k)
-				v := tx.Get(blobsBucket, k[8:])
-				if v == nil {
-					continue
-				}
-				var b blobRecord
-				if err := decodeBlob(v, &b); err != nil {
-					return err
-				}
-				tx.Delete(blobsBucket, k[8:])
-				b.content.drop(tx)
-				freed += b.length
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+		var b blobRecord
+		if err := decodeBlob(v, &b); err != nil {
+			return 0, err
 		}
-		s.freed(freed)
-	}
-	return ctx.Err()
+		tx.Delete(blobsBucket, k[8:])
+		b.content.drop(tx)
+		return b.length, nil
+	})
+	return err
 }
 
 // sendDeleteType says whether what was deleted is gone for good.

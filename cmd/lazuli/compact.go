@@ -32,15 +32,9 @@ the folder is in use or not a data folder.`,
 			if rate < 0 {
 				return usageError{errors.New("--rate must not be negative")}
 			}
-			var folder string
-			if len(args) == 1 {
-				folder = args[0]
-			} else {
-				c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-				if err != nil {
-					return usageError{err}
-				}
-				folder = c.Location
+			folder, err := m.folder(cmd, args)
+			if err != nil {
+				return err
 			}
 			dir, err := datadir.OpenExisting(folder)
 			if err != nil {

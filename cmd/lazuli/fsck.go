@@ -29,15 +29,9 @@ temporary copy. The exit code is 0 if there are no errors (there may be warnings
   lazuli fsck /var/lib/lazuli --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var folder string
-			if len(args) == 1 {
-				folder = args[0]
-			} else {
-				c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-				if err != nil {
-					return usageError{err}
-				}
-				folder = c.Location
+			folder, err := m.folder(cmd, args)
+			if err != nil {
+				return err
 			}
 			r, err := fsck.Check(cmd.Context(), folder, o)
 			if err != nil {
