@@ -24,8 +24,6 @@ type expirer struct {
 	mu   sync.Mutex   // held while due blobs are removed
 }
 
-// expireBatch is how many blobs one transaction removes.
-const expireBatch = 200
 
 // errExpiryPassed: the blob would have expired already.
 func errExpiryPassed(value string) error {
