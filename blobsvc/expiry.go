@@ -24,7 +24,6 @@ type expirer struct {
 	mu   sync.Mutex   // held while due blobs are removed
 }
 
-
 // errExpiryPassed: the blob would have expired already.
 func errExpiryPassed(value string) error {
 	return wire.InvalidHeader("x-ms-expiry-time", value)
