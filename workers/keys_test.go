@@ -43,11 +43,16 @@ func TestConcurrencyPerKey(t *testing.T) {
 		b.queue.send(`{"Key":"b","N":0}`, `{"Key":"","N":1}`, `{"Key":"","N":2}`)
 		b.start(b.app)
 		b.after(11 * time.Second)
-		if got := slices.Sorted(slices.Values(order)); !slices.Equal(got, []string{"1", "2", "a0", "b0"}) {
+		handled := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(order)
+		}
+		if got := slices.Sorted(slices.Values(handled())); !slices.Equal(got, []string{"1", "2", "a0", "b0"}) {
 			b.Errorf("after one round: %q", got)
 		}
 		b.after(31 * time.Second) // Longer than the leases of those that wait.
-		if got := order[4:]; !slices.Equal(got, []string{"a1", "a2", "a3"}) {
+		if got := handled()[4:]; !slices.Equal(got, []string{"a1", "a2", "a3"}) {
 			b.Errorf("in order: %q", got)
 		}
 		b.wantQueues(none, none)
