@@ -193,7 +193,10 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
 		return id, wire.ErrInsufficientAccountPermissions
 	}
-	return id, bounded(r, func() error { return op.Do(f.State, call) })
+	if text := r.Query.Get("timeout"); text != "" {
+		return id, bounded(r, text, func() error { return op.Do(f.State, call) })
+	}
+	return id, op.Do(f.State, call)
 }
 
 // admit completes the identity with its stored access policy and checks it against the operation's need.
