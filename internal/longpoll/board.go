@@ -102,6 +102,16 @@ func (b *Board) Wait(ctx context.Context, key string, most time.Duration, next f
 	}
 }
 
+// Waiting returns how many Waits are under way.
+func (b *Board) Waiting() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.waiting {
+		n += w.holders
+	}
+	return n
+}
+
 func (b *Board) enter(key string) (w *watch, released <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -49,6 +49,8 @@ func TestGetMessagesWaits(t *testing.T) {
 			got, err := q.DequeueMessages(policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, seconds), &raw), nil)
 			if err != nil {
 				t.Error(err)
+				c <- outcome{}
+				return
 			}
 			c <- outcome{len(got.Messages), time.Since(began), raw.Header.Get(longpoll.WaitHeader)}
 		}()
@@ -67,6 +69,9 @@ func TestGetMessagesWaits(t *testing.T) {
 		}
 	}
 	waiting := wait("30")
+	for s.Waiting() == 0 { // a stop does not wait for a request that has not come yet
+		time.Sleep(time.Millisecond)
+	}
 	held, err := q.DequeueMessages(t.Context(), nil) // both are in work
 	if err != nil || len(held.Messages) != 0 {
 		t.Fatal(err)
