@@ -288,6 +288,7 @@ func TestTransactionsAreIsolated(t *testing.T) {
 	}
 	write(0)
 	done := make(chan struct{})
+	defer func() { <-done }() // also if the test ends early
 	go func() {
 		defer close(done)
 		for g := range generations {

@@ -2,9 +2,9 @@ package tablesvc
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -37,7 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveChild serves a file durably and prints its address, until it is killed.
+// serveChild serves a file durably and prints its address, until it is killed or its parent, which holds the other end of its
+// standard input, is gone.
 func serveChild(path string) {
 	svc, err := New(Config{Path: path, Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
@@ -49,6 +49,10 @@ func serveChild(path string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	fmt.Println(l.Addr())
 	fmt.Println(http.Serve(l, svc.Handler()))
 }
@@ -63,9 +67,12 @@ func TestTransactionsSurviveKill(t *testing.T) {
 		t.Skip("kills processes for some seconds; -short")
 	}
 	f := &fixture{t: t, path: filepath.Join(t.TempDir(), "tables.db")}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
 	var acked [writers]int // the last generation of each writer that was acknowledged
 	for round := range rounds {
-		killUnderLoad(t, f.path, round, &acked)
+		killUnderLoad(t, f.path, round, rng.Int64N(60), &acked)
 		f.check()
 		f.open()
 		client := f.sdk.NewClient("people")
@@ -99,16 +106,19 @@ func TestTransactionsSurviveKill(t *testing.T) {
 }
 
 // killUnderLoad starts a server, writes by transactions that replace all entities of a partition with those of the next
-// generation, kills it at a random moment, and notes how many generations were acknowledged.
-func killUnderLoad(t *testing.T, path string, round int, acked *[writers]int) {
+// generation, kills it once goal of them were acknowledged in all, and notes how many generations each writer has.
+func killUnderLoad(t *testing.T, path string, round int, goal int64, acked *[writers]int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childFile+"="+path)
 	out, err := cmd.StdoutPipe()
 	ok(t, err)
+	life, err := cmd.StdinPipe()
+	ok(t, err)
 	ok(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
+	defer life.Close()
 	address, err := bufio.NewReader(out).ReadString('\n')
 	ok(t, err)
 	cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
@@ -123,10 +133,9 @@ func killUnderLoad(t *testing.T, path string, round int, acked *[writers]int) {
 	client := sdk.NewClient("people")
 	var wait sync.WaitGroup
 	var total atomic.Int64
-	enough := make(chan struct{}, writers)
-	goal := rand.Int64N(60) // transactions in all before the kill, so that it comes at another moment each time
-	requests, cancel := context.WithCancel(ctx)
-	defer cancel()
+	enough := make(chan struct{})
+	reached := sync.OnceFunc(func() { close(enough) })
+	failed := make(chan error, writers)
 	for w := range writers {
 		wait.Go(func() {
 			for generation := acked[w]; ; generation++ {
@@ -135,26 +144,24 @@ func killUnderLoad(t *testing.T, path string, round int, acked *[writers]int) {
 					actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
 						Entity: entityJSON(fmt.Sprintf("w%d", w), fmt.Sprintf("%03d", i), "Generation", generation, "Text", strings.Repeat("x", 200))}
 				}
-				if _, err := client.SubmitTransaction(requests, actions, nil); err != nil {
+				if _, err := client.SubmitTransaction(ctx, actions, nil); err != nil {
+					failed <- fmt.Errorf("writer %d: %w", w, err)
 					return
 				}
 				acked[w] = generation + 1
 				if total.Add(1) >= goal {
-					enough <- struct{}{}
+					reached()
 				}
 			}
 		})
 	}
 	select {
 	case <-enough:
-	case <-time.After(30 * time.Second):
-		t.Error("the load did not come to its goal")
+	case err := <-failed:
+		t.Errorf("before the kill: %v", err)
 	}
-	ok(t, cmd.Process.Kill())
-	go func() { // writers that wait to say that it is enough
-		for range enough {
-		}
-	}()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
 	wait.Wait()
-	close(enough)
 }

@@ -3,6 +3,7 @@ package tablesvc
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,13 +24,17 @@ type feedPage struct {
 	known    bool
 }
 
-func (f *fixture) feed(table, after string, h ...string) feedPage {
-	f.t.Helper()
-	r := f.send("GET", "/"+table+"()", append(headers{"X-Lazuli-After", after}, h...), "").want(f.t, "200")
+func (f *fixture) feed(t *testing.T, table, after string, h ...string) feedPage {
+	t.Helper()
+	return f.send("GET", "/"+table+"()", append(headers{"X-Lazuli-After", after}, h...), "").feed(t)
+}
+
+// feed reads an answer with changes.
+func (r reply) feed(t *testing.T) feedPage {
+	t.Helper()
+	r.want(t, "200")
 	var body struct{ Value []changeEntry }
-	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
-		f.t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(r.body), &body))
 	p := feedPage{position: r.header.Get(longpoll.PositionHeader), known: r.header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
 	for _, e := range body.Value {
 		p.changes, p.etags = append(p.changes, e.Change+" "+e.PartitionKey+"/"+e.RowKey), append(p.etags, e.ETag)
@@ -59,8 +64,8 @@ func TestFeed(t *testing.T) {
 		}
 	}
 	put("a", "before anybody asked")
-	begin := f.feed("Orders", "none").want(t, false)
-	if p := f.feed("orders", begin.position); !p.known || p.position != begin.position {
+	begin := f.feed(t, "Orders", "none").want(t, false)
+	if p := f.feed(t, "orders", begin.position); !p.known || p.position != begin.position {
 		t.Errorf("nothing has changed: %+v", p)
 	}
 
@@ -85,7 +90,7 @@ func TestFeed(t *testing.T) {
 		t.Fatal("the transaction succeeds")
 	}
 	all := []string{"insert b/1", "update b/1", "delete b/1", "insert c/1", "insert c/2"}
-	page := f.feed("Orders", begin.position).want(t, true, all...)
+	page := f.feed(t, "Orders", begin.position).want(t, true, all...)
 	got, err := table.GetEntity(ctx, "c", "2", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -95,10 +100,22 @@ func TestFeed(t *testing.T) {
 	}
 
 	// A wait ends with the change.
-	waited := make(chan feedPage)
-	go func() { waited <- f.feed("Orders", page.position, "X-Lazuli-Wait", "30") }()
+	var waited reply
+	answered := make(chan error, 1)
+	go func() {
+		var err error
+		waited, err = f.try("GET", "/Orders()", headers{"X-Lazuli-After", page.position, "X-Lazuli-Wait", "50"}, "")
+		answered <- err
+	}()
+	for board.Waiting() == 0 {
+		if len(answered) > 0 {
+			t.Fatalf("no wait: %d, %v", waited.status, <-answered)
+		}
+		runtime.Gosched()
+	}
 	put("d", "1")
-	(<-waited).want(t, true, "insert d/1")
+	ok(t, <-answered)
+	waited.feed(t).want(t, true, "insert d/1")
 
 	// It holds across a restart, and goes on to log.
 	if err := f.svc.Close(); err != nil {
@@ -107,21 +124,21 @@ func TestFeed(t *testing.T) {
 	f.open()
 	table = f.sdk.NewClient("Orders")
 	put("e", "1")
-	f.feed("Orders", begin.position).want(t, true, append(all, "insert d/1", "insert e/1")...)
+	f.feed(t, "Orders", begin.position).want(t, true, append(all, "insert d/1", "insert e/1")...)
 
 	// Positions that are none, that are ahead, or of a table that is another one by now.
 	number, _ := parsePosition(page.position, 1)
 	for _, position := range []string{"x", "-", "1", "2-1", formatPosition(1, number+100), "1-zzzzzzzzzzzzzzzzzzzzzzz"} {
-		f.feed("Orders", position).want(t, false)
+		f.feed(t, "Orders", position).want(t, false)
 	}
 	f.send("GET", "/None()", headers{"X-Lazuli-After", "x"}, "").want(t, "404 TableNotFound")
 	if _, err := table.Delete(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	table = f.table("Orders")
-	fresh := f.feed("Orders", page.position).want(t, false)
+	fresh := f.feed(t, "Orders", page.position).want(t, false)
 	put("f", "1")
-	f.feed("Orders", fresh.position).want(t, true, "insert f/1")
+	f.feed(t, "Orders", fresh.position).want(t, true, "insert f/1")
 
 	// Nobody asks for a week: the log ends, and who comes back is told.
 	err = f.svc.db.Update(func(tx *store.Tx) error {
@@ -134,16 +151,16 @@ func TestFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	put("g", "1")
-	back := f.feed("Orders", fresh.position).want(t, false)
+	back := f.feed(t, "Orders", fresh.position).want(t, false)
 	put("h", "1")
-	f.feed("Orders", back.position).want(t, true, "insert h/1")
+	f.feed(t, "Orders", back.position).want(t, true, "insert h/1")
 }
 
 // A writer that adds a change removes the oldest one beyond those that are kept.
 func TestFeedIsBounded(t *testing.T) {
 	f := start(t)
 	f.table("Orders")
-	f.feed("Orders", "x")
+	f.feed(t, "Orders", "x")
 	var log changeLog
 	log.on.Store(true)
 	at := entity.TicksOf(time.Now())
@@ -156,6 +173,6 @@ func TestFeedIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.feed("Orders", formatPosition(1, 0)).want(t, false)
-	f.feed("Orders", formatPosition(1, 1)).want(t, true, "insert p/"+strings.Repeat("r", 100))
+	f.feed(t, "Orders", formatPosition(1, 0)).want(t, false)
+	f.feed(t, "Orders", formatPosition(1, 1)).want(t, true, "insert p/"+strings.Repeat("r", 100))
 }

@@ -130,12 +130,19 @@ type reply struct {
 type headers []string
 
 // send signs a request with Shared Key Lite and returns the answer. path begins below the account. A header of the
-// empty value is left out.
+// empty value is left out. It ends the test if there is no answer, so it is for the test's own goroutine.
 func (f *fixture) send(method, path string, h headers, body string) reply {
 	f.t.Helper()
+	r, err := f.try(method, path, h, body)
+	ok(f.t, err)
+	return r
+}
+
+// try is send for any goroutine.
+func (f *fixture) try(method, path string, h headers, body string) (reply, error) {
 	req, err := http.NewRequest(method, f.base, strings.NewReader(body))
 	if err != nil {
-		f.t.Fatal(err)
+		return reply{}, err
 	}
 	full := "/" + auth.DevelopmentAccount + path
 	req.URL.Opaque = full
@@ -153,7 +160,7 @@ func (f *fixture) send(method, path string, h headers, body string) reply {
 	}
 	key, err := base64.StdEncoding.DecodeString(auth.DevelopmentKey)
 	if err != nil {
-		f.t.Fatal(err)
+		return reply{}, err
 	}
 	mac := hmac.New(sha256.New, key)
 	io.WriteString(mac, date+"\n"+resource)
@@ -166,14 +173,11 @@ func (f *fixture) send(method, path string, h headers, body string) reply {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		return reply{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, string(b)}
+	return reply{resp.StatusCode, resp.Header, string(b)}, err
 }
 
 // code returns the error code in the body, "" if there is none.

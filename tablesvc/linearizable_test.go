@@ -110,7 +110,11 @@ func TestLinearizable(t *testing.T) {
 					}
 				}
 				call := time.Since(begin)
-				r := f.do(op)
+				r, err := f.do(op)
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				ret := time.Since(begin)
 				if r.etag != "" {
 					etags[op.key] = r.etag
@@ -122,7 +126,7 @@ func TestLinearizable(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	result, info := porcupine.CheckOperationsVerbose(entityModel, history, time.Minute)
+	result, info := porcupine.CheckOperationsVerbose(entityModel, history, 5*time.Minute)
 	if result != porcupine.Ok {
 		path := t.TempDir() + "/history.html"
 		_ = porcupine.VisualizePath(entityModel, info, path)
@@ -131,28 +135,29 @@ func TestLinearizable(t *testing.T) {
 }
 
 // do carries out one operation of a history.
-func (f *fixture) do(op entityOp) entityResult {
+func (f *fixture) do(op entityOp) (entityResult, error) {
 	path := "/people(PartitionKey='p',RowKey='" + op.key + "')"
 	if op.read {
-		r := f.send("GET", path+"?$select=First,Second", nil, "")
+		r, err := f.try("GET", path+"?$select=First,Second", nil, "")
 		var e struct{ First, Second string } // "" for a null
 		_ = json.Unmarshal([]byte(r.body), &e)
-		return entityResult{r.status, r.header.Get("ETag"), e.First + "," + e.Second}
+		return entityResult{r.status, r.header.Get("ETag"), e.First + "," + e.Second}, err
 	}
 	both := fmt.Sprintf(`{"First":%q,"Second":%[1]q}`, op.value)
 	var r reply
+	var err error
 	switch op.change {
 	case insert:
-		r = f.send("POST", "/people", headers{"Prefer", "return-no-content"},
+		r, err = f.try("POST", "/people", headers{"Prefer", "return-no-content"},
 			fmt.Sprintf(`{"PartitionKey":"p","RowKey":%q,"First":%q,"Second":%[2]q}`, op.key, op.value))
 	case update, insertOrReplace:
-		r = f.send("PUT", path, headers{"If-Match", op.ifMatch}, both)
+		r, err = f.try("PUT", path, headers{"If-Match", op.ifMatch}, both)
 	case merge:
-		r = f.send("MERGE", path, headers{"If-Match", op.ifMatch}, fmt.Sprintf(`{"Second":%q}`, op.value))
+		r, err = f.try("MERGE", path, headers{"If-Match", op.ifMatch}, fmt.Sprintf(`{"Second":%q}`, op.value))
 	case insertOrMerge:
-		r = f.send("MERGE", path, nil, fmt.Sprintf(`{"Second":%q}`, op.value))
+		r, err = f.try("MERGE", path, nil, fmt.Sprintf(`{"Second":%q}`, op.value))
 	case remove:
-		r = f.send("DELETE", path, headers{"If-Match", op.ifMatch}, "")
+		r, err = f.try("DELETE", path, headers{"If-Match", op.ifMatch}, "")
 	}
-	return entityResult{r.status, r.header.Get("ETag"), ""}
+	return entityResult{r.status, r.header.Get("ETag"), ""}, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -183,6 +184,13 @@ func TestUnknownBucketPanicsAtOnce(t *testing.T) {
 	_ = db.View(func(tx *Tx) error { tx.Get("misspelt", []byte("k")); return nil })
 }
 
+// refuses reports whether Close has begun.
+func (db *DB) refuses() bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.closed
+}
+
 func TestClose(t *testing.T) {
 	db := open(t, Options{})
 	started, release := make(chan struct{}), make(chan struct{})
@@ -206,8 +214,11 @@ func TestClose(t *testing.T) {
 	})
 	<-started
 	<-started
-	closed := make(chan error)
+	closed := make(chan error, 1)
 	go func() { closed <- db.Close() }()
+	for !db.refuses() {
+		runtime.Gosched()
+	}
 	select {
 	case err := <-closed:
 		t.Fatalf("close did not wait for transactions: %v", err)
