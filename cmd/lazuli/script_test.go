@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 }
 
 // patience bounds every wait of these tests; nothing takes that long.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // processes is the key of a script's processes by name.
 type processes struct{}

@@ -39,8 +39,9 @@ func TestServeRoles(t *testing.T) {
 		}
 	}
 	current := storage.Tables.NewClient("Current")
-	quickest := time.Hour
-	for i := range 10 {
+	// The best round counts, since the machine may be busy with other tests.
+	quickest, rounds := time.Hour, time.Now().Add(patience/2)
+	for i := 0; i < 3 || quickest > 20*time.Millisecond && time.Now().Before(rounds); i++ {
 		if _, err := current.AddEntity(ctx, []byte(fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%d"}`, i)), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	listens := regexp.MustCompile(`msg="admin listener" url=(\S+)`)
 	var address string
-	for deadline := time.Now().Add(20 * time.Second); address == ""; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); address == ""; time.Sleep(5 * time.Millisecond) {
 		if m := listens.FindStringSubmatch(log.String()); m != nil {
 			address = m[1]
 		}

@@ -58,7 +58,7 @@ func TestWorkerArchives(t *testing.T) {
 	}
 	wait := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		for deadline := time.Now().Add(patience); !holds(); {
 			if time.Now().After(deadline) {
 				t.Fatalf("waited in vain until %s; log:\n%s", what, &log)
 			}

@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,7 +65,7 @@ func TestLockNamesItsHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("held")
-		select {} // until killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or its parent has gone
 	}
 	path := filepath.Join(t.TempDir(), "data")
 	child := exec.Command(os.Args[0], "-test.run=^TestLockNamesItsHolder$")
@@ -73,12 +74,16 @@ func TestLockNamesItsHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
-	if b := make([]byte, 4); must(out.Read(b)) != 4 || string(b) != "held" {
-		t.Fatalf("child said %q", b)
+	b := make([]byte, 4)
+	if _, err := io.ReadFull(out, b); err != nil || string(b) != "held" {
+		t.Fatalf("child said %q, %v", b, err)
 	}
 
 	_, err = Open(path)
@@ -89,8 +94,6 @@ func TestLockNamesItsHolder(t *testing.T) {
 	_ = child.Wait()
 	open1(t, path) // a killed process holds nothing
 }
-
-func must(n int, _ error) int { return n }
 
 func TestOpenTwiceInOneProcess(t *testing.T) {
 	d := open1(t, t.TempDir())

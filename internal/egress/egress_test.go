@@ -95,7 +95,7 @@ func TestAddressIsCheckedWhenDialled(t *testing.T) {
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	p := Policy{Hosts: []string{"localhost:" + port}}
-	client := p.Client(time.Second)
+	client := p.Client(time.Minute)
 	defer client.CloseIdleConnections()
 	resp, err := p.Fetch(context.Background(), client, "http://localhost:"+port+"/", nil)
 	if err == nil {
@@ -125,7 +125,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	defer server.Close()
 	p := Policy{Hosts: []string{strings.TrimPrefix(server.URL, "http://")}} // a listed address, which is enough
-	client := p.Client(time.Second)
+	client := p.Client(time.Minute)
 	defer client.CloseIdleConnections()
 	resp, err := p.Fetch(context.Background(), client, server.URL, nil)
 	if err != nil {

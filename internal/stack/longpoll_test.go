@@ -42,11 +42,13 @@ func TestGetMessagesWaits(t *testing.T) {
 		after    time.Duration
 		header   string
 	}
+	// What is got is hidden for an hour, so that it does not come back within the test.
+	hide := &azqueue.DequeueMessagesOptions{VisibilityTimeout: to.Ptr(int32(3600))}
 	wait := func(seconds string) <-chan outcome {
 		began, c := time.Now(), make(chan outcome, 1)
 		go func() {
 			var raw *http.Response
-			got, err := q.DequeueMessages(policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, seconds), &raw), nil)
+			got, err := q.DequeueMessages(policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, seconds), &raw), hide)
 			if err != nil {
 				t.Error(err)
 				c <- outcome{}
@@ -56,30 +58,33 @@ func TestGetMessagesWaits(t *testing.T) {
 		}()
 		return c
 	}
+	arrive := func(c <-chan outcome) { // it waits, or has ended already
+		for s.Waiting() == 0 && len(c) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	if got := <-wait("1"); got.messages != 0 || got.after < time.Second || got.header != "1" {
 		t.Errorf("nothing came: %+v", got)
 	}
 	for name, hidden := range map[string]int32{"put": 0, "delayed": 1} {
-		waiting := wait("30")
+		waiting := wait("50")
+		arrive(waiting)
 		if _, err := q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(hidden)}); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-waiting; got.messages != 1 || got.after > 20*time.Second || got.header != "30" {
+		if got := <-waiting; got.messages != 1 || got.after > 45*time.Second || got.header != "50" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	waiting := wait("30")
-	for s.Waiting() == 0 { // a stop does not wait for a request that has not come yet
-		time.Sleep(time.Millisecond)
-	}
-	held, err := q.DequeueMessages(t.Context(), nil) // both are in work
-	if err != nil || len(held.Messages) != 0 {
-		t.Fatal(err)
+	waiting := wait("50")
+	arrive(waiting)                                                                               // a stop does not wait for a request that has not come yet
+	if held, err := q.DequeueMessages(t.Context(), hide); err != nil || len(held.Messages) != 0 { // both are in work
+		t.Fatalf("%d messages, %v", len(held.Messages), err)
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := <-waiting; got.messages != 0 || got.after > 20*time.Second {
+	if got := <-waiting; got.messages != 0 || got.after > 45*time.Second {
 		t.Errorf("at a stop: %+v", got)
 	}
 }
@@ -128,8 +133,11 @@ func TestListBlobsWaits(t *testing.T) {
 	if len(names) != 1 || names[0] != "a/2" || feed != longpoll.FeedChanges {
 		t.Fatalf("%v, %s", names, feed)
 	}
-	changed := make(chan []string)
+	changed := make(chan []string, 1)
 	go func() { names, _, _ := list(position); changed <- names }()
+	for s.Waiting() == 0 && len(changed) == 0 {
+		time.Sleep(time.Millisecond)
+	}
 	put("b/2")
 	put("a/1")
 	if names := <-changed; len(names) != 1 || names[0] != "a/1" {
