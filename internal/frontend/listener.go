@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -29,7 +30,7 @@ func (l listener) Accept() (net.Conn, error) {
 			continue
 		}
 		if tcp, ok := c.(*net.TCPConn); ok {
-			return &conn{TCPConn: tcp, limit: l.limit, raw: l.raw}, nil
+			return newConn(tcp, l.limit, l.raw), nil
 		}
 		return &plainConn{Conn: c, limit: l.limit}, nil
 	}
@@ -85,7 +86,8 @@ type conn struct {
 	limit *Limiter
 	raw   bool
 	once  sync.Once
-	timed atomic.Bool // there is a write deadline
+	// reading and writing are the deadlines of the two directions.
+	reading, writing deadline
 	// unused is set until the first request has come.
 	unused atomic.Bool
 
@@ -94,20 +96,43 @@ type conn struct {
 	tail  []byte            // the last line of the read before, if it was cut
 }
 
+func newConn(c *net.TCPConn, limit *Limiter, raw bool) *conn {
+	return &conn{TCPConn: c, limit: limit, raw: raw, reading: deadline{arm: c.SetReadDeadline}, writing: deadline{arm: c.SetWriteDeadline}}
+}
+
 // headerRead is net/http's buffer size: header reads ask for no more, while body reads of any weight do.
 const headerRead = 4096
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
+	for n == 0 && c.reading.early(err) {
+		n, err = c.TCPConn.Read(p)
+	}
 	if n > 0 && len(p) <= headerRead && !c.raw {
 		c.scan(p[:n], n == len(p))
 	}
 	return n, err
 }
 
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	for c.writing.early(err) {
+		var more int
+		more, err = c.TCPConn.Write(p[n:])
+		n += more
+	}
+	return n, err
+}
+
 // ReadFrom implements io.ReaderFrom, so that files are sent by the kernel.
-func (c *conn) ReadFrom(r io.Reader) (int64, error) { return c.TCPConn.ReadFrom(r) }
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.writing.exact(); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.ReadFrom(r)
+}
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
@@ -115,21 +140,15 @@ func (c *conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// SetWriteDeadline implements net.Conn.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.timed.Store(!t.IsZero())
-	return c.TCPConn.SetWriteDeadline(t)
-}
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reading.want(t) }
 
-// clearWriteDeadline takes a write deadline from a connection, if it has one.
-func clearWriteDeadline(c net.Conn) {
-	if own := ownConn(c); own != nil {
-		if own.timed.Load() {
-			_ = own.SetWriteDeadline(time.Time{})
-		}
-		return
-	}
-	_ = c.SetWriteDeadline(time.Time{})
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.writing.want(t) }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.reading.want(t), c.writing.want(t))
 }
 
 func (c *conn) scan(p []byte, cut bool) {

@@ -46,7 +46,7 @@ func NewServer(h http.Handler, log *slog.Logger, idle time.Duration) *http.Serve
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if state == http.StateIdle { // the last answer's deadline is not the next one's
-				clearWriteDeadline(c)
+				_ = c.SetWriteDeadline(time.Time{})
 			}
 			fresh.connState(c, state)
 		},

@@ -1,0 +1,135 @@
+package frontend
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// connected makes a connection as the listener would, and the client's end of it.
+func connected(t *testing.T) (own *conn, client net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = newConn(c.(*net.TCPConn), nil, false)
+	t.Cleanup(func() { _, _ = client.Close(), own.Close() })
+	return own, client
+}
+
+// What a request does to its connection's read deadline moves the system's twice, not six times.
+func TestDeadlinesAreMovedRarely(t *testing.T) {
+	var armed []time.Time
+	d := deadline{arm: func(t time.Time) error { armed = append(armed, t); return nil }}
+	now := time.Now()
+	past := time.Unix(1, 0)
+	request := func() {
+		// The connection is idle, a read meets the deadline that has passed, the head, the body, net/http interrupts its look-out.
+		_ = d.want(now.Add(2 * time.Minute))
+		if !d.early(os.ErrDeadlineExceeded) {
+			t.Fatal("not early")
+		}
+		for _, wanted := range []time.Time{{}, now.Add(30 * time.Second), {}, past, {}} {
+			_ = d.want(wanted)
+		}
+	}
+	request()
+	armed = nil
+	for range 10 {
+		request()
+	}
+	if len(armed) != 20 {
+		t.Errorf("%d times in 10 requests", len(armed))
+	}
+	_ = d.want(past)
+	if d.early(os.ErrDeadlineExceeded) || d.early(io.EOF) || d.early(nil) {
+		t.Error("early, though it has passed")
+	}
+}
+
+func TestReadDeadline(t *testing.T) {
+	own, client := connected(t)
+	blocked := make(chan error, 1)
+	read := func() {
+		_, err := own.Read(make([]byte, 1))
+		blocked <- err
+	}
+	// One that was moved away, or to a later time, does not end a read.
+	for _, later := range []time.Time{{}, time.Now().Add(time.Hour)} {
+		soon := time.Now().Add(20 * time.Millisecond)
+		_ = own.SetReadDeadline(soon)
+		_ = own.SetReadDeadline(later)
+		go read()
+		for time.Now().Before(soon.Add(20 * time.Millisecond)) {
+			select {
+			case err := <-blocked:
+				t.Fatalf("ended: %v", err)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		if _, err := client.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-blocked; err != nil {
+			t.Errorf("a byte came: %v", err)
+		}
+	}
+	// One that was moved nearer ends it, and so does one that passes.
+	go read()
+	_ = own.SetReadDeadline(time.Unix(1, 0))
+	if err := <-blocked; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("interrupted: %v", err)
+	}
+	_ = own.SetDeadline(time.Now().Add(time.Millisecond))
+	if read(); !errors.Is(<-blocked, os.ErrDeadlineExceeded) {
+		t.Error("a read outlasts its deadline")
+	}
+}
+
+func TestWriteDeadline(t *testing.T) {
+	own, client := connected(t)
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than the system takes at once
+	soon := time.Now().Add(20 * time.Millisecond)
+	_ = own.SetWriteDeadline(soon)
+	_ = own.SetWriteDeadline(time.Time{})
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	write := func() {
+		n, err := own.Write(sent)
+		done <- result{n, err}
+	}
+	go write()
+	<-time.After(time.Until(soon) + 20*time.Millisecond)
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(client, got); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || r.n != len(sent) || !bytes.Equal(got, sent) {
+		t.Errorf("%d of %d bytes sent, %v; equal: %v", r.n, len(sent), r.err, bytes.Equal(got, sent))
+	}
+	_ = own.SetWriteDeadline(time.Now().Add(time.Millisecond))
+	if write(); !errors.Is((<-done).err, os.ErrDeadlineExceeded) {
+		t.Error("a write outlasts its deadline")
+	}
+	// A file's, too: the one that is armed before it begins is the one that is wanted.
+	_ = own.SetWriteDeadline(time.Time{})
+	if err := own.writing.exact(); err != nil || !own.writing.armed.IsZero() {
+		t.Error(err, own.writing.armed)
+	}
+}
