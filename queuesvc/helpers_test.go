@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,6 +36,10 @@ type childConfig struct {
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(childVariable); config != "" {
+		go func() { // nobody is left behind by a test that was killed itself
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(1)
+		}()
 		if err := runChild(config); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -50,6 +50,9 @@ func (c *child) start() {
 	c.cmd = exec.Command(os.Args[0])
 	c.cmd.Env = append(os.Environ(), childVariable+"="+string(config))
 	c.cmd.Stderr = os.Stderr
+	if _, err = c.cmd.StdinPipe(); err != nil { // closed when this process ends, whichever way
+		c.t.Fatal(err)
+	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		c.t.Fatal(err)
@@ -91,7 +94,7 @@ func (c *child) Get(ctx context.Context, n int) ([]history.Held, error) {
 	handed := time.Now()
 	held := make([]history.Held, len(r.Messages))
 	for i, m := range r.Messages {
-		held[i] = history.Held{Body: *m.MessageText, Handed: handed, Until: asked.Add(history.Visibility), Token: m}
+		held[i] = history.Held{Body: *m.MessageText, Asked: asked, Handed: handed, Until: asked.Add(history.Visibility), Token: m}
 	}
 	return held, c.pause(err)
 }
@@ -119,7 +122,7 @@ func (c *child) pause(err error) error {
 func recordHistory(t *testing.T, children []*child, kills int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+	defer cancel() // also ends the work where this function ends early
 	if _, err := children[0].client().Create(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +136,23 @@ func recordHistory(t *testing.T, children []*child, kills int) {
 		defer close(ended)
 		h.Work(ctx, queues, 8, 8, stop)
 	}()
+	killOneByOne(ctx, t, h, children, kills)
+	close(stop)
+	<-ended
+	if err := h.Drain(ctx, queues); err != nil {
+		t.Error(err)
+	}
+	h.Check(t)
+}
+
+// killOneByOne kills and restarts the children in turn, while work goes on.
+func killOneByOne(ctx context.Context, t *testing.T, h *history.History, children []*child, kills int) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("the seed of the moments is %d", seed)
+	moments := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
-		for goal := h.Requests() + 200 + rand.Int64N(600); h.Requests() < goal; {
+		for goal := h.Requests() + 200 + moments.Int64N(600); h.Requests() < goal; {
 			if ctx.Err() != nil {
 				t.Fatal("work has stopped")
 			}
@@ -144,12 +162,6 @@ func recordHistory(t *testing.T, children []*child, kills int) {
 		c.kill()
 		c.start()
 	}
-	close(stop)
-	<-ended
-	if err := h.Drain(ctx, queues); err != nil {
-		t.Error(err)
-	}
-	h.Check(t)
 }
 
 func checkQueues(t *testing.T, n *natsd.Server) {

@@ -263,7 +263,7 @@ func TestGetQueueServiceStats(t *testing.T) {
 	f := start(t)
 	secondary := sdkClient(t, f.url()+"-secondary")
 	stats := must(secondary.GetStatistics(t.Context(), nil))(t)
-	if string(*stats.GeoReplication.Status) != "live" || time.Since(*stats.GeoReplication.LastSyncTime).Abs() > time.Minute {
+	if string(*stats.GeoReplication.Status) != "live" || f.clock.Now().Sub(*stats.GeoReplication.LastSyncTime).Abs() > time.Minute {
 		t.Errorf("%+v", stats.GeoReplication)
 	}
 	_, err := f.sdk.GetStatistics(t.Context(), nil)

@@ -64,14 +64,14 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		Username: "lazuli", Password: "secret", NoSigs: true, NoLog: true,
+		Username: "lazuli", Password: "secret", NoSigs: true, NoLog: true, AuthTimeout: 60, TLSTimeout: 60,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(10 * time.Second) {
+	if !n.ReadyForConnections(time.Minute) {
 		t.Fatal("not ready")
 	}
 	url := func(user string) string {
@@ -82,7 +82,7 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Conn().Request("$JS.API.INFO", nil, 5*time.Second); err != nil {
+	if _, err := s.Conn().Request("$JS.API.INFO", nil, time.Minute); err != nil {
 		t.Error(err)
 	}
 	for name, c := range map[string]Config{
@@ -110,12 +110,15 @@ func TestExternalWithSmallPayload(t *testing.T) {
 	}
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(10 * time.Second) {
+	if !n.ReadyForConnections(time.Minute) {
 		t.Fatal("not ready")
 	}
-	if s, err := Start(Config{URL: n.ClientURL()}); err == nil {
+	s, err := Start(Config{URL: n.ClientURL()})
+	if err == nil {
 		s.Close()
 		t.Error("connected")
+	} else if !strings.Contains(err.Error(), "max_payload") {
+		t.Errorf("%v; want what to change", err)
 	}
 }
 
@@ -144,13 +147,14 @@ func TestExternalWithCredentials(t *testing.T) {
 		}
 	}
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true, NoLog: true})
+		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true, NoLog: true,
+		AuthTimeout: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
 	go n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(10 * time.Second) {
+	if !n.ReadyForConnections(time.Minute) {
 		t.Fatal("not ready")
 	}
 	credentials := func(by nkeys.KeyPair) string {
@@ -177,7 +181,7 @@ func TestExternalWithCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	answer, err := s.Conn().Request("$JS.API.INFO", nil, 5*time.Second)
+	answer, err := s.Conn().Request("$JS.API.INFO", nil, time.Minute)
 	if err != nil || strings.Contains(string(answer.Data), `"error"`) {
 		t.Errorf("JetStream: %v, %v", answer, err)
 	}

@@ -19,6 +19,13 @@ import (
 // startTimeout bounds how long the embedded server may take to read its streams back, and a connection to be made.
 const startTimeout = 5 * time.Minute
 
+// An existing server is dialled for dialTimeout, and when the process starts, again and again for dialPatience: a machine that
+// is busy can take long to shake hands.
+const (
+	dialTimeout  = 5 * time.Second
+	dialPatience = time.Minute
+)
+
 // MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with
 // room for its record, and for the properties of a service.
 const MaxPayload = 1 << 20
@@ -123,7 +130,7 @@ func (s *Server) embed() error {
 // connect connects to the configured server.
 func (s *Server) connect() error {
 	options := []nats.Option{
-		nats.Name("lazuli"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.Name("lazuli"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.Timeout(dialTimeout),
 		nats.ReconnectBufSize(-1), // while it is away, fail: who waits for the answer cannot wait for long
 		nats.ErrorHandler(s.onError),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -142,6 +149,9 @@ func (s *Server) connect() error {
 		options = append(options, nats.ClientCert(s.config.CertFile, s.config.KeyFile))
 	}
 	conn, err := nats.Connect(s.config.URL, options...)
+	for began := time.Now(); isTimeout(err) && time.Since(began) < dialPatience; {
+		conn, err = nats.Connect(s.config.URL, options...)
+	}
 	if err != nil {
 		return fmt.Errorf("natsd: connecting to %s: %w", redact(s.config.URL), err)
 	}
@@ -151,6 +161,12 @@ func (s *Server) connect() error {
 			conn.MaxPayload())
 	}
 	return nil
+}
+
+// isTimeout reports whether a server did not answer in time, rather than with a refusal.
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.Is(err, nats.ErrTimeout) || errors.As(err, &e) && e.Timeout()
 }
 
 // redact writes a list of URLs for people: without passwords and tokens.

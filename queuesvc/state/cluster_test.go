@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -25,14 +26,21 @@ type cluster struct {
 	nodes [3]*server.Server
 }
 
+// freePort returns a port that is free and likely to stay so while nobody listens there: a node comes back at its port. The
+// range is one from which systems give neither listeners that ask for any port, nor connections, theirs.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal(err)
+	return 0
 }
 
 func startCluster(t testing.TB) *cluster {
@@ -69,12 +77,16 @@ func (c *cluster) start(i int) {
 		ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: c.ports[i], JetStream: true, StoreDir: c.dirs[i],
 		Cluster: server.ClusterOpts{Name: "lazuli", Host: "127.0.0.1", Port: c.peers[i]},
 		Routes:  server.RoutesFromStr(strings.Join(routes, ",")), NoSigs: true, NoLog: true,
+		WriteDeadline: time.Minute, // a busy machine is no reason to end a connection
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.nodes[i] = n
 	n.Start()
+	if !n.ReadyForConnections(patience) {
+		c.t.Fatalf("node %d does not listen at its ports", i)
+	}
 }
 
 func (c *cluster) stop(i int) {
@@ -106,7 +118,7 @@ func (c clientQueue) Get(ctx context.Context, n int) ([]history.Held, error) {
 	list, err := c.Queue.Get(ctx, n, history.Visibility, now)
 	held := make([]history.Held, len(list))
 	for i, m := range list {
-		held[i] = history.Held{Body: string(m.Body), Handed: now, Until: time.Unix(0, m.NextVisible), Token: m}
+		held[i] = history.Held{Body: string(m.Body), Asked: now, Handed: now, Until: time.Unix(0, m.NextVisible), Token: m}
 	}
 	return held, err
 }
@@ -130,10 +142,14 @@ func work(t *testing.T, queues []history.Queue, during func(*history.History)) *
 		defer close(ended)
 		h.Work(ctx, queues, 4, 4, stop)
 	}()
-	during(h)
-	close(stop)
-	<-ended
-	deadline, cancel := context.WithTimeout(ctx, time.Minute)
+	func() {
+		defer func() { // also where during ends the test
+			close(stop)
+			<-ended
+		}()
+		during(h)
+	}()
+	deadline, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := h.Drain(deadline, queues); err != nil {
 		t.Error(err)
@@ -149,16 +165,19 @@ func TestClusterWithNodesStopped(t *testing.T) {
 	}
 	c := startCluster(t)
 	var queues []history.Queue
-	for i := range 2 {
-		n, err := natsd.Start(natsd.Config{URL: c.url(), Replicas: 3, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(n.Close)
-		s := open(t, n)
-		if i == 0 {
-			create(t, s, "orders")
-		}
+	for range 2 {
+		n := startNATS(t, natsd.Config{URL: c.url(), Replicas: 3})
+		var s *Store
+		eventually(t, func() (err error) { // a young cluster may still change its leader
+			if s == nil {
+				if s, err = Open(ctx, n, slog.New(slog.DiscardHandler)); err != nil {
+					return err
+				}
+				t.Cleanup(s.Close)
+			}
+			_, err = s.Create(ctx, "acct", "orders", nil)
+			return err
+		})
 		queues = append(queues, clientQueue{find(t, s, "orders")})
 	}
 	stream := queues[0].(clientQueue).stream

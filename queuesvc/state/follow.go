@@ -26,7 +26,7 @@ type follower struct {
 // a lost connection or leader the reading is resumed; take may then see a record again.
 func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subject string, headersOnly bool,
 	take func(m *nats.Msg, seq uint64)) (*follower, error) {
-	legacy, err := conn.JetStream()
+	legacy, err := conn.JetStream(nats.MaxWait(answerTimeout))
 	if err != nil {
 		return nil, err
 	}

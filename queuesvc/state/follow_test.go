@@ -34,7 +34,7 @@ func TestFollowEndsWhereRecordsVanished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
+		deadline, cancel := context.WithTimeout(ctx, time.Minute)
 		if err := f.wait(deadline); err != nil {
 			t.Errorf("where the %s record vanished: %v", vanished, err)
 		}

@@ -24,7 +24,7 @@ func startNATS(t testing.TB, c natsd.Config) *natsd.Server {
 	return n
 }
 
-// open opens a store that the test's end closes and checks.
+// open opens a store that the test's end closes. Where no server is lost, a machine that is busy may take its time to answer.
 func open(t testing.TB, n *natsd.Server) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), n, slog.New(slog.DiscardHandler))
@@ -32,6 +32,9 @@ func open(t testing.TB, n *natsd.Server) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	if !s.replicated {
+		s.client.timeout = time.Minute
+	}
 	return s
 }
 

@@ -198,9 +198,12 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// patience is how long a test waits for something that must happen: much longer than it takes, for machines that are busy.
+const patience = 3 * time.Minute
+
 // eventually waits for what another front-end has done to be seen: it is followed with a delay.
 func eventually(t interface{ Fatalf(string, ...any) }, check func() error) {
-	deadline, cancel := context.WithTimeout(ctx, time.Minute)
+	deadline, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		err := check()

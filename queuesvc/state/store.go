@@ -63,6 +63,7 @@ type Store struct {
 	retries    int
 	retryPause time.Duration
 	quiet      time.Duration // how old a record must be to be trimmed
+	parkTime   time.Duration // how long Close may take to remove the streams of empty queues
 	slots      uint32        // the upper half of the slots that this front-end makes
 
 	mu     sync.Mutex // guards queues
@@ -77,7 +78,7 @@ func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error
 	}
 	s := &Store{nats: n, conn: n.Conn(), log: log, catalog: newCatalog(), shared: n.Shared(),
 		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: answerRetries, retryPause: retryPause, quiet: trimQuiet,
-		queues: make(map[string]*Queue)}
+		parkTime: parkTime, queues: make(map[string]*Queue)}
 	timeout := answerTimeout
 	if s.external {
 		timeout, s.retries = externalAnswerTimeout, externalRetries

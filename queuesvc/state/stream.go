@@ -96,13 +96,13 @@ func (s *Store) giveStream(ctx context.Context, accountName, queue, name string)
 	return err
 }
 
-// parkTime bounds how long Close removes the streams of empty queues.
+// parkTime bounds how long Close goes on to remove the streams of empty queues.
 const parkTime = 2 * time.Second
 
 // park removes the streams of queues that are known to be empty. Nobody uses them any more. The catalog is told first: a
 // stream that it does not promise is removed at the next start.
 func (s *Store) park(queues map[string]*Queue) {
-	ctx, cancel := context.WithTimeout(context.Background(), parkTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.parkTime)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(8)

@@ -94,6 +94,7 @@ func TestEmptyQueuesArePutAside(t *testing.T) {
 	dir := t.TempDir()
 	n := startNATS(t, natsd.Config{Dir: dir})
 	s := open(t, n)
+	s.parkTime = time.Minute
 	q := create(t, s, "emptied")
 	for range 3 {
 		m := putOne(t, q, "x", epoch)

@@ -34,9 +34,9 @@ var ErrDead = errors.New("message or receipt is gone")
 // Held is a message that was handed out.
 type Held struct {
 	Body string
-	// Handed is the latest time at which it can have been handed out, and Until the earliest at which its visibility
-	// timeout can end, on one clock.
-	Handed, Until time.Time
+	// Asked is the earliest time at which it can have been handed out, Handed the latest, and Until the earliest at which its
+	// visibility timeout can end, on one clock.
+	Asked, Handed, Until time.Time
 	// Token is for Delete.
 	Token any
 }
@@ -83,12 +83,14 @@ func (h *History) message(body string) *message {
 	return m
 }
 
-// Work starts producers and consumers, spread over the queues, and returns when stop is closed and all have ended.
+// Work starts producers and consumers, spread over the queues, and returns when stop is closed, or ctx ends, and all have ended.
 func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers int, stop <-chan struct{}) {
 	var wg sync.WaitGroup
 	stopped := func() bool {
 		select {
 		case <-stop:
+			return true
+		case <-ctx.Done():
 			return true
 		default:
 			return false
@@ -171,15 +173,18 @@ func (h *History) handedOut(held Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := h.message(held.Body)
+	m.handed++
+	if m.deleted && held.Asked.After(m.gone) {
+		h.ghosts = append(h.ghosts, held.Body)
+	}
+	if !held.Handed.Before(held.Until) { // read so late that it need not have been held at any time
+		return
+	}
 	for _, other := range m.spans {
 		if held.Handed.Before(other.until) && other.from.Before(held.Until) {
 			h.doubles = append(h.doubles, held.Body)
 		}
 	}
-	if m.deleted && held.Handed.After(m.gone) {
-		h.ghosts = append(h.ghosts, held.Body)
-	}
-	m.handed++
 	m.spans = append(m.spans, span{held.Handed, held.Until})
 }
 

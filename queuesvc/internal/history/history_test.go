@@ -26,7 +26,8 @@ type broken struct{ defect string }
 func (b broken) Put(context.Context, string) error { return nil }
 
 func (b broken) Get(context.Context, int) ([]Held, error) {
-	return []Held{{Body: "a", Handed: time.Now(), Until: time.Now().Add(Visibility)}}, nil
+	asked := time.Now().Add(time.Millisecond) // later than anything before, whatever the clock's steps
+	return []Held{{Body: "a", Asked: asked, Handed: asked, Until: asked.Add(time.Hour)}}, nil
 }
 
 func (b broken) Delete(context.Context, Held) error {
@@ -58,5 +59,19 @@ func TestCheckNoticesDefects(t *testing.T) {
 		if !strings.Contains(strings.Join(r.errors, "\n"), want) {
 			t.Errorf("%s: found %q", defect, r.errors)
 		}
+	}
+}
+
+// An answer that was on its way for longer than its message is hidden proves nothing.
+func TestCheckForgivesLateAnswers(t *testing.T) {
+	h := New()
+	asked := time.Now()
+	h.put(t.Context(), broken{}, "a")
+	h.consume(t.Context(), broken{}, 1, 0) // by another, who deletes it
+	h.handedOut(Held{Body: "a", Asked: asked, Handed: time.Now().Add(time.Hour), Until: asked.Add(Visibility)})
+	r := &recorder{}
+	h.Check(r)
+	if len(r.errors) > 0 {
+		t.Errorf("found %q", r.errors)
 	}
 }
