@@ -19,14 +19,30 @@ fail() {
 	exit 1
 }
 
+# retry COMMAND...: a command that downloads, four times at most.
+retry() {
+	local pause
+	for pause in 5 20 60; do
+		"$@" && return
+		echo "tried again in $pause s: $*" >&2
+		sleep "$pause"
+	done
+	"$@"
+}
+
 # need COMMAND PACKAGES...: installs Debian packages if the command is missing.
 need() {
 	local command=$1
 	shift
-	command -v "$command" >/dev/null && return
-	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "$command is missing; install $*"
-	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$work/apt.log" 2>&1 ||
-		{ tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
+	command -v "$command" >/dev/null || apt_install "$@"
+}
+
+apt_install() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "install $*"
+	{
+		retry apt-get update &&
+			retry env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+	} >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
 }
 
 # start_lazuli: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
@@ -37,12 +53,12 @@ start_lazuli() {
 		>"$work/lazuli.out" 2>"$work/lazuli.log" &
 	server=$!
 	local i
-	for i in $(seq 100); do
+	for i in $(seq 1200); do
 		grep -q '^Ready' "$work/lazuli.out" && break
 		kill -0 "$server" 2>/dev/null || { cat "$work/lazuli.log" >&2; fail "lazuli does not start"; }
 		sleep 0.1
 	done
-	grep -q '^Ready' "$work/lazuli.out" || fail "lazuli is not ready after 10 seconds"
+	grep -q '^Ready' "$work/lazuli.out" || fail "lazuli is not ready after 2 minutes"
 	BLOB=$(port Blob) QUEUE=$(port Queue) TABLE=$(port Table)
 	LAZULI_CONNECTION_STRING=$(grep -o 'DefaultEndpointsProtocol=.*' "$work/lazuli.out")
 	export LAZULI_CONNECTION_STRING
