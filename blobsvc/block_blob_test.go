@@ -52,7 +52,7 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-func download(t testing.TB, c interface {
+func download(t tester, c interface {
 	DownloadStream(ctx context.Context, o *blob.DownloadStreamOptions) (blob.DownloadStreamResponse, error)
 }, o *blob.DownloadStreamOptions) []byte {
 	t.Helper()

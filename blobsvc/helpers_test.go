@@ -30,22 +30,24 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 )
 
-// clock is a clock that tests set forward. It starts at the real time, for SDKs sign with that.
+// clock is a clock that tests set forward. It starts at a whole second of the real time, for SDKs sign with that, and then moves
+// by a microsecond each time it is asked: no lease ends because the machine is slow, and no two states have one time.
 type clock struct {
-	mu    sync.Mutex
-	ahead time.Duration
+	mu sync.Mutex
+	at time.Time
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
+	c.at = c.at.Add(time.Microsecond)
+	return c.at
 }
 
 func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ahead += d
+	c.at = c.at.Add(d)
 }
 
 // fixture is a running service.
@@ -67,7 +69,7 @@ func start(t testing.TB) *fixture {
 // startWith is start with a configuration that set changes.
 func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), set: set}
+	f := &fixture{t: t, dir: t.TempDir(), set: set, clock: clock{at: time.Now().Truncate(time.Second)}}
 	f.open()
 	return f
 }
@@ -153,7 +155,7 @@ func (f *fixture) containerName() string {
 var ctx = context.Background()
 
 // wantCode fails unless err is an answer with the status and error code.
-func wantCode(t testing.TB, err error, status int, code string) {
+func wantCode(t tester, err error, status int, code string) {
 	t.Helper()
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
@@ -164,8 +166,15 @@ func wantCode(t testing.TB, err error, status int, code string) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
+// tester is a test, or one of rapid, which prints what led to a failure when the failure is told to it.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func must[T any](v T, err error) func(tester) T {
+	return func(t tester) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +199,7 @@ type reply struct {
 func (r reply) code() string { return r.header.Get("x-ms-error-code") }
 
 // want fails unless the answer has the status and error code.
-func (r reply) want(t testing.TB, status int, code string) reply {
+func (r reply) want(t tester, status int, code string) reply {
 	t.Helper()
 	if r.status != status || r.code() != code {
 		t.Fatalf("answer %d %q, want %d %q\n%s", r.status, r.code(), status, code, r.body)

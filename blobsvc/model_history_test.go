@@ -90,7 +90,6 @@ type grave struct {
 // history is a container in memory, with all that it was.
 type history struct {
 	f        *fixture
-	t        *testing.T
 	name     string
 	keep     blobsvc.Keep
 	retained bool             // deleted blobs are kept
@@ -108,7 +107,7 @@ func TestHistoryLikeAModel(t *testing.T) {
 			f := startWith(t, func(c *blobsvc.Config) { c.Keep = keep })
 			n := 0
 			rapid.Check(t, func(rt *rapid.T) {
-				h := &history{f: f, t: t, name: fmt.Sprintf("past%04d", n), keep: keep}
+				h := &history{f: f, name: fmt.Sprintf("past%04d", n), keep: keep}
 				n++
 				f.keepDeleted(0, "")
 				h.create(rt)
@@ -144,10 +143,10 @@ func (h *history) put(rt *rapid.T) {
 	content := strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "fill"))), rapid.SampledFrom([]int{0, 1, 300, 300_000}).Draw(rt, "size"))
 	r := h.do("PUT", "/"+name, content, "x-ms-blob-type", "BlockBlob")
 	if p == nil {
-		r.want(h.t, 404, "ContainerNotFound")
+		r.want(rt, 404, "ContainerNotFound")
 		return
 	}
-	p.become(&moment{version: r.want(h.t, 201, "").header.Get("x-ms-version-id"), content: content})
+	p.become(&moment{version: r.want(rt, 201, "").header.Get("x-ms-version-id"), content: content})
 }
 
 // commit writes a blob of so many blocks that their list has a record of its own, which versions and snapshots share.
@@ -157,9 +156,9 @@ func (h *history) commit(rt *rapid.T) {
 		return
 	}
 	text := string(rune('a' + rapid.IntRange(0, 25).Draw(rt, "fill")))
-	h.do("PUT", "/"+name+"?comp=block&blockid="+url.QueryEscape(blockName(1)), text).want(h.t, 201, "")
+	h.do("PUT", "/"+name+"?comp=block&blockid="+url.QueryEscape(blockName(1)), text).want(rt, 201, "")
 	list := "<BlockList>" + strings.Repeat("<Latest>"+blockName(1)+"</Latest>", 20) + "</BlockList>"
-	r := h.do("PUT", "/"+name+"?comp=blocklist", list).want(h.t, 201, "")
+	r := h.do("PUT", "/"+name+"?comp=blocklist", list).want(rt, 201, "")
 	p.become(&moment{version: r.header.Get("x-ms-version-id"), content: strings.Repeat(text, 20)})
 }
 
@@ -172,11 +171,11 @@ func (h *history) metadata(rt *rapid.T) {
 	r := h.do("PUT", "/"+name+"?comp=metadata", "", "x-ms-meta-m", text)
 	switch {
 	case p.is == nil:
-		r.want(h.t, 404, "BlobNotFound")
+		r.want(rt, 404, "BlobNotFound")
 	case p.is.hold:
-		r.want(h.t, 409, "BlobImmutableDueToLegalHold")
+		r.want(rt, 409, "BlobImmutableDueToLegalHold")
 	default:
-		p.become(&moment{version: r.want(h.t, 200, "").header.Get("x-ms-version-id"), content: p.is.content, metadata: text})
+		p.become(&moment{version: r.want(rt, 200, "").header.Get("x-ms-version-id"), content: p.is.content, metadata: text})
 	}
 }
 
@@ -187,10 +186,10 @@ func (h *history) snapshot(rt *rapid.T) {
 	}
 	r := h.do("PUT", "/"+name+"?comp=snapshot", "")
 	if p.is == nil {
-		r.want(h.t, 404, "BlobNotFound")
+		r.want(rt, 404, "BlobNotFound")
 		return
 	}
-	r.want(h.t, 201, "")
+	r.want(rt, 201, "")
 	p.been = append(p.been, &moment{snapshot: r.header.Get("x-ms-snapshot"), content: p.is.content, metadata: p.is.metadata})
 	p.become(&moment{version: r.header.Get("x-ms-version-id"), content: p.is.content, metadata: p.is.metadata})
 }
@@ -205,7 +204,7 @@ func (h *history) promote(rt *rapid.T) {
 	if m == nil {
 		return
 	}
-	r := h.do("PUT", "/"+to, "", "x-ms-copy-source", h.f.base+"/"+h.name+"/"+from+m.query()).want(h.t, 202, "")
+	r := h.do("PUT", "/"+to, "", "x-ms-copy-source", h.f.base+"/"+h.name+"/"+from+m.query()).want(rt, 202, "")
 	q.become(&moment{version: r.header.Get("x-ms-version-id"), content: m.content, metadata: m.metadata})
 }
 
@@ -231,13 +230,13 @@ func (h *history) delete(rt *rapid.T) {
 	r := h.do("DELETE", "/"+name, "", headers...)
 	switch {
 	case p.is == nil:
-		r.want(h.t, 404, "BlobNotFound")
+		r.want(rt, 404, "BlobNotFound")
 	case p.snapshots() && !include:
-		r.want(h.t, 409, "SnapshotsPresent")
+		r.want(rt, 409, "SnapshotsPresent")
 	case p.is.hold:
-		r.want(h.t, 409, "BlobImmutableDueToLegalHold")
+		r.want(rt, 409, "BlobImmutableDueToLegalHold")
 	default:
-		r.want(h.t, 202, "")
+		r.want(rt, 202, "")
 		for _, m := range slices.Clone(p.been) {
 			if m.snapshot != "" && !m.deleted {
 				h.gone(p, m)
@@ -259,11 +258,11 @@ func (h *history) deleteOne(rt *rapid.T) {
 	r := h.do("DELETE", "/"+name+m.query(), "")
 	switch {
 	case m == p.is:
-		r.want(h.t, 403, "OperationNotAllowedOnRootBlob")
+		r.want(rt, 403, "OperationNotAllowedOnRootBlob")
 	case m.hold:
-		r.want(h.t, 409, "BlobImmutableDueToLegalHold")
+		r.want(rt, 409, "BlobImmutableDueToLegalHold")
 	default:
-		r.want(h.t, 202, "")
+		r.want(rt, 202, "")
 		h.gone(p, m)
 	}
 }
@@ -275,10 +274,10 @@ func (h *history) undelete(rt *rapid.T) {
 	}
 	r := h.do("PUT", "/"+name+"?comp=undelete", "")
 	if p.is == nil && len(p.been) == 0 {
-		r.want(h.t, 404, "BlobNotFound")
+		r.want(rt, 404, "BlobNotFound")
 		return
 	}
-	r.want(h.t, 200, "")
+	r.want(rt, 200, "")
 	for _, m := range p.been {
 		m.deleted = false
 	}
@@ -296,10 +295,10 @@ func (h *history) hold(rt *rapid.T) {
 	on := rapid.Bool().Draw(rt, "on")
 	r := h.do("PUT", "/"+name+m.query()+"&comp=legalhold", "", "x-ms-legal-hold", fmt.Sprint(on))
 	if !h.keep.Immutability {
-		r.want(h.t, 409, "ImmutableStorageWithVersioningNotEnabled")
+		r.want(rt, 409, "ImmutableStorageWithVersioningNotEnabled")
 		return
 	}
-	r.want(h.t, 200, "")
+	r.want(rt, 200, "")
 	m.hold = on
 }
 
@@ -308,19 +307,19 @@ func (h *history) retain(rt *rapid.T) {
 	h.f.keepDeleted(map[bool]int{true: 2}[h.retained], "")
 }
 
-func (h *history) create(*rapid.T) {
+func (h *history) create(rt *rapid.T) {
 	r := h.do("PUT", "?restype=container", "")
 	if h.blobs != nil {
-		r.want(h.t, 409, "ContainerAlreadyExists")
+		r.want(rt, 409, "ContainerAlreadyExists")
 		return
 	}
-	r.want(h.t, 201, "")
+	r.want(rt, 201, "")
 	h.blobs = map[string]*past{}
 }
 
-func (h *history) deleteContainer(*rapid.T) {
+func (h *history) deleteContainer(rt *rapid.T) {
 	if h.blobs == nil {
-		h.do("DELETE", "?restype=container", "").want(h.t, 404, "ContainerNotFound")
+		h.do("DELETE", "?restype=container", "").want(rt, 404, "ContainerNotFound")
 		return
 	}
 	full := false
@@ -329,11 +328,11 @@ func (h *history) deleteContainer(*rapid.T) {
 	}
 	r := h.do("DELETE", "?restype=container", "")
 	if full && h.keep.Immutability {
-		r.want(h.t, 409, "ContainerImmutableStorageWithVersioningEnabled")
+		r.want(rt, 409, "ContainerImmutableStorageWithVersioningEnabled")
 		return
 	}
-	r.want(h.t, 202, "")
-	versions := strings.Split(h.f.do("GET", "/?comp=list&include=deleted&prefix="+h.name, "").want(h.t, 200, "").body, "<Version>")
+	r.want(rt, 202, "")
+	versions := strings.Split(h.f.do("GET", "/?comp=list&include=deleted&prefix="+h.name, "").want(rt, 200, "").body, "<Version>")
 	version, _, _ := strings.Cut(versions[len(versions)-1], "<")
 	h.graves = append(h.graves, grave{version, h.blobs})
 	h.blobs = nil
@@ -347,23 +346,23 @@ func (h *history) restore(rt *rapid.T) {
 	g := h.graves[i]
 	r := h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", h.name, "x-ms-deleted-container-version", g.version)
 	if h.blobs != nil {
-		r.want(h.t, 409, "ContainerAlreadyExists")
+		r.want(rt, 409, "ContainerAlreadyExists")
 		return
 	}
-	r.want(h.t, 201, "")
+	r.want(rt, 201, "")
 	h.blobs = g.blobs
 	h.graves = slices.Delete(h.graves, i, i+1)
 }
 
-func (h *history) collect(*rapid.T) {
+func (h *history) collect(rt *rapid.T) {
 	if err := h.f.svc.Clean(ctx); err != nil {
-		h.t.Fatal(err)
+		rt.Fatal(err)
 	}
 	if _, err := h.f.svc.CompactWith(ctx, blobsvc.Unbounded); err != nil {
-		h.t.Fatal(err)
+		rt.Fatal(err)
 	}
-	if _, err := h.f.svc.Audit(func(err error) { h.t.Error(err) }); err != nil {
-		h.t.Fatal(err)
+	if _, err := h.f.svc.Audit(func(err error) { rt.Error(err) }); err != nil {
+		rt.Fatal(err)
 	}
 }
 
@@ -371,7 +370,7 @@ func (h *history) collect(*rapid.T) {
 func (h *history) list(rt *rapid.T) {
 	r := h.do("GET", "?restype=container&comp=list&maxresults=3", "")
 	if h.blobs == nil {
-		r.want(h.t, 404, "ContainerNotFound")
+		r.want(rt, 404, "ContainerNotFound")
 		return
 	}
 	var want, got []string
@@ -391,7 +390,7 @@ func (h *history) list(rt *rapid.T) {
 	}
 	sort.SliceStable(want, func(i, j int) bool { return strings.Fields(want[i])[0] < strings.Fields(want[j])[0] })
 	for marker := ""; ; {
-		r := h.do("GET", "?restype=container&comp=list&include=versions,snapshots,deleted,metadata,legalhold&maxresults=7&marker="+marker, "").want(h.t, 200, "")
+		r := h.do("GET", "?restype=container&comp=list&include=versions,snapshots,deleted,metadata,legalhold&maxresults=7&marker="+marker, "").want(rt, 200, "")
 		for _, item := range strings.Split(r.body, "<Blob>")[1:] {
 			s := fmt.Sprintf("%s %s@%s %s %s", between(item, "<Name>", "<"), between(item, "<Snapshot>", "<"), between(item, "<VersionId>", "<"), between(item, "<M>", "<"),
 				between(item, "<Content-Length>", "<"))
@@ -422,7 +421,7 @@ func (h *history) read(rt *rapid.T) {
 			if p.is != nil {
 				h.compare(rt, name, p.is)
 			} else {
-				h.do("GET", "/"+name, "").want(h.t, 404, "BlobNotFound")
+				h.do("GET", "/"+name, "").want(rt, 404, "BlobNotFound")
 			}
 		}
 		if len(h.graves) == 0 {
@@ -431,7 +430,7 @@ func (h *history) read(rt *rapid.T) {
 		g := h.graves[0]
 		h.graves = h.graves[1:]
 		h.name += "r"
-		h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", strings.TrimRight(h.name, "r"), "x-ms-deleted-container-version", g.version).want(h.t, 201, "")
+		h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", strings.TrimRight(h.name, "r"), "x-ms-deleted-container-version", g.version).want(rt, 201, "")
 		h.blobs = g.blobs
 	}
 }
@@ -439,10 +438,10 @@ func (h *history) read(rt *rapid.T) {
 func (h *history) compare(rt *rapid.T, at string, m *moment) {
 	r := h.do("GET", "/"+at, "")
 	if m.deleted {
-		r.want(h.t, 404, "BlobNotFound")
+		r.want(rt, 404, "BlobNotFound")
 		return
 	}
-	if r.want(h.t, 200, ""); r.body != m.content || r.header.Get("x-ms-meta-m") != m.metadata {
+	if r.want(rt, 200, ""); r.body != m.content || r.header.Get("x-ms-meta-m") != m.metadata {
 		rt.Fatalf("%s has %d bytes, want %d", at, len(r.body), len(m.content))
 	}
 }

@@ -44,7 +44,7 @@ func TestLikeAModel(t *testing.T) {
 		if n%2 == 0 { // every other container is encrypted
 			o = inScope
 		}
-		must(box.Create(ctx, o))(t)
+		must(box.Create(ctx, o))(rt)
 		m := model{map[string]*modelBlob{}, map[string]map[string]string{}, map[string]map[string]string{}}
 		name := rapid.SampledFrom([]string{"a", "a/b", "c"})
 		content := rapid.Custom(func(rt *rapid.T) string {
@@ -59,14 +59,14 @@ func TestLikeAModel(t *testing.T) {
 				if meta != "" {
 					o.Metadata = map[string]*string{"M": &meta}
 				}
-				must(box.NewBlockBlobClient(at).Upload(ctx, body(text), o))(t)
+				must(box.NewBlockBlobClient(at).Upload(ctx, body(text), o))(rt)
 				m.blobs[at] = &modelBlob{ids: []string{""}, contents: []string{text}, metadata: meta}
 				delete(m.uncommitted, at)
 			},
 			"stage": func(rt *rapid.T) {
 				at, block := name.Draw(rt, "name"), id.Draw(rt, "block")
 				text := content.Filter(func(s string) bool { return s != "" }).Draw(rt, "content")
-				must(box.NewBlockBlobClient(at).StageBlock(ctx, block, body(text), nil))(t)
+				must(box.NewBlockBlobClient(at).StageBlock(ctx, block, body(text), nil))(rt)
 				if m.uncommitted[at] == nil {
 					m.uncommitted[at] = map[string]string{}
 				}
@@ -89,11 +89,11 @@ func TestLikeAModel(t *testing.T) {
 				}
 				_, err := box.NewBlockBlobClient(at).CommitBlockList(ctx, ids, nil)
 				if !ok {
-					wantCode(t, err, 400, "InvalidBlockList")
+					wantCode(rt, err, 400, "InvalidBlockList")
 					return
 				}
 				if err != nil {
-					t.Fatal(err)
+					rt.Fatal(err)
 				}
 				m.blobs[at] = next
 				delete(m.uncommitted, at)
@@ -102,7 +102,7 @@ func TestLikeAModel(t *testing.T) {
 				at := name.Draw(rt, "name")
 				resp, err := box.NewBlobClient(at).CreateSnapshot(ctx, nil)
 				if m.blobs[at] == nil {
-					wantCode(t, err, 404, "BlobNotFound")
+					wantCode(rt, err, 404, "BlobNotFound")
 					return
 				}
 				if m.snapshots[at] == nil {
@@ -114,11 +114,11 @@ func TestLikeAModel(t *testing.T) {
 				from, at := name.Draw(rt, "from"), name.Draw(rt, "to")
 				_, err := box.NewBlobClient(at).StartCopyFromURL(ctx, box.NewBlobClient(from).URL(), nil)
 				if m.blobs[from] == nil {
-					wantCode(t, err, 404, "BlobNotFound")
+					wantCode(rt, err, 404, "BlobNotFound")
 					return
 				}
 				if err != nil {
-					t.Fatal(err)
+					rt.Fatal(err)
 				}
 				b := *m.blobs[from]
 				m.blobs[at] = &b
@@ -128,7 +128,7 @@ func TestLikeAModel(t *testing.T) {
 				at := name.Draw(rt, "name")
 				_, err := box.NewBlobClient(at).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 				if m.blobs[at] == nil {
-					wantCode(t, err, 404, "BlobNotFound")
+					wantCode(rt, err, 404, "BlobNotFound")
 					return
 				}
 				delete(m.blobs, at)
@@ -137,15 +137,15 @@ func TestLikeAModel(t *testing.T) {
 			},
 			"collect": func(rt *rapid.T) {
 				if err := f.svc.Clean(ctx); err != nil {
-					t.Fatal(err)
+					rt.Fatal(err)
 				}
 				if _, err := f.svc.Compact(ctx); err != nil {
-					t.Fatal(err)
+					rt.Fatal(err)
 				}
 			},
-			"": func(rt *rapid.T) { m.check(rt, t, box) },
+			"": func(rt *rapid.T) { m.check(rt, box) },
 		})
-		m.check(rt, t, box)
+		m.check(rt, box)
 	})
 	if audit := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); audit.Torn != 0 {
 		t.Errorf("%+v", audit)
@@ -153,8 +153,8 @@ func TestLikeAModel(t *testing.T) {
 }
 
 // check compares a container with the model.
-func (m *model) check(rt *rapid.T, t *testing.T, box *container.Client) {
-	t.Helper()
+func (m *model) check(rt *rapid.T, box *container.Client) {
+	rt.Helper()
 	var want, got []string
 	for name, b := range m.blobs {
 		for at, text := range m.snapshots[name] {
@@ -171,7 +171,7 @@ func (m *model) check(rt *rapid.T, t *testing.T, box *container.Client) {
 	pager := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{MaxResults: to.Ptr(int32(2)),
 		Include: container.ListBlobsInclude{Snapshots: true, UncommittedBlobs: true, Metadata: true}})
 	for pager.More() {
-		for _, b := range must(pager.NextPage(ctx))(t).Segment.BlobItems {
+		for _, b := range must(pager.NextPage(ctx))(rt).Segment.BlobItems {
 			at := "~"
 			if b.Snapshot != nil {
 				at = *b.Snapshot
@@ -189,11 +189,11 @@ func (m *model) check(rt *rapid.T, t *testing.T, box *container.Client) {
 	}
 	for name, b := range m.blobs {
 		c := box.NewBlobClient(name)
-		if text := string(download(t, c, nil)); text != b.content() {
+		if text := string(download(rt, c, nil)); text != b.content() {
 			rt.Fatalf("%s has %d bytes, want %d", name, len(text), len(b.content()))
 		}
 		for at, want := range m.snapshots[name] {
-			if text := string(download(t, must(c.WithSnapshot(at))(t), nil)); text != want {
+			if text := string(download(rt, must(c.WithSnapshot(at))(rt), nil)); text != want {
 				rt.Fatalf("%s at %s differs", name, at)
 			}
 		}

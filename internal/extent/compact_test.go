@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // catalogue is an owner: a map of names to contents.
@@ -184,7 +185,7 @@ func TestCompactLeavesWhatIsHeld(t *testing.T) {
 }
 
 func TestCompactWaitsForGrace(t *testing.T) {
-	s := open(t, t.TempDir(), Options{SealSize: 1}) // one minute
+	s := open(t, t.TempDir(), Options{SealSize: 1, Grace: time.Hour})
 	slices := store(t, s, []byte("dead"))
 	store(t, s, []byte("seals the one before"))
 	compact(t, s, &catalogue{})

@@ -241,7 +241,15 @@ func TestConcurrentWritersAndReaders(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				wantContent(t, s, slices, p)
+				r, err := s.NewReader(slices, 0, int64(n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, p) {
+					t.Errorf("%d bytes of writer %d differ: %v", n, g, err)
+				}
+				r.Close()
 			}
 		})
 	}
