@@ -64,8 +64,8 @@ func TestQueryEntities(t *testing.T) {
 		}
 	})
 	t.Run("select", func(t *testing.T) {
-		r := f.send("GET", "/people()?$top=1&$select=RowKey,"+url.QueryEscape("odd-näme")+",N", nil, "").want(t, "200")
-		if r.body != `{"value":[{"RowKey":"0","odd-n\u00e4me":null,"N":10}]}` {
+		r := f.send("GET", "/people()?$top=1&$select="+url.QueryEscape("odd-näme")+",RowKey,N,RowKey", nil, "").want(t, "200")
+		if r.body != `{"value":[{"RowKey":"0","N":10,"odd-n\u00e4me":null}]}` {
 			t.Errorf("got %s", r.body)
 		}
 		r = f.send("GET", "/people(PartitionKey='a',RowKey='0')?$select=", headers{"Accept", "application/json;odata=minimalmetadata"}, "").want(t, "200")
@@ -172,6 +172,11 @@ func TestPageLimits(t *testing.T) {
 	if r.header.Get("x-ms-continuation-NextRowKey") == "" || r.header.Get(headerScanned) != "511" {
 		t.Errorf("after 5 seconds: scanned %s, token %q", r.header.Get(headerScanned), r.header.Get("x-ms-continuation-NextRowKey"))
 	}
+	r = f.send("GET", "/people()?timeout=2&$filter=Text%20eq%20'y'", headers{headerExplain, "1"}, "").want(t, "200")
+	if r.header.Get("x-ms-continuation-NextRowKey") == "" || r.header.Get(headerScanned) != "255" {
+		t.Errorf("after a timeout of 2 seconds: scanned %s, token %q", r.header.Get(headerScanned), r.header.Get("x-ms-continuation-NextRowKey"))
+	}
+	f.send("GET", "/people()?timeout=x", nil, "").want(t, "400 InvalidQueryParameterValue")
 	step = 0
 	if got, _ = rows(t, client, &aztables.ListEntitiesOptions{Filter: to.Ptr("Text eq 'x'")}); len(got) != 1200 {
 		t.Errorf("%d entities", len(got))

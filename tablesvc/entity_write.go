@@ -58,7 +58,9 @@ func (w *writeRequest) mutation() (mutation, error) {
 		return m, err
 	}
 	m.record = p.Record
-	if w.change != insert { // the keys are those of the address; the body's are ignored, as OData has it
+	if w.change != insert {
+		m.record = m.record.Sorted() // Azure keeps the client's order in inserts alone
+		// The keys are those of the address; the body's are ignored, as OData has it.
 		if err := m.setKeys(w.address); err != nil {
 			return m, err
 		}

@@ -249,3 +249,39 @@ func TestETagsOfSuccessors(t *testing.T) {
 		t.Errorf("both have the tag %s", first)
 	}
 }
+
+// TestPropertyOrder: an insert keeps the client's order; after every other change, and where $select chooses, properties are
+// sorted as .NET sorts names.
+func TestPropertyOrder(t *testing.T) {
+	f := start(t)
+	f.table("people")
+	const sent, sorted = `"b":1,"_":2,"a":3,"B":4`, `"B":4,"_":2,"a":3,"b":1`
+	path := "/people(PartitionKey='p',RowKey='r')"
+	reset := func() {
+		t.Helper()
+		f.send("DELETE", path, headers{"If-Match", "*"}, "")
+		f.send("POST", "/people", nil, `{"PartitionKey":"p","RowKey":"r",`+sent+`}`).want(t, "201")
+	}
+	want := func(what, query, members string) {
+		t.Helper()
+		if r := f.send("GET", path+query, nil, "").want(t, "200"); !strings.HasSuffix(r.body, members+"}") {
+			t.Errorf("%s: got %s, want %s", what, r.body, members)
+		}
+	}
+	reset()
+	want("insert", "", sent)
+	want("$select", "?$select=b,c,_,RowKey,B,PartitionKey", `{"PartitionKey":"p","RowKey":"r","B":4,"_":2,"b":1,"c":null`)
+	for _, method := range []string{"PUT", "MERGE"} {
+		for _, ifMatch := range []string{"*", ""} {
+			reset()
+			f.send(method, path, headers{"If-Match", ifMatch}, "{"+sent+"}").want(t, "204")
+			want(method+" If-Match: "+ifMatch, "", sorted)
+		}
+		f.send("DELETE", path, headers{"If-Match", "*"}, "").want(t, "204")
+		f.send(method, path, nil, "{"+sent+"}").want(t, "204")
+		want(method+" of what was not there", "", sorted)
+	}
+	reset()
+	f.send("MERGE", path, headers{"If-Match", "*"}, "{}").want(t, "204")
+	want("empty merge", "", sorted)
+}

@@ -109,7 +109,7 @@ func (m *mutation) next(old entity.Record, at entity.Ticks) (entity.Record, erro
 	case remove:
 		return nil, nil
 	case merge, insertOrMerge:
-		merged := old.Merge(m.record)
+		merged := old.Merge(m.record).Sorted()
 		merged.SetTimestamp(at)
 		if err := entity.CheckSize(m.partition, m.row, merged); err != nil {
 			return nil, err

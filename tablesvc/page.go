@@ -2,6 +2,7 @@ package tablesvc
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -75,7 +76,8 @@ func (c *call) knownOptions() error {
 	return nil
 }
 
-// selection reads $select. Nil means everything.
+// selection reads $select and returns its names in the order in which Azure answers them: the keys and Timestamp, then the
+// others sorted. Nil means everything.
 func (c *call) selection(f *entity.Form) ([]string, error) {
 	if !c.Query.Has("$select") {
 		return nil, nil
@@ -93,6 +95,10 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 			names = append(names, name)
 		}
 	}
+	system := []string{"Timestamp", "RowKey", "PartitionKey"} // the last come first
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(slices.Index(system, b), slices.Index(system, a)), entity.CompareStrings([]byte(a), []byte(b)))
+	})
 	return names, nil
 }
 
@@ -128,7 +134,7 @@ func (s *Service) read(c *call, q *query, buf []byte) (p page, err error) {
 		if q.from.resume {
 			ranges = after(ranges, entity.AppendKey(nil, id, q.from.partition, q.from.row))
 		}
-		w := walker{Service: s, query: q, page: &p, deadline: start.Add(maxQueryTime), buf: buf}
+		w := walker{Service: s, query: q, page: &p, deadline: start.Add(c.queryTime()), buf: buf}
 		w.begin()
 		if q.limit > 0 {
 			w.walk(tx, ranges)
@@ -137,6 +143,14 @@ func (s *Service) read(c *call, q *query, buf []byte) (p page, err error) {
 		return nil
 	})
 	return p, err
+}
+
+// queryTime is for how long a query may read: up to the timeout that the request gives.
+func (c *call) queryTime() time.Duration {
+	if end, ok := c.HTTP.Context().Deadline(); ok {
+		return min(maxQueryTime, time.Until(end))
+	}
+	return maxQueryTime
 }
 
 // after drops from sorted ranges what is before key.

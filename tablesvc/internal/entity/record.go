@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Record is the stored form of an entity, without its keys:
@@ -26,7 +27,8 @@ import (
 // The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value,
 // can stand in JSON as it is: rendering then copies it.
 //
-// Properties stand in the order in which the client first wrote them. The zero Record is not valid.
+// Properties stand in the order in which answers have them: as the client wrote them in an insert, sorted by their names after
+// any other change. The zero Record is not valid.
 type Record []byte
 
 // recordVersion is the first byte of every record. A later form gets another.
@@ -206,6 +208,29 @@ func (r Record) Merge(update Record) Record {
 		if _, ok := r.Lookup(string(up.Name)); !ok {
 			out = append(out, up.raw...)
 		}
+	}
+	return out
+}
+
+// Sorted returns r with its properties in the order of their names, by UTF-16 code units: r itself if they stand so already.
+func (r Record) Sorted() Record {
+	sorted := true
+	var last []byte
+	for it := r.Properties(); it.Next() && sorted; last = it.Name {
+		sorted = CompareStrings(last, it.Name) <= 0
+	}
+	if sorted {
+		return r
+	}
+	var room [32]Iterator
+	all := room[:0]
+	for it := r.Properties(); it.Next(); {
+		all = append(all, it)
+	}
+	slices.SortFunc(all, func(a, b Iterator) int { return CompareStrings(a.Name, b.Name) })
+	out := append(make(Record, 0, len(r)), r[:recordHeader]...)
+	for i := range all {
+		out = append(out, all[i].raw...)
 	}
 	return out
 }

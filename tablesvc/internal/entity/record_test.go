@@ -3,6 +3,7 @@ package entity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -120,4 +121,41 @@ func FuzzRecord(f *testing.F) {
 		}
 		form.AppendJSON(nil, nil, nil, b) // what passes the check can be rendered
 	})
+}
+
+func TestSorted(t *testing.T) {
+	names := func(r Record) (all []string) {
+		for it := r.Properties(); it.Next(); {
+			all = append(all, string(it.Name))
+		}
+		return all
+	}
+	of := func(names ...string) Record {
+		r := NewRecord(7, 0)
+		for i, n := range names {
+			r = r.Append(n, Int32Value(int32(i)))
+		}
+		return r
+	}
+	for _, tc := range [][2][]string{
+		{{}, nil},
+		{{"b", "a"}, {"a", "b"}},
+		{{"b", "a", "_", "B", "ab", "é"}, {"B", "_", "a", "ab", "b", "é"}},
+		{{"\uff41", "\U00010400"}, {"\U00010400", "\uff41"}}, // UTF-16 has the second as surrogates
+	} {
+		r := of(tc[0]...)
+		before := string(r)
+		got := r.Sorted()
+		if !slices.Equal(names(got), tc[1]) || got.Timestamp() != 7 || string(r) != before || CheckRecord(got) != nil {
+			t.Errorf("%q: got %q, want %q", tc[0], names(got), tc[1])
+		}
+		for i, n := range tc[0] {
+			if v, _ := got.Lookup(n); int(v.Num) != i {
+				t.Errorf("%q: %s is %d, want %d", tc[0], n, v.Num, i)
+			}
+		}
+		if again := got.Sorted(); &again[0] != &got[0] {
+			t.Errorf("%q: what is sorted was copied", tc[0])
+		}
+	}
 }
