@@ -99,7 +99,7 @@ func TestFakeClock(t *testing.T) {
 		}
 	}
 	a.RequireEmpty("slow")
-	for deadline := time.Now().Add(20 * time.Second); ticks.Load() == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); ticks.Load() == 0 && time.Now().Before(deadline); {
 		clock.Advance(time.Minute) // The timer's lock, and then its next hour.
 		runtime.Gosched()
 	}
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { calls.Add(1); return nil }, workers.WithLease(time.Second))
 	a.Run(app)
 	a.Put("work", "m")
-	for deadline := time.Now().Add(20 * time.Second); calls.Load() < 2 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); calls.Load() < 2 && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	a.Drain()

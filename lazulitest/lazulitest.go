@@ -88,7 +88,7 @@ func WithContainerSoftDelete(days int) Option {
 }
 
 // stopTimeout is how long the end of a test waits for requests in flight.
-const stopTimeout = 10 * time.Second
+const stopTimeout = time.Minute
 
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.
 func Start(t testing.TB, options ...Option) *Lazuli {

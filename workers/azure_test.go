@@ -59,7 +59,7 @@ func send(t testing.TB, a *testaccount.Account, queue string, bodies ...string) 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
@@ -141,23 +141,28 @@ func TestFailingMessageIsPoisoned(t *testing.T) {
 
 // The lease is a second, the handler runs until it was renewed three times; a second instance never gets the message.
 func TestRenewalKeepsMessageFromOthers(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("long")
 	send(t, a, queue, "m")
-	var calls atomic.Int64
+	var calls, by atomic.Int64 // by: how many calls there were when the third renewal was seen
 	apps := []*workers.App{newApp(a), newApp(a)}
 	renewed := func() int64 { return apps[0].Stats()[0].LeaseRenewals + apps[1].Stats()[0].LeaseRenewals }
 	for _, app := range apps {
 		app.Queue(queue, func(ctx context.Context, m workers.QueueMessage) error {
 			calls.Add(1)
-			eventually(t, "the lease was renewed three times", func() bool { return renewed() >= 3 })
+			for renewed() < 3 && ctx.Err() == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			by.CompareAndSwap(0, calls.Load())
 			return ctx.Err()
 		}, workers.WithLease(time.Second))
 		start(t, app)
 	}
 	eventually(t, "the queue is empty", func() bool { return length(t, a, queue) == 0 })
-	if calls.Load() != 1 {
-		t.Errorf("%d calls, want 1", calls.Load())
+	// Where the machine stood still for half a lease, the lease is lost, and the other instance is right to take the message.
+	if lost := apps[0].Stats()[0].LeaseLost + apps[1].Stats()[0].LeaseLost; by.Load() < 1 || by.Load() > 1+lost {
+		t.Errorf("%d calls until the third renewal, want 1 and one for each of %d lost leases", by.Load(), lost)
 	}
 }
 
@@ -171,12 +176,12 @@ func TestStolenMessage(t *testing.T) {
 	app.Queue(queue, func(ctx context.Context, m workers.QueueMessage) error {
 		client := a.Queues.NewQueueClient(queue)
 		if _, err := client.UpdateMessage(ctx, m.Id, m.PopReceipt, "bQ==", &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](600)}); err != nil {
-			t.Error(err)
+			return err // The renewal was faster, on a slow machine. Next time.
 		}
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
 		return nil
-	}, workers.WithLease(time.Second))
+	}, workers.WithLease(2*time.Second), workers.WithMaxDequeueCount(100))
 	start(t, app)
 	if err := <-cause; !errors.Is(err, workers.ErrLeaseLost) {
 		t.Errorf("the context ended with %v", err)

@@ -3,72 +3,93 @@ package workers_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/testaccount"
 )
 
-// Two processes share a queue; one is killed in the middle of its work. The other one goes on, and every message is handled.
+// childWorker is a worker process of this test's binary.
+type childWorker struct {
+	*exec.Cmd
+	goOn io.Closer // its handlers wait until this is closed
+
+	mu             sync.Mutex
+	begun, handled map[string]bool
+}
+
+func startWorker(t *testing.T, a *testaccount.Account, queue string) *childWorker {
+	t.Helper()
+	w := &childWorker{Cmd: exec.Command(os.Args[0]), begun: map[string]bool{}, handled: map[string]bool{}}
+	w.Env = append(os.Environ(), "LAZULI_TEST_WORKER="+queue+" "+a.ConnectionString)
+	var err error
+	if w.goOn, err = w.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			what, body, _ := strings.Cut(lines.Text(), " ")
+			w.mu.Lock()
+			map[string]map[string]bool{"begun": w.begun, "handled": w.handled}[what][body] = true
+			w.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = w.Process.Kill()
+		<-read
+		_ = w.Wait() // It was killed.
+	})
+	return w
+}
+
+func (w *childWorker) count() (begun, handled int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.begun), len(w.handled)
+}
+
+// Two processes share a queue; one is killed in the middle of its work. The other one handles every message.
 func TestOneOfTwoProcessesIsKilled(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("shared")
 	const messages = 60
 	for i := range messages {
 		send(t, a, queue, fmt.Sprint(i))
 	}
-	var mu sync.Mutex // guards what follows
-	handled := map[string]int{}
-	by := map[int]int{}
-	some := make(chan struct{}) // closed when both have handled a few
-	run := func(worker int) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "LAZULI_TEST_WORKER="+queue+" "+a.ConnectionString)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				mu.Lock()
-				handled[lines.Text()]++
-				by[worker]++
-				if by[0] == 5 && by[1] >= 5 || by[1] == 5 && by[0] >= 5 {
-					select {
-					case <-some:
-					default:
-						close(some)
-					}
-				}
-				mu.Unlock()
-			}
-		}()
-		return cmd
-	}
-	victim, survivor := run(0), run(1)
-	defer func() {
-		_ = survivor.Process.Kill()
-		_ = survivor.Wait()
-	}()
-	<-some
+	victim, survivor := startWorker(t, a, queue), startWorker(t, a, queue)
+	eventually(t, "both have messages in work", func() bool {
+		one, _ := victim.count()
+		other, _ := survivor.count()
+		return one > 0 && other > 0
+	})
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = victim.Wait() // It was killed.
-	eventually(t, "the queue is empty", func() bool { return length(t, a, queue) == 0 })
-	eventually(t, "every message was handled", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(handled) == messages
+	if err := survivor.goOn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "every message was handled by the one that is left", func() bool {
+		_, handled := survivor.count()
+		return handled == messages
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	t.Logf("%d were handled by the one that was killed, %d by the other", by[0], by[1])
+	eventually(t, "the queue is empty", func() bool { return length(t, a, queue) == 0 })
+	if _, handled := victim.count(); handled > 0 {
+		t.Errorf("%d messages were handled by the one that was killed before it could", handled)
+	}
 	if length(t, a, queue+"-poison") > 0 {
 		t.Error("a death poisons messages")
 	}

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childVariable makes the test binary a worker instead: its value is "queue connection-string". It handles each message in 50 ms.
+// childVariable makes the test binary a worker instead: its value is "queue connection-string". It says which messages it has begun and
+// handled, and goes on with them when its standard input ends.
 const childVariable = "LAZULI_TEST_WORKER"
 
 // No goroutine of the runtime may outlive the tests. The idle connections of the process's HTTP transport may.
@@ -28,10 +30,16 @@ func runChild(child string) {
 	if _, err := fmt.Sscan(child, &queue, &connection); err != nil {
 		panic(err)
 	}
+	goOn := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(goOn)
+	}()
 	app := New(Config{ConnectionString: connection})
 	app.Queue("work", func(ctx context.Context, m QueueMessage) error {
-		time.Sleep(50 * time.Millisecond)
-		fmt.Println(string(m.Body)) // To the parent: handled.
+		fmt.Println("begun", string(m.Body))
+		<-goOn
+		fmt.Println("handled", string(m.Body))
 		return nil
 	}, WithQueueName(queue), WithLease(2*time.Second), WithConcurrency(4))
 	if err := app.Run(context.Background()); err != nil {

@@ -36,7 +36,7 @@ func openArchive(storage *workers.Storage, id string) (pattern, error) {
 
 func (p *archivePattern) points() []string      { return archive.Points() }
 func (p *archivePattern) kind(entityKey) string { return "" }
-func (p *archivePattern) holdUp() string        { return "archive/before-copy=delay:10s" }
+func (p *archivePattern) holdUp() string        { return "archive/before-copy" }
 func (p *archivePattern) concurrency() int      { return 16 }
 func (p *archivePattern) settings() WorkerSettings {
 	return WorkerSettings{Queue: p.queue, Current: p.current, Archive: p.target}

@@ -7,5 +7,4 @@ import "errors"
 // canFreeze: this system has no signals that stop a process and let it go on.
 const canFreeze = false
 
-func (c *child) freeze() error { return errors.ErrUnsupported }
-func (c *child) thaw() error   { return errors.ErrUnsupported }
+func (c *child) thaw() error { return errors.ErrUnsupported }

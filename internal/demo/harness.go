@@ -55,6 +55,11 @@ type Config struct {
 	Patience time.Duration
 	// Keep leaves tables and queue in place at the end.
 	Keep bool
+	// plain leaves chance out, for tests of workers whose fault it could mend: no message is put twice, and a worker dies when it first comes
+	// to its point.
+	plain bool
+	// stuckAfter is the part of Patience that begins with the last restart. 0 means the same.
+	stuckAfter time.Duration
 	// Progress receives what happens while it happens. If Live, lines are rewritten in place as on a terminal.
 	Progress io.Writer
 	Live     bool
@@ -76,8 +81,7 @@ var ErrInvariant = errors.New("an invariant does not hold")
 
 // pattern is a role with its data, as the harness sees it. Items are known by keys.
 type pattern interface {
-	// points are the moments at which a worker is killed; holdUp is the fault plan that makes a worker wait in the
-	// middle of its work, to be frozen.
+	// points are the moments at which a worker is killed; holdUp is the one, in the middle of its work, at which it is frozen.
 	points() []string
 	holdUp() string
 	// concurrency is how many messages a worker has in work: enough to be caught in the middle of several.
@@ -136,6 +140,9 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 	}
 	if c.Patience == 0 {
 		c.Patience = time.Minute
+	}
+	if c.stuckAfter == 0 {
+		c.stuckAfter = c.Patience
 	}
 	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue}, say: newProgress(c.Progress, c.Live)}
 	defer func() {
@@ -268,6 +275,9 @@ func (r *run) plan() []roundPlan {
 			}
 			// Each death has messages of its own, of which some must be left undone.
 			most := max(1, r.pattern.passes(p, len(rounds[i].keys)/len(points))-r.pattern.concurrency())
+			if r.plain {
+				most = 1
+			}
 			rounds[i].kills = append(rounds[i].kills, kill{p, 1 + r.random.IntN(most)})
 		}
 	}
@@ -302,7 +312,7 @@ func (r *run) ask(ctx context.Context, row *Row, keys []entityKey, twice bool) e
 			return err
 		}
 		bodies = append(bodies, body)
-		if twice && i%duplicateEvery == 0 {
+		if twice && !r.plain && i%duplicateEvery == 0 {
 			bodies = append(bodies, body)
 		}
 	}
@@ -397,36 +407,36 @@ func (r *run) runUntilKilled(ctx context.Context, k kill) error {
 	return worker.waitForKill(ctx)
 }
 
-// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once, so that it can be seen from
-// outside that it has them all.
+// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once.
 const lastInWork = 10
 
-// runUntilFrozen runs a worker until it has all messages in work, held up before an effect, and freezes it.
+// heldFor is how long the others have to come to the point at which the first one freezes them all.
+const heldFor = 500 * time.Millisecond
+
+// runUntilFrozen runs a worker until it has messages in work, about to have an effect, and freezes itself.
 func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
 	defer cancel()
-	worker, err := r.start(r.pattern.holdUp())
+	point := r.pattern.holdUp()
+	worker, err := r.start(fmt.Sprintf("%s=delay:%v,%[1]s=say@1,%[1]s=stop@1", point, heldFor))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			worker.kill()
+	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
 		}
-	}()
-	if err := every(ctx, 10*time.Millisecond, func() (bool, error) {
-		visible, err := r.queue.visible(ctx)
-		return !visible, err
-	}); err != nil {
+		if strings.Contains(worker.output.String(), "fault: "+point) {
+			return true, nil
+		}
+		left, err := r.queue.waiting(ctx) // Few messages may all go another way.
+		return left == 0, err
+	})
+	if err != nil {
+		worker.kill()
 		return nil, err
 	}
-	// All are received; within the delay, give the handlers time to have read their entities.
-	select {
-	case <-time.After(500 * time.Millisecond):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	return worker, worker.freeze()
+	return worker, nil
 }
 
 // letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
@@ -441,7 +451,7 @@ func (r *run) letGoOn(ctx context.Context, worker *child) error {
 
 // runUntilDone runs a worker without faults until no message is left, visible or not, and nothing else is to be done.
 func (r *run) runUntilDone(ctx context.Context, number string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
 	defer cancel()
 	isDone := func() (bool, error) {
 		left, err := r.queue.waiting(ctx)

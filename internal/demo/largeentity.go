@@ -110,7 +110,7 @@ func openLargeEntity(storage *workers.Storage, id string) (pattern, error) {
 func (p *largePattern) points() []string {
 	return append(largeentity.Points(), "workers/before-delete-message", "workers/after-delete-message")
 }
-func (p *largePattern) holdUp() string   { return "large-entity/before-entity=delay:10s" }
+func (p *largePattern) holdUp() string   { return "large-entity/before-entity" }
 func (p *largePattern) concurrency() int { return 4 }
 func (p *largePattern) settings() WorkerSettings {
 	return WorkerSettings{Queue: p.queue, Current: p.table, Container: p.container}

@@ -49,7 +49,7 @@ func openLogStorage(storage *workers.Storage, id string) (pattern, error) {
 
 func (p *logPattern) points() []string      { return logstore.Points() }
 func (p *logPattern) kind(entityKey) string { return "" }
-func (p *logPattern) holdUp() string        { return "log-storage/before-write=delay:10s@1" }
+func (p *logPattern) holdUp() string        { return "log-storage/before-write" }
 func (p *logPattern) concurrency() int      { return 16 }
 func (p *logPattern) settings() WorkerSettings {
 	return WorkerSettings{Queue: p.queue, Container: p.container}

@@ -250,7 +250,7 @@ func seed(t *testing.T) uint64 {
 func TestLargeEntity(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Pairs: true, SamplePairs: sample, Seed: seed(t)}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := LargeEntity(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestLargeEntity(t *testing.T) {
 func TestLogStorage(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: 600, Pairs: true, SamplePairs: sample, Seed: seed(t)}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: 600, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := LogStorage(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,10 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: 12 * time.Second}
+			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: patience, plain: true}
+			if c.says == "orphans are left" { // For good: however long one waits.
+				config.stuckAfter = 10 * time.Second
+			}
 			run := LargeEntity
 			if strings.HasPrefix(variant, "log-storage") {
 				run = LogStorage

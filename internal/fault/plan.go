@@ -86,8 +86,14 @@ func Kill(Name) error {
 	select {} // The signal is on its way; no further instruction of this goroutine must run.
 }
 
+// Say is an action that writes the point's name, in a line "fault: POINT", on standard error, for whoever waits for it there.
+func Say(name Name) error {
+	_, err := fmt.Fprintf(os.Stderr, "fault: %s\n", name)
+	return err
+}
+
 // ParsePlan reads a plan from text: rules joined by commas, each POINT=ACTION or POINT=ACTION@N, to act at the Nth hit
-// only. Actions are error, delay:DURATION, panic, exit:CODE and kill. The points must be declared.
+// only. Actions are error, delay:DURATION, say, panic, exit:CODE, stop and kill. The points must be declared.
 //
 //	archive/after-copy=kill@17,archive/before-delete=delay:50ms
 func ParsePlan(text string) (*Plan, error) {
@@ -135,6 +141,8 @@ func parseAction(text string) (Action, error) {
 			return nil, fmt.Errorf("delay: %w", err)
 		}
 		return Wait(d), nil
+	case "say":
+		return Say, nil
 	case "panic":
 		return Panic, nil
 	case "exit":
@@ -143,8 +151,10 @@ func parseAction(text string) (Action, error) {
 			return nil, fmt.Errorf("exit code %q: %w", argument, err)
 		}
 		return Exit(code), nil
+	case "stop":
+		return Stop, nil
 	case "kill":
 		return Kill, nil
 	}
-	return nil, fmt.Errorf("no action is called %q; there are error, delay:DURATION, panic, exit:CODE and kill", kind)
+	return nil, fmt.Errorf("no action is called %q; there are error, delay:DURATION, say, panic, exit:CODE, stop and kill", kind)
 }

@@ -146,11 +146,10 @@ func TestFailures(t *testing.T) {
 
 // An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then the next waits.
 func TestBrokenConnections(t *testing.T) {
-	nobody := httptest.NewServer(http.NotFoundHandler())
-	nobody.Close()
+	const nobody = "http://127.0.0.1:1" // Nothing is served at a port that nobody may take without privileges.
 	hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
 	defer hangsUp.Close()
-	for address, want := range map[string]string{nobody.URL: "1", hangsUp.URL: "2"} {
+	for address, want := range map[string]string{nobody: "1", hangsUp.URL: "2"} {
 		handler, calls := record(`{}`)
 		r := runAfter(t, address, lazulitest.Start(t).ConnectionString(), folder(t, map[string]string{"Q/function.json": queueFunction}), handler)
 		put(t, r.storage, "in-queue", "text")
@@ -355,9 +354,18 @@ func get(t *testing.T, url string) string {
 // do returns the status and the body.
 func do(t *testing.T, method, url, body string, headers ...string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	answer, err := try(method, url, body, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return answer
+}
+
+// try is do for other goroutines than the test's.
+func try(method, url, body string, headers ...string) (string, error) {
+	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	if err != nil {
+		return "", err
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -368,12 +376,18 @@ func do(t *testing.T, method, url, body string, headers ...string) string {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	got, err := client.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
+	return fmt.Sprintf("%d %s", got.StatusCode, strings.TrimSpace(string(text))), err
+}
+
+// tryGet is get for other goroutines than the test's: a failure is its answer.
+func tryGet(url string) string {
+	answer, err := try(http.MethodGet, url, "")
 	if err != nil {
-		t.Fatal(err)
+		return "failed: " + err.Error()
 	}
-	return fmt.Sprintf("%d %s", got.StatusCode, strings.TrimSpace(string(text)))
+	return answer
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -154,7 +155,7 @@ func TestHTTPLimits(t *testing.T) {
 		"H/function.json": fmt.Sprintf(httpOnly, ""),
 	}, handler)
 	results := make(chan string, 10)
-	ask := func() { results <- get(t, r.url+"/api/H")[:3] }
+	ask := func() { results <- tryGet(r.url + "/api/H")[:3] }
 	go ask()
 	<-begun
 	go ask()
@@ -216,10 +217,17 @@ func TestFunctionTimeout(t *testing.T) {
 		cancelled <- true
 	})
 	r := run(t, map[string]string{"host.json": hostJSON("x", `, "functionTimeout": "00:00:01"`), "H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
-	if got := get(t, r.url+"/api/H"); got != "500 " {
-		t.Error(got)
-	}
-	<-cancelled
+	eventually(t, "the handler learns of it", func() bool {
+		if got := get(t, r.url+"/api/H"); got != "500 " {
+			t.Error(got)
+		}
+		select {
+		case <-cancelled:
+			return true
+		case <-time.After(patience / 10): // On a slow machine the time may be over before the request is there.
+			return false
+		}
+	})
 	if !strings.Contains(r.log.String(), workers.ErrTimeout.Error()) {
 		t.Error("the log does not say why")
 	}

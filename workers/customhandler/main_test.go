@@ -118,7 +118,7 @@ func runTestHost() {
 	}
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // folder writes a function app: files by name, host.json with this test's binary as the handler unless there is one.
 func folder(t *testing.T, files map[string]string) string {

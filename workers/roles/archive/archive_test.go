@@ -344,7 +344,7 @@ func TestRegisterOwnType(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		stats := app.Stats()[0]
 		if stats.Succeeded == 1 && stats.Poisoned == 1 && stats.InFlight == 0 {
 			break

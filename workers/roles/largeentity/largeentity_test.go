@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -471,16 +472,19 @@ func TestEverybodyAtOnce(t *testing.T) {
 	type small struct{ A, B string }
 	store := open[small](t, s, largeentity.WithInlineLimit(0), largeentity.WithAge(0))
 	keys := []largeentity.Key{{PartitionKey: "p", RowKey: "1"}, {PartitionKey: "p", RowKey: "2"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
-	reads := 0
+	var reads, writes, sweeps atomic.Int64
 	for i := range 3 {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				text := fmt.Sprintf("%d-%d", i, n)
 				_, err := store.Put(t.Context(), keys[n%2], small{text, text})
-				if err != nil && !errors.Is(err, largeentity.ErrChanged) {
+				switch {
+				case err == nil:
+					writes.Add(1)
+				case !errors.Is(err, largeentity.ErrChanged):
 					t.Errorf("put: %v", err)
 				}
 				if n%7 == 0 {
@@ -498,7 +502,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 			case err == nil && got.Value.A != got.Value.B:
 				t.Errorf("a mixture: %+v", got.Value)
 			case err == nil:
-				reads++
+				reads.Add(1)
 			case !errors.Is(err, largeentity.ErrNotFound) && !errors.Is(err, largeentity.ErrChanged):
 				t.Errorf("get: %v", err)
 			}
@@ -510,13 +514,18 @@ func TestEverybodyAtOnce(t *testing.T) {
 				if _, err := store.Sweeper().Sweep(t.Context()); err != nil {
 					t.Errorf("sweep: %v", err)
 				}
+				sweeps.Add(1)
 			}
 		})
 	}
-	wg.Wait()
-	if reads == 0 {
-		t.Error("nothing was ever read")
+	for began := time.Now(); ctx.Err() == nil && (time.Since(began) < 1500*time.Millisecond || reads.Load() < 10 || writes.Load() < 10 || sweeps.Load() < 10); {
+		time.Sleep(10 * time.Millisecond)
 	}
+	if ctx.Err() != nil {
+		t.Errorf("only %d reads, %d writes, %d sweeps", reads.Load(), writes.Load(), sweeps.Load())
+	}
+	cancel()
+	wg.Wait()
 	s.sweep(t)
 	there := 0
 	for _, k := range keys {

@@ -348,7 +348,7 @@ func TestQueueRole(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		stats := app.Stats()[0]
 		if stats.Succeeded == 3 && stats.Poisoned == 2 && stats.InFlight == 0 {
 			break
