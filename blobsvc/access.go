@@ -29,8 +29,9 @@ type accesses struct {
 }
 
 // wasRead notes that a blob was read.
-func (s *Service) wasRead(b *blobRecord, gen uint64, name string, slot uint64, now ticks) {
-	if !s.track.AccessTimes || now-b.accessed < accessGrain {
+func (s *Service) wasRead(c *call, b *blobRecord, gen, slot uint64) {
+	now := c.now()
+	if !s.managed(c).AccessTimes || now-b.accessed < accessGrain {
 		return
 	}
 	a := &s.accesses
@@ -40,7 +41,7 @@ func (s *Service) wasRead(b *blobRecord, gen uint64, name string, slot uint64, n
 		if a.keys == nil {
 			a.keys = map[string]ticks{}
 		}
-		a.keys[string(blobKey(gen, name, slot))] = now
+		a.keys[string(blobKey(gen, c.blob, slot))] = now
 	}
 }
 
@@ -88,7 +89,7 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 
 // sendAccess sets the header with the last access time.
 func (s *Service) sendAccess(c *call, b *blobRecord) {
-	if s.track.AccessTimes && b.accessed != 0 {
+	if s.managed(c).AccessTimes && b.accessed != 0 {
 		c.Set("x-ms-last-access-time", b.accessed.rfc1123())
 	}
 }

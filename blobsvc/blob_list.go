@@ -59,7 +59,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	w := blobWriter{page: newPage(), c: c, now: c.now(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.track.AccessTimes}
+		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.managed(c).AccessTimes}
 	defer w.free()
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)

@@ -110,7 +110,7 @@ func (s *Service) setBlobProperties(c *call) error {
 			return errInvalidBlobType
 		}
 		if c.key != nil { // not needed, and not to be wrong
-			if err := s.unlock(b, c.key); err != nil {
+			if err := s.unlock(c.Account, b, c.key); err != nil {
 				return err
 			}
 		}

@@ -96,7 +96,7 @@ func (s *Service) getBlob(c *call) error {
 	var off, n int64
 	var gen uint64
 	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, at uint64) error {
-		if err := s.unlock(&b, c.key); err != nil {
+		if err := s.unlock(c.Account, &b, c.key); err != nil {
 			return err
 		}
 		if b.tier == archiveTier {
@@ -122,7 +122,7 @@ func (s *Service) getBlob(c *call) error {
 		return err
 	}
 	defer body.close()
-	s.wasRead(&b, gen, c.blob, slot, c.now())
+	s.wasRead(c, &b, gen, slot)
 	if hashName != "" {
 		value, err := hashRange(&body, hashName)
 		if err != nil {
@@ -163,7 +163,7 @@ func (s *Service) getBlob(c *call) error {
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
 func (s *Service) getBlobProperties(c *call) error {
 	var b blobRecord
-	slot, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(&b, c.key) })
+	slot, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) })
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Service) getBlobProperties(c *call) error {
 // getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
 func (s *Service) getBlobMetadata(c *call) error {
 	var b blobRecord
-	if _, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(&b, c.key) }); err != nil {
+	if _, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) }); err != nil {
 		return err
 	}
 	c.sendVersion(b.changed)
@@ -211,11 +211,10 @@ func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64)
 		return err
 	}
 	if b.encryption != (encryption{}) {
-		block, err := s.cipherOf(b.encryption, b.opened)
-		if err != nil {
-			return err
+		if b.opened == nil {
+			return errUsesCustomerKey
 		}
-		r.opener = &opener{block: block, runs: r.x.seals}
+		r.opener = &opener{block: b.opened, runs: r.x.seals}
 	}
 	return r.rewind()
 }

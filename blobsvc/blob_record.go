@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"bytes"
+	"crypto/cipher"
 	"encoding/binary"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
@@ -71,8 +72,8 @@ type blobRecord struct {
 
 	copy copyRecord
 	encryption
-	// opened is the customer's key that a request unlocked the content with; it is not stored.
-	opened *customerKey
+	// opened is what a request unlocked the content with, nil for content in the clear; it is not stored.
+	opened cipher.Block
 
 	// incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
 	// read or written.

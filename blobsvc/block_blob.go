@@ -171,7 +171,7 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 	}
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)
-	if s.track.AccessTimes {
+	if s.managed(c).AccessTimes {
 		b.accessed = b.changed
 	}
 	putBlob(tx, gen, c.blob, baseSlot, b)

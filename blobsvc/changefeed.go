@@ -48,7 +48,7 @@ const maxEventRequestID = 256
 
 // recordEvent adds an event to the feed, if the account has one.
 func (s *Service) recordEvent(tx *store.Tx, c *call, e event, slot uint64, b *blobRecord) {
-	if !s.track.ChangeFeed || eventNames[e] == "" || c.container == logsContainer || c.container == changeFeedContainer {
+	if !s.managed(c).ChangeFeed || eventNames[e] == "" || c.container == logsContainer || c.container == changeFeedContainer {
 		return
 	}
 	f := feedEvent{kind: e, at: c.now(), api: c.Operation, requestID: c.ID, clientRequestID: c.ClientID, base: c.Base, container: c.container,

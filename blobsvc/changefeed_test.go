@@ -14,12 +14,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 func startFeed(t *testing.T) *fixture {
 	t.Helper()
-	return startWith(t, func(c *blobsvc.Config) { c.Track.ChangeFeed = true })
+	return managed(t, management.Blob{ChangeFeed: true})
 }
 
 // avroFile reads the records of an object container file of the feed: the texts of each, in order.

@@ -34,7 +34,7 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.keep.Immutability}
+	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.managed(c).Immutability}
 	err = s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(c.Account, c.container)
 		if tx.Get(containersBucket, key) != nil {
@@ -182,7 +182,7 @@ func (s *Service) deleteContainer(c *call) error {
 				return errContainerImmutable
 			}
 		}
-		inter(tx, c.Account, c.container, *rec, deleted, int64(s.keep.ContainerDays))
+		inter(tx, c.Account, c.container, *rec, deleted, int64(s.managed(c).ContainerDays))
 		return nil
 	})
 	if err != nil {

@@ -85,7 +85,7 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 	if err := s.sameKind(tx, c, from.kind); err != nil {
 		return err
 	}
-	if err := s.sameEncryption(tx, c, b, &from); err != nil {
+	if err := s.sameEncryption(tx, c, src, b, &from); err != nil {
 		return err
 	}
 	if err := b.clone(tx, &from); err != nil {

@@ -72,7 +72,7 @@ func (s *Service) incrementalCopy(c *call) error {
 				return err
 			}
 		}
-		if err := s.sameEncryption(tx, c, &b, &from); err != nil {
+		if err := s.sameEncryption(tx, c, &src, &b, &from); err != nil {
 			return err
 		}
 		b.content.drop(tx)

@@ -265,7 +265,7 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 		for at < total {
 			n := min(copyChunk, total-at)
 			up := new(upload)
-			if up.sealer, err = s.newSealer(b.encryption, nil); err != nil {
+			if up.sealer, err = s.newSealer(job.account, b.encryption, nil); err != nil {
 				return moved, err
 			}
 			if err := s.store(up, body, n, false); err != nil {

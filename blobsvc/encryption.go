@@ -108,8 +108,9 @@ func local(remote string) bool {
 	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
-// unlock makes sure that the holder of key, nil for none, may read and change b's content, and lets b be opened with it.
-func (s *Service) unlock(b *blobRecord, key *customerKey) error {
+// unlock makes sure that the holder of key, nil for none, may read and change the content of b, a blob of the account, and lets it be
+// opened.
+func (s *Service) unlock(account string, b *blobRecord, key *customerKey) (err error) {
 	switch by := b.encryption; {
 	case by.key == "" && key != nil:
 		return errUsesNoCustomerKey
@@ -117,12 +118,9 @@ func (s *Service) unlock(b *blobRecord, key *customerKey) error {
 		return errUsesCustomerKey
 	case by.key != "" && by.key != key.sha:
 		return errOtherCustomerKey
-	case by.scope != "":
-		_, err := s.scopes.key(by.scope)
-		return err
 	}
-	b.opened = key
-	return nil
+	b.opened, err = s.cipherOf(account, b.encryption, key)
+	return err
 }
 
 // wantedScope is the scope that the request itself names: in a header, or in its token. named is false if it names none.
@@ -179,7 +177,7 @@ func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption, err error
 		}
 	}
 	if scope != "" {
-		if _, err := s.scopes.key(scope); err != nil {
+		if _, err := s.scopeCipher(c.Account, scope); err != nil {
 			return by, err
 		}
 	}
@@ -204,7 +202,7 @@ func (e encryption) matches(asked encryption) error {
 // mayAdd makes sure that the caller may add up, nil for no content, to b.
 func (s *Service) mayAdd(c *call, b *blobRecord, up *upload) error {
 	c.under = b.encryption
-	if err := s.unlock(b, c.key); err != nil || up == nil {
+	if err := s.unlock(c.Account, b, c.key); err != nil || up == nil {
 		return err
 	}
 	return b.encryption.matches(up.by())
@@ -213,13 +211,17 @@ func (s *Service) mayAdd(c *call, b *blobRecord, up *upload) error {
 // errOtherEncryption: a copy cannot share the bytes of its source, which are encrypted in another way. It is never answered.
 var errOtherEncryption = errors.New("blobsvc: the copy is encrypted in another way than its source")
 
-// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if that is not how from is.
-func (s *Service) sameEncryption(tx *store.Tx, c *call, b, from *blobRecord) (err error) {
+// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if that is not how from is. Scopes of
+// two accounts are two, whatever their names.
+func (s *Service) sameEncryption(tx *store.Tx, c *call, src *copySource, b, from *blobRecord) (err error) {
 	if from.encryption.key != "" {
 		return errSource{errUsesCustomerKey}
 	}
-	if b.encryption, err = s.encryptionFor(tx, c); err != nil || b.encryption == from.encryption {
+	if b.encryption, err = s.encryptionFor(tx, c); err != nil {
 		return err
+	}
+	if b.encryption == from.encryption && (from.encryption.scope == "" || src.account == c.Account) {
+		return nil
 	}
 	if from.kind != blockBlob {
 		return wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented.")
@@ -241,7 +243,7 @@ func (c *call) noKeys() error {
 // plain reports whether nothing that the call writes can be encrypted: the common case, decided without a look at the
 // database.
 func (s *Service) plain(c *call) bool {
-	if c.key != nil || !s.scopes.none() || c.HasHeader("X-Ms-Encryption-Scope") {
+	if c.key != nil || !s.scopes.none(c.Account, s.managed(c).Scopes) || c.HasHeader("X-Ms-Encryption-Scope") {
 		return false
 	}
 	t := c.identity.Token()
@@ -261,7 +263,7 @@ func (s *Service) sealerFor(c *call) (*sealer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newSealer(by, c.key)
+	return s.newSealer(c.Account, by, c.key)
 }
 
 // sendEncrypted says that what was written is encrypted at rest, which Azure says of every write, and with what.

@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -360,7 +361,7 @@ func TestQueryOfEncryptedBlob(t *testing.T) {
 
 func TestEncryptionScopes(t *testing.T) {
 	declared := []string{"one", "two"}
-	f := startWith(t, func(c *blobsvc.Config) { c.Scopes, c.ScopeKeys = declared, filepath.Dir(c.Path)+"/scopes.json" })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{Scopes: declared}) })
 	if st, err := os.Stat(f.dir + "/scopes.json"); err != nil || st.Mode().Perm() != 0o600 {
 		t.Fatal(st, err)
 	}

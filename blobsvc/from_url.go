@@ -108,7 +108,7 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 		if err := src.read(tx, c.now(), from); err != nil {
 			return err
 		}
-		if err := s.unlock(from, c.sourceKey); err != nil {
+		if err := s.unlock(src.account, from, c.sourceKey); err != nil {
 			return errSource{err}
 		}
 		var off int64

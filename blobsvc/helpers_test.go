@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // clock is a clock that tests set forward. It starts at a whole second of the real time, for SDKs sign with that, and then moves
@@ -72,6 +74,21 @@ func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
 	f := &fixture{t: t, dir: t.TempDir(), set: set, clock: clock{at: time.Now().Truncate(time.Second)}}
 	f.open()
 	return f
+}
+
+// manage gives all accounts of a configuration these settings.
+func manage(c *blobsvc.Config, b management.Blob, accounts ...auth.Account) {
+	all, err := auth.NewManagedAccounts(b, append(accounts, *auth.Development().Get(auth.DevelopmentAccount))...)
+	if err != nil {
+		panic(err)
+	}
+	c.Accounts, c.ScopeKeys = all, filepath.Dir(c.Path)+"/scopes.json"
+}
+
+// managed is startWith for settings of all accounts.
+func managed(t testing.TB, b management.Blob) *fixture {
+	t.Helper()
+	return startWith(t, func(c *blobsvc.Config) { manage(c, b) })
 }
 
 func (f *fixture) open() {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // moment is a snapshot, a version or the current state of a blob in the model.
@@ -91,7 +92,7 @@ type grave struct {
 type history struct {
 	f        *fixture
 	name     string
-	keep     blobsvc.Keep
+	keep     management.Blob
 	retained bool             // deleted blobs are kept
 	blobs    map[string]*past // nil without a container
 	graves   []grave
@@ -100,11 +101,11 @@ type history struct {
 // Random operations on versions, snapshots, holds, soft-deleted blobs and containers leave the service in the state that the
 // model has, also after garbage was collected and extents were compacted.
 func TestHistoryLikeAModel(t *testing.T) {
-	for what, keep := range map[string]blobsvc.Keep{
+	for what, keep := range map[string]management.Blob{
 		"immutable": {Versioning: true, Immutability: true, ContainerDays: 2}, "restorable": {Versioning: true, ContainerDays: 2},
 	} {
 		t.Run(what, func(t *testing.T) {
-			f := startWith(t, func(c *blobsvc.Config) { c.Keep = keep })
+			f := managed(t, keep)
 			n := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				h := &history{f: f, name: fmt.Sprintf("past%04d", n), keep: keep}

@@ -2,7 +2,6 @@ package blobsvc_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // modelBlob is a blob as the model has it: blocks in order, an id of "" for what Put Blob wrote.
@@ -209,7 +209,7 @@ func TestCompaction(t *testing.T) {
 
 // withScope declares the encryption scope that inScope makes a container's default.
 func withScope(c *blobsvc.Config) {
-	c.Scopes, c.ScopeKeys = []string{"scope"}, filepath.Dir(c.Path)+"/scopes.json"
+	manage(c, management.Blob{Scopes: []string{"scope"}})
 }
 
 var inScope = &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: to.Ptr("scope"), PreventEncryptionScopeOverride: to.Ptr(true)}}

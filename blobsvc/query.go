@@ -29,7 +29,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		if b.kind != blockBlob {
 			return errInvalidBlobType
 		}
-		if err := s.unlock(&b, c.key); err != nil {
+		if err := s.unlock(c.Account, &b, c.key); err != nil {
 			return err
 		}
 		if b.tier == archiveTier {

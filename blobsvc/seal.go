@@ -80,9 +80,9 @@ type sealer struct {
 	spare  *[chunkSize]byte
 }
 
-// newSealer returns a sealer; nil for content in the clear. key is the customer's, if by is of one.
-func (s *Service) newSealer(by encryption, key *customerKey) (*sealer, error) {
-	block, err := s.cipherOf(by, key)
+// newSealer returns a sealer for content of an account; nil for content in the clear. key is the customer's, if by is of one.
+func (s *Service) newSealer(account string, by encryption, key *customerKey) (*sealer, error) {
+	block, err := s.cipherOf(account, by, key)
 	if block == nil || err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func (s *Service) newSealer(by encryption, key *customerKey) (*sealer, error) {
 	return &sealer{by: by, iv: string(iv), stream: stream}, err
 }
 
-// cipherOf returns the cipher of an encryption; nil for none. It fails with errUsesCustomerKey, or for a scope that is not
-// there.
-func (s *Service) cipherOf(by encryption, key *customerKey) (cipher.Block, error) {
+// cipherOf returns the cipher of an encryption in an account; nil for none. It fails with errUsesCustomerKey, or for a scope that is
+// not there.
+func (s *Service) cipherOf(account string, by encryption, key *customerKey) (cipher.Block, error) {
 	switch {
 	case by.key != "":
 		if key == nil || key.sha != by.key {
@@ -104,7 +104,7 @@ func (s *Service) cipherOf(by encryption, key *customerKey) (cipher.Block, error
 		}
 		return contentCipher(key.key)
 	case by.scope != "":
-		return s.scopes.key(by.scope)
+		return s.scopeCipher(account, by.scope)
 	}
 	return nil, nil
 }

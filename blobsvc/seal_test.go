@@ -41,7 +41,7 @@ func TestSealsDiffer(t *testing.T) {
 	key := &customerKey{bytes.Repeat([]byte{1}, 32), "hash"}
 	seen := map[string]bool{}
 	for range 100 {
-		x, err := s.newSealer(encryption{key: "hash"}, key)
+		x, err := s.newSealer("a", encryption{key: "hash"}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestSealsDiffer(t *testing.T) {
 		seen[out[:16]], seen[x.iv] = true, true
 		x.close()
 	}
-	if _, err := s.newSealer(encryption{key: "hash"}, &customerKey{sha: "other"}); err != errUsesCustomerKey {
+	if _, err := s.newSealer("a", encryption{key: "hash"}, &customerKey{sha: "other"}); err != errUsesCustomerKey {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/extent"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/management"
 	"github.com/lazuli-storage/lazuli/internal/properties"
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -29,7 +30,8 @@ type Config struct {
 	Relaxed, Ephemeral bool
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
-	// Common is handed to the front-end: accounts, clock, log. Accounts are required.
+	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
+	// [management.Blob].
 	frontend.Common
 	// Egress is from which hosts copy sources may be fetched; the zero value allows none but this process itself.
 	Egress egress.Policy
@@ -40,38 +42,13 @@ type Config struct {
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
 	// written while the process dies may not be told: who must see every change reads the containers as well.
 	Changed func(account, container, blob string)
-	// Track is what is written down of what happens to blobs.
-	Track Track
-	// Keep is what is kept of blobs and containers beyond their deletion.
-	Keep Keep
-	// Scopes are the encryption scopes that can be used, and ScopeKeys is the file of their keys, which is created if absent.
-	// Ephemeral keys are in no file.
-	Scopes    []string
+	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without it, and
+	// with Ephemeral, keys last as long as the process.
 	ScopeKeys string
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
 	// [Service.Clean].
 	CleanEvery time.Duration
-}
-
-// Track is what is written down of what happens to blobs. In Azure these are settings of the account's management.
-type Track struct {
-	// AccessTimes notes, to the day, when blobs were last read.
-	AccessTimes bool
-	// ChangeFeed records what happens to blobs in the container $blobchangefeed.
-	ChangeFeed bool
-}
-
-// Keep is what an account keeps of what is overwritten or deleted. In Azure these are settings of the account's management,
-// beside the retention of deleted blobs, which is a service property.
-type Keep struct {
-	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
-	Versioning bool
-	// Immutability lets the blobs of containers that are made from now on have immutability policies and legal holds. It needs
-	// Versioning.
-	Immutability bool
-	// ContainerDays is for how many days a deleted container can be restored; 0 means not at all.
-	ContainerDays int
 }
 
 // Service is the Blob service. Its methods are safe for concurrent use.
@@ -89,9 +66,7 @@ type Service struct {
 	handler  http.Handler
 	settings settingsCache
 	features properties.Features
-	scopes   scopes
-	keep     Keep
-	track    Track
+	scopes   *scopes
 	expirer  expirer
 	accesses accesses
 	// feedWriter is held while the change feed is written.
@@ -133,21 +108,26 @@ type call struct {
 	expires bool
 	// changed is set if the call's transaction wrote the blob.
 	changed bool
+	// set are the settings of the account, once they were asked for, see [Service.managed].
+	set *management.Blob
+}
+
+// managed are the settings of the call's account. They are the same throughout the call, also if the account gets others meanwhile.
+func (s *Service) managed(c *call) *management.Blob {
+	if c.set == nil {
+		c.set = s.accounts.Blob(c.Account)
+	}
+	return c.set
 }
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	if c.Keep.Immutability && !c.Keep.Versioning {
-		return nil, errors.New("blobsvc: immutability policies need versions")
-	}
 	s := &Service{
 		accounts: c.Accounts,
 		callers:  c.Authenticator(),
 		now:      c.Now,
 		log:      c.Log,
 		features: c.Features,
-		keep:     c.Keep,
-		track:    c.Track,
 		changed:  c.Changed,
 		common:   c.Common,
 		egress:   &c.Egress,
@@ -169,7 +149,10 @@ func New(c Config) (*Service, error) {
 	if c.Ephemeral {
 		keys = ""
 	}
-	if s.scopes, err = openScopes(keys, c.Scopes); err != nil {
+	if s.scopes, err = openScopes(keys); err == nil {
+		err = s.declareScopes()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encryption scopes: %w", err)
 	}
 	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})

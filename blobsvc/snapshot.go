@@ -16,7 +16,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	at, version := s.ticks.next(c.Now), s.ticks.next(c.Now)
 	var out ticks
 	err = s.updateBase(c, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
-		if err := s.unlock(b, c.key); err != nil {
+		if err := s.unlock(c.Account, b, c.key); err != nil {
 			return err
 		}
 		if b.tier == archiveTier {

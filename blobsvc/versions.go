@@ -15,7 +15,7 @@ import "github.com/lazuli-storage/lazuli/internal/store"
 
 // versioning reports whether writes in a call's container make versions. Those of the system's own containers do not.
 func (s *Service) versioning(c *call) bool {
-	return s.keep.Versioning && c.container != logsContainer && c.container != changeFeedContainer
+	return s.managed(c).Versioning && c.container != logsContainer && c.container != changeFeedContainer
 }
 
 // staysVersion reports whether the base blob b stays as a previous version when it is overwritten or deleted.

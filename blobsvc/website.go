@@ -146,6 +146,9 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 		if b.settle(ticksOf(r.Now)); b.tier == archiveTier {
 			return errBlobNotFound
 		}
+		if err := s.unlock(r.Account, &b, nil); err != nil {
+			return err
+		}
 		return body.open(s, tx, &b, 0, b.length)
 	})
 	if errors.Is(err, errBlobNotFound) || errors.Is(err, errContainerNotFound) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/management"
 	"github.com/lazuli-storage/lazuli/internal/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -34,8 +35,13 @@ type Account struct {
 }
 
 // Account makes an account that nobody else uses: tests that share a Lazuli do not see each other's queues, tables and containers.
-func (l *Lazuli) Account(t testing.TB) *Account {
+// Settings of its own are written as in an accounts file: "blob-versioning=true".
+func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 	t.Helper()
+	overrides, err := management.ParseOverrides(settings)
+	if err != nil {
+		t.Fatalf("lazulitest: %v", err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	secret := make([]byte, 64)
@@ -46,7 +52,7 @@ func (l *Lazuli) Account(t testing.TB) *Account {
 		t.Fatalf("lazulitest: %v", err)
 	}
 	name := "test" + strings.ToLower(rand.Text()[:16])
-	added := append(slices.Clone(l.made), auth.Account{Name: name, Keys: []auth.Key{parsed}})
+	added := append(slices.Clone(l.made), auth.Account{Name: name, Keys: []auth.Key{parsed}, Overrides: overrides})
 	if err := l.accounts.Replace(added...); err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/management"
 	"github.com/lazuli-storage/lazuli/internal/stack"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -48,6 +49,7 @@ type Option func(*config)
 // config is what Start runs.
 type config struct {
 	stack.Config
+	blob  management.Blob // of accounts that have no settings of their own
 	clock *Clock
 }
 
@@ -75,16 +77,16 @@ func WithData(dir string) Option {
 }
 
 // WithBlobVersions keeps the previous states of blobs as versions, as lazuli serve --blob-versioning does.
-func WithBlobVersions() Option { return func(c *config) { c.BlobKeep.Versioning = true } }
+func WithBlobVersions() Option { return func(c *config) { c.blob.Versioning = true } }
 
 // WithBlobImmutability is WithBlobVersions with immutability policies and legal holds for the blobs of all containers.
 func WithBlobImmutability() Option {
-	return func(c *config) { c.BlobKeep.Versioning, c.BlobKeep.Immutability = true, true }
+	return func(c *config) { c.blob.Versioning, c.blob.Immutability = true, true }
 }
 
 // WithContainerSoftDelete lets deleted containers be restored for so many days.
 func WithContainerSoftDelete(days int) Option {
-	return func(c *config) { c.BlobKeep.ContainerDays = days }
+	return func(c *config) { c.blob.ContainerDays = days }
 }
 
 // stopTimeout is how long the end of a test waits for requests in flight.
@@ -97,7 +99,11 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 	for _, o := range options {
 		o(&c)
 	}
-	accounts := auth.Development()
+	made := []auth.Account{*auth.Development().Get(auth.DevelopmentAccount)}
+	accounts, err := auth.NewManagedAccounts(c.blob, made...)
+	if err != nil {
+		t.Fatalf("lazulitest: %v", err)
+	}
 	c.Accounts = accounts
 	s, err := stack.Start(c.Config)
 	if err != nil {
@@ -106,7 +112,7 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 	if c.clock != nil {
 		c.clock.onChange(s.ClockChanged)
 	}
-	l := &Lazuli{stack: s, accounts: accounts, made: []auth.Account{*accounts.Get(auth.DevelopmentAccount)}}
+	l := &Lazuli{stack: s, accounts: accounts, made: made}
 	t.Cleanup(func() { l.stop(t) })
 	return l
 }

@@ -25,10 +25,10 @@ func newAccountCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "account",
-		Short: "List, add, rotate and remove the storage accounts of an accounts file",
-		Long: `Edits an accounts file: one line "name:key1[:key2]" for each storage account,
-readable by you alone. A server that was started with the file takes changes over
-within seconds, without a restart.
+		Short: "List, add, set, rotate and remove the storage accounts of an accounts file",
+		Long: `Edits an accounts file: one line "name:key1[:key2] [setting=value ...]" for each
+storage account, readable by you alone. A server that was started with the file
+takes changes over within seconds, without a restart.
 
 To rotate keys without a gap: let clients use key 2, rotate key 1, let clients
 use key 1, rotate key 2.`,
@@ -36,7 +36,7 @@ use key 1, rotate key 2.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable), "Accounts file; "+accountsFileVariable+" has the same meaning")
-	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
+	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountSet(&file), newAccountUnset(&file), newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
 	return cmd
 }
 
@@ -92,7 +92,7 @@ func fingerprint(key string) string {
 func newAccountList(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the accounts, with fingerprints of their keys",
+		Short: "List the accounts, with fingerprints of their keys and their settings",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := readAccounts(*file)
@@ -100,9 +100,12 @@ func newAccountList(file *string) *cobra.Command {
 				return err
 			}
 			for _, a := range list {
-				prints := make([]string, len(a.Keys))
+				prints := make([]string, len(a.Keys), len(a.Keys)+1)
 				for i, k := range a.Keys {
 					prints[i] = fmt.Sprintf("key%d=%s", i+1, fingerprint(k))
+				}
+				if len(a.Overrides) > 0 {
+					prints = append(prints, a.Overrides.String())
 				}
 				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-24s  %s\n", a.Name, strings.Join(prints, "  ")); err != nil {
 					return err

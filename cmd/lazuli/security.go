@@ -37,7 +37,7 @@ func newSecurity(c *config.Config) (*security, error) {
 			return nil, err
 		}
 	}
-	if s.accounts, err = auth.NewAccounts(list...); err != nil {
+	if s.accounts, err = auth.NewManagedAccounts(c.BlobSettings, list...); err != nil {
 		return nil, err
 	}
 	if c.Cert != "" {

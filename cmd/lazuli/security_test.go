@@ -78,8 +78,24 @@ func TestAccountVerbs(t *testing.T) {
 	if out := account("show", "given"); out != "key1 "+auth.DevelopmentKey+"\n" {
 		t.Errorf("a key from standard input: %q", out)
 	}
+	account("set", "first", "blob-versioning=true", "container-soft-delete-days=7")
+	account("rotate", "first", "--key", "1")
+	if listing := account("list"); !strings.Contains(listing, " blob-versioning=true container-soft-delete-days=7\n") {
+		t.Errorf("list prints\n%s", listing)
+	}
+	if out := account("set", "first", "blob-versioning=false", "encryption-scopes=one,two"); out != "first: blob-versioning=false encryption-scopes=one,two container-soft-delete-days=7\n" {
+		t.Errorf("set prints %q", out)
+	}
+	if out := account("unset", "first", "encryption-scopes", "blob-versioning"); out != "first: container-soft-delete-days=7\n" {
+		t.Errorf("unset prints %q", out)
+	}
+	if out := account("unset", "first", "container-soft-delete-days"); out != "first: no settings of its own\n" {
+		t.Errorf("unset prints %q", out)
+	}
 	account("remove", "given")
-	for _, bad := range [][]string{{"add", "first"}, {"add", "Bad-Name"}, {"show", "given"}, {"remove", "given"}, {"rotate", "first"}, {"rotate", "first", "--key", "3"}} {
+	for _, bad := range [][]string{{"add", "first"}, {"add", "Bad-Name"}, {"show", "given"}, {"remove", "given"}, {"rotate", "first"}, {"rotate", "first", "--key", "3"},
+		{"set", "first"}, {"set", "first", "blob-version=true"}, {"set", "first", "blob-versioning"}, {"set", "first", "blob-versioning=maybe"}, {"set", "given", "blob-versioning=true"},
+		{"set", "first", "blob-versioning=false", "blob-immutability=true"}, {"unset", "first", "nothing"}, {"unset", "first"}} {
 		if out, err := runVerb(t, newAccountCommand(), "", append(bad, "--file", file)...); err == nil {
 			t.Errorf("%v: %s", bad, out)
 		}

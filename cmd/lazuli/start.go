@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/config"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
 	"github.com/lazuli-storage/lazuli/internal/natsd"
@@ -36,9 +35,6 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		StrictVersion:  c.StrictVersion,
 		PathStyle:      c.PathStyle,
 		CopySources:    c.CopySources,
-		BlobScopes:     c.EncryptionScopes,
-		BlobTrack:      blobsvc.Track{AccessTimes: c.BlobAccessTimes, ChangeFeed: c.BlobChangeFeed},
-		BlobKeep:       blobsvc.Keep{Versioning: c.BlobVersioning, Immutability: c.BlobImmutability, ContainerDays: c.ContainerSoftDeleteDays},
 		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,

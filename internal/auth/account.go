@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lazuli-storage/lazuli/internal/management"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
@@ -70,36 +71,43 @@ func (k Key) Matches(message []byte, signature string) bool {
 	return hmac.Equal(text[:], []byte(signature))
 }
 
-// Account is a storage account: a name and its keys, of which either signs.
+// Account is a storage account: a name, its keys, of which either signs, and the settings that it has of its own.
 type Account struct {
-	Name string
-	Keys []Key
+	Name      string
+	Keys      []Key
+	Overrides management.Overrides
+
+	blob management.Blob // what Overrides make of the process's settings; set by Replace
 }
 
 // Accounts is the set of accounts that a process serves. It may be replaced while requests are served: each request
 // sees one set throughout.
 type Accounts struct {
-	set atomic.Pointer[map[string]*Account]
+	set      atomic.Pointer[map[string]*Account]
+	defaults management.Blob // never changes
 }
 
-// NewAccounts makes a set. It fails for bad names, doubles, and accounts without keys.
+// NewAccounts makes a set. It fails for bad names, doubles, accounts without keys, and settings that cannot be.
 func NewAccounts(list ...Account) (*Accounts, error) {
-	a := new(Accounts)
+	return NewManagedAccounts(management.Blob{}, list...)
+}
+
+// NewManagedAccounts is NewAccounts with the settings of accounts that have none of their own.
+func NewManagedAccounts(defaults management.Blob, list ...Account) (*Accounts, error) {
+	a := &Accounts{defaults: defaults}
 	return a, a.Replace(list...)
 }
 
 // Replace puts another set in place at once. On an error the old set stays.
 func (a *Accounts) Replace(list ...Account) error {
+	if err := CheckAccounts(list...); err != nil {
+		return err
+	}
 	set := make(map[string]*Account, len(list))
 	for _, account := range list {
-		if !wire.AccountName(account.Name) {
-			return fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", account.Name)
-		}
-		if set[account.Name] != nil {
-			return fmt.Errorf("account %s is given twice", account.Name)
-		}
-		if len(account.Keys) == 0 {
-			return fmt.Errorf("account %s has no key", account.Name)
+		var err error
+		if account.blob, err = account.Overrides.Apply(a.defaults); err != nil {
+			return fmt.Errorf("account %s: %w", account.Name, err)
 		}
 		set[account.Name] = &account
 	}
@@ -107,8 +115,38 @@ func (a *Accounts) Replace(list ...Account) error {
 	return nil
 }
 
+// CheckAccounts fails for what no set can be, whatever the process's settings are.
+func CheckAccounts(list ...Account) error {
+	seen := make(map[string]bool, len(list))
+	for _, account := range list {
+		if !wire.AccountName(account.Name) {
+			return fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", account.Name)
+		}
+		if seen[account.Name] {
+			return fmt.Errorf("account %s is given twice", account.Name)
+		}
+		if len(account.Keys) == 0 {
+			return fmt.Errorf("account %s has no key", account.Name)
+		}
+		if err := account.Overrides.Possible(); err != nil {
+			return fmt.Errorf("account %s: %w", account.Name, err)
+		}
+		seen[account.Name] = true
+	}
+	return nil
+}
+
 // Get returns the named account, or nil.
 func (a *Accounts) Get(name string) *Account { return (*a.set.Load())[name] }
+
+// Blob returns how the Blob service of an account is set; what it points to never changes. An account that is not in the set has
+// the process's settings: what it has begun still ends.
+func (a *Accounts) Blob(name string) *management.Blob {
+	if account := a.Get(name); account != nil {
+		return &account.blob
+	}
+	return &a.defaults
+}
 
 // Names returns the names of all accounts in order.
 func (a *Accounts) Names() []string {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/filelock"
+	"github.com/lazuli-storage/lazuli/internal/management"
 	"github.com/lazuli-storage/lazuli/internal/secretfile"
 )
 
@@ -32,15 +33,47 @@ func GenerateKey() (base64Key string, k Key, err error) {
 	return base64Key, k, err
 }
 
-// StoredAccount is one line of an accounts file: a name and one or two keys in base64.
+// StoredAccount is one line of an accounts file: a name, one or two keys in base64, and settings.
 type StoredAccount struct {
-	Name string
-	Keys []string
+	Name      string
+	Keys      []string
+	Overrides management.Overrides
+}
+
+// ParseAccount reads the text form of an account, "name:key1[:key2] [setting=value ...]". Errors name no keys.
+func ParseAccount(text string) (s StoredAccount, err error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return s, errAccountForm
+	}
+	parts := strings.Split(fields[0], ":")
+	if len(parts) == 3 && parts[2] == "" { // as in AZURITE_ACCOUNTS
+		parts = parts[:2]
+	}
+	if len(parts) < 2 || len(parts) > 3 {
+		return s, errAccountForm
+	}
+	s.Name, s.Keys = parts[0], parts[1:]
+	if s.Overrides, err = management.ParseOverrides(fields[1:]); err != nil {
+		return s, fmt.Errorf("account %s: %w", s.Name, err)
+	}
+	return s, nil
+}
+
+var errAccountForm = errors.New("want name:key1[:key2] [setting=value ...]")
+
+// line is ParseAccount's form, keys and all.
+func (s StoredAccount) line() string {
+	text := s.Name + ":" + strings.Join(s.Keys, ":")
+	if len(s.Overrides) > 0 {
+		text += " " + s.Overrides.String()
+	}
+	return text
 }
 
 // Account is the account ready for use.
 func (s StoredAccount) Account() (Account, error) {
-	a := Account{Name: s.Name}
+	a := Account{Name: s.Name, Overrides: s.Overrides}
 	for i, text := range s.Keys {
 		k, err := ParseKey(text)
 		if err != nil {
@@ -54,9 +87,9 @@ func (s StoredAccount) Account() (Account, error) {
 // maxAccountsFile bounds an accounts file in bytes.
 const maxAccountsFile = 4 << 20
 
-const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2]. The keys are secrets.\n"
+const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2] [setting=value ...]. The keys are secrets.\n"
 
-// ReadAccountsFile reads a file with a line "name:key1[:key2]" for each account; empty lines and lines that begin
+// ReadAccountsFile reads a file with a line for each account, see [ParseAccount]; empty lines and lines that begin
 // with # do not count. It fails for anything else, and for a file that others may write to. Errors name lines and
 // accounts, never keys.
 func ReadAccountsFile(path string) ([]StoredAccount, error) {
@@ -72,11 +105,11 @@ func ReadAccountsFile(path string) ([]StoredAccount, error) {
 		if s == "" || s[0] == '#' {
 			continue
 		}
-		fields := strings.Split(s, ":")
-		if len(fields) < 2 || len(fields) > 3 {
-			return nil, fmt.Errorf("accounts file %s, line %d: want name:key1[:key2]", path, n)
+		account, err := ParseAccount(s)
+		if err != nil {
+			return nil, fmt.Errorf("accounts file %s, line %d: %w", path, n, err)
 		}
-		list = append(list, StoredAccount{fields[0], fields[1:]})
+		list = append(list, account)
 	}
 	if err := checkStored(list); err != nil {
 		return nil, fmt.Errorf("accounts file %s: %w", path, err)
@@ -97,8 +130,7 @@ func accountsOf(list []StoredAccount) ([]Account, error) {
 			return nil, err
 		}
 	}
-	_, err := NewAccounts(accounts...)
-	return accounts, err
+	return accounts, CheckAccounts(accounts...)
 }
 
 // EditAccountsFile replaces the accounts of a file by what edit makes of them, in one step, while others that edit it
@@ -129,7 +161,7 @@ func writeAccountsFile(path string, list []StoredAccount) error {
 	}
 	b := []byte(accountsHeader)
 	for _, s := range list {
-		b = append(b, s.Name+":"+strings.Join(s.Keys, ":")+"\n"...)
+		b = append(b, s.line()+"\n"...)
 	}
 	return secretfile.Write(path, b)
 }

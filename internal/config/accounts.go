@@ -8,23 +8,19 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/auth"
 )
 
-// parseAccounts reads "name:key1[:key2];name:key1[:key2];...", the form of AZURITE_ACCOUNTS. Keys are base64. Errors
-// name accounts, never keys.
+// parseAccounts reads accounts with semicolons between them, each as [auth.ParseAccount] has it: "name:key1[:key2];..." is the
+// form of AZURITE_ACCOUNTS. Errors name accounts, never keys.
 func parseAccounts(text string) ([]auth.Account, error) {
 	var list []auth.Account
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ";") {
-		if part == "" {
+		if strings.TrimSpace(part) == "" {
 			continue
 		}
-		fields := strings.Split(part, ":")
-		if len(fields) < 2 || len(fields) > 3 {
-			return nil, fmt.Errorf("account %d is not of the form name:key1[:key2]", len(list)+1)
+		stored, err := auth.ParseAccount(part)
+		if err != nil {
+			return nil, fmt.Errorf("account %d: %w", len(list)+1, err)
 		}
-		keys := fields[1:]
-		if len(keys) == 2 && keys[1] == "" {
-			keys = keys[:1]
-		}
-		a, err := newAccount(fields[0], keys)
+		a, err := stored.Account()
 		if err != nil {
 			return nil, err
 		}
@@ -33,20 +29,7 @@ func parseAccounts(text string) ([]auth.Account, error) {
 	if len(list) == 0 {
 		return nil, errors.New("no account is given")
 	}
-	_, err := auth.NewAccounts(list...)
-	return list, err
-}
-
-func newAccount(name string, keys []string) (auth.Account, error) {
-	a := auth.Account{Name: name}
-	for i, text := range keys {
-		key, err := auth.ParseKey(text)
-		if err != nil {
-			return a, fmt.Errorf("account %s, key %d: %w", name, i+1, err)
-		}
-		a.Keys = append(a.Keys, key)
-	}
-	return a, nil
+	return list, auth.CheckAccounts(list...)
 }
 
 // formatAccounts is parseAccounts' form with redacted keys.
@@ -56,6 +39,9 @@ func formatAccounts(list []auth.Account) string {
 		parts[i] = a.Name
 		for _, k := range a.Keys {
 			parts[i] += ":" + k.String()
+		}
+		if len(a.Overrides) > 0 {
+			parts[i] += " " + a.Overrides.String()
 		}
 	}
 	return strings.Join(parts, ";")

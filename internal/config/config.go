@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/egress"
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // Durability says when a write is acknowledged.
@@ -100,18 +101,8 @@ type Config struct {
 	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
 	PathStyle bool
 
-	// BlobAccessTimes notes, to the day, when blobs were last read.
-	BlobAccessTimes bool
-	// BlobChangeFeed records what happens to blobs in the container $blobchangefeed.
-	BlobChangeFeed bool
-	// BlobVersioning keeps the previous state of every blob that is overwritten or deleted.
-	BlobVersioning bool
-	// BlobImmutability lets the blobs of new containers have immutability policies and legal holds. It needs BlobVersioning.
-	BlobImmutability bool
-	// EncryptionScopes are the encryption scopes of blobs that can be used.
-	EncryptionScopes []string
-	// ContainerSoftDeleteDays is for how many days a deleted container can be restored, 0 to 365; 0 is not at all.
-	ContainerSoftDeleteDays int
+	// BlobSettings are those of accounts that have none of their own.
+	BlobSettings management.Blob
 
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
 	Cert, Key string
@@ -194,14 +185,15 @@ func (c *Config) validate() error {
 			}
 		}
 	}
-	if _, err := auth.NewAccounts(c.Accounts...); err != nil {
+	if err := c.BlobSettings.Validate(); err != nil {
+		return err
+	}
+	if _, err := auth.NewManagedAccounts(c.BlobSettings, c.Accounts...); err != nil {
 		return fmt.Errorf("accounts: %w", err)
 	}
 	switch {
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("cert and key go together")
-	case c.BlobImmutability && !c.BlobVersioning:
-		return errors.New("blob-immutability needs blob-versioning: policies and holds protect versions")
 	case c.RequireHTTPS && c.Cert == "":
 		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
 	}

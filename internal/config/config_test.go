@@ -188,11 +188,20 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "two kinds of accounts", args: []string{"--accounts-file", "x"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5"}, want: "accounts and accounts-file cannot both be set"},
 		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
 		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"}, want: "AZURITE_DB: metadata in an SQL database is not implemented"},
-		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"}, want: "AZURITE_ACCOUNTS: account 1 is not of the form"},
+		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"}, want: "AZURITE_ACCOUNTS: account 1: want name:key1[:key2]"},
 		{name: "account key not base64", env: []string{"AZURITE_ACCOUNTS=abc:!!"}, want: "account abc, key 1"},
 		{name: "account name", env: []string{"LAZULI_ACCOUNTS=Abc:a2V5"}, want: "LAZULI_ACCOUNTS: account name"},
 		{name: "account given twice", env: []string{"LAZULI_ACCOUNTS=abc:a2V5;abc:a2V5"}, want: "given twice"},
 		{name: "account in the file", file: "accounts:\n  - name: abc\n    key: x\n", want: `unknown key "key"`},
+		{name: "setting of an account that there is not", env: []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-version=true"}, want: "LAZULI_ACCOUNTS: account 1: account abc: unknown setting blob-version: there are"},
+		{name: "a key for a setting", env: []string{"LAZULI_ACCOUNTS=abc:YWJj a2V5"}, want: "setting 1 is not of the form"},
+		{name: "setting of an account given twice", file: "accounts:\n  - name: abc\n    keys: [a2V5]\n    blob-versioning: true\n    blobVersioning: false\n", want: "account 1: blob-versioning is given twice"},
+		{name: "value of an account's setting", file: "accounts:\n  - name: abc\n    keys: [a2V5]\n    container-soft-delete-days: 400\n", want: `account 1: container-soft-delete-days: "400" is not a number from 0 to 365`},
+		{name: "list of an account's setting", file: "accounts:\n  - name: abc\n    keys: [a2V5]\n    blob-versioning: {a: b}\n", want: `account 1: blob-versioning: want a single value`},
+		{name: "scope's name", args: []string{"--encryption-scopes", "one,a b"}, want: `--encryption-scopes: "a b" is no name of an encryption scope`},
+		{name: "policies without versions", args: []string{"--blob-immutability"}, want: "blob-immutability needs blob-versioning"},
+		{name: "an account's policies without versions", env: []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-immutability=true"}, want: "accounts: account abc: blob-immutability needs blob-versioning"},
+		{name: "the process's policies without the account's versions", args: []string{"--blob-versioning", "--blob-immutability"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-versioning=false"}, want: "accounts: account abc: blob-immutability needs blob-versioning"},
 		{name: "replicas alone", args: []string{"--nats-replicas", "3"}, want: "set nats-url"},
 		{name: "listen and url", args: []string{"--nats-url", "nats://x", "--nats-listen", ":4222"}, want: "nats-listen"},
 		{name: "time", args: []string{"--shutdown-timeout", "soon"}, want: "--shutdown-timeout"},
@@ -243,6 +252,24 @@ func TestAccountsInFile(t *testing.T) {
 	r := mustLoad(t, nil, nil, "accounts:\n  - name: first1\n    keys: [a2V5, a2V5]\n  - name: second2\n    keys:\n      - a2V5\n")
 	if got := formatAccounts(r.Accounts); got != "first1:**redacted**:**redacted**;second2:**redacted**" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Accounts have settings of their own, by file and variable alike.
+func TestSettingsOfAccounts(t *testing.T) {
+	const want = "first1:**redacted** blob-versioning=true encryption-scopes=one,two container-soft-delete-days=7;second2:**redacted**;third3:**redacted** blob-change-feed=false encryption-scopes="
+	for source, r := range map[string]*Result{
+		"file": mustLoad(t, nil, nil, "accounts:\n  - name: first1\n    keys: [a2V5]\n    container-soft-delete-days: 7\n    blob-versioning: true\n    encryption-scopes: [one, two]\n"+
+			"  - name: second2\n    keys: [a2V5]\n  - name: third3\n    keys: [a2V5]\n    blobChangeFeed: false\n    encryption-scopes: []\n"),
+		"environment": mustLoad(t, nil, []string{"LAZULI_ACCOUNTS=first1:a2V5 blob-versioning=true encryption-scopes=one,two container-soft-delete-days=7; second2:a2V5; third3:a2V5: blob-change-feed=false encryption-scopes="}, ""),
+	} {
+		if got := formatAccounts(r.Accounts); got != want {
+			t.Errorf("%s: got %s", source, got)
+		}
+	}
+	r := mustLoad(t, []string{"--blob-versioning"}, []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-immutability=true"}, "")
+	if !r.BlobSettings.Versioning || r.BlobSettings.Immutability {
+		t.Errorf("an account's settings are the process's: %+v", r.BlobSettings)
 	}
 }
 

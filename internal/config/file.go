@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -120,7 +122,7 @@ func joined(n ast.Node, separator string) (string, error) {
 	return strings.Join(parts, separator), nil
 }
 
-// accountList turns a list of {name, keys} into the form of the environment variable.
+// accountList turns a list of {name, keys, settings} into the form of the environment variable.
 func accountList(n *ast.SequenceNode) (string, error) {
 	var accounts []string
 	for i, item := range n.Values {
@@ -129,6 +131,7 @@ func accountList(n *ast.SequenceNode) (string, error) {
 			return "", fmt.Errorf("account %d: want name and keys", i+1)
 		}
 		var name, keys string
+		var settings management.Overrides
 		for _, p := range pairs {
 			var err error
 			switch key := p.Key.GetToken().Value; key {
@@ -143,10 +146,35 @@ func accountList(n *ast.SequenceNode) (string, error) {
 					return "", fmt.Errorf("account %d: keys: %w", i+1, err)
 				}
 			default:
-				return "", fmt.Errorf("account %d: unknown key %q: want name and keys", i+1, key)
+				if !management.Known(kebab(key)) {
+					return "", fmt.Errorf("account %d: unknown key %q: want name, keys, and settings of its own: %s", i+1, key, management.SettingNames())
+				}
+				if settings.Has(kebab(key)) {
+					return "", fmt.Errorf("account %d: %s is given twice", i+1, kebab(key))
+				}
+				value, err := settingText(p.Value)
+				if err != nil {
+					return "", fmt.Errorf("account %d: %s: %w", i+1, key, err)
+				}
+				if settings, err = settings.With(kebab(key), value); err != nil {
+					return "", fmt.Errorf("account %d: %w", i+1, err)
+				}
 			}
 		}
-		accounts = append(accounts, name+":"+keys)
+		accounts = append(accounts, name+":"+keys+" "+settings.String())
 	}
 	return strings.Join(accounts, ";"), nil
+}
+
+// settingText is the value of an account's setting as text: of a list, its words with commas between them.
+func settingText(n ast.Node) (string, error) {
+	switch n := n.(type) {
+	case *ast.SequenceNode:
+		return joined(n, ",")
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.IntegerNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	}
+	return "", errors.New("want a single value or a list of words")
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
 // option is one row of the table: a thing that can be set.
@@ -63,8 +65,8 @@ var groups = []group{
 		duration("table-keep-alive-timeout", "How long the Table service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
 	}},
 	{"Accounts and protocol", []option{
-		{name: "accounts", kind: "name:key1[:key2];...", noFlag: true,
-			usage: "Storage accounts with one or two base64 keys each, in place of the development account",
+		{name: "accounts", kind: "name:key1[:key2] [setting=value ...];...", noFlag: true,
+			usage: "Storage accounts with one or two base64 keys each, in place of the development account, and settings of their own",
 			set: func(c *Config, s string) (err error) {
 				c.Accounts, err = parseAccounts(s)
 				return err
@@ -77,16 +79,7 @@ var groups = []group{
 		boolean("disable-product-style-url", "", "Take the account from the path alone, also where the host's name is of the form account.blob.example.net",
 			func(c *Config) *bool { return &c.PathStyle }),
 	}},
-	{"Blob service", []option{
-		boolean("blob-access-times", "", "Note, to the day, when blobs were last read", func(c *Config) *bool { return &c.BlobAccessTimes }),
-		boolean("blob-change-feed", "", "Record what happens to blobs in the container $blobchangefeed", func(c *Config) *bool { return &c.BlobChangeFeed }),
-		boolean("blob-versioning", "", "Keep the previous state of every blob that is overwritten or deleted as a version", func(c *Config) *bool { return &c.BlobVersioning }),
-		boolean("blob-immutability", "", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
-			func(c *Config) *bool { return &c.BlobImmutability }),
-		words("encryption-scopes", "Encryption scopes of blobs that can be used; a scope that is left out is disabled", func(c *Config) *[]string { return &c.EncryptionScopes }, notEmpty),
-		number("container-soft-delete-days", "For how many days a deleted container can be restored, up to 365; 0 is not at all", 0, 365,
-			func(c *Config) *int { return &c.ContainerSoftDeleteDays }),
-	}},
+	{"Blob service", blobOptions()},
 	{"Https and bearer tokens", []option{
 		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
 		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),
@@ -163,6 +156,17 @@ var groups = []group{
 	}},
 }
 
+// blobOptions are the settings of the Blob service, for accounts that have none of their own.
+func blobOptions() []option {
+	list := make([]option, len(management.BlobSettings))
+	for i, row := range management.BlobSettings {
+		list[i] = option{name: row.Name, kind: row.Kind, usage: row.Usage,
+			set: func(c *Config, s string) error { return row.Set(&c.BlobSettings, s) },
+			get: func(c *Config) string { return row.Get(&c.BlobSettings) }}
+	}
+	return list
+}
+
 // lookup finds an option by its name.
 func lookup(name string) *option {
 	for g := range groups {
@@ -203,10 +207,8 @@ func words(name, usage string, field func(*Config) *[]string, check func(string)
 func boolean(name, short, usage string, field func(*Config) *bool) option {
 	return option{name: name, short: short, usage: usage,
 		set: func(c *Config, s string) (err error) {
-			if *field(c), err = strconv.ParseBool(s); err != nil {
-				return fmt.Errorf("%q is not true or false", s)
-			}
-			return nil
+			*field(c), err = management.ParseBool(s)
+			return err
 		},
 		get: func(c *Config) string { return strconv.FormatBool(*field(c)) }}
 }
@@ -214,10 +216,8 @@ func boolean(name, short, usage string, field func(*Config) *bool) option {
 func number(name, usage string, low, high int, field func(*Config) *int) option {
 	return option{name: name, kind: "number", usage: usage,
 		set: func(c *Config, s string) (err error) {
-			if *field(c), err = strconv.Atoi(s); err != nil || *field(c) < low || *field(c) > high {
-				return fmt.Errorf("%q is not a number from %d to %d", s, low, high)
-			}
-			return nil
+			*field(c), err = management.ParseNumber(s, low, high)
+			return err
 		},
 		get: func(c *Config) string { return strconv.Itoa(*field(c)) }}
 }

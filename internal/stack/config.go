@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/egress"
 	"github.com/lazuli-storage/lazuli/internal/frontend"
@@ -32,7 +31,7 @@ type Config struct {
 	// a free port on that host.
 	Blob, Queue, Table string
 
-	// Accounts are the accounts served. Nil is the development account alone.
+	// Accounts are the accounts served, with their settings. Nil is the development account alone.
 	Accounts *auth.Accounts
 	// OAuth checks bearer tokens and user delegation SAS. Nil refuses both.
 	OAuth *auth.OAuth
@@ -52,11 +51,6 @@ type Config struct {
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 
-	// BlobScopes are the Blob service's encryption scopes.
-	BlobScopes []string
-	// BlobKeep is what the Blob service keeps of what is overwritten or deleted.
-	BlobKeep blobsvc.Keep
-
 	// NATS says where the queues live. Its Dir, Relaxed and Log follow from the fields here; a URL in it names an
 	// existing NATS instead of the embedded one.
 	NATS natsd.Config
@@ -69,8 +63,6 @@ type Config struct {
 	Log *slog.Logger
 	// Observe, if set, is told of every request after its answer was written.
 	Observe func(*wire.Request, frontend.Outcome)
-	// BlobTrack is what the Blob service writes down of what happens to blobs.
-	BlobTrack blobsvc.Track
 	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
 	BlobChanged func(account, container, blob string)
 	// Metrics, if set, is where the request counters are registered.

@@ -107,7 +107,7 @@ func (s *Stack) open() (err error) {
 	}
 	o.closers = append(o.closers, o.tables.Close)
 	if o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-		Scopes: c.BlobScopes, ScopeKeys: s.dir.EncryptionScopes(), Keep: c.BlobKeep, Changed: c.BlobChanged, Track: c.BlobTrack, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory}); err != nil {
+		ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory}); err != nil {
 		return fmt.Errorf("start the Blob service: %w", err)
 	}
 	o.closers = append(o.closers, o.blobs.Close)

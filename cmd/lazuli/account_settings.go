@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/management"
+)
+
+// settingsHelp lists the settings with their meanings, for help texts.
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range management.BlobSettings {
+		kind := s.Kind
+		if kind == "" {
+			kind = "true|false"
+		}
+		fmt.Fprintf(&b, "\n  %s=<%s>\n      %s\n", s.Name, kind, s.Usage)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func newAccountSet(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "set NAME SETTING=VALUE...",
+		Short: "Give an account settings of its own, in place of the server's",
+		Long: `Gives an account settings of its own. What it has none of is as the server's
+options of the same names say. On Azure these belong to the management of accounts
+("az storage account blob-service-properties update").
+` + settingsHelp(),
+		Example: "  lazuli account set shop blob-versioning=true container-soft-delete-days=7 --file accounts",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := management.ParseOverrides(args[1:])
+			if err != nil {
+				return usageError{err}
+			}
+			return editSettings(cmd, *file, args[0], func(o management.Overrides) (management.Overrides, error) {
+				for _, s := range asked {
+					if o, err = o.With(s.Name, s.Value); err != nil {
+						return nil, err
+					}
+				}
+				return o, nil
+			})
+		},
+	}
+}
+
+func newAccountUnset(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "unset NAME SETTING...",
+		Short: "Take settings of its own from an account; the server's hold for it again",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args[1:] {
+				if _, err := (management.Overrides{}).Without(name); err != nil {
+					return usageError{err}
+				}
+			}
+			return editSettings(cmd, *file, args[0], func(o management.Overrides) (_ management.Overrides, err error) {
+				for _, name := range args[1:] {
+					if o, err = o.Without(name); err != nil {
+						return nil, err
+					}
+				}
+				return o, nil
+			})
+		},
+	}
+}
+
+// editSettings replaces the settings of an account, and says what they are now.
+func editSettings(cmd *cobra.Command, file, name string, edit func(management.Overrides) (management.Overrides, error)) error {
+	var now management.Overrides
+	err := editAccount(file, name, func(list []auth.StoredAccount, i int) (_ []auth.StoredAccount, err error) {
+		if now, err = edit(list[i].Overrides); err != nil {
+			return nil, err
+		}
+		list[i].Overrides = now
+		return list, nil
+	})
+	if err != nil {
+		return err
+	}
+	text := now.String()
+	if text == "" {
+		text = "no settings of its own"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", name, text)
+	return err
+}
