@@ -32,7 +32,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/management"
 )
 
-// clock is a clock that tests set forward. It starts at a whole second of the real time, for SDKs sign with that, and then moves
+// clock is a clock that tests set forward. It starts at a whole second of the real time, and then moves
 // by a microsecond each time it is asked: no lease ends because the machine is slow, and no two states have one time.
 type clock struct {
 	mu sync.Mutex
@@ -148,11 +148,21 @@ var noRetries = azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
 
 func (f *fixture) service() *service.Client {
 	f.t.Helper()
-	c, err := service.NewClientWithSharedKeyCredential(f.base, credential(f.t), &service.ClientOptions{ClientOptions: noRetries})
+	o := noRetries
+	o.PerCallPolicies = []policy.Policy{dated{f}}
+	c, err := service.NewClientWithSharedKeyCredential(f.base, credential(f.t), &service.ClientOptions{ClientOptions: o})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return c
+}
+
+// dated gives requests the time that the service has, however long the test has run.
+type dated struct{ f *fixture }
+
+func (d dated) Do(r *policy.Request) (*http.Response, error) {
+	r.Raw().Header.Set("x-ms-date", d.f.now().UTC().Format(http.TimeFormat))
+	return r.Next()
 }
 
 // container makes a container with a name of its own.
