@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 )
@@ -23,6 +25,7 @@ func Points() []string { return pointsOf(&archivePattern{}) }
 type archivePattern struct {
 	storage                *workers.Storage
 	current, target, queue string
+	records                map[entityKey][]byte
 	loaded                 contents
 	old                    map[entityKey]bool
 }
@@ -81,8 +84,9 @@ func (p *archivePattern) load(ctx context.Context, r *run) (work []entityKey, er
 	if len(p.loaded) != len(entities) {
 		return nil, fmt.Errorf("%w: %d records were loaded, %d are in the table", ErrInvariant, len(entities), len(p.loaded))
 	}
-	p.old = map[entityKey]bool{}
+	p.old, p.records = map[entityKey]bool{}, map[entityKey][]byte{}
 	for _, e := range entities {
+		p.records[e.key] = e.json
 		if e.old {
 			work = append(work, e.key)
 			p.old[e.key] = true
@@ -91,6 +95,19 @@ func (p *archivePattern) load(ctx context.Context, r *run) (work []entityKey, er
 	r.report.Records, r.report.Old = len(entities), len(work)
 	r.say.line("loaded %d records; %d are of terms that ended by %s and go to the archive", len(entities), len(work), cutoff.Format(time.DateOnly))
 	return work, nil
+}
+
+// reset brings records back from the archive.
+func (p *archivePattern) reset(ctx context.Context, keys []entityKey) error {
+	for _, k := range keys {
+		if _, err := p.storage.Tables.NewClient(p.current).UpsertEntity(ctx, p.records[k], &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
+			return err
+		}
+		if _, err := p.storage.Tables.NewClient(p.target).DeleteEntity(ctx, k.partition, k.row, nil); err != nil && !notFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *archivePattern) message(k entityKey) ([]byte, error) {

@@ -366,6 +366,34 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 	}
 }
 
+// A worker that does all its work without coming to its point, as happens where leases are lost, gets the same work again.
+func TestMissedPoint(t *testing.T) {
+	t.Parallel()
+	for name, demonstrate := range map[string]func(context.Context, Config) (*Report, error){"archive/after-delete": Archive, "large-entity/after-reserve": LargeEntity} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfig(testaccount.Open(t), map[bool]string{true: "correct", false: "large-entity"}[strings.HasPrefix(name, "archive")])
+			right, missed := c.Worker, false
+			c.Worker = func(s WorkerSettings) *exec.Cmd {
+				if !missed {
+					missed, s.Fault = true, ""
+				}
+				return right(s)
+			}
+			var progress bytes.Buffer
+			c.Points, c.Records, c.Progress = []string{name}, 100, &progress
+			report, err := demonstrate(t.Context(), c)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &progress)
+			}
+			row := report.Rows[0]
+			if !strings.Contains(progress.String(), "once more, with leases of 2s") || row.Messages < 2*row.Records || row.OK != row.Records {
+				t.Errorf("%+v\n%s", row, &progress)
+			}
+		})
+	}
+}
+
 func TestUnknownPoint(t *testing.T) {
 	_, err := Archive(t.Context(), Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
 	if err == nil || !strings.Contains(err.Error(), "archive/after-copy") {

@@ -67,7 +67,7 @@ type Config struct {
 
 // maxDequeueCount leaves room for a machine so busy that leases of a second lapse: on such a one the default of 5 would poison
 // messages that nothing is wrong with.
-const maxDequeueCount = 25
+const maxDequeueCount = 100
 
 // duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
 const duplicateEvery = 10
@@ -98,6 +98,8 @@ type pattern interface {
 	passes(point string, n int) int
 	// plan is the fault plan that kills a worker.
 	plan(k kill) string
+	// reset makes items on which all work is done as they were when loaded.
+	reset(ctx context.Context, keys []entityKey) error
 	// look says where items are; atEnd: when all work is done, so that what is not done is lost.
 	look(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
 	// converged reports whether nothing is left to do beside messages.
@@ -211,6 +213,9 @@ type kill struct {
 
 // String is the kill as a fault plan.
 func (k kill) String() string { return fmt.Sprintf("%s=kill@%d", k.point, k.hit) }
+
+// text is the kill in words.
+func (k kill) text() string { return fmt.Sprintf("killed at %s, hit %d", k.point, k.hit) }
 
 // roundPlan is a share of the items and the deaths that come over the workers that work on them.
 type roundPlan struct {
@@ -327,11 +332,11 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	batches := plan.batches()
 	var frozen *child
 	for i, k := range plan.kills {
-		if err := r.ask(ctx, &row, batches[i], !plan.frozen()); err != nil {
-			return row, err
-		}
-		what := fmt.Sprintf("killed at %s, hit %d", k.point, k.hit)
+		what := k.text()
 		if plan.frozen() {
+			if err := r.ask(ctx, &row, batches[0], false); err != nil {
+				return row, err
+			}
 			what = plan.String()
 			r.say.update("round %s: the worker runs, to be frozen", number)
 			var err error
@@ -342,11 +347,8 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 			if err := r.ask(ctx, &row, batches[1], true); err != nil {
 				return row, err
 			}
-		} else {
-			r.say.update("round %s: the worker runs, to be %s", number, what)
-			if err := r.runUntilKilled(ctx, k); err != nil {
-				return row, err
-			}
+		} else if err := r.runUntilKilled(ctx, &row, number, batches[i], k); err != nil {
+			return row, err
 		}
 		if err := r.inspect(ctx, &row, plan.keys, number, what); err != nil {
 			return row, err
@@ -389,99 +391,6 @@ func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, w
 	row.Crashes = append(row.Crashes, Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: at.Orphaned, Messages: left})
 	r.say.line("round %s: %s: %d done, %d not yet, %d half, %d orphaned, %d messages left", number, what, len(at.Moved), len(at.Kept), len(at.Both), at.Orphaned, left)
 	return nil
-}
-
-func (r *run) start(fault string) (*child, error) {
-	s := r.pattern.settings()
-	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, r.Lease, r.pattern.concurrency(), maxDequeueCount, fault
-	return startChild(r.Worker(s))
-}
-
-func (r *run) runUntilKilled(ctx context.Context, k kill) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
-	defer cancel()
-	worker, err := r.start(r.pattern.plan(k))
-	if err != nil {
-		return err
-	}
-	return worker.waitForKill(ctx)
-}
-
-// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once.
-const lastInWork = 10
-
-// heldFor is how long the others have to come to the point at which the first one freezes them all.
-const heldFor = 500 * time.Millisecond
-
-// runUntilFrozen runs a worker until it has messages in work, about to have an effect, and freezes itself.
-func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
-	defer cancel()
-	point := r.pattern.holdUp()
-	worker, err := r.start(fmt.Sprintf("%s=delay:%v,%[1]s=say@1,%[1]s=stop@1", point, heldFor))
-	if err != nil {
-		return nil, err
-	}
-	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
-		}
-		if strings.Contains(worker.output.String(), "fault: "+point) {
-			return true, nil
-		}
-		left, err := r.queue.waiting(ctx) // Few messages may all go another way.
-		return left == 0, err
-	})
-	if err != nil {
-		worker.kill()
-		return nil, err
-	}
-	return worker, nil
-}
-
-// letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
-func (r *run) letGoOn(ctx context.Context, worker *child) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
-	defer cancel()
-	if err := worker.thaw(); err != nil {
-		return err
-	}
-	return worker.stop(ctx)
-}
-
-// runUntilDone runs a worker without faults until no message is left, visible or not, and nothing else is to be done.
-func (r *run) runUntilDone(ctx context.Context, number string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
-	defer cancel()
-	isDone := func() (bool, error) {
-		left, err := r.queue.waiting(ctx)
-		r.say.update("round %s: restarted, %d messages left", number, left)
-		if left > 0 || err != nil {
-			return false, err
-		}
-		return r.pattern.converged(ctx)
-	}
-	if done, err := isDone(); done || err != nil {
-		return err
-	}
-	worker, err := r.start("")
-	if err != nil {
-		return err
-	}
-	err = every(ctx, 25*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
-		}
-		return isDone()
-	})
-	if err != nil {
-		worker.kill()
-		if ctx.Err() != nil { // Whatever request noticed it.
-			err = context.Cause(ctx)
-		}
-		return err
-	}
-	return worker.stop(ctx)
 }
 
 // conclude counts everything once more, also what no round asked for.

@@ -173,6 +173,21 @@ func (p *largePattern) load(ctx context.Context, r *run) ([]entityKey, error) {
 	return p.items, nil
 }
 
+// reset stores the first version of pages that were replaced or deleted, and deletes those that were inserted.
+func (p *largePattern) reset(ctx context.Context, keys []entityKey) error {
+	for _, k := range keys {
+		key := largeentity.Key{PartitionKey: k.partition, RowKey: k.row}
+		if p.kind(k) == "insert" {
+			if err := p.store.Delete(ctx, key); err != nil {
+				return err
+			}
+		} else if _, err := p.store.Put(ctx, key, p.book.page(k, 1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *largePattern) message(k entityKey) ([]byte, error) {
 	return json.Marshal(command{k.partition, k.row, map[string]int32{"insert": 1, "replace": 2, "delete": 0}[p.kind(k)]})
 }

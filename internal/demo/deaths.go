@@ -1,0 +1,160 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (r *run) start(fault string) (*child, error) {
+	s := r.pattern.settings()
+	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, r.Lease, r.pattern.concurrency(), maxDequeueCount, fault
+	return startChild(r.Worker(s))
+}
+
+// tries is how often a share is worked on until a worker comes to its point, idleFor how long it must have had nothing to do to count as one
+// that will not.
+const (
+	tries   = 6
+	idleFor = 2 * time.Second
+)
+
+// runUntilKilled puts the messages and runs a worker until it is killed. On a very slow machine it may not come to its point: leases are lost, and a
+// request takes effect whose answer nobody waits for. Then the items are made as they were, and worked on again under longer leases.
+func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys []entityKey, k kill) error {
+	for try := 1; ; try++ {
+		if err := r.ask(ctx, row, keys, true); err != nil {
+			return err
+		}
+		r.say.update("round %s: the worker runs, to be %s", number, k.text())
+		killed, err := r.killedOrIdle(ctx, k)
+		if killed || err != nil {
+			return err
+		}
+		if try == tries {
+			return fmt.Errorf("the worker did all its work %d times and did not come to its fault point", tries)
+		}
+		if err := r.pattern.reset(ctx, keys); err != nil {
+			return fmt.Errorf("make the items as they were: %w", err)
+		}
+		r.Lease *= 2
+		r.say.line("round %s: the worker lost its leases and did not come to %s: once more, with leases of %v", number, k.point, r.Lease)
+	}
+}
+
+// killedOrIdle runs a worker until it is killed, and reports false if it does not come to its point and has nothing left to do.
+func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	worker, err := r.start(r.pattern.plan(k))
+	if err != nil {
+		return false, err
+	}
+	var idleSince time.Time
+	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return true, nil
+		}
+		_, idle, err := r.left(ctx)
+		switch {
+		case !idle || err != nil:
+			idleSince = time.Time{}
+		case idleSince.IsZero():
+			idleSince = time.Now()
+		}
+		return idle && time.Since(idleSince) > idleFor, err
+	})
+	if worker.gone() || ctx.Err() != nil {
+		return true, worker.waitForKill(ctx)
+	}
+	if err != nil {
+		worker.kill()
+		return false, err
+	}
+	return false, worker.stop(ctx)
+}
+
+// left returns how many messages there are, invisible ones too, and whether there are none and nothing else is to be done.
+func (r *run) left(ctx context.Context) (messages int, done bool, err error) {
+	messages, err = r.queue.waiting(ctx)
+	if messages > 0 || err != nil {
+		return messages, false, err
+	}
+	done, err = r.pattern.converged(ctx)
+	return messages, done, err
+}
+
+// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once.
+const lastInWork = 10
+
+// heldFor is how long the others have to come to the point at which the first one freezes them all.
+const heldFor = 500 * time.Millisecond
+
+// runUntilFrozen runs a worker until it has messages in work, about to have an effect, and freezes itself.
+func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	point := r.pattern.holdUp()
+	worker, err := r.start(fmt.Sprintf("%s=delay:%v,%[1]s=say@1,%[1]s=stop@1", point, heldFor))
+	if err != nil {
+		return nil, err
+	}
+	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
+		}
+		if strings.Contains(worker.output.String(), "fault: "+point) {
+			return true, nil
+		}
+		left, err := r.queue.waiting(ctx) // Few messages may all go another way.
+		return left == 0, err
+	})
+	if err != nil {
+		worker.kill()
+		return nil, err
+	}
+	return worker, nil
+}
+
+// letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
+func (r *run) letGoOn(ctx context.Context, worker *child) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	defer cancel()
+	if err := worker.thaw(); err != nil {
+		return err
+	}
+	return worker.stop(ctx)
+}
+
+// runUntilDone runs a worker without faults until no message is left, visible or not, and nothing else is to be done.
+func (r *run) runUntilDone(ctx context.Context, number string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
+	defer cancel()
+	isDone := func() (bool, error) {
+		messages, done, err := r.left(ctx)
+		r.say.update("round %s: restarted, %d messages left", number, messages)
+		return done, err
+	}
+	if done, err := isDone(); done || err != nil {
+		return err
+	}
+	worker, err := r.start("")
+	if err != nil {
+		return err
+	}
+	err = every(ctx, 25*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
+		}
+		return isDone()
+	})
+	if err != nil {
+		worker.kill()
+		if ctx.Err() != nil { // Whatever request noticed it.
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	return worker.stop(ctx)
+}
