@@ -89,6 +89,9 @@ func TestGuard(t *testing.T) {
 		{"no host", "", nil, 403},
 		{"own origin", "127.0.0.1:10003", []string{"Origin", "http://127.0.0.1:10003"}, 200},
 		{"other origin", "127.0.0.1:10003", []string{"Origin", "https://evil.example"}, 403},
+		{"origin at an address", "127.0.0.1:10003", []string{"Origin", "http://203.0.113.9"}, 403},
+		{"origin of another program here", "localhost:10003", []string{"Origin", "http://localhost:3000"}, 403},
+		{"origin of an allowed name", "127.0.0.1:10003", []string{"Origin", "https://lazuli:8443"}, 200},
 		{"opaque origin", "127.0.0.1:10003", []string{"Origin", "null"}, 403},
 		{"another site's image", "127.0.0.1:10003", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {

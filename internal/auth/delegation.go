@@ -70,15 +70,15 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	if d.Unauthorized != "" {
 		return failed("suoid needs a hierarchical namespace.")
 	}
-	if d.KeyService != r.Service.String()[:1] {
-		return ErrAuthorizationServiceMismatch
-	}
 	key := UserDelegationKey{ObjectID: d.ObjectID, TenantID: d.TenantID, Start: d.KeyStart, Expiry: d.KeyExpiry,
 		Service: d.KeyService, Version: d.KeyVersion, UserTenantID: d.KeyUserTenant}
 	headers, parameters := d.signedRequest(r)
 	messages := t.delegationStrings(r.Service, resource, headers, parameters)
 	if !delegationSigned(account, &key, messages, t.Signature) {
 		return failed("Signature did not match. String to sign used was " + string(messages[0]))
+	}
+	if d.KeyService != r.Service.String()[:1] {
+		return ErrAuthorizationServiceMismatch
 	}
 	start, ok1 := wire.ParseISO(d.KeyStart)
 	expiry, ok2 := wire.ParseISO(d.KeyExpiry)
@@ -87,7 +87,7 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 			"] - Current [" + wire.FormatRFC1123(r.Now) + "]")
 	}
 	if d.User != "" {
-		if err := a.boundTo(r, d.User); err != nil {
+		if err := a.boundTo(r, d); err != nil {
 			return err
 		}
 	}
@@ -96,8 +96,9 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	return nil
 }
 
-// boundTo checks that a SAS for one user comes with this user's bearer token.
-func (a *Authenticator) boundTo(r *wire.Request, user string) error {
+// boundTo checks that a SAS for one user comes with this user's bearer token. The user is of the tenant that the key names, and without
+// one of the tenant of who got the key.
+func (a *Authenticator) boundTo(r *wire.Request, d *Delegation) error {
 	scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return failed("The signature is for one user, whose bearer token must come with it.")
@@ -106,7 +107,11 @@ func (a *Authenticator) boundTo(r *wire.Request, user string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.EqualFold(who.principal.ObjectID, user) {
+	tenant := d.KeyUserTenant
+	if tenant == "" {
+		tenant = d.TenantID
+	}
+	if !strings.EqualFold(who.principal.ObjectID, d.User) || !strings.EqualFold(who.principal.TenantID, tenant) {
 		return failed("The bearer token is not of the user that the signature is for.")
 	}
 	return nil

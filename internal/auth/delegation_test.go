@@ -121,7 +121,7 @@ func TestUserDelegationSAS(t *testing.T) {
 		{name: "another blob", by: writer, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/d", need: read, want: wire.ErrAuthenticationFailed},
 		{name: "another signer", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "rw"}, target: "/c/b", change: set("skoid", auth.ObjectID("writer")), need: write, want: wire.ErrAuthenticationFailed},
 		{name: "a longer key", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/b", change: set("ske", now.Add(48*time.Hour).Format(sas.TimeFormat)), need: read, want: wire.ErrAuthenticationFailed},
-		{name: "another service", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/b", change: set("sks", "q"), need: read, want: auth.ErrAuthorizationServiceMismatch},
+		{name: "another service", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/b", change: set("sks", "q"), need: read, want: wire.ErrAuthenticationFailed},
 		{name: "another tenant", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/b", change: set("sktid", "x"), need: read, want: wire.ErrAuthenticationFailed},
 		{name: "expired key", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", ExpiryTime: now.Add(72 * time.Hour)}, at: 25 * time.Hour, target: "/c/b", need: read, want: wire.ErrAuthenticationFailed},
 		{name: "expired token", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, at: 2 * time.Hour, target: "/c/b", need: read, want: wire.ErrAuthenticationFailed},
@@ -133,6 +133,7 @@ func TestUserDelegationSAS(t *testing.T) {
 			target: "/c/b", header: []string{"x-ms-range", "bytes=0-2"}, need: read, want: wire.ErrAuthenticationFailed},
 		{name: "bound to a user", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", Version: "2026-04-06", SignedDelegatedUserObjectID: bound}, target: "/c/b", header: []string{"Authorization", "guest"}, need: read},
 		{name: "bound to another user", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", Version: "2026-04-06", SignedDelegatedUserObjectID: bound}, target: "/c/b", header: []string{"Authorization", "reader"}, need: read, want: wire.ErrAuthenticationFailed},
+		{name: "bound to a user of another tenant", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", Version: "2026-04-06", SignedDelegatedUserObjectID: bound}, change: set("skdutid", "x"), target: "/c/b", header: []string{"Authorization", "guest"}, need: read, want: wire.ErrAuthenticationFailed},
 		{name: "bound, and nobody comes", by: reader, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", Version: "2026-04-06", SignedDelegatedUserObjectID: bound}, target: "/c/b", need: read, want: wire.ErrAuthenticationFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -189,6 +189,8 @@ type claims struct {
 	TenantID string `json:"tid"`
 	AppID    string `json:"appid"`
 	Azp      string `json:"azp"`
+	Scope    any    `json:"scp"` // what a user lets an application do in their name
+	Groups   any    `json:"groups"`
 	UPN      string `json:"upn"`
 	Username string `json:"preferred_username"`
 }
@@ -260,6 +262,10 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 	if p.ClientID == "" {
 		p.ClientID = c.Azp
 	}
+	if c.Scope != nil { // the token is a user's, whatever application they use
+		p.ClientID = ""
+	}
+	p.groups = groupsOf(c.Groups)
 	if p.Name == "" {
 		p.Name = c.Username
 	}

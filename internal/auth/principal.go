@@ -12,10 +12,26 @@ type Principal struct {
 	ObjectID string
 	// TenantID is the tid claim.
 	TenantID string
-	// ClientID is the application's id, appid or azp; "" if the token has none.
+	// ClientID is the id, appid or azp, of the application that got the token for itself; "" if a user did, or the token has none.
 	ClientID string
 	// Name is the upn or preferred_username claim, for logs; "" if the token has none.
 	Name string
+
+	groups []string // object ids, in lower case
+}
+
+// groupsOf reads the groups claim: the object ids of the groups that the token's holder is in. Names are passed over, since whoever makes
+// groups chooses them, and one may be that of a user. Of a holder who is in more groups than a token has room for, Microsoft Entra ID
+// leaves the claim out.
+// https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference#groups-overage-claim
+func groupsOf(claim any) (ids []string) {
+	list, _ := claim.([]any)
+	for _, v := range list {
+		if s, ok := v.(string); ok && isGUID(strings.ToLower(s)) {
+			ids = append(ids, strings.ToLower(s))
+		}
+	}
+	return ids
 }
 
 // ObjectID makes an object id of any name: a GUID stays itself, in lower case, and other names get a GUID made from

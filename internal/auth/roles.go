@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -104,8 +105,9 @@ func RoleNames() []string {
 
 // Assignment gives a principal a role on a scope.
 type Assignment struct {
-	// Principal is the object id (oid) or the application id (appid, azp) of a token, or the client id with which the
-	// development issuer was asked for one; "*" is everybody with a valid token.
+	// Principal is the object id (oid) or the application id (appid, azp) of a token, the object id of a group in its groups claim, or a
+	// name that the development issuer makes one of these of; "*" is everybody with a valid token. A user delegation SAS stands for an
+	// object id alone: a role that is held through an application id or a group gives nobody a user delegation key.
 	Principal string
 	// Role is the name of a built-in role, such as "Storage Blob Data Reader".
 	Role string
@@ -190,12 +192,18 @@ func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (
 		}
 		sum.parts = sum.parts || a.rights.object != 0 // wherever in the account it is held
 		if a.resource == "" || a.resource == resource {
-			sum.add(a.rights)
+			r := a.rights
+			r.delegate = r.delegate && a.namesObject(p)
+			sum.add(r)
 		}
 	}
 	return sum
 }
 
 func (a *assignment) names(p *Principal) bool {
-	return a.principal == "*" || a.object == p.ObjectID || p.ClientID != "" && strings.EqualFold(a.principal, p.ClientID)
+	return a.namesObject(p) || p.ClientID != "" && strings.EqualFold(a.principal, p.ClientID) || slices.Contains(p.groups, a.object)
+}
+
+func (a *assignment) namesObject(p *Principal) bool {
+	return a.principal == "*" || a.object == p.ObjectID
 }

@@ -51,7 +51,9 @@ func signed(t *testing.T) map[string]string {
 	table, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "ra",
 		StartPartitionKey: "p1", EndPartitionKey: "p9", StartRowKey: "r1", EndRowKey: "r9"}.Sign(tableKey)
 	must(t, err)
-	return map[string]string{"account": a.Encode(), "container": container.Encode(), "blob": blob.Encode(),
+	rows, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r", StartRowKey: "r1"}.Sign(tableKey)
+	must(t, err)
+	return map[string]string{"account": a.Encode(), "rows": rows + "&srk=r1", "container": container.Encode(), "blob": blob.Encode(),
 		"https": https.Encode(), "snapshot": snapshot.Encode(), "policy": policy.Encode(), "queue": queue.Encode(),
 		// The SDK signs the range but leaves it out of the URL.
 		"table": table + "&spk=p1&srk=r1&epk=p9&erk=r9"}
@@ -120,6 +122,8 @@ func TestSAS(t *testing.T) {
 		{name: "table, in other case", token: "table", svc: wire.Table, path: "/tAB(PartitionKey='a',RowKey='b')", need: read},
 		{name: "table, another", token: "table", svc: wire.Table, path: "/Tab2", need: read, want: wire.ErrAuthenticationFailed},
 		{name: "table, wider range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: set("epk", "zz"), want: wire.ErrAuthenticationFailed},
+		{name: "table, row keys without partition keys", token: "rows", svc: wire.Table, path: "/Tab", need: read, want: wire.ErrAuthenticationFailed},
+		{name: "table, row keys with an empty partition key", token: "rows", svc: wire.Table, path: "/Tab", change: set("spk", ""), need: read},
 		{name: "table, no range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: func(q url.Values) {
 			for _, k := range []string{"spk", "srk", "epk", "erk"} {
 				q.Del(k)

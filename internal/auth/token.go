@@ -162,7 +162,8 @@ func (d *Delegation) field(name string) (*string, wire.Version) {
 }
 
 // readToken reads the token of a request. ok is false for parameters given twice, an unreadable version, control
-// characters, and fields that the token's version does not sign: they would be anybody's to change.
+// characters, row keys without their partition keys, and fields that the token's version does not sign: they would be anybody's to
+// change.
 func readToken(q wire.Query) (t *Token, ok bool) {
 	t = new(Token)
 	if q.Has("skoid") {
@@ -186,6 +187,9 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 			return t, false
 		}
 		*field, since = p.Value, max(since, from)
+	}
+	if t.StartRK != "" && !t.hasStartPK || t.EndRK != "" && !t.hasEndPK { // a row key is a bound within a partition
+		return t, false
 	}
 	if t.VersionText != "" {
 		if t.Version, ok = wire.ParseVersion(t.VersionText); !ok {

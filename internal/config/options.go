@@ -101,7 +101,7 @@ var groups = []group{
 		text("oauth-issuer", "", "url", "Believe bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
 		text("oauth-keys", "", "url", "Address of the issuer's keys, where its .well-known/openid-configuration does not say", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
 		words("oauth-audiences", "Audiences of the issuer's tokens, beside those of Azure Storage", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
-		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid or appid or *, a built-in data role, an account or account/name or *",
+		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid, appid or group id, or *; a built-in data role; an account, account/name or *",
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
 	}},

@@ -17,9 +17,9 @@ func Refusal(r *http.Request, allow []string) string {
 	if !trusted(r.Host, allow) {
 		return "host name not allowed: use an IP address or localhost"
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
+	for _, origin := range r.Header["Origin"] {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" || !trusted(u.Host, allow) {
+		if err != nil || !strings.EqualFold(u.Host, r.Host) && !listed(u.Hostname(), allow) {
 			return "requests from other origins are not allowed"
 		}
 	}
@@ -29,8 +29,9 @@ func Refusal(r *http.Request, allow []string) string {
 	return ""
 }
 
-// trusted reports whether host, which may have a port, is an IP address, localhost or one of the allowed names. Nobody
-// can make a browser take an address or localhost for their own.
+// trusted reports whether host, which may have a port, is an IP address, localhost or one of the allowed names: no page can make its own
+// name lead to an address or to localhost and have the browser send one of these. As an origin they tell nothing, since anybody's server
+// has an address, and another program of this machine may serve pages of anybody's.
 func trusted(host string, allow []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -42,5 +43,9 @@ func trusted(host string, allow []string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return true
 	}
+	return listed(host, allow)
+}
+
+func listed(host string, allow []string) bool {
 	return slices.ContainsFunc(allow, func(name string) bool { return strings.EqualFold(name, host) })
 }
