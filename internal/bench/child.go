@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
+
+// portTaken is the exit code by which `lazuli serve` says that another process has one of its ports.
+const portTaken = 3
+
+var errExit0 = errors.New("exit status 0")
 
 // startTimeout bounds the start of a child, long enough for the recovery of a large data folder.
 const startTimeout = 2 * time.Minute
@@ -83,11 +90,12 @@ func (c *child) stop() {
 // stackServer is a child `lazuli serve` with a data folder of its own.
 type stackServer struct {
 	child *child
-	argv  []string
-	admin int
+	self  []string
+	extra []string // arguments that come last
 	dir   string
 	ready time.Duration // from start to the first good answer of /readyz
 	stack *Stack
+	ports func(n int) ([]int, error)
 }
 
 // startStack runs `self serve` on free ports with a data folder in a new directory under parent ("" is the system's
@@ -97,18 +105,7 @@ func startStack(ctx context.Context, self []string, extra []string, parent strin
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(int(serviceCount) + 1)
-	if err != nil {
-		return nil, err
-	}
-	s := &stackServer{dir: dir, admin: ports[serviceCount]}
-	s.argv = append(append([]string{}, self...), "serve", "--location", filepath.Join(dir, "data"),
-		"--blobPort", strconv.Itoa(ports[Blob]), "--queuePort", strconv.Itoa(ports[Queue]), "--tablePort", strconv.Itoa(ports[Table]),
-		"--admin-port", strconv.Itoa(s.admin))
-	s.argv = append(s.argv, extra...)
-	if s.stack, err = localStack([serviceCount]int(ports[:serviceCount])); err != nil {
-		return nil, err
-	}
+	s := &stackServer{self: self, extra: extra, dir: dir, ports: freePorts}
 	if err := s.start(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -116,20 +113,43 @@ func startStack(ctx context.Context, self []string, extra []string, parent strin
 	return s, nil
 }
 
-// start runs the server on the existing folder and waits until it is ready.
-func (s *stackServer) start(ctx context.Context) (err error) {
+// start runs the server on the existing folder and waits until it is ready. A port that another process takes before the
+// server does is no failure: others are tried.
+func (s *stackServer) start(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		err := s.tryStart(ctx)
+		var exit *exec.ExitError
+		if err == nil || attempt == 10 || !errors.As(err, &exit) || exit.ExitCode() != portTaken {
+			return err
+		}
+	}
+}
+
+func (s *stackServer) tryStart(ctx context.Context) error {
+	ports, err := s.ports(int(serviceCount) + 1)
+	if err != nil {
+		return err
+	}
+	if s.stack, err = localStack([serviceCount]int(ports[:serviceCount])); err != nil {
+		return err
+	}
+	admin := ports[serviceCount]
+	argv := append(slices.Clone(s.self), "serve", "--location", filepath.Join(s.dir, "data"),
+		"--blobPort", strconv.Itoa(ports[Blob]), "--queuePort", strconv.Itoa(ports[Queue]), "--tablePort", strconv.Itoa(ports[Table]),
+		"--admin-port", strconv.Itoa(admin))
+	argv = append(argv, s.extra...)
 	began := time.Now()
-	if s.child, err = startChild(s.argv, nil); err != nil {
+	if s.child, err = startChild(argv, nil); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for !isReady(ctx, s.admin) {
+	for !isReady(ctx, admin) {
 		select {
 		case <-s.child.exited:
-			return fmt.Errorf("%s: server ended before it was ready: %v\n%s", strings.Join(s.argv, " "), s.child.err, s.child.output.String())
+			return fmt.Errorf("%s: server ended before it was ready: %w\n%s", strings.Join(argv, " "), cmp.Or(s.child.err, errExit0), s.child.output.String())
 		case <-ctx.Done():
-			return fmt.Errorf("%s: not ready: %w", strings.Join(s.argv, " "), ctx.Err())
+			return fmt.Errorf("%s: not ready: %w", strings.Join(argv, " "), ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -164,7 +184,7 @@ func isReady(ctx context.Context, port int) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// freePorts finds n free loopback ports. Another process may take one before the child does; the child then says so.
+// freePorts finds n free loopback ports. Another process may take one before the child does.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -208,7 +208,7 @@ func serveFake(ctx context.Context, args []string) int {
 		l, err := net.Listen("tcp", "127.0.0.1:"+flags[name])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return portTaken
 		}
 		go http.Serve(l, h)
 	}

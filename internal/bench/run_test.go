@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,6 +135,31 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(cfg.TempDir); len(left) > 0 {
 		t.Errorf("data folder left behind: %v", left)
+	}
+}
+
+// A port that somebody else takes before the server does costs another attempt.
+func TestServerWhosePortIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct{ takenFor, attempts int }{{1, 2}, {1000, 10}} {
+		attempts := 0
+		s := &stackServer{self: []string{os.Args[0]}, dir: t.TempDir(), ports: func(n int) ([]int, error) {
+			ports, err := freePorts(n)
+			if attempts++; attempts <= tt.takenFor {
+				ports[Table] = taken.Addr().(*net.TCPAddr).Port
+			}
+			return ports, err
+		}}
+		err := s.start(t.Context())
+		s.close()
+		// Another process may take a port that was free: one attempt more.
+		if attempts < tt.attempts || (err != nil) != (tt.takenFor > 10) {
+			t.Errorf("taken for %d attempts: %d attempts, error %v", tt.takenFor, attempts, err)
+		}
 	}
 }
 
