@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,13 @@ var (
 	kills = flag.Int("kills", 20, "how often the process is killed")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes the time")
 	keep  = flag.String("keep", "", "folder for the data, which is then left there")
+)
+
+const (
+	// enough is how many operations a server must have done before it is killed.
+	enough = 50
+	// patience is how long is waited for what must come. A busy machine takes its time.
+	patience = 2 * time.Minute
 )
 
 // worker writes to one service and remembers what it was promised. One goroutine calls it at a time.
@@ -92,9 +100,6 @@ func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 		total += w.acknowledged()
 	}
 	t.Logf("%d operations were acknowledged; slowest start %v, fsck %v on average", total, slowest, fsckTime/time.Duration(n))
-	if total < n*50 {
-		t.Errorf("that is too few for a test")
-	}
 }
 
 func connectAll(t *testing.T, s *server, workers []worker) {
@@ -106,16 +111,23 @@ func connectAll(t *testing.T, s *server, workers []worker) {
 	}
 }
 
-// runAll lets all workers work, kills the server after a while, and waits until all have noticed.
+// runAll lets all workers work, kills the server after a while in which enough was done, and waits until all have noticed.
 func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *rand.Rand) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), load+30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), load+2*patience)
 	defer cancel()
+	var done atomic.Int64
+	fulfilled := make(chan struct{})
 	var killed sync.WaitGroup
 	killed.Go(func() {
 		timer := time.NewTimer(load) // the one thing that is to happen at a random time
 		defer timer.Stop()
 		<-timer.C
+		select {
+		case <-fulfilled:
+		case <-time.After(patience):
+			t.Errorf("%d operations in %v are too few for a test", done.Load(), patience)
+		}
 		s.kill(t)
 	})
 	var wg sync.WaitGroup
@@ -129,6 +141,9 @@ func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *
 				}
 				if err != nil {
 					return
+				}
+				if done.Add(1) == enough {
+					close(fulfilled)
 				}
 			}
 		})
@@ -147,7 +162,7 @@ func refused(err error) bool {
 
 func verifyAll(t *testing.T, workers []worker, final bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, w := range workers {

@@ -97,7 +97,7 @@ func (w *feedWorker) step(ctx context.Context, rnd *rand.Rand) error {
 
 // verify waits until the feed has all changes where they belong: it is written in the background.
 func (w *feedWorker) verify(ctx context.Context, _ bool) error {
-	for deadline := time.Now().Add(20 * time.Second); ; pause(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; pause(ctx, 100*time.Millisecond) {
 		feed, err := w.read(ctx)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (w *copyWorker) step(ctx context.Context, rnd *rand.Rand) error {
 func (w *copyWorker) verify(ctx context.Context, _ bool) error {
 	for i := range min(4, w.acked) {
 		b := w.box.NewBlobClient(fmt.Sprint("copy", i))
-		for deadline := time.Now().Add(30 * time.Second); ; pause(ctx, 50*time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; pause(ctx, 50*time.Millisecond) {
 			p, err := b.GetProperties(ctx, nil)
 			if err != nil {
 				return err

@@ -155,7 +155,7 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 	if final {
 		return w.drain(ctx)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		r, err := w.queue.GetProperties(ctx, nil)
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 // drain claims and deletes messages until each that must be there has been seen.
 func (w *queueWorker) drain(ctx context.Context) error {
 	seconds, count := int32(60), int32(32)
-	for deadline := time.Now().Add(30 * time.Second); w.certain() > 0; {
+	for deadline := time.Now().Add(patience); w.certain() > 0; {
 		if time.Now().After(deadline) {
 			return mismatchf("queue: %d messages of %s are missing", w.certain(), w.name)
 		}
