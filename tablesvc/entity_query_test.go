@@ -281,13 +281,20 @@ func TestTokens(t *testing.T) {
 		if got := encodeToken(text); got != token {
 			t.Errorf("%q is encoded as %s, want %s", text, got, token)
 		}
-		if got := decodeToken(token); got != text {
-			t.Errorf("%s is decoded as %q, want %q", token, got, text)
+		if got, err := decodeToken(token); err != nil || got != text {
+			t.Errorf("%s is decoded as %q, %v, want %q", token, got, err, text)
 		}
 	}
-	for _, plain := range []string{"abc", "1!x!y", "2!4!MQ--", "1!5!MQ--", "1!4!MQ-x"} {
-		if got := decodeToken(plain); got != plain {
-			t.Errorf("%s is decoded as %q", plain, got)
+	for _, none := range []string{"", "abc", "1!x!y", "2!4!MQ--", "1!5!MQ--", "1!4!MQ-x", "1!4!MQ--!", "1!4!_w--"} {
+		if got, err := decodeToken(none); err != errToken {
+			t.Errorf("%s is decoded as %q, %v", none, got, err)
 		}
 	}
+	f := start(t)
+	f.table("people")
+	for _, token := range []string{"NextPartitionKey=x", "NextPartitionKey=1!4!MQ--&NextRowKey=x", "NextRowKey=1!4!MQ--", "NextPartitionKey=1!4!L2E-"} {
+		f.send("GET", "/people()?"+token, nil, "").want(t, "400 InvalidInput")
+	}
+	f.send("GET", "/Tables?NextTableName=people", nil, "").want(t, "400 InvalidInput")
+	f.send("GET", "/people()?NextPartitionKey=&NextRowKey=", nil, "").want(t, "200")
 }

@@ -35,6 +35,9 @@ var (
 	// https://github.com/Azure/azure-storage-net/issues/386
 	errSyntax = errInvalidInput.WithMessage("Bad Request - Error in query syntax.")
 
+	// errToken: a continuation token that no answer had.
+	errToken = errInvalidInput.WithMessage("The continuation token is not valid.")
+
 	// errIfNoneMatch: the header with a change of an entity.
 	errIfNoneMatch = errInvalidInput.WithMessage("If-None-Match HTTP header cannot be specified for PUT, MERGE or DELETE operations.")
 

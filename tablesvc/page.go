@@ -55,11 +55,24 @@ func (c *call) parseQuery() (q query, err error) {
 	if err = c.knownOptions(); err != nil {
 		return q, err
 	}
-	if token := c.Query.Get("nextpartitionkey"); token != "" {
-		q.from.partition, q.from.resume = decodeToken(token), true
-		q.from.row = decodeToken(c.Query.Get("nextrowkey"))
+	return q, q.resume(c.Query.Get("nextpartitionkey"), c.Query.Get("nextrowkey"))
+}
+
+// resume reads a continuation token. That of another table is as good as one of this: it is a key.
+func (q *query) resume(partition, row string) (err error) {
+	if partition == "" && row == "" {
+		return nil
 	}
-	return q, nil
+	q.from.resume = true
+	if q.from.partition, err = decodeToken(partition); err == nil && row != "" {
+		q.from.row, err = decodeToken(row)
+	}
+	for _, key := range [...]string{q.from.partition, q.from.row} {
+		if entity.CheckKey(key) != nil {
+			return errToken
+		}
+	}
+	return err
 }
 
 // knownOptions refuses the options of OData that the Table service does not have.
@@ -91,6 +104,7 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 		switch name = strings.TrimSpace(name); {
 		case name == "*":
 			return nil, nil
+		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"): // no property: in JSON it would be taken for metadata
 		case name != "" && !slices.Contains(names, name):
 			names = append(names, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -142,7 +143,11 @@ func (s *Service) queryTables(c *call) error {
 	}
 	start := []byte(c.Account + "\x00")
 	if token := c.Query.Get("nexttablename"); token != "" {
-		name, _, _ := strings.Cut(decodeToken(token), "\x01")
+		text, err := decodeToken(token)
+		if err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(text, "\x01")
 		start = tableKey(c.Account, name)
 	}
 	prefix := []byte(c.Account + "\x00")
@@ -239,21 +244,20 @@ var (
 	tokenDecoder = strings.NewReplacer("-", "=", "*", "+", "_", "/")
 )
 
-// decodeToken reads a token. What has not the form of one is the key itself.
-func decodeToken(s string) string {
-	version, rest, ok := strings.Cut(s, "!")
-	length, text, ok2 := strings.Cut(rest, "!")
-	if !ok || !ok2 || version != "1" {
-		return s
-	}
-	if n, err := strconv.Atoi(length); err != nil || n != len(text) {
-		return s
+// decodeToken reads a token. It fails with errToken for what has not the form of one: to begin somewhere else would be to skip
+// or to repeat entities without a word.
+func decodeToken(s string) (string, error) {
+	rest, ok := strings.CutPrefix(s, "1!")
+	length, text, found := strings.Cut(rest, "!")
+	n, err := strconv.Atoi(length)
+	if !ok || !found || err != nil || n != len(text) {
+		return "", errToken
 	}
 	b, err := base64.StdEncoding.DecodeString(tokenDecoder.Replace(text))
-	if err != nil {
-		return s
+	if err != nil || !utf8.Valid(b) {
+		return "", errToken
 	}
-	return strings.ToValidUTF8(string(b), "\ufffd")
+	return string(b), nil
 }
 
 // appendOneTable renders a table as a whole answer.

@@ -124,7 +124,7 @@ func TestQueryTables(t *testing.T) {
 	}
 	r := f.send("GET", "/Tables?$top=1", nil, "").want(t, "200")
 	token := r.header.Get("x-ms-continuation-NextTableName")
-	if text := decodeToken(token); !strings.HasPrefix(token, "1!") || !strings.HasPrefix(text, "bravo\x01") || len(text) != len("bravo\x01")+16 {
+	if text, err := decodeToken(token); err != nil || !strings.HasPrefix(token, "1!") || !strings.HasPrefix(text, "bravo\x01") || len(text) != len("bravo\x01")+16 {
 		t.Errorf("token %q holds %q", token, text)
 	}
 	f.sdk.DeleteTable(ctx, "bravo", nil) // a token stays good when its table goes

@@ -62,11 +62,14 @@ func ParseTableName(body []byte) (name string, ok bool) {
 		return "", false
 	}
 	for i := range members {
-		if m := &members[i]; !m.annotation && string(m.name) == "TableName" && m.kind == jsonString {
-			return string(m.text), true
+		if m := &members[i]; !m.annotation && string(m.name) == "TableName" {
+			if ok || m.kind != jsonString { // twice, or no text
+				return "", false
+			}
+			name, ok = string(m.text), true
 		}
 	}
-	return "", false
+	return name, ok
 }
 
 // scanner reads JSON tokens. Every method skips white space before the token.

@@ -343,3 +343,21 @@ func BenchmarkAppendJSON(b *testing.B) {
 	}
 	b.SetBytes(int64(len(out)))
 }
+
+func TestParseTableName(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"TableName":"People"}`:                             "People",
+		`{"odata.type":"a.Tables", "TableName" : "\u0041b"}`: "Ab",
+		`{"TableName":"People","TableName":"Other"}`:         "none",
+		`{"TableName":null}`:                                 "none",
+		`{"tablename":"People"}`:                             "none",
+		`{}`:                                                 "none",
+		`["People"]`:                                         "none",
+		`{"TableName":"People"}x`:                            "none",
+		"{\"TableName\":\"\xff\"}":                           "none",
+	} {
+		if name, ok := ParseTableName([]byte(body)); ok != (want != "none") || ok && name != want {
+			t.Errorf("%s: %q, %v; want %s", body, name, ok, want)
+		}
+	}
+}

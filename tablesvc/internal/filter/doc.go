@@ -7,7 +7,7 @@
 //	and        = not *( "and" not )
 //	not        = "not" not / comparison
 //	comparison = operand [ ("eq" / "ne" / "gt" / "ge" / "lt" / "le") operand ]
-//	operand    = "(" or ")" / property / constant
+//	operand    = "(" or ")" / property / constant      (only conditions can be joined and negated)
 //	constant   = "true" / "false" / integer / integer "L" / decimal / 'text' / datetime'...' / guid'...'
 //	           / X'hex' / binary'hex' / NaN / INF / -INF, with L, D and F as suffixes of numbers as OData has them
 //

@@ -22,14 +22,15 @@ func Parse(text string) (Filter, error) {
 	if p.token.kind == endToken {
 		return Filter{}, nil
 	}
-	root, err := p.or()
+	all, err := p.or()
 	if err != nil {
 		return Filter{}, err
 	}
 	if p.token.kind != endToken {
 		return Filter{}, p.unexpected("an operator or the end")
 	}
-	return Filter{root}, nil
+	root, err := p.condition(all)
+	return Filter{root}, err
 }
 
 type parser struct {
@@ -60,26 +61,41 @@ func (p *parser) unexpected(wanted string) error {
 
 func (p *parser) word(w string) bool { return p.token.kind == wordToken && p.token.text == w }
 
-func (p *parser) or() (node, error) { return p.chain("or", (*parser).and) }
+// operand is an expression, of which one side of a comparison is the smallest: exactly one of its fields beside at is set. Whether it
+// must be a condition depends on where it stands, since parentheses may enclose a property or a constant too.
+type operand struct {
+	at        int
+	condition node
+	property  string
+	value     entity.Value
+}
 
-func (p *parser) and() (node, error) { return p.chain("and", (*parser).not) }
+func (p *parser) or() (operand, error) { return p.chain("or", (*parser).and) }
+
+func (p *parser) and() (operand, error) { return p.chain("and", (*parser).not) }
 
 // chain reads operands joined by one operator.
-func (p *parser) chain(op string, operand func(*parser) (node, error)) (node, error) {
-	left, err := operand(p)
+func (p *parser) chain(op string, next func(*parser) (operand, error)) (operand, error) {
+	left, err := next(p)
 	for err == nil && p.word(op) {
+		j := junction{and: op == "and"}
+		if j.left, err = p.condition(left); err != nil {
+			break
+		}
 		if err = p.advance(); err != nil {
 			break
 		}
-		var right node
-		if right, err = operand(p); err == nil {
-			left = junction{op == "and", left, right}
+		var right operand
+		if right, err = next(p); err != nil {
+			break
 		}
+		j.right, err = p.condition(right)
+		left = operand{at: left.at, condition: j}
 	}
 	return left, err
 }
 
-func (p *parser) not() (node, error) {
+func (p *parser) not() (operand, error) {
 	if !p.word("not") {
 		return p.comparison()
 	}
@@ -87,18 +103,22 @@ func (p *parser) not() (node, error) {
 	at := p.lexer.at
 	negation := p.token
 	if err := p.advance(); err != nil {
-		return nil, err
+		return operand{}, err
 	}
 	if _, isOp := p.operator(); isOp || p.token.kind == endToken || p.token.kind == closeToken || p.word("and") || p.word("or") {
 		p.lexer.at, p.token = at, negation
 		return p.comparison()
 	}
 	if p.depth++; p.depth > maxDepth {
-		return nil, p.fail(negation.at, "the filter is nested too deeply")
+		return operand{}, p.fail(negation.at, "the filter is nested too deeply")
 	}
 	defer func() { p.depth-- }()
 	of, err := p.not()
-	return not{of}, err
+	if err != nil {
+		return operand{}, err
+	}
+	n, err := p.condition(of)
+	return operand{at: negation.at, condition: not{n}}, err
 }
 
 func (p *parser) operator() (operator, bool) {
@@ -112,14 +132,6 @@ func (p *parser) operator() (operator, bool) {
 	return 0, false
 }
 
-// operand is one side of a comparison: exactly one of its fields is set.
-type operand struct {
-	at        int
-	condition node // a condition in parentheses
-	property  string
-	value     entity.Value
-}
-
 func (p *parser) operand() (o operand, err error) {
 	o.at = p.token.at
 	switch p.token.kind {
@@ -131,9 +143,11 @@ func (p *parser) operand() (o operand, err error) {
 		if err = p.advance(); err != nil {
 			return o, err
 		}
-		if o.condition, err = p.or(); err != nil {
+		at := o.at
+		if o, err = p.or(); err != nil {
 			return o, err
 		}
+		o.at = at
 		if p.token.kind != closeToken {
 			return o, p.unexpected("\")\"")
 		}
@@ -147,25 +161,30 @@ func (p *parser) operand() (o operand, err error) {
 	return o, p.advance()
 }
 
-func (p *parser) comparison() (node, error) {
+func (p *parser) comparison() (operand, error) {
 	left, err := p.operand()
 	if err != nil {
-		return nil, err
+		return left, err
 	}
 	op, ok := p.operator()
 	if !ok {
-		return p.condition(left)
+		return left, nil
 	}
 	if p.comparisons++; p.comparisons > maxComparisons {
-		return nil, p.fail(p.token.at, "the filter has too many comparisons")
+		return left, p.fail(p.token.at, "the filter has too many comparisons")
 	}
 	if err := p.advance(); err != nil {
-		return nil, err
+		return left, err
 	}
 	right, err := p.operand()
 	if err != nil {
-		return nil, err
+		return left, err
 	}
+	n, err := p.compare(left, op, right)
+	return operand{at: left.at, condition: n}, err
+}
+
+func (p *parser) compare(left operand, op operator, right operand) (node, error) {
 	switch {
 	case left.property != "" && right.value.Type != 0:
 		return comparison{op, left.property, right.value}, nil
@@ -190,7 +209,7 @@ func truth(n node, want bool) node {
 	return not{n}
 }
 
-// condition is an operand that stands alone.
+// condition is an operand that stands where a condition must.
 func (p *parser) condition(o operand) (node, error) {
 	switch {
 	case o.condition != nil:
