@@ -59,12 +59,20 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 		if c.format, err = acceptedFormat(c.version, r.Query.Get("$format"), r.Header("Accept")); err != nil {
 			return c, "", err
 		}
-		if prefer := r.Header("Prefer"); r.HTTP.Method == http.MethodPost && (prefer == preferContent || prefer == preferNoContent) {
+		if prefer := c.preference(r.Header("Prefer")); r.HTTP.Method == http.MethodPost && prefer != "" {
 			r.Set("Preference-Applied", prefer)
 		}
 	}
 	level, err := c.tunnel()
 	return c, level, err
+}
+
+// preference returns the value of a Prefer header, "" if it is none that this service knows in the request's version.
+func (c *call) preference(prefer string) string {
+	if c.version >= versionUpsert && (prefer == preferContent || prefer == preferNoContent) {
+		return prefer
+	}
+	return ""
 }
 
 // versionOf is the version of a request. One without x-ms-version has that of its shared access signature; one with

@@ -25,7 +25,7 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := newBatchWriter(len(b.changes))
+	w := newBatchWriter(c, len(b.changes))
 	if b.query != nil {
 		a, f := s.batchQuery(c, b.query)
 		w.single(b.query, f, a)
@@ -96,8 +96,8 @@ func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, erro
 	var name string
 	rows := make(map[string]bool, len(parts))
 	for i := range parts {
-		if i == maxChanges {
-			return nil, nil, &stepError{i, errBatchSize}
+		if i == maxChanges { // Azure blames the last that would do: https://github.com/microsoft/AzureStorageExplorer/issues/5585
+			return nil, nil, &stepError{i - 1, errBatchSize}
 		}
 		st := &steps[i]
 		table, err := st.read(c, &parts[i])
@@ -170,7 +170,8 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 		return "", err
 	}
 	st.part = p
-	st.prefer, _ = p.get("Prefer")
+	prefer, _ := p.get("Prefer")
+	st.prefer = c.preference(prefer)
 	st.form = entity.Form{Metadata: st.format.metadata, Base: c.Base, Account: c.Account, Table: a.table}
 	return a.table, c.mayTouch(st.mutation.partition, st.mutation.row)
 }

@@ -45,7 +45,7 @@ func (p *part) get(name string) (value string, ok bool) {
 // maxChanges is the most changes in one transaction.
 const maxChanges = 100
 
-// maxParts bounds what is read before a transaction with too many changes is refused.
+// maxParts bounds what is read of a transaction with too many changes, which is then refused.
 const maxParts = maxChanges + 1
 
 // readBatch takes a body apart. It fails with errInvalidInput.
@@ -111,8 +111,8 @@ func boundaryOf(contentType string) (string, bool) {
 	return boundary, err == nil && base == "multipart/mixed" && boundary != "" && len(boundary) <= 200
 }
 
-// splitMultipart returns the contents between boundary lines, without the line end before each. ok is false if there
-// is no boundary line, or more than maxParts parts. A missing last boundary is let pass.
+// splitMultipart returns the contents between boundary lines, without the line end before each: maxParts at most. ok is false if
+// there is no boundary line. A missing last boundary is let pass.
 func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
 	delimiter := []byte("--" + boundary)
 	start := -1 // where the current part begins
@@ -134,8 +134,8 @@ func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
 			continue // not at the beginning of a line, or a longer boundary
 		}
 		if start >= 0 {
-			if parts = append(parts, trimLineEnd(body[start:i])); len(parts) > maxParts {
-				return nil, false
+			if parts = append(parts, trimLineEnd(body[start:i])); len(parts) == maxParts {
+				return parts, true
 			}
 		}
 		if last {

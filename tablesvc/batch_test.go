@@ -72,12 +72,14 @@ func TestEntityGroupTransaction(t *testing.T) {
 	})
 	t.Run("too many", func(t *testing.T) {
 		var actions []aztables.TransactionAction
-		for i := range 101 {
+		for i := range 300 {
 			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("many", fmt.Sprint(i))})
 		}
-		_, err := client.SubmitTransaction(ctx, actions, nil)
-		wantPart(t, err, 400, "InvalidInput", `"100:`)
-		_, err = client.SubmitTransaction(ctx, actions[:100], nil)
+		for _, n := range []int{101, 102, 300} {
+			_, err := client.SubmitTransaction(ctx, actions[:n], nil)
+			wantPart(t, err, 400, "InvalidInput", `"99:The batch request operation exceeds the maximum 100 changes per change set.`)
+		}
+		_, err := client.SubmitTransaction(ctx, actions[:100], nil)
 		ok(t, err)
 	})
 	t.Run("no table", func(t *testing.T) {

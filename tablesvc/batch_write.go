@@ -12,6 +12,7 @@ import (
 // batchWriter writes the answer to a transaction, byte for byte as Azure does: CRLF everywhere, one blank line after a
 // part's headers, and one line end between a part's content and the next boundary.
 type batchWriter struct {
+	call            *call
 	buf             []byte
 	boundary, inner string
 }
@@ -19,9 +20,9 @@ type batchWriter struct {
 // answerRoom is what the answer to one change takes, about, in bytes.
 const answerRoom = 700
 
-// newBatchWriter makes a writer with room for the answers to so many changes.
-func newBatchWriter(changes int) *batchWriter {
-	return &batchWriter{buf: make([]byte, 0, (changes+1)*answerRoom), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
+// newBatchWriter makes a writer with room for the answers to so many changes of a call.
+func newBatchWriter(c *call, changes int) *batchWriter {
+	return &batchWriter{call: c, buf: make([]byte, 0, (changes+1)*answerRoom), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
 }
 
 // newGUID makes a random GUID. It is unique, not secret.
@@ -72,7 +73,7 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	w.line("X-Content-Type-Options: nosniff")
 	w.line("Cache-Control: no-cache")
 	prefer, _ := p.get("Prefer")
-	if prefer == preferContent || prefer == preferNoContent {
+	if prefer = w.call.preference(prefer); prefer != "" {
 		w.line("Preference-Applied: ", prefer)
 	}
 	// An answer with content is of the format's version; one without, of the oldest that would do.

@@ -11,7 +11,7 @@ import (
 // maxBody bounds the body of a request in bytes. An entity has 1 MiB by Azure's formula; escapes make its JSON larger.
 const maxBody = 4 << 20
 
-// The values of Prefer.
+// The values of Prefer, from version 2011-08-18 on.
 // https://learn.microsoft.com/rest/api/storageservices/setting-the-prefer-header-to-manage-response-echo-on-insert-operations
 const (
 	preferContent   = "return-content"
@@ -142,7 +142,7 @@ func (s *Service) insertEntity(c *call) error {
 	if err != nil {
 		return err
 	}
-	a := insertAnswer(c.form(), c.Header("Prefer"), c.format, &m, r)
+	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, &m, r)
 	for _, h := range a.headers {
 		c.Set(h.Name, h.Value)
 	}

@@ -90,6 +90,17 @@ func TestInsertEntity(t *testing.T) {
 		if r = f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t, "409 EntityAlreadyExists"); r.header.Get("Preference-Applied") == "" {
 			t.Errorf("headers %v", r.header)
 		}
+		// Before the header was defined it meant nothing.
+		const atom = `<entry xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns="http://www.w3.org/2005/Atom" ` +
+			`xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><content type="application/xml"><m:properties>` +
+			`<d:PartitionKey>p</d:PartitionKey><d:RowKey>old</d:RowKey></m:properties></content></entry>`
+		for version, status := range map[string]string{"2009-09-19": "201", "2011-08-18": "204"} {
+			r = f.send("POST", "/people", headers{"Prefer", "return-no-content", "x-ms-version", version, "Accept", "", "Content-Type", "application/atom+xml"},
+				strings.Replace(atom, "old", version, 1)).want(t, status)
+			if applied := r.header.Get("Preference-Applied"); (applied != "") != (status == "204") {
+				t.Errorf("version %s: Preference-Applied %q", version, applied)
+			}
+		}
 	})
 }
 

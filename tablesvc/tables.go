@@ -43,7 +43,7 @@ func (s *Service) createTable(c *call) error {
 	}
 	location := c.Base + "/Tables('" + name + "')"
 	c.Set("Location", location)
-	if c.Header("Prefer") == preferNoContent {
+	if c.preference(c.Header("Prefer")) == preferNoContent {
 		c.Set("DataServiceId", location)
 		c.Set("Content-Length", "0")
 		return c.Status(http.StatusNoContent)

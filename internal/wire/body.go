@@ -10,6 +10,10 @@ import (
 	"net/http"
 )
 
+// maxDrain is how much of a body that is too large is read and thrown away, in bytes: a transaction of a hundred entities that are each
+// as large as may be fits.
+const maxDrain = 128 << 20
+
 // maxAhead is how much memory is taken for a body before its bytes arrive.
 const maxAhead = 1 << 20
 
@@ -19,7 +23,7 @@ const maxAhead = 1 << 20
 func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	n := r.HTTP.ContentLength
 	if n > limit {
-		return nil, ErrRequestBodyTooLarge
+		return nil, r.tooLarge()
 	}
 	var b []byte
 	switch {
@@ -37,10 +41,19 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 			return nil, BodyError(err)
 		}
 		if b = buf.Bytes(); int64(len(b)) > limit {
-			return nil, ErrRequestBodyTooLarge
+			return nil, r.tooLarge()
 		}
 	}
 	return b, r.checkMD5(b)
+}
+
+// tooLarge reads on: a client that sends everything before it reads would else meet a broken connection in place of the answer. One
+// that waits for 100 Continue is spared that.
+func (r *Request) tooLarge() error {
+	if r.Header("Expect") == "" && r.HTTP.ContentLength <= maxDrain {
+		_, _ = io.CopyN(io.Discard, r.HTTP.Body, maxDrain)
+	}
+	return ErrRequestBodyTooLarge
 }
 
 func (r *Request) checkMD5(b []byte) error {

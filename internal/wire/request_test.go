@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -182,6 +183,7 @@ func TestReadBody(t *testing.T) {
 		limit      int64
 		want       error
 	}{
+		{"over the limit, asks first", "Content-Length: 10\r\nExpect: 100-continue", body, 9, ErrRequestBodyTooLarge},
 		{"exact limit", "Content-Length: 10", body, 10, nil},
 		{"over the limit", "Content-Length: 10", body, 9, ErrRequestBodyTooLarge},
 		{"promises much", "Content-Length: 9000000000", body, 100, ErrRequestBodyTooLarge},
@@ -205,6 +207,11 @@ func TestReadBody(t *testing.T) {
 			b, err := r.ReadBody(tc.limit)
 			if !same(err, tc.want) || err == nil && string(b) != body {
 				t.Errorf("got %q, %v; want %v", b, err, tc.want)
+			}
+			// A client that sends all of it before it reads must come to its end; one that asks first, or would send for ever, not.
+			asks := hr.Header.Get("Expect") != "" || hr.ContentLength > maxDrain
+			if left, _ := io.ReadAll(hr.Body); err != nil && len(left) > 0 != asks {
+				t.Errorf("%d bytes are left unread", len(left))
 			}
 		})
 	}

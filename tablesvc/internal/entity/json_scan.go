@@ -34,8 +34,11 @@ func scanObject(b []byte, members []member) ([]member, error) {
 			}
 			members = append(members, m)
 		}
-		if !ok || len(members) > maxMembers {
+		switch {
+		case !ok:
 			return nil, ErrInvalidInput
+		case len(members) > maxMembers:
+			return nil, ErrTooManyProperties
 		}
 		if s.take(',') {
 			continue

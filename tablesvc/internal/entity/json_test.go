@@ -146,6 +146,7 @@ func TestParseJSONErrors(t *testing.T) {
 		{"bad name of a null", `{"a b":null}`, ErrPropertyName},
 		{"long name", `{"` + strings.Repeat("x", 256) + `":1}`, ErrPropertyNameTooLong},
 		{"253 properties", many(253), ErrTooManyProperties},
+		{"1200 properties", many(1200), ErrTooManyProperties},
 		{"long string", `{"a":"` + strings.Repeat("x", 32<<10+1) + `"}`, ErrPropertyTooLarge},
 		{"long binary", `{"a@odata.type":"Edm.Binary","a":"` + strings.Repeat("AAAA", 22000) + `"}`, ErrPropertyTooLarge},
 		{"deep metadata", `{"odata.x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, ErrInvalidInput},
