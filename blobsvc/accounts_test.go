@@ -141,7 +141,7 @@ func TestScopesOfAccounts(t *testing.T) {
 		t.Error(err)
 	}
 	keys := map[string]string{}
-	if err := json.Unmarshal(must(os.ReadFile(f.dir + "/scopes.json"))(t), &keys); err != nil || len(keys) != 3 || keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
+	if err := json.Unmarshal(must(os.ReadFile(f.dir+"/scopes.json"))(t), &keys); err != nil || len(keys) != 3 || keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 	// A copy to the scope of that name in the other account is encrypted anew, and is read there.

@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // isDestination reports whether the record in a slot is the destination of incremental copies itself, of which only the
@@ -16,22 +15,22 @@ func (b *blobRecord) isDestination(slot uint64) bool {
 }
 
 // incrementalCopy: https://learn.microsoft.com/rest/api/storageservices/incremental-copy-blob
-// A snapshot of a page blob becomes a snapshot of the destination. It refers to the same bytes, so that there is no difference
-// to transfer, and is complete when it is answered.
+// A snapshot of a page blob becomes a snapshot of the destination. One of this process refers to the same bytes, so that there is no
+// difference to transfer, and is complete when it is answered; others are pending, see copy_incremental_remote.go.
 func (s *Service) incrementalCopy(c *call) error {
 	src, err := s.copySource(c)
 	if err != nil {
 		return err
 	}
-	if src.remote != nil {
-		return wire.ErrNotImplemented.WithMessage("Incremental copies from outside this service are not implemented.")
-	}
-	if src.at.snapshot == 0 {
-		return errIncrementalNoSnapshot
-	}
 	p, err := c.preconditions()
 	if err != nil {
 		return err
+	}
+	if src.remote != nil {
+		return s.beginIncremental(c, &src, &p)
+	}
+	if src.at.snapshot == 0 {
+		return errIncrementalNoSnapshot
 	}
 	id := uuid.NewString()
 	changed, at := s.ticks.next(c.Now), s.ticks.next(c.Now)
@@ -48,27 +47,14 @@ func (s *Service) incrementalCopy(c *call) error {
 			return err
 		}
 		source := src.account + "/" + src.container + "/" + src.blob
-		switch err := getBlob(tx, gen, c.blob, baseSlot, &b); {
-		case err == errBlobNotFound:
-			if err := p.checkCreate(); err != nil {
-				return err
-			}
+		there, err := c.incrementalTarget(tx, gen, &p, source, src.at.snapshot, &b)
+		if err != nil {
+			return err
+		}
+		if !there {
 			// What is under the name, deleted, stays as it does when a blob is written.
 			b = blobRecord{kind: pageBlob, created: changed, changed: changed, incremental: incremental{source: source}}
 			if err := s.replace(tx, c, &p, &b); err != nil {
-				return err
-			}
-		case err != nil:
-			return err
-		case b.incremental.source != source:
-			return errIncrementalMismatch
-		case b.incremental.last >= src.at.snapshot:
-			return errIncrementalEarlier
-		default:
-			if err := p.checkDelete(&b, c.now()); err != nil {
-				return err
-			}
-			if err := b.mayChange(); err != nil {
 				return err
 			}
 		}
@@ -81,19 +67,9 @@ func (s *Service) incrementalCopy(c *call) error {
 		if b.content, err = from.content.freeze(tx, &from); err != nil {
 			return err
 		}
-		b.changed = changed
-		b.copy = copyRecord{id: id, source: src.url, status: copySuccess, copied: from.length, of: from.length, completed: changed}
-		b.incremental.last, b.incremental.to = src.at.snapshot, at
-		putBlob(tx, gen, c.blob, baseSlot, &b)
-		snap := b
-		if snap.content, err = b.content.freeze(tx, &b); err != nil {
-			return err
-		}
-		snap.lease, snap.version, snap.protection, snap.expires = lease{}, 0, protection{}, 0
-		putBlob(tx, gen, c.blob, uint64(at), &snap)
-		s.note(tx, c, eventSnapshot, uint64(at), &snap)
+		b.copy = copyRecord{id: id, source: src.url, status: copySuccess, of: from.length}
 		c.changed = true
-		return nil
+		return s.endIncremental(tx, c, gen, &b, src.at.snapshot, changed, at)
 	})
 	if err != nil {
 		return copyError(err)
@@ -103,4 +79,39 @@ func (s *Service) incrementalCopy(c *call) error {
 	c.Set("x-ms-copy-id", id)
 	c.Set("x-ms-copy-status", copySuccess)
 	return c.Status(http.StatusAccepted)
+}
+
+// incrementalTarget decides whether a snapshot of source may be copied into the blob that a call names, and loads that if it is there.
+func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *preconditions, source string, snapshot ticks, b *blobRecord) (there bool, err error) {
+	switch err := getBlob(tx, gen, c.blob, baseSlot, b); {
+	case err == errBlobNotFound:
+		return false, p.checkCreate()
+	case err != nil:
+		return false, err
+	case b.incremental.source != source:
+		return false, errIncrementalMismatch
+	case b.incremental.last >= snapshot:
+		return false, errIncrementalEarlier
+	}
+	if err := p.checkDelete(b, c.now()); err != nil {
+		return false, err
+	}
+	return true, b.mayChange()
+}
+
+// endIncremental makes b, which has the content of a snapshot of its source and says what was copied, a snapshot of its own at the
+// time at.
+func (s *Service) endIncremental(tx *store.Tx, c *call, gen uint64, b *blobRecord, snapshot, changed, at ticks) (err error) {
+	b.changed = changed
+	b.copy.status, b.copy.copied, b.copy.completed = copySuccess, b.length, changed
+	b.incremental.last, b.incremental.to = snapshot, at
+	putBlob(tx, gen, c.blob, baseSlot, b)
+	snap := *b
+	if snap.content, err = b.content.freeze(tx, b); err != nil {
+		return err
+	}
+	snap.lease, snap.version, snap.protection, snap.expires = lease{}, 0, protection{}, 0
+	putBlob(tx, gen, c.blob, uint64(at), &snap)
+	s.note(tx, c, eventSnapshot, uint64(at), &snap)
+	return nil
 }

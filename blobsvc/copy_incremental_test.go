@@ -69,7 +69,7 @@ func TestIncrementalCopyBlob(t *testing.T) {
 	box := "/" + containerOf(c.URL())
 	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()).want(t, 409, "IncrementalCopySourceMustBeSnapshot")
 	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "BlobNotFound")
-	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", "http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 501, "NotImplemented")
+	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", "http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 403, "CannotVerifyCopySource")
 	must(dst.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
 }
 

@@ -58,6 +58,8 @@ type copyJob struct {
 	// set has the chunks that have come, and blocks is their number.
 	set    uint64
 	blocks int64
+	// snapshot is the source's that an incremental copy copies, 0 for any other copy.
+	snapshot ticks
 }
 
 func (j *copyJob) encode() []byte {
@@ -67,6 +69,9 @@ func (j *copyJob) encode() []byte {
 	}
 	e.uvarint(j.set)
 	e.uvarint(uint64(j.blocks))
+	if j.snapshot != 0 {
+		e.uvarint(uint64(j.snapshot))
+	}
 	return e.b
 }
 
@@ -76,6 +81,9 @@ func decodeCopyJob(v []byte) (j copyJob, err error) {
 		*s = d.string()
 	}
 	j.set, j.blocks = d.uint(), int64(d.uint())
+	if d.more() {
+		j.snapshot = ticks(d.uint())
+	}
 	return j, d.err()
 }
 
@@ -245,6 +253,9 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 	if err != nil {
 		return false, err
 	}
+	if job.snapshot != 0 {
+		return s.transferSnapshot(ctx, key, &job, &b)
+	}
 	at, total := b.copy.copied, b.copy.of
 	if at > 0 && job.etag == "" {
 		if err := s.rewindCopy(key, id); err != nil {
@@ -312,9 +323,14 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *blobRecord) (job copyJob, 
 	return job, nil
 }
 
-// changeCopy changes job and blob of a pending copy in one transaction. change says with what event the copy is over, 0 if it
-// is not.
+// changeCopy is changeCopyOf for what needs no call.
 func (s *Service) changeCopy(key []byte, id string, change func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error)) error {
+	return s.changeCopyOf(key, id, func(tx *store.Tx, _ *call, job *copyJob, b *blobRecord) (event, error) { return change(tx, job, b) })
+}
+
+// changeCopyOf changes job and blob of a pending copy in one transaction. change says with what event the copy is over, 0 if it
+// is not.
+func (s *Service) changeCopyOf(key []byte, id string, change func(tx *store.Tx, c *call, job *copyJob, b *blobRecord) (event, error)) error {
 	gen, name, err := parsePendingKey(key)
 	if err != nil {
 		return err
@@ -327,7 +343,7 @@ func (s *Service) changeCopy(key []byte, id string, change func(tx *store.Tx, jo
 			return err
 		}
 		c.Account, c.container = job.account, job.container
-		over, err := change(tx, &job, &b)
+		over, err := change(tx, c, &job, &b)
 		if err != nil {
 			return err
 		}

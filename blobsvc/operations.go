@@ -127,8 +127,7 @@ var operations = []op{
 	{Name: "PutPage", Method: put, On: onBlob, Comp: "page", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPage},
 	{Name: "PutPageFromURL", Method: put, On: onBlob, Comp: "page", Has: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putPageFromURL},
 	{Name: "GetPageRanges", Method: get, On: onBlob, Comp: "pagelist", Needs: readBlob, Do: (*Service).getPageRanges},
-	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), State: frontend.Partial,
-		Note: "The source must be a snapshot in this process.", Do: (*Service).incrementalCopy},
+	{Name: "IncrementalCopyBlob", Method: put, On: onBlob, Comp: "incrementalcopy", Needs: onObject("cw"), Do: (*Service).incrementalCopy},
 
 	// Append blobs.
 	{Name: "AppendBlock", Method: put, On: onBlob, Comp: "appendblock", HasNot: []string{copySourceHeader}, Needs: onObject("aw"), Do: (*Service).appendBlock},

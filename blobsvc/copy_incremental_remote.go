@@ -1,0 +1,296 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
+)
+
+// An incremental copy from outside this process is a pending copy (copy_pending.go) of those pages alone that differ from the snapshot
+// that was copied before: the source's Get Page Ranges tells them. They arrive as blocks of the job's set, under their offsets; the
+// destination keeps its content until all are there. Then, in one transaction, they take their places, what the source has cleared goes,
+// and the snapshot is made. Progress is how far into the blob everything has come, so that a copy that is taken up again asks for the
+// ranges anew and goes on behind it: the source is a snapshot, and does not change.
+const (
+	// maxGap is how many bytes between changed pages are fetched and thrown away, in place of one more request.
+	maxGap = 256 << 10
+	// maxSpansAtOnce bounds how many ranges one transaction notes.
+	maxSpansAtOnce = 2048
+)
+
+// beginIncremental is Incremental Copy Blob with a source outside this process.
+func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) error {
+	if src.remote.token != "" { // it would have to be kept for as long as the copy takes
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
+	}
+	if err := c.noKeys(); err != nil {
+		return err
+	}
+	source, snapshot, err := remoteSnapshot(src.url)
+	if err != nil {
+		return err
+	}
+	// The source is asked for nothing if the destination is not fit.
+	err = s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err == nil {
+			_, err = c.incrementalTarget(tx, gen, p, source, snapshot, new(blobRecord))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	body, err := s.getRemote(c.HTTP.Context(), src, byteRange{0, openEnd}, "")
+	if err != nil {
+		return copyError(err)
+	}
+	_ = body.Close()
+	if body.of.kind != pageBlob || body.of.length%pageSize != 0 {
+		return errInvalidSourceBlobType
+	}
+	changed := s.ticks.next(c.Now)
+	job := copyJob{account: c.Account, container: c.container, id: uuid.NewString(), url: src.url, intent: src.remote.intent, etag: body.etag, snapshot: snapshot}
+	var key []byte
+	err = s.update(c, func(tx *store.Tx) error {
+		gen, err := containerGen(tx, c.Account, c.container)
+		if err != nil {
+			return err
+		}
+		var b blobRecord
+		there, err := c.incrementalTarget(tx, gen, p, source, snapshot, &b)
+		if err != nil {
+			return err
+		}
+		by, err := s.encryptionFor(tx, c)
+		if err != nil {
+			return err
+		}
+		if !there {
+			b = blobRecord{kind: pageBlob, created: changed, encryption: by, incremental: incremental{source: source}}
+		} else if err := b.encryption.matches(by); err != nil {
+			return err
+		}
+		length := b.length // of the content that is there until the new one has come
+		b.metadata = nil
+		b.adopt(&body.of)
+		b.length, b.changed = length, changed
+		b.copy = copyRecord{id: job.id, source: src.url, status: copyPending, of: body.of.length}
+		if !there {
+			if err := s.replace(tx, c, p, &b); err != nil {
+				return err
+			}
+		} else {
+			putBlob(tx, gen, c.blob, baseSlot, &b)
+			s.note(tx, c, eventStarted, baseSlot, &b)
+		}
+		if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
+			return errInfiniteLease
+		}
+		job := job
+		job.set = nextID(tx)
+		key = pendingKey(gen, c.blob)
+		tx.Put(copiesBucket, key, job.encode())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.startCopy(key, job.id)
+	c.sendVersion(changed)
+	c.sendEncryption(c.under)
+	c.Set("x-ms-copy-id", job.id)
+	c.Set("x-ms-copy-status", copyPending)
+	return c.Status(http.StatusAccepted)
+}
+
+// remoteSnapshot splits a source's address into the blob's, by which the destination knows it again whatever signs the next request, and
+// the snapshot.
+func remoteSnapshot(address string) (source string, snapshot ticks, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
+	}
+	text := u.Query().Get("snapshot")
+	if text == "" {
+		return "", 0, errIncrementalNoSnapshot
+	}
+	snapshot, ok := parseSnapshotTime(text)
+	if !ok {
+		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath(), snapshot, nil
+}
+
+// transferSnapshot fetches what is left of an incremental copy and completes it. moved is set if something arrived.
+func (s *Service) transferSnapshot(ctx context.Context, key []byte, job *copyJob, b *blobRecord) (moved bool, err error) {
+	changed, cleared, err := s.remoteChanges(ctx, job, b.incremental.last, b.copy.of)
+	if err != nil {
+		return false, err
+	}
+	for at := b.copy.copied; ; {
+		var batch []span
+		if batch, changed = nextBatch(changed, at); len(batch) == 0 {
+			break
+		}
+		up, err := s.fetchSpans(ctx, job, b, batch)
+		if err != nil {
+			return moved, err
+		}
+		err = s.addSpans(key, job.id, batch, up)
+		up.close()
+		if err != nil {
+			return moved, err
+		}
+		at, moved = batch[len(batch)-1].end, true
+	}
+	return moved, s.endSnapshot(key, job.id, cleared)
+}
+
+// nextBatch takes what one request fetches from the front of a list of ranges, of which those before the offset at are done.
+func nextBatch(list []span, at int64) (batch, rest []span) {
+	var bytes int64
+	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {
+		x := list[0]
+		x.start = max(x.start, at)
+		if x.start >= x.end {
+			list = list[1:]
+			continue
+		}
+		if n := len(batch); n > 0 && x.start-batch[n-1].end > maxGap {
+			break
+		}
+		if room := copyChunk - bytes; x.end-x.start > room {
+			x.end = x.start + room
+		} else {
+			list = list[1:]
+		}
+		batch = append(batch, x)
+		bytes += x.end - x.start
+		at = x.end
+	}
+	return batch, list
+}
+
+// fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
+func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, batch []span) (*upload, error) {
+	first, last := batch[0].start, batch[len(batch)-1].end
+	body, err := s.getRemote(ctx, &copySource{url: job.url, remote: &remote{intent: job.intent}}, byteRange{first, last - 1}, job.etag)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	if body.of.length != b.copy.of || body.n != last-first {
+		return nil, errSourceChanged
+	}
+	var n int64
+	for _, x := range batch {
+		n += x.end - x.start
+	}
+	up := new(upload)
+	if up.sealer, err = s.newSealer(job.account, b.encryption, nil); err != nil {
+		return nil, err
+	}
+	if err := s.store(up, &spanReader{r: body, at: first, spans: batch}, n, false); err != nil {
+		return nil, sourceBroken(err)
+	}
+	return up, nil
+}
+
+// spanReader reads ranges from what also has the bytes between them.
+type spanReader struct {
+	r     io.Reader
+	at    int64 // the offset of the next byte of r
+	spans []span
+}
+
+// Read implements io.Reader.
+func (s *spanReader) Read(p []byte) (int, error) {
+	for len(s.spans) > 0 && s.at >= s.spans[0].end {
+		s.spans = s.spans[1:]
+	}
+	if len(s.spans) == 0 {
+		return 0, io.EOF
+	}
+	if gap := s.spans[0].start - s.at; gap > 0 {
+		n, err := io.CopyN(io.Discard, s.r, gap)
+		if s.at += n; err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.r.Read(p[:min(int64(len(p)), s.spans[0].end-s.at)])
+	s.at += int64(n)
+	return n, err
+}
+
+// addSpans notes ranges that have arrived.
+func (s *Service) addSpans(key []byte, id string, batch []span, up *upload) error {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+		all, at := up.pieces()[0], int64(0)
+		for _, x := range batch {
+			n := x.end - x.start
+			p := all.window(at, at+n)
+			p.by = all.by
+			tx.Put(blocksBucket, blockKey(job.set, chunkID(x.start)), encodeBlock(p))
+			at += n
+		}
+		job.blocks += int64(len(batch))
+		b.copy.copied = batch[len(batch)-1].end
+		return 0, nil
+	})
+}
+
+// endSnapshot puts what has arrived in its place, and makes the snapshot.
+func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
+	gen, _, err := parsePendingKey(key)
+	if err != nil {
+		return err
+	}
+	changed, at := s.ticks.next(s.now()), s.ticks.next(s.now())
+	return s.changeCopyOf(key, id, func(tx *store.Tx, c *call, job *copyJob, b *blobRecord) (event, error) {
+		if err := resizePages(tx, b, b.copy.of); err != nil {
+			return 0, err
+		}
+		if b.content.id == 0 {
+			b.content = newContent(tx)
+		}
+		for _, x := range cleared {
+			if err := b.content.cut(tx, x.start, x.end); err != nil {
+				return 0, err
+			}
+		}
+		var list []piece
+		scope := generationPrefix(job.set)
+		cur := tx.Cursor(blocksBucket)
+		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+			p, err := decodeBlock(v)
+			if err != nil {
+				return 0, err
+			}
+			if len(k) < len(scope)+8 {
+				return 0, errKey
+			}
+			p.start, p.by = int64(binary.BigEndian.Uint64(k[len(k)-8:])), encryption{}
+			list = append(list, p)
+		}
+		for i := range list {
+			if err := b.content.cut(tx, list[i].start, list[i].end()); err != nil {
+				return 0, err
+			}
+			putPieces(tx, b.content.id, list[i:i+1])
+		}
+		dropBlockSet(tx, job.chunks())
+		return eventContent, s.endIncremental(tx, c, gen, b, job.snapshot, changed, at)
+	})
+}

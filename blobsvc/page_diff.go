@@ -1,0 +1,93 @@
+package blobsvc
+
+import "github.com/lazuli-storage/lazuli/internal/store"
+
+// span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
+type span struct {
+	start, end int64
+	cleared    bool
+}
+
+// appendSpan adds a span, joining it to the last if they adjoin and are of one kind.
+func appendSpan(list []span, s span) []span {
+	if n := len(list); n > 0 && list[n-1].end == s.start && list[n-1].cleared == s.cleared {
+		list[n-1].end = s.end
+		return list
+	}
+	return append(list, s)
+}
+
+// spans returns the pages of [off, off+n) that hold content.
+func (c content) spans(tx *store.Tx, off, n, limit int64) (list []span, err error) {
+	err = c.walk(tx, off, n, limit, func(p *piece) error {
+		list = appendSpan(list, span{start: max(p.start, off), end: min(p.end(), off+n)})
+		return nil
+	})
+	return list, err
+}
+
+// diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
+// bytes of the same slices: pages that were written anew count as changed, whatever was written.
+func diffPages(before, after []piece, off, end int64) []span {
+	var out []span
+	add := func(from, to int64, cleared bool) {
+		from, to = max(from, off), min(to, end)
+		if from < to {
+			out = appendSpan(out, span{from, to, cleared})
+		}
+	}
+	i, j := 0, 0
+	at := off
+	for at < end {
+		for i < len(before) && before[i].end() <= at {
+			i++
+		}
+		for j < len(after) && after[j].end() <= at {
+			j++
+		}
+		next := end
+		var was, is *piece
+		if i < len(before) {
+			if p := &before[i]; p.start <= at {
+				was, next = p, min(next, p.end())
+			} else {
+				next = min(next, p.start)
+			}
+		}
+		if j < len(after) {
+			if p := &after[j]; p.start <= at {
+				is, next = p, min(next, p.end())
+			} else {
+				next = min(next, p.start)
+			}
+		}
+		switch {
+		case is == nil && was != nil:
+			add(at, next, true)
+		case is != nil && (was == nil || !samePages(was, is, at)):
+			add(at, next, false)
+		}
+		at = next
+	}
+	return out
+}
+
+// samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in both is the
+// same then: what one write brought is never rearranged.
+func samePages(a, b *piece, off int64) bool {
+	x, i, ok := a.place(off)
+	y, j, ok2 := b.place(off)
+	return ok && ok2 && x == y && i == j
+}
+
+// place is where the byte at an offset of the blob lies: the extent, and the offset there.
+func (p *piece) place(off int64) (id uint64, at int64, ok bool) {
+	off -= p.start
+	for _, x := range p.slices {
+		if off < x.Length {
+			return x.Extent, x.Offset + off, off >= 0
+		}
+		off -= x.Length
+	}
+	return 0, 0, false
+}

@@ -1,0 +1,121 @@
+package blobsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/egress"
+)
+
+const (
+	// maxRemoteSpans bounds the ranges that a source may tell of one blob, maxRemoteList the bytes of one answer with some of them.
+	maxRemoteSpans = 1 << 20
+	maxRemoteList  = 16 << 20
+)
+
+// remotePages is the body of an answer to Get Page Ranges.
+// https://learn.microsoft.com/rest/api/storageservices/get-page-ranges#response-body
+type remotePages struct {
+	PageRange, ClearRange []struct {
+		Start, End int64 // of the last byte
+	}
+	NextMarker string
+}
+
+// remoteChanges asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
+// 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
+func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks, length int64) (changed, cleared []span, err error) {
+	if before != 0 {
+		changed, cleared, err = s.remotePageRanges(ctx, job, "&prevsnapshot="+before.iso(), length)
+		if !errors.Is(err, errNoDifference) {
+			return changed, cleared, err
+		}
+	}
+	if changed, _, err = s.remotePageRanges(ctx, job, "", length); err != nil {
+		return nil, nil, err
+	}
+	at := int64(0)
+	for _, x := range changed {
+		if x.start > at {
+			cleared = append(cleared, span{start: at, end: x.start})
+		}
+		at = x.end
+	}
+	if at < length {
+		cleared = append(cleared, span{start: at, end: length})
+	}
+	return changed, cleared, nil
+}
+
+// errNoDifference: the source does not have the earlier snapshot, or it is not one of the same pages. It is never answered.
+var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
+
+// remotePageRanges reads all of Get Page Ranges. query is added to the source's address.
+func (s *Service) remotePageRanges(ctx context.Context, job *copyJob, query string, length int64) (changed, cleared []span, err error) {
+	address, _, _ := strings.Cut(job.url, "#")
+	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
+	marker := ""
+	for {
+		page, err := s.remotePageList(ctx, address+marker)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, l := range []struct {
+			from []struct{ Start, End int64 }
+			to   *[]span
+		}{{page.PageRange, &changed}, {page.ClearRange, &cleared}} {
+			for _, r := range l.from {
+				x := span{start: r.Start, end: r.End + 1}
+				if n := len(*l.to); x.start < 0 || x.start >= x.end || x.end > length || x.start%pageSize != 0 || x.end%pageSize != 0 || n > 0 && x.start < (*l.to)[n-1].end {
+					return nil, nil, errSourcePages
+				}
+				*l.to = append(*l.to, x)
+			}
+		}
+		switch got := len(page.PageRange) + len(page.ClearRange); {
+		case page.NextMarker == "":
+			return changed, cleared, nil
+		case got == 0 || len(changed)+len(cleared) > maxRemoteSpans:
+			return nil, nil, errSourcePages
+		}
+		marker = "&marker=" + url.QueryEscape(page.NextMarker)
+	}
+}
+
+// remotePageList reads one page of Get Page Ranges.
+func (s *Service) remotePageList(ctx context.Context, address string) (list remotePages, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := s.egress.Fetch(ctx, s.web, address, http.Header{"X-Ms-Version": {remoteVersion}})
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		return list, errSourceRefused
+	case err != nil:
+		return list, errCannotVerifyCopySource
+	}
+	body := newLively(resp.Body, cancel)
+	defer func() { _ = body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		if code := resp.Header.Get("X-Ms-Error-Code"); resp.StatusCode == http.StatusConflict || strings.HasPrefix(code, "PreviousSnapshot") {
+			return list, errNoDifference
+		}
+		return list, sourceStatus(resp)
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxRemoteList+1))
+	if err != nil {
+		return list, errCannotVerifyCopySource
+	}
+	if len(text) > maxRemoteList || xml.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &list) != nil {
+		return list, errSourcePages
+	}
+	return list, nil
+}
+
+// errSourcePages: what the source answers to Get Page Ranges is none, or more than can be.
+var errSourcePages = fail(http.StatusBadRequest, "CannotVerifyCopySource", "The copy source does not tell its page ranges.")
