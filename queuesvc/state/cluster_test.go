@@ -152,7 +152,7 @@ func work(t *testing.T, queues []history.Queue, during func(*history.History)) *
 	deadline, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := h.Drain(deadline, queues); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 	return h
 }
