@@ -23,7 +23,7 @@ type Pace struct {
 }
 
 // Default suits a server whose live data is small and whose requests are many.
-var Default = Pace{Least: 40 << 20, Share: 0.4}
+var Default = Pace{Least: 40 << 20, Share: 0.3}
 
 // Start applies p until stop is called, which puts the former setting back; stop may be called more than once. If the
 // environment variable GOGC is set, the operator has decided, and Start does nothing.

@@ -45,7 +45,7 @@ type Queue struct {
 
 	mu       sync.Mutex // guards the rest
 	index    *index
-	nextSlot uint32 // of our own, for the next slot that is made
+	nextSlot slot // the lower half of the last slot that was made here
 	loading  loadState
 	progress chan struct{} // closed and replaced whenever the index has grown, while loading
 	loadErr  error
@@ -83,7 +83,7 @@ func (q *Queue) takeSlot() (slot, uint64) {
 		return s, seq
 	}
 	q.nextSlot++
-	return slot(q.store.slots)<<32 | slot(q.nextSlot), 0
+	return slot(q.store.slots)<<32 | slotHex | q.nextSlot&(slotHex-1), 0
 }
 
 // Put adds a message. Its body is kept until Put returns. It becomes visible after visibility and expires after ttl,

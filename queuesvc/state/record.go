@@ -12,15 +12,31 @@ import (
 const Never int64 = 0
 
 // slot is where a message lives: a subject of the queue's stream. When the message is gone another may take its place.
-// The upper half tells the front-end that made the slot, so that two never make the same.
+// The upper half tells the front-end that made the slot, so that two never make the same; the lower half is a number, counted
+// on from slotHex.
 type slot uint64
 
-// token is the slot as the last token of a subject.
-func (s slot) token() string { return strconv.FormatUint(uint64(s), 36) }
+// slotHex is the bit of the slots whose token is written in hexadecimal. JetStream keeps subjects in trees whose nodes have room for
+// 4, 10, 16, 48 or 256 children: sixteen that are full take 20 bytes a child, the 36 of the slots without this bit, which were
+// made before there was one, 32. Each message has its place in such a tree, and often in two.
+const slotHex slot = 1 << 31
+
+// token is the slot as the last token of a subject: sixteen hexadecimal digits, or at most thirteen with base 36.
+func (s slot) token() string {
+	if s&slotHex == 0 {
+		return strconv.FormatUint(uint64(s), 36)
+	}
+	var b [8]byte
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(b[:0], uint64(s)))
+}
 
 // parseSlot reads what token writes.
 func parseSlot(text string) (slot, bool) {
-	n, err := strconv.ParseUint(text, 36, 64)
+	base := 36
+	if len(text) == 16 {
+		base = 16
+	}
+	n, err := strconv.ParseUint(text, base, 64)
 	return slot(n), err == nil && slot(n).token() == text
 }
 

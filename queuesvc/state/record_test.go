@@ -25,12 +25,15 @@ func TestIDForms(t *testing.T) {
 }
 
 func TestSlotTokens(t *testing.T) {
-	for _, s := range []slot{0, 1, 0xdeadbeef_00000001, math.MaxUint64} {
+	for s, want := range map[slot]string{0: "0", 1: "1", 0xdeadbeef_00000001: "3dwoaqqwp9ce9", 0xfeef_80000001: "0000feef80000001", math.MaxUint64: "ffffffffffffffff"} {
+		if s.token() != want {
+			t.Errorf("%x is written %s, want %s", uint64(s), s.token(), want)
+		}
 		if back, ok := parseSlot(s.token()); !ok || back != s {
 			t.Errorf("%d is written %s and read %d, %v", s, s.token(), back, ok)
 		}
 	}
-	for _, text := range []string{"", "cleared!", "A", "01", "+1", "3w5e11264sgsg"} { // upper case, a leading zero, too large
+	for _, text := range []string{"", "cleared!", "A", "01", "+1", "3w5e11264sgsg", "0000feef00000001", "0000FEEF80000001"} { // upper case, a leading zero, too large, without the bit
 		if s, ok := parseSlot(text); ok {
 			t.Errorf("%q is read as %d", text, s)
 		}
