@@ -2,7 +2,8 @@
 //
 // Go's default collects when the heap has doubled. That is too often for a small heap (a server with 5 MiB of live data
 // collects after every 5 MiB) and too seldom for a large one (a million queued messages hold 300 MiB and would take
-// 600). Here the heap may grow by [Pace.Least] or by [Pace.Share] of what is live, whichever is more.
+// 600). Here the heap may grow by [Pace.Least] or by [Pace.Share] of what is live, whichever is more; and what is free goes
+// back to the system once the process is idle.
 package gcpace
 
 import (
@@ -34,8 +35,10 @@ func (p Pace) Start() (stop func()) {
 	r := &runner{pace: p, sample: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	r.former = debug.SetGCPercent(percentMax)
 	r.current = percentMax
+	r.done = make(chan struct{})
 	r.adjust()
 	r.watch()
+	go watchIdle(r.done)
 	return r.stop
 }
 
@@ -60,6 +63,7 @@ type runner struct {
 	former  int
 	current int
 	stopped bool
+	done    chan struct{} // closed with stopped
 }
 
 // sentinel is an object that nobody holds: its finalizer runs after each collection.
@@ -95,6 +99,7 @@ func (r *runner) stop() {
 	defer r.mu.Unlock()
 	if !r.stopped {
 		r.stopped = true
+		close(r.done)
 		debug.SetGCPercent(r.former)
 	}
 }

@@ -211,7 +211,7 @@ func TestTwoFrontendsShareAQueue(t *testing.T) {
 	queues = append(queues, find(t, open(t, second), "orders"))
 	h := work(t, []history.Queue{clientQueue{queues[0]}, clientQueue{queues[1]}}, func(h *history.History) {
 		eventually(t, func() error {
-			if h.Deleted() < 1000 {
+			if h.Deleted() < 400 {
 				return errors.New("working")
 			}
 			return nil
