@@ -119,6 +119,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
+			o.TLS = sec.tls
 		}
 		server := admin.Start(l, o)
 		defer func() { // last: while the services drain, /readyz says so

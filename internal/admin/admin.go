@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -22,7 +24,7 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Pprof adds /debug/pprof/.
 	Pprof bool
-	// Issuer answers below /oauth, without that prefix; nil leaves the path out.
+	// Issuer answers below /oauth, without that prefix, and at a tenant's paths as Microsoft Entra ID has them; nil leaves these out.
 	Issuer http.Handler
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
 	// path out.
@@ -34,6 +36,8 @@ type Options struct {
 	Seed func(context.Context) error
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
+	// TLS, if set, answers https at the same address as http: client libraries ask token issuers over nothing else.
+	TLS *tls.Config
 	// Log takes the HTTP server's complaints; nil is slog.Default().
 	Log *slog.Logger
 }
@@ -56,6 +60,9 @@ func NewHandler(o Options) http.Handler {
 	}
 	if o.Issuer != nil {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
+		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} { // libraries that take an authority for a host
+			e.Any(path, echo.WrapHandler(o.Issuer))
+		}
 	}
 	if o.Workers != nil {
 		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
@@ -107,12 +114,25 @@ func Start(l net.Listener, o Options) *Server {
 		},
 		done: make(chan struct{}),
 	}
-	go func() {
-		defer close(s.done)
-		if err := s.http.Serve(l); err != http.ErrServerClosed {
-			o.Log.Error("admin listener failed", "err", err)
+	serve := []func() error{func() error { return s.http.Serve(l) }}
+	if o.TLS != nil {
+		s.http.TLSConfig = o.TLS.Clone()
+		sorted := newSorter(l)
+		serve = []func() error{
+			func() error { return s.http.Serve(kind{sorted, sorted.plain}) },
+			func() error { return s.http.ServeTLS(kind{sorted, sorted.secure}, "", "") },
+			func() error { sorted.work.Wait(); return http.ErrServerClosed },
 		}
-	}()
+	}
+	var running sync.WaitGroup
+	for _, f := range serve {
+		running.Go(func() {
+			if err := f(); err != http.ErrServerClosed {
+				o.Log.Error("admin listener failed", "err", err)
+			}
+		})
+	}
+	go func() { running.Wait(); close(s.done) }()
 	return s
 }
 

@@ -7,7 +7,8 @@
 // Libraries reach it in three ways:
 //
 //   - client credentials, POST {tenant}/oauth2/v2.0/token, found through
-//     {tenant}/v2.0/.well-known/openid-configuration (the libraries insist on https there);
+//     {tenant}/v2.0/.well-known/openid-configuration (the libraries insist on https there), with a secret or with a client
+//     assertion, as workload identities and applications with a certificate send;
 //   - managed identity as in App Service: IDENTITY_ENDPOINT=http://127.0.0.1:10003/oauth/msi/token and any
 //     IDENTITY_HEADER, with which DefaultAzureCredential works unchanged;
 //   - managed identity as on virtual machines: /metadata/identity/oauth2/token.

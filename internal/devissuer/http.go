@@ -56,8 +56,12 @@ func (i *Issuer) configuration(w http.ResponseWriter, r *http.Request) {
 		base = scheme + r.Host + prefix
 	}
 	base += "/" + i.config.Tenant
+	issuer := i.id
+	if i.config.URL == "" { // libraries compare the host with the one that they asked; the tokens have their fixed name for this process
+		issuer = base + "/v2.0"
+	}
 	answer(w, http.StatusOK, map[string]any{
-		"issuer":                                i.id,
+		"issuer":                                issuer,
 		"authorization_endpoint":                base + "/oauth2/v2.0/authorize",
 		"token_endpoint":                        base + "/oauth2/v2.0/token",
 		"jwks_uri":                              base + "/discovery/v2.0/keys",
@@ -65,7 +69,7 @@ func (i *Issuer) configuration(w http.ResponseWriter, r *http.Request) {
 		"grant_types_supported":                 []string{"client_credentials"},
 		"subject_types_supported":               []string{"pairwise"},
 		"id_token_signing_alg_values_supported": []string{"ES256"},
-		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "client_secret_basic"},
+		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "client_secret_basic", "private_key_jwt"},
 		"scopes_supported":                      []string{auth.StorageAudience + "/.default"},
 		"claims_supported":                      []string{"sub", "iss", "aud", "exp", "iat", "nbf", "oid", "tid", "appid"},
 	})
@@ -90,9 +94,15 @@ func (i *Issuer) clientCredentials(w http.ResponseWriter, r *http.Request) {
 	if user, password, ok := r.BasicAuth(); ok && client == "" {
 		client, secret = user, password
 	}
-	if f.Get("client_assertion") != "" {
-		refuse(w, http.StatusBadRequest, "invalid_client", "Client assertions are not implemented; use a client secret.")
-		return
+	if assertion := f.Get("client_assertion"); assertion != "" {
+		why := assertionFault(f.Get("client_assertion_type"), assertion, client, i.config.Now())
+		if i.config.Clients != nil {
+			why = "Client assertions are not taken where clients are configured: they have secrets."
+		}
+		if why != "" {
+			refuse(w, http.StatusUnauthorized, "invalid_client", why)
+			return
+		}
 	}
 	if client == "" || !i.knows(client, secret) {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "The client id or its secret is wrong.")
@@ -150,10 +160,18 @@ func (i *Issuer) knows(client, secret string) bool {
 // accountAudience is one account's service at Azure.
 var accountAudience = regexp.MustCompile(`^https://[a-z0-9]{3,24}\.(blob|queue|table)\.core\.windows\.net/?$`)
 
-// audienceOf turns a scope (RESOURCE/.default) or a resource into an audience.
+// audienceOf turns a scope (RESOURCE/.default) or a resource into an audience. Some libraries add the scopes of a user's sign-in, which
+// mean nothing here.
 func audienceOf(scope, resource string) (string, bool) {
-	if resource == "" {
-		resource, _ = strings.CutSuffix(scope, "/.default")
+	for s := range strings.FieldsSeq(scope) {
+		switch s {
+		case "openid", "profile", "offline_access":
+			continue
+		}
+		if resource != "" {
+			return "", false
+		}
+		resource, _ = strings.CutSuffix(s, "/.default")
 	}
 	return resource, strings.TrimSuffix(resource, "/") == auth.StorageAudience || accountAudience.MatchString(resource)
 }

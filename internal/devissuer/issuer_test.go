@@ -106,7 +106,8 @@ func TestTokenRequests(t *testing.T) {
 		{"an unknown client with an empty secret", closed, "/token", form("client_id", "other", "client_secret", ""), 401, "invalid_client"},
 		{"no client", open, "/token", form("client_id", ""), 401, "invalid_client"},
 		{"another grant", open, "/token", form("grant_type", "password"), 400, "unsupported_grant_type"},
-		{"an assertion", open, "/token", form("client_assertion", "x"), 400, "invalid_client"},
+		{"a scope beside those of a sign-in", open, "/token", form("scope", auth.StorageAudience+"/.default openid offline_access profile"), 200, ""},
+		{"two resources", open, "/token", form("scope", auth.StorageAudience+"/.default https://myaccount.queue.core.windows.net/.default"), 400, "invalid_scope"},
 		{"another resource", open, "/token", form("scope", "https://graph.microsoft.com/.default"), 400, "invalid_scope"},
 		{"no scope", open, "/token", form("scope", ""), 400, "invalid_scope"},
 		{"a large body", open, "/token", form("x", strings.Repeat("x", 70<<10)), 400, "invalid_request"},
@@ -196,8 +197,11 @@ func TestDiscovery(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "http://localhost:10003/oauth/t/v2.0/.well-known/openid-configuration", nil)
 	http.StripPrefix("/oauth", newIssuer(t, Config{})).ServeHTTP(w, r)
-	if got, want := field(t, w, "token_endpoint"), "http://localhost:10003/oauth/"+DefaultTenant+"/oauth2/v2.0/token"; got != want {
-		t.Errorf("token_endpoint %q, want %q", got, want)
+	for name, want := range map[string]string{"token_endpoint": "http://localhost:10003/oauth/" + DefaultTenant + "/oauth2/v2.0/token",
+		"issuer": "http://localhost:10003/oauth/" + DefaultTenant + "/v2.0"} { // whose host libraries compare with the one that they asked
+		if got := field(t, w, name); got != want {
+			t.Errorf("%s %q, want %q", name, got, want)
+		}
 	}
 }
 
