@@ -51,7 +51,7 @@ func describe(b *strings.Builder, parent *cobra.Command) {
 		if c.Example != "" {
 			fmt.Fprintf(b, "\n%s\n", block(strings.ReplaceAll("\n"+c.Example, "\n  ", "\n")))
 		}
-		switch flags := strings.TrimRight(c.LocalNonPersistentFlags().FlagUsages(), "\n"); {
+		switch flags := strings.TrimRight(c.LocalFlags().FlagUsages(), "\n"); {
 		case c.Flags().Lookup("shutdown-timeout") != nil && !c.Flags().Lookup("shutdown-timeout").Hidden:
 			b.WriteString("\nFlags: see [configuration](configuration.md).\n")
 		case flags != "":

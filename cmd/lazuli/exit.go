@@ -45,7 +45,7 @@ func exitCode(err error) int {
 // report prints err, if there is one, and returns its exit code.
 func report(w io.Writer, err error) int {
 	if err != nil {
-		fmt.Fprintf(w, "lazuli: %v\n", err)
+		fmt.Fprintf(w, "lazuli: %s\n", explained(err))
 	}
 	return exitCode(err)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/connstr"
-	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
 
@@ -117,9 +116,9 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 	if err != nil {
 		return usageError{err}
 	}
-	storage, err := workers.OpenStorage(connectionString)
+	storage, err := openStorage(connectionString)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	r, err := logstore.NewReader(storage, f.container)
 	if err != nil {

@@ -52,9 +52,9 @@ func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
 func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
 	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
 	return func() (*workers.Storage, error) {
-		storage, err := workers.OpenStorage(connection())
+		storage, err := openStorage(connection())
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		if storage.Queues == nil {
 			return nil, usageError{errors.New("the connection string has no queue endpoint")}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +23,12 @@ configuration file. Azurite's flags are understood.`,
 	}, m)
 	root.SetVersionTemplate("lazuli {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.HasPrefix(err.Error(), "unknown") { // others say what a flag takes
+			err = seeHelp(cmd, err)
+		}
+		return usageError{err}
+	})
 	root.AddCommand(
 		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),
 		newConfigCommand(m),
@@ -49,7 +57,7 @@ func mistakesAreUsage(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				return usageError{seeHelp(cmd, err)}
 			}
 			return nil
 		}
@@ -57,4 +65,8 @@ func mistakesAreUsage(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		mistakesAreUsage(c)
 	}
+}
+
+func seeHelp(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }

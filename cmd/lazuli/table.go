@@ -12,7 +12,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/connstr"
 	"github.com/lazuli-storage/lazuli/internal/tabletool"
-	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // newTableCommand makes `lazuli table`, which looks into tables and explains queries.
@@ -32,9 +31,9 @@ func newTableCommand() *cobra.Command {
 func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
 	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
 	return func() (*aztables.ServiceClient, error) {
-		storage, err := workers.OpenStorage(connection())
+		storage, err := openStorage(connection())
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		if storage.Tables == nil {
 			return nil, usageError{errors.New("the connection string has no table endpoint")}
