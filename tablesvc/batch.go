@@ -151,6 +151,9 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if option(query, "comp") != "" {
+		return "", errInvalidInput
+	}
 	accept, _ := p.get("Accept")
 	if st.format, err = acceptedFormat(c.version, option(query, "$format"), accept); err != nil {
 		return "", err
@@ -268,6 +271,9 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	}
 	if err := c.mayCall(q.table, needQuery); err != nil {
 		return answer{}, format{}, err
+	}
+	if q.Comp != "" {
+		return answer{}, q.format, errInvalidInput
 	}
 	switch q.level {
 	case onEntity:

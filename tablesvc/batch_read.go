@@ -54,8 +54,8 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 	if !ok {
 		return b, errInvalidInput
 	}
-	parts, ok := splitMultipart(body, boundary)
-	if !ok || len(parts) == 0 {
+	parts, _ := splitMultipart(body, boundary) // the reference's own example ends without the last boundary
+	if len(parts) == 0 {
 		return b, errInvalidInput
 	}
 	for _, raw := range parts {
@@ -88,8 +88,8 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 }
 
 func readChanges(content []byte, boundary string) ([]part, error) {
-	raws, ok := splitMultipart(content, boundary)
-	if !ok {
+	raws, whole := splitMultipart(content, boundary)
+	if !whole { // what is missing might be changes
 		return nil, errInvalidInput
 	}
 	changes := make([]part, 0, len(raws))
@@ -111,12 +111,11 @@ func boundaryOf(contentType string) (string, bool) {
 	return boundary, err == nil && base == "multipart/mixed" && boundary != "" && len(boundary) <= 200
 }
 
-// splitMultipart returns the contents between boundary lines, without the line end before each: maxParts at most. ok is false if
-// there is no boundary line. A missing last boundary is let pass.
-func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
+// splitMultipart returns the contents between boundary lines, without the line end before each: maxParts at most. whole is false if
+// the last boundary is missing.
+func splitMultipart(body []byte, boundary string) (parts [][]byte, whole bool) {
 	delimiter := []byte("--" + boundary)
 	start := -1 // where the current part begins
-	ended := false
 	for at := 0; at < len(body); {
 		i := bytes.Index(body[at:], delimiter)
 		if i < 0 {
@@ -139,8 +138,7 @@ func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
 			}
 		}
 		if last {
-			ended = true
-			break
+			return parts, true
 		}
 		start = len(body) - len(rest) + end + 1
 		if end < 0 {
@@ -148,13 +146,10 @@ func splitMultipart(body []byte, boundary string) (parts [][]byte, ok bool) {
 		}
 		at = start
 	}
-	if ended || start < 0 {
-		return parts, ended
+	if start >= 0 && len(bytes.TrimSpace(body[start:])) > 0 {
+		parts = append(parts, body[start:])
 	}
-	if tail := body[start:]; len(bytes.TrimSpace(tail)) > 0 {
-		parts = append(parts, tail)
-	}
-	return parts, true
+	return parts, false
 }
 
 func trimLineEnd(b []byte) []byte {

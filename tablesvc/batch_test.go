@@ -248,6 +248,7 @@ func TestBatchRefused(t *testing.T) {
 		{"query and changes", "multipart/mixed; boundary=b", query + set + "--b--", "400 InvalidInput"},
 		{"query among changes", "multipart/mixed; boundary=b", strings.Replace(set, "POST", "GET", 1) + "--b--", "400 InvalidInput"},
 		{"no request", "multipart/mixed; boundary=b", strings.Replace(set, "POST /people HTTP/1.1", "POST", 1) + "--b--", "400 InvalidInput"},
+		{"set cut off", "multipart/mixed; boundary=b", strings.Replace(set, "--c--\r\n", "", 1) + "--b--", "400 InvalidInput"},
 		{"over 4 MiB", "multipart/mixed; boundary=b", strings.Repeat(" ", 4<<20+1), "413 RequestBodyTooLarge"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -257,6 +258,7 @@ func TestBatchRefused(t *testing.T) {
 	for _, tc := range []struct{ name, replace, with, want string }{
 		{"delete without If-Match", "POST /people", "DELETE /people(PartitionKey='p',RowKey='r')", "MissingRequiredHeader"},
 		{"table operation", "POST /people", "DELETE /Tables('people')", "InvalidInput"},
+		{"comp", "POST /people", "POST /people?comp=acl", "InvalidInput"},
 		{"bad address", "POST /people", "POST /people(", "InvalidInput"},
 		{"two tables", "POST /people", "POST /other", "TableNotFound"},
 	} {
@@ -266,6 +268,10 @@ func TestBatchRefused(t *testing.T) {
 				t.Errorf("got %s, want %s", r.body, tc.want)
 			}
 		})
+	}
+	comp := strings.Replace(query, "people()", "people?comp=acl", 1)
+	if r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, comp+"--b--").want(t, "202"); !strings.Contains(r.body, "InvalidInput") {
+		t.Errorf("query with comp: %s", r.body)
 	}
 	r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, set+set+"--b--").want(t, "202")
 	if !strings.Contains(r.body, "HTTP/1.1 201 Created") || !strings.Contains(r.body, "HTTP/1.1 400 Bad Request") {

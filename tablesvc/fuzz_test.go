@@ -72,9 +72,9 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		body := "--bound" + end + first + end + "--bound" + end + second + end + "--bound--" + end
-		parts, ok := splitMultipart([]byte(body), "bound")
-		if !ok || len(parts) != 2 || string(parts[0]) != first || string(parts[1]) != second {
-			t.Fatalf("%q: got %q, %v", body, parts, ok)
+		parts, whole := splitMultipart([]byte(body), "bound")
+		if !whole || len(parts) != 2 || string(parts[0]) != first || string(parts[1]) != second {
+			t.Fatalf("%q: got %q, %v", body, parts, whole)
 		}
 	})
 }
