@@ -50,13 +50,18 @@ func newSecurity(c *config.Config) (*security, error) {
 
 // newIssuer makes the development issuer. Its key lies inside the data folder, so that tokens outlive a restart.
 func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
+	is := devissuer.Config{Groups: make(map[string][]string)}
+	for _, m := range c.OAuth.Groups {
+		is.Groups[m.Client] = m.Groups
+	}
 	if c.InMemory {
-		return devissuer.New(devissuer.Config{})
+		return devissuer.New(is)
 	}
 	if err := os.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later
 		return nil, fmt.Errorf("development issuer: %w", err)
 	}
-	return devissuer.New(devissuer.Config{KeyFile: filepath.Join(c.Location, datadir.IssuerKeyFile)})
+	is.KeyFile = filepath.Join(c.Location, datadir.IssuerKeyFile)
+	return devissuer.New(is)
 }
 
 // trust makes the checker of bearer tokens, if any are to be believed.

@@ -372,9 +372,10 @@ func TestReadyWithinASecond(t *testing.T) {
 	}
 }
 
-// A token of the development issuer opens the development account, and nothing opens it without.
+// A token of the development issuer opens what its holder's group may open, and nothing opens it without.
 func TestDevelopmentTokens(t *testing.T) {
-	r := start(t, Main{Args: []string{"--in-memory", "--oauth", "dev", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+	r := start(t, Main{Args: []string{"--in-memory", "--oauth", "dev", "--oauth-roles", "developers:Storage Blob Data Contributor:" + auth.DevelopmentAccount,
+		"--oauth-groups", "ada:developers", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
 	blob := r.wait(t, `Blob +(http://\S+)`)[1]
 	admin := r.wait(t, `Admin +(http://\S+)`)[1]
 	r.wait(t, "Ready")
@@ -398,18 +399,24 @@ func TestDevelopmentTokens(t *testing.T) {
 		}
 		return resp.StatusCode, string(body)
 	}
-	status, body := call("GET", admin+"/oauth/msi/token?api-version=2019-08-01&resource=https://storage.azure.com/", "X-Identity-Header", "any")
-	token := regexp.MustCompile(`"access_token": ?"([^"]+)"`).FindStringSubmatch(body)
-	if status != http.StatusOK || token == nil {
-		t.Fatalf("no token: %d %s", status, body)
+	tokenOf := func(client string) string {
+		t.Helper()
+		status, body := call("GET", admin+"/oauth/msi/token?api-version=2019-08-01&resource=https://storage.azure.com/&client_id="+client, "X-Identity-Header", "any")
+		token := regexp.MustCompile(`"access_token": ?"([^"]+)"`).FindStringSubmatch(body)
+		if status != http.StatusOK || token == nil {
+			t.Fatalf("no token: %d %s", status, body)
+		}
+		return token[1]
 	}
+	token := tokenOf("ada")
 	for _, tc := range []struct {
 		name, authorization string
 		want                int
 	}{
 		{"without a token", "", http.StatusUnauthorized},
-		{"with a token", "Bearer " + token[1], http.StatusCreated},
-		{"with a broken token", "Bearer " + token[1][:len(token[1])-8] + "AAAAAAAA", http.StatusUnauthorized},
+		{"with a token of one outside the group", "Bearer " + tokenOf("eve"), http.StatusForbidden},
+		{"with a token", "Bearer " + token, http.StatusCreated},
+		{"with a broken token", "Bearer " + token[:len(token)-8] + "AAAAAAAA", http.StatusUnauthorized},
 	} {
 		header := []string{"X-Ms-Version", "2021-12-02"}
 		if tc.authorization != "" {

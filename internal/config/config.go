@@ -51,6 +51,8 @@ type OAuth struct {
 	Audiences    []string
 	// Roles are who may do what. Nil with Development lets everybody do everything with the development account.
 	Roles []auth.Assignment
+	// Groups are those that the tokens of Development name.
+	Groups []Membership
 }
 
 // NATS says which NATS keeps the queues.
@@ -239,6 +241,8 @@ func (o *OAuth) validate(noAdmin bool) error {
 		return errors.New("oauth dev gives out tokens at the admin listener: it cannot be used with no-admin")
 	case o.Issuer == "" && (o.Keys != "" || len(o.Audiences) > 0):
 		return errors.New("oauth-keys and oauth-audiences are about an issuer: set oauth-issuer")
+	case len(o.Groups) > 0 && !o.Development:
+		return errors.New("oauth-groups is about the tokens of oauth dev: an issuer names groups itself")
 	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development:
 		return errors.New("oauth-roles needs tokens to apply to: set oauth or oauth-issuer")
 	case o.Issuer != "" && len(o.Roles) == 0:

@@ -78,7 +78,7 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two", "allow-copy-source": "a.example,*.b.example",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
-		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true,
+		"cert": true, "key": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
 		"roles-account": true, "allow-private-copy-source": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
 	for _, g := range groups {
 		for i := range g.options {
@@ -177,6 +177,10 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "issuer without roles", args: []string{"--oauth-issuer", "https://login.example/t"}, want: "oauth-issuer needs oauth-roles"},
 		{name: "issuer over http", args: []string{"--oauth-issuer", "http://login.example/t", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "oauth-issuer:"},
 		{name: "roles without issuer", args: []string{"--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "set oauth or oauth-issuer"},
+		{name: "groups without the issuer", args: []string{"--oauth-groups", "me:developers"}, want: "oauth-groups is about the tokens of oauth dev"},
+		{name: "groups without a client", args: []string{"--oauth", "dev", "--oauth-groups", "developers"}, want: "entry 1 is not of the form"},
+		{name: "an empty group", args: []string{"--oauth", "dev", "--oauth-groups", "me:a,"}, want: "entry 1 is not of the form"},
+		{name: "groups twice", args: []string{"--oauth", "dev", "--oauth-groups", "me:a;me:b"}, want: "me is given twice"},
 		{name: "unknown role", args: []string{"--oauth", "dev", "--oauth-roles", "*:King:*"}, want: `--oauth-roles: role "King" is not known`},
 		{name: "role without scope", args: []string{"--oauth", "dev", "--oauth-roles", "*:Storage Blob Data Reader"}, want: "role 1 is not of the form"},
 		{name: "keys without issuer", args: []string{"--oauth-keys", "https://login.example/keys"}, want: "set oauth-issuer"},
@@ -244,6 +248,19 @@ oauth-roles:
 		o := lookup(name)
 		if err := o.set(&again, o.get(&r.Config)); err != nil || o.get(&again) != o.get(&r.Config) {
 			t.Errorf("%s does not read back: %v", name, err)
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	want := []Membership{{"me", []string{"developers", "AAAAAAAA-0000-0000-0000-000000000001"}}, {"you", []string{"testers"}}}
+	const text = "me:developers,AAAAAAAA-0000-0000-0000-000000000001;you:testers"
+	for name, r := range map[string]*Result{
+		"flag": mustLoad(t, []string{"--oauth", "dev", "--oauth-groups", text}, nil, ""),
+		"file": mustLoad(t, nil, nil, "oauth: dev\noauth-groups:\n  - me:developers, AAAAAAAA-0000-0000-0000-000000000001\n  - you:testers\n"),
+	} {
+		if !reflect.DeepEqual(r.OAuth.Groups, want) || lookup("oauth-groups").get(&r.Config) != text {
+			t.Errorf("%s: %+v", name, r.OAuth.Groups)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func scalar(o *option, n ast.Node) (string, error) {
 		switch {
 		case o.name == "accounts":
 			return accountList(n)
-		case o.name == "oauth-roles":
+		case o.name == "oauth-roles", o.name == "oauth-groups":
 			return joined(n, ";")
 		case o.kind == "list":
 			return joined(n, ",")

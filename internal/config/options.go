@@ -104,6 +104,9 @@ var groups = []group{
 		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid, appid or group id, or *; a built-in data role; an account, account/name or *",
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
+		{name: "oauth-groups", kind: "client:group,...;...", usage: "Groups that tokens of --oauth dev name for a client id: names or ids that roles are given to",
+			set: func(c *Config, s string) (err error) { c.OAuth.Groups, err = parseGroups(s); return err },
+			get: func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
 	}},
 	{"Copies", []option{
 		words("allow-copy-source", "Hosts from which copy sources outside this process are fetched: name, name:port, *.domain, or * for every public host",

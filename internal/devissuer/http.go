@@ -71,7 +71,7 @@ func (i *Issuer) configuration(w http.ResponseWriter, r *http.Request) {
 		"id_token_signing_alg_values_supported": []string{"ES256"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "client_secret_basic", "private_key_jwt"},
 		"scopes_supported":                      []string{auth.StorageAudience + "/.default"},
-		"claims_supported":                      []string{"sub", "iss", "aud", "exp", "iat", "nbf", "oid", "tid", "appid"},
+		"claims_supported":                      []string{"sub", "iss", "aud", "exp", "iat", "nbf", "oid", "tid", "appid", "groups"},
 	})
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	URL string
 	// Clients are the client ids that get tokens, with their secrets. Nil takes every client with any secret.
 	Clients map[string]string
+	// Groups are the groups that a client's tokens name: ids, or names that [auth.ObjectID] makes ids of.
+	Groups map[string][]string
 	// Lifetime is how long tokens live; 0 is an hour.
 	Lifetime time.Duration
 	// Now is the clock; nil is time.Now.
@@ -135,10 +137,18 @@ func (i *Issuer) Trust() auth.Issuer {
 // Token signs a token for a client, for one of the audiences of Azure Storage.
 func (i *Issuer) Token(client, audience string) (string, error) {
 	now := i.config.Now()
-	t := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+	claims := jwt.MapClaims{
 		"iss": i.id, "aud": audience, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(i.config.Lifetime).Unix(),
 		"sub": auth.ObjectID(client), "oid": auth.ObjectID(client), "tid": i.config.Tenant, "appid": client, "ver": "1.0",
-	})
+	}
+	if names := i.config.Groups[client]; len(names) > 0 {
+		ids := make([]string, len(names))
+		for n, name := range names {
+			ids[n] = auth.ObjectID(name)
+		}
+		claims["groups"] = ids
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodES256, claims)
 	t.Header["kid"] = i.kid
 	return t.SignedString(i.key)
 }
