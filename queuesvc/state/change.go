@@ -51,17 +51,18 @@ func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 var errOvertaken = fmt.Errorf("%w: another change came first, or after one whose answer was lost", ErrUnavailable)
 
 // errUndecided means that a change was refused, and that nothing replaced the record which it names: another change is
-// on its way and may fail, or the refusal came from a leader that was deposed and does not know it yet.
+// on its way and may fail, or the refusal may have come from a leader that was deposed and does not know it yet.
 var errUndecided = fmt.Errorf("%w: the stream's leader is changing", ErrUnavailable)
 
 // finish waits until the outcome of a change is known, and takes it over into the index. ErrMessageNotFound and
 // ErrReceiptMismatch mean that nothing was changed: the record to replace was not the current one.
 //
-// Neither a missing answer nor, on a cluster, a refusal says that nothing was changed. An answer can be lost with a leader.
-// And while a leader changes, the deposed one can still receive what is published and refuse it, for it is behind,
-// while the new one carries it out; whichever answer comes first is seen. So after both the stream is asked who replaced
-// the record (refused), and where nobody did the change is sent again: it cannot happen twice, since it names the record
-// that it replaces.
+// Neither a missing answer nor, on a cluster, a refusal is taken to say that nothing was changed. An answer can be lost with a
+// leader. And as the server's code reads, while a leader changes the deposed one may still receive what is published and refuse
+// it, for it is behind, while the new one carries it out; whichever answer came first would be seen. That was never observed as
+// such: it is the likeliest reason that was found for a message that once was there twice after such a change. So after both the
+// stream is asked who replaced the record (refused), and where nobody did the change is sent again: it cannot happen twice, since
+// it names the record that it replaces.
 //
 // It waits for the outcome even if the caller goes away: the index must have it.
 func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// While a cluster's leader changes, the deposed one may refuse what the new one carries out, and its answer may come
-// first. The outcome must be found out: a Put that was made and is tried again in another slot makes two messages of one.
+// While a cluster's leader changes, the deposed one might refuse what the new one carries out, and its answer might come
+// first (change.go). The outcome must be found out: a Put that was made and is tried again in another slot makes two messages of one.
 func TestARefusalIsNoProofOnACluster(t *testing.T) {
 	claim := func(r record) record { r.state.DequeueCount++; return r }
 	tombstone := func(r record) record { return record{kind: recordTombstone, nonce: r.nonce} }
@@ -105,7 +105,7 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 	}
 }
 
-// refusal is the answer of a leader that was deposed and does not know it.
+// refusal is the answer that a leader would give that was deposed and does not know it.
 func refusal(s *Store) pending {
 	p := pending{c: s.client, answer: make(chan *nats.Msg, 1)}
 	p.answer <- &nats.Msg{Data: []byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 0"}}`)}

@@ -45,7 +45,7 @@ func (q *Queue) clearedBefore() uint64 {
 }
 
 // readLeader reads a slot's current record from the stream's leader: not one older than e's, nor none instead. While
-// leaders change, a deposed one may answer that is behind; it is asked again then.
+// leaders change, one may answer that is behind, having been deposed; it is asked again then.
 func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
 	for attempt := 1; ; attempt++ {
 		current, err := q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot))
