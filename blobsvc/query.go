@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.
@@ -45,7 +46,6 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return queryError(err)
 	}
-	defer q.Close()
 	c.sendBlob(&b, slot)
 	c.Set("Content-Type", "avro/binary")
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
@@ -54,7 +54,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		c.Set("x-ms-blob-content-md5", base64MD5(b.headers.md5))
 	}
 	c.Out.WriteHeader(http.StatusOK)
-	if err := q.Run(c.Out); err != nil {
+	if err := q.Run(c.HTTP.Context(), c.Out); err != nil {
 		return broken(err)
 	}
 	return nil
@@ -64,6 +64,9 @@ func (s *Service) queryBlobContents(c *call) error {
 func queryError(err error) error {
 	var e *query.Error
 	if errors.As(err, &e) {
+		if e.Code == query.CodeNotImplemented {
+			return wire.ErrNotImplemented.WithMessage(e.Message)
+		}
 		return fail(http.StatusBadRequest, e.Code, e.Message)
 	}
 	return err

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func BenchmarkScan(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := q.Run(io.Discard); err != nil {
+				if err := q.Run(context.Background(), io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,7 +2,7 @@ package query
 
 import "fmt"
 
-// Error is a query that is refused before an answer has begun: 400 with Code.
+// Error is a query that is refused before an answer has begun: 400 with Code, if that does not say otherwise.
 type Error struct{ Code, Message string }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
@@ -17,6 +17,8 @@ const (
 	CodeValue = "InvalidXmlNodeValue"
 	// CodeInput: the content is not of the declared format at all, so that nothing can be read from it.
 	CodeInput = "InvalidInput"
+	// CodeNotImplemented: what Azure has and we have not; it is 501.
+	CodeNotImplemented = "NotImplemented"
 )
 
 // refuse makes an Error about the SQL.

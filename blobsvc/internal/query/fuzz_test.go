@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func FuzzStatement(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := q.Run(io.Discard); err != nil {
+		if err := q.Run(context.Background(), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -59,7 +60,7 @@ func FuzzContent(f *testing.F) {
 				continue
 			}
 			var b bytes.Buffer
-			if err := q.Run(&b); err != nil {
+			if err := q.Run(context.Background(), &b); err != nil {
 				t.Fatal(err)
 			}
 			decode(t, b.Bytes())

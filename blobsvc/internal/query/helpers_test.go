@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -132,10 +133,9 @@ func ask(t testing.TB, content, sql, in, out string) (answer, error) {
 			return answer{}, err
 		}
 		var b bytes.Buffer
-		if err := q.Run(&b); err != nil {
+		if err := q.Run(context.Background(), &b); err != nil {
 			t.Fatal(err)
 		}
-		q.Close()
 		a := decode(t, b.Bytes())
 		if i == 0 {
 			first = a

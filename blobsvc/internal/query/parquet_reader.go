@@ -1,91 +1,80 @@
 package query
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
 )
 
-// parquetReader reads the rows of a Parquet file, whose columns are named by their path, joined by dots. Repeated columns
-// cannot be read: the language has no place for them.
+// parquetMemory bounds the pages and dictionaries that a query holds, in bytes.
+const parquetMemory = 128 << 20
+
+// parquetReader reads the rows of a Parquet file, whose columns are named by their path, joined by dots. Only the columns that the
+// statement needs are read. Repeated columns cannot be read: the language has no place for them.
 type parquetReader struct {
 	content *counted
+	star    bool // all columns are needed
 	file    *parquet.File
 	names   []string
-	convert []func(parquet.Value) value
-	// groups are the row groups that were not begun; rows reads the one that was.
-	groups []parquet.RowGroup
-	rows   parquet.Rows
-	batch  []parquet.Row
-	ready  []parquet.Row // of batch, that were not handed out
-	row    []value
-	number int64
+	columns []parquetColumn
+	left    int64 // rows of the row group
+	row     []value
+	number  int64
 }
 
-// parquetBatch is how many rows are decoded at a time.
-const parquetBatch = 64
+// parquetColumn is a column that is read.
+type parquetColumn struct {
+	of      int
+	values  *parquet.Reader
+	convert func(parquet.Value) value
+}
 
 // counted counts what is read.
 type counted struct {
 	io.ReaderAt
 	n, size int64
+	err     error // of the content, which is not the fault of the file
 }
 
 func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, off)
 	c.n = min(c.n+int64(n), c.size)
+	if err != nil && err != io.EOF {
+		c.err = err
+	}
 	return n, err
 }
 
-func newParquetReader(content io.ReaderAt, size int64) *parquetReader {
-	return &parquetReader{content: &counted{ReaderAt: content, size: size}, batch: make([]parquet.Row, parquetBatch)}
+func newParquetReader(content io.ReaderAt, size int64, star bool) *parquetReader {
+	return &parquetReader{content: &counted{ReaderAt: content, size: size}, star: star}
 }
 
 // position is the number of the row, since rows of a Parquet file have no place of their own.
 func (p *parquetReader) position() (at, end int64) { return p.number, p.content.n }
 
-// safely runs fn, whose panics become errors: a file can be damaged in more ways than the library looks for.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("damaged: %v", r)
+func (p *parquetReader) open(fields []*field) (err error) {
+	if p.file, err = parquet.Open(p.content, p.content.size); err != nil {
+		if p.content.err != nil {
+			return p.content.err
 		}
-	}()
-	return fn()
-}
-
-func (p *parquetReader) open(fields []*field) error {
-	err := safely(func() error { return p.columns(fields) })
-	if refused := (*Error)(nil); err != nil && !errors.As(err, &refused) {
-		return &Error{CodeInput, "The content is not a Parquet file."}
+		return &Error{CodeInput, fmt.Sprintf("The content is not a Parquet file that can be read: %v.", err)}
 	}
-	return err
-}
-
-// columns reads the file's description and resolves fields.
-func (p *parquetReader) columns(fields []*field) (err error) {
-	p.file, err = parquet.OpenFile(p.content, p.content.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
-		return err
-	}
-	schema := p.file.Schema()
-	for _, path := range schema.Columns() {
-		leaf, _ := schema.Lookup(path...)
-		name := strings.Join(path, ".")
-		if leaf.MaxRepetitionLevel > 0 {
-			return refuse("The column %s is repeated, which queries cannot read.", name)
+	for _, c := range p.file.Columns {
+		if c.Repeated {
+			return refuse("The column %s is repeated, which queries cannot read.", c.Name)
 		}
-		p.names = append(p.names, name)
-		p.convert = append(p.convert, parquetColumn(leaf.Node.Type()))
+		p.names = append(p.names, c.Name)
 	}
+	needed := make([]bool, len(p.names))
 	for _, f := range fields {
 		n, ordinal := f.ordinal()
 		switch {
@@ -95,19 +84,30 @@ func (p *parquetReader) columns(fields []*field) (err error) {
 		default:
 			return refuse("There is no column %s.", pathString(f.path))
 		}
+		needed[f.column] = true
 	}
-	p.groups = p.file.RowGroups()
+	if len(fields) == 0 { // rows are counted by what is there
+		needed[0] = true
+	}
+	budget := parquet.Budget(parquetMemory)
+	for i := range needed {
+		if needed[i] || p.star {
+			p.columns = append(p.columns, parquetColumn{i, p.file.Reader(i, &budget), convertParquet(&p.file.Columns[i])})
+		}
+	}
 	p.row = make([]value, len(p.names))
 	return nil
 }
 
 // next returns the next row. io.EOF is the end.
 func (p *parquetReader) next() (record, error) {
-	switch err := safely(p.advance); {
-	case err == io.EOF:
+	switch err := p.advance(); {
+	case err == io.EOF || err == errRecordTooLong:
 		return nil, err
+	case p.content.err != nil:
+		return nil, p.content.err
 	case err != nil:
-		return nil, parseError(p.number, "The Parquet file is damaged: %v.", err)
+		return nil, parseError(p.number, "The Parquet file cannot be read: %v.", err)
 	}
 	p.number++
 	return p, nil
@@ -115,53 +115,37 @@ func (p *parquetReader) next() (record, error) {
 
 // advance makes the next row the present one.
 func (p *parquetReader) advance() error {
-	if len(p.ready) == 0 {
-		if err := p.fill(); err != nil {
+	for p.left == 0 {
+		readers := make([]*parquet.Reader, len(p.columns))
+		for i := range p.columns {
+			readers[i] = p.columns[i].values
+		}
+		var err error
+		if p.left, err = p.file.Next(readers); err != nil {
 			return err
 		}
 	}
-	for i := range p.row {
-		p.row[i] = nullValue
-	}
-	for _, v := range p.ready[0] {
-		if i := v.Column(); i >= 0 && i < len(p.row) && !v.IsNull() {
-			p.row[i] = p.convert[i](v)
-		}
-	}
-	p.ready = p.ready[1:]
-	return nil
-}
-
-// fill decodes some rows.
-func (p *parquetReader) fill() error {
-	for {
-		if p.rows == nil {
-			if len(p.groups) == 0 {
-				return io.EOF
-			}
-			p.rows = p.groups[0].Rows()
-			p.groups = p.groups[1:]
-		}
-		n, err := p.rows.ReadRows(p.batch)
-		if p.ready = p.batch[:n]; n > 0 {
-			return nil
-		}
+	p.left--
+	length := 0
+	for i := range p.columns {
+		c := &p.columns[i]
+		v, err := c.values.Next()
 		switch {
-		case err == nil:
-			return io.ErrNoProgress
-		case !errors.Is(err, io.EOF):
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case err != nil:
 			return err
+		case v.Null:
+			p.row[c.of] = nullValue
+		default:
+			p.row[c.of] = c.convert(v)
+			length += len(p.row[c.of].b)
 		}
-		p.close()
 	}
-}
-
-// close releases what the row group holds.
-func (p *parquetReader) close() {
-	if p.rows != nil {
-		_ = safely(p.rows.Close)
-		p.rows = nil
+	if length > maxRecord {
+		return errRecordTooLong
 	}
+	return nil
 }
 
 func (p *parquetReader) field(f *field) (value, error) { return p.row[f.column], nil }
@@ -172,59 +156,66 @@ func (p *parquetReader) all(fn func(name []byte, v value)) {
 	}
 }
 
-// parquetColumn returns what turns the values of a type into ours.
-func parquetColumn(t parquet.Type) func(parquet.Value) value {
-	if l := t.LogicalType(); l != nil {
-		switch l := l.Value.(type) {
-		case *format.DecimalType:
-			return func(v parquet.Value) value { return decimal(v, int(l.Scale)) }
-		case *format.DateType:
-			return func(v parquet.Value) value { return timeValue(time.Unix(int64(v.Int32())*86400, 0).UTC()) }
-		case *format.TimestampType:
-			if l.Unit.Value != nil {
-				u := l.Unit.Value.Duration()
-				perSecond := int64(time.Second / u)
-				return func(v parquet.Value) value {
-					n := v.Int64()
-					return timeValue(time.Unix(n/perSecond, n%perSecond*int64(u)).UTC())
-				}
-			}
-		case *format.UUIDType:
-			return func(v parquet.Value) value {
-				id, err := uuid.FromBytes(v.ByteArray())
-				if err != nil {
-					return nullValue
-				}
-				return textValue(id.String())
-			}
-		case *format.IntType:
-			if !l.IsSigned && t.Kind() == parquet.Int32 {
-				return func(v parquet.Value) value { return intValue(int64(v.Uint32())) }
-			}
+// convertParquet returns what turns the values of a column into ours.
+func convertParquet(c *parquet.Column) func(parquet.Value) value {
+	switch c.Meaning {
+	case parquet.Decimal:
+		numbers, scale := c.Kind == parquet.Int32 || c.Kind == parquet.Int64, c.Scale
+		return func(v parquet.Value) value { return decimal(v, numbers, scale) }
+	case parquet.Date:
+		return func(v parquet.Value) value { return timeValue(time.Unix(v.N*86400, 0).UTC()) }
+	case parquet.Millis:
+		return func(v parquet.Value) value { return timeValue(time.UnixMilli(v.N).UTC()) }
+	case parquet.Micros:
+		return func(v parquet.Value) value { return timeValue(time.UnixMicro(v.N).UTC()) }
+	case parquet.Nanos:
+		return func(v parquet.Value) value { return timeValue(time.Unix(0, v.N).UTC()) }
+	case parquet.Unsigned:
+		if c.Kind == parquet.Int32 {
+			return func(v parquet.Value) value { return intValue(int64(uint32(v.N))) }
 		}
+		return func(v parquet.Value) value {
+			if v.N < 0 { // as text it loses nothing until something is computed from it
+				return textValue(strconv.FormatUint(uint64(v.N), 10))
+			}
+			return intValue(v.N)
+		}
+	case parquet.UUID:
+		return func(v parquet.Value) value { return textValue(uuid.UUID(v.B).String()) }
+	case parquet.Float16:
+		return func(v parquet.Value) value { return finite(half(uint16(v.B[0]) | uint16(v.B[1])<<8)) }
 	}
-	return plainParquet
+	switch c.Kind {
+	case parquet.Boolean:
+		return func(v parquet.Value) value { return boolValue(v.N != 0) }
+	case parquet.Int32, parquet.Int64:
+		return func(v parquet.Value) value { return intValue(v.N) }
+	case parquet.Int96: // nanoseconds of a Julian day, as Hive and Impala write times
+		return func(v parquet.Value) value {
+			nano, day := binary.LittleEndian.Uint64(v.B), binary.LittleEndian.Uint32(v.B[8:])
+			return timeValue(time.Unix((int64(day)-2440588)*86400, int64(nano)).UTC())
+		}
+	case parquet.Float:
+		return func(v parquet.Value) value { return finite(float64(math.Float32frombits(uint32(v.N)))) }
+	case parquet.Double:
+		return func(v parquet.Value) value { return finite(math.Float64frombits(uint64(v.N))) }
+	}
+	return func(v parquet.Value) value { return bytesValue(v.B) }
 }
 
-// plainParquet converts by the physical type.
-func plainParquet(v parquet.Value) value {
-	switch v.Kind() {
-	case parquet.Boolean:
-		return boolValue(v.Boolean())
-	case parquet.Int32:
-		return intValue(int64(v.Int32()))
-	case parquet.Int64:
-		return intValue(v.Int64())
-	case parquet.Int96: // nanoseconds of a Julian day, as Hive and Impala write times
-		n := v.Int96()
-		nano := int64(n[0]) | int64(n[1])<<32
-		return timeValue(time.Unix((int64(n[2])-2440588)*86400, nano).UTC())
-	case parquet.Float:
-		return finite(float64(v.Float()))
-	case parquet.Double:
-		return finite(v.Double())
+// half is the value of a float of 16 bits.
+func half(b uint16) float64 {
+	sign, exponent, fraction := 1.0, int(b>>10&31), float64(b&1023)
+	if b>>15 != 0 {
+		sign = -1
 	}
-	return bytesValue(v.ByteArray())
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -24)
+	case 31:
+		return math.NaN() // or infinite
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
 // finite is null for what is no number.
@@ -235,16 +226,18 @@ func finite(f float64) value {
 	return floatValue(f)
 }
 
+// maxDecimal is the length in bytes of the longest decimal: 76 digits, as the largest type of other systems has.
+const maxDecimal = 32
+
 // decimal is a number with a fixed point, as text: so it loses no digit until something is computed from it.
-func decimal(v parquet.Value, scale int) value {
+func decimal(v parquet.Value, number bool, scale int) value {
 	var n big.Int
-	switch v.Kind() {
-	case parquet.Int32:
-		n.SetInt64(int64(v.Int32()))
-	case parquet.Int64:
-		n.SetInt64(v.Int64())
+	switch b := v.B; { // big-endian, two's complement
+	case number:
+		n.SetInt64(v.N)
+	case len(b) > maxDecimal:
+		return nullValue
 	default:
-		b := v.ByteArray() // big-endian, two's complement
 		n.SetBytes(b)
 		if len(b) > 0 && b[0]&0x80 != 0 {
 			n.Sub(&n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"time"
 
@@ -19,9 +20,8 @@ func askParquet(t testing.TB, file []byte, sql, out string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	defer q.Close()
 	var b bytes.Buffer
-	if err := q.Run(&b); err != nil {
+	if err := q.Run(context.Background(), &b); err != nil {
 		t.Fatal(err)
 	}
 	return decode(t, b.Bytes()), nil

@@ -128,7 +128,9 @@ func (x *formatXML) output(in *input) (out output, err error) {
 		out.input, err = x.input()
 		out.defaulted = true
 		return out, err
-	case x.Type == parquetFormat || x.Type == "arrow": // the service has no output in Parquet, we have none in Arrow
+	case x.Type == "arrow":
+		return out, &Error{CodeNotImplemented, "Results in Arrow are not implemented."}
+	case x.Type == parquetFormat: // the service has no output in Parquet either
 		return out, invalidNode("Type", x.Type)
 	}
 	out.input, err = x.input()

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"io"
 )
@@ -34,11 +35,13 @@ type Query struct {
 	size      int64
 	frames    *frames
 
-	out    []byte  // of the result, not sent yet
-	values []value // of one record
-	rows   int64   // that were written
-	told   int64   // up to where progress was told
-	whole  bool    // the content was read to its end
+	stopped func() error // of the context of Run
+	out     []byte       // of the result, not sent yet
+	values  []value      // of one record
+	records int64        // that were read
+	rows    int64        // that were written
+	told    int64        // up to where progress was told
+	whole   bool         // the content was read to its end
 }
 
 const (
@@ -55,7 +58,7 @@ func (r *Request) Open(c Content) (*Query, error) {
 	case jsonFormat:
 		q.reader = newJSONReader(c.Reader, r.input.separator, r.statement.from)
 	case parquetFormat:
-		q.reader = newParquetReader(c.ReaderAt, c.Size)
+		q.reader = newParquetReader(c.ReaderAt, c.Size, r.statement.star)
 	default:
 		q.reader = newCSVReader(c.Reader, r.input.delimited)
 	}
@@ -70,22 +73,15 @@ func (r *Request) Open(c Content) (*Query, error) {
 		err = &Error{CodeInput, bad.description}
 	}
 	if err != nil {
-		q.Close()
 		return nil, err
 	}
 	return q, nil
 }
 
-// Close releases what the query holds besides its content.
-func (q *Query) Close() {
-	if p, ok := q.reader.(*parquetReader); ok {
-		p.close()
-	}
-}
-
-// Run writes the answer to w. It fails only where content cannot be read or w not be written; whatever is wrong with the
-// records is part of the answer.
-func (q *Query) Run(w io.Writer) (err error) {
+// Run writes the answer to w. It fails only where content cannot be read or w not be written, or once ctx is done; whatever is
+// wrong with the records is part of the answer.
+func (q *Query) Run(ctx context.Context, w io.Writer) (err error) {
+	q.stopped = ctx.Err
 	if q.frames, err = newFrames(w); err != nil {
 		return err
 	}
@@ -219,9 +215,13 @@ func (q *Query) take(r record) (err error) {
 	if st.star {
 		q.out, err = q.writer.all(q.out, r)
 	} else {
+		length := 0
 		for i, c := range st.columns {
 			if q.values[i], err = c.eval(r); err != nil {
 				return err
+			}
+			if length += len(q.values[i].b); length > maxRecord { // one column can be selected many times
+				return errRecordTooLong
 			}
 		}
 		q.out, err = q.writer.values(q.out, q.values)
@@ -236,6 +236,10 @@ func (q *Query) take(r record) (err error) {
 
 // progress sends output if there is enough of it, and tells how far the content has been read.
 func (q *Query) progress() error {
+	// A file of a few bytes can have rows without end, of which none is written.
+	if q.records++; q.records%4096 == 0 && q.stopped() != nil {
+		return q.stopped()
+	}
 	_, end := q.reader.position()
 	if len(q.out) < flushSize && end-q.told < progressEvery {
 		return nil

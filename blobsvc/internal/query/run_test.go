@@ -1,8 +1,10 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -321,9 +323,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%.60s with %.60s: %v, want %s", c.sql, c.in, err, c.code)
 		}
 	}
-	for _, out := range []string{"<Type>arrow</Type>", "<Type>parquet</Type>"} {
+	for out, code := range map[string]string{"<Type>arrow</Type>": CodeNotImplemented, "<Type>parquet</Type>": CodeValue} {
 		var e *Error
-		if _, err := ask(t, "1\n", "SELECT * FROM BlobStorage", "", out); !errors.As(err, &e) || e.Code != CodeValue {
+		if _, err := ask(t, "1\n", "SELECT * FROM BlobStorage", "", out); !errors.As(err, &e) || e.Code != code {
 			t.Errorf("output in %s: %v", out, err)
 		}
 	}
@@ -331,3 +333,39 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("49 columns: %v", err)
 	}
 }
+
+// One value that is selected many times is no way to a record of any length.
+func TestLongResults(t *testing.T) {
+	long := strings.Repeat("x", maxRecord/4)
+	a, err := ask(t, long+"\n", "SELECT _1, _1, _1, _1 FROM BlobStorage", "", "")
+	if err != nil || len(a.data) != maxRecord+4 {
+		t.Errorf("%d bytes, %v, %v", len(a.data), a.errors, err)
+	}
+	a, err = ask(t, long+"\n", "SELECT _1, _1, _1, _1, _1 FROM BlobStorage", "", "")
+	if err != nil || a.data != "\n" || len(a.errors) != 1 || !strings.Contains(fmt.Sprint(a.errors), "RecordTooLarge") {
+		t.Errorf("%d bytes, %v, %v", len(a.data), a.errors, err)
+	}
+}
+
+// A query whose client has gone ends, though it has written nothing.
+func TestStops(t *testing.T) {
+	st, err := parse("SELECT COUNT(*) FROM BlobStorage", testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"})}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := q.Run(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// endless has records without end.
+type endless struct{}
+
+func (endless) open([]*field) error            { return nil }
+func (e endless) next() (record, error)        { return e, nil }
+func (endless) position() (at, end int64)      { return 0, 0 }
+func (endless) field(*field) (value, error)    { return nullValue, nil }
+func (endless) all(func(name []byte, v value)) {}

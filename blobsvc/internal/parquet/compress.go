@@ -1,0 +1,82 @@
+package parquet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// The compression codecs of column chunks.
+const (
+	uncompressed = 0
+	snappyCodec  = 1
+	gzipCodec    = 2
+	brotliCodec  = 4
+	zstdCodec    = 6
+	lz4Raw       = 7
+)
+
+var errCompressed = errors.New("a page is not compressed as it says")
+
+// zstdDecoder is for all readers. It never makes more than it is given room for.
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxPage),
+		zstd.WithDecodeAllCapLimit(true))
+})
+
+// decompress fills dst from src, neither more nor less.
+func decompress(codec int32, dst, src []byte) error {
+	switch codec {
+	case snappyCodec:
+		if n, err := snappy.DecodedLen(src); err != nil || n != len(dst) {
+			return errCompressed
+		}
+		if out, err := snappy.Decode(dst, src); err != nil || len(out) != len(dst) {
+			return errCompressed
+		}
+		return nil
+	case gzipCodec:
+		r, err := gzip.NewReader(bytes.NewReader(src))
+		if err != nil {
+			return errCompressed
+		}
+		return fill(dst, r)
+	case brotliCodec:
+		return fill(dst, brotli.NewReader(bytes.NewReader(src)))
+	case zstdCodec:
+		d, err := zstdDecoder()
+		if err != nil {
+			return err
+		}
+		if out, err := d.DecodeAll(src, dst[:0:len(dst)]); err != nil || len(out) != len(dst) {
+			return errCompressed
+		}
+		return nil
+	case lz4Raw:
+		if n, err := lz4.UncompressBlock(src, dst); err != nil || n != len(dst) {
+			return errCompressed
+		}
+		return nil
+	}
+	return fmt.Errorf("it is compressed by method %d, which is not known here", codec)
+}
+
+// fill reads dst from r, which must end there.
+func fill(dst []byte, r io.Reader) error {
+	var more [1]byte
+	if _, err := io.ReadFull(r, dst); err != nil {
+		return errCompressed
+	}
+	if n, err := r.Read(more[:]); n > 0 || err != io.EOF {
+		return errCompressed
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// maxFooter is the length in bytes of the longest footer that is read.
+const maxFooter = 16 << 20
+
+var (
+	errMagic     = errors.New("it does not begin and end as such a file does")
+	errEncrypted = errors.New("it is encrypted")
+	errFooter    = errors.New("its footer is too long")
+)
+
+// File is an open file. It holds its footer, and is for one goroutine.
+type File struct {
+	// Columns are the leaves of the schema, in order.
+	Columns []Column
+
+	content io.ReaderAt
+	end     int64  // of the pages
+	groups  thrift // at the next row group
+	left    int    // row groups
+}
+
+// Open reads the footer of the size bytes of content. All errors but those of content mean that it is not a file that can be read.
+func Open(content io.ReaderAt, size int64) (*File, error) {
+	const magic, tail = 4, 8
+	var head [magic]byte
+	var foot [tail]byte
+	if size < magic+tail {
+		return nil, errMagic
+	}
+	if err := readAt(content, head[:], 0); err != nil {
+		return nil, err
+	}
+	if err := readAt(content, foot[:], size-tail); err != nil {
+		return nil, err
+	}
+	switch end := string(foot[4:]); {
+	case end == "PARE":
+		return nil, errEncrypted
+	case string(head[:]) != "PAR1" || end != "PAR1":
+		return nil, errMagic
+	}
+	n := int64(binary.LittleEndian.Uint32(foot[:]))
+	if n > size-magic-tail {
+		return nil, errShort
+	}
+	if n > maxFooter {
+		return nil, errFooter
+	}
+	f := &File{content: content, end: size - tail - n}
+	footer := make([]byte, n)
+	if err := readAt(content, footer, f.end); err != nil {
+		return nil, err
+	}
+	return f, f.describe(footer)
+}
+
+// describe reads the FileMetaData. Row groups come behind the schema, or before it.
+func (f *File) describe(footer []byte) error {
+	r := thrift{b: footer}
+	var columns *thrift
+	r.fields(func(id int16, kind byte) bool {
+		here := r
+		switch {
+		case id == 2 && kind == thriftList:
+			columns = &here
+		case id == 4 && kind == thriftList:
+			f.groups = here
+		case id == 8:
+			r.fail(errEncrypted)
+		}
+		return false
+	})
+	if r.err != nil {
+		return r.err
+	}
+	if columns == nil {
+		return errSchema
+	}
+	var err error
+	if f.Columns, err = readSchema(columns); err != nil {
+		return err
+	}
+	if f.groups.b != nil {
+		f.left = f.groups.list()
+	}
+	return f.groups.err
+}
+
+// chunk is where a column's pages of one row group are.
+type chunk struct {
+	at, end int64
+	values  int64
+	codec   int32
+}
+
+// Next moves readers to the next row group, and returns the number of its rows. io.EOF is the end.
+func (f *File) Next(readers []*Reader) (rows int64, err error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	f.left--
+	r := &f.groups
+	wanted := make(map[int]*Reader, len(readers))
+	for _, x := range readers {
+		wanted[x.column] = x
+	}
+	seen := false
+	r.fields(func(id int16, kind byte) bool {
+		switch {
+		case id == 1 && kind == thriftList:
+			seen = true
+			n := r.list()
+			if n != len(f.Columns) {
+				r.fail(errDamaged)
+			}
+			for i := 0; i < n && r.err == nil; i++ {
+				f.chunk(i, wanted[i])
+			}
+		case id == 3:
+			rows = r.int()
+		default:
+			return false
+		}
+		return true
+	})
+	if r.err == nil && (!seen || rows < 0) {
+		r.fail(errDamaged)
+	}
+	return rows, r.err
+}
+
+// chunk reads a ColumnChunk and gives it to a reader, if that is not nil.
+func (f *File) chunk(column int, to *Reader) {
+	r := &f.groups
+	if to == nil {
+		r.fields(func(int16, byte) bool { return false })
+		return
+	}
+	var c chunk
+	var kind int32
+	var pages, dictionary int64
+	there := false
+	r.fields(func(id int16, k byte) bool {
+		switch id {
+		case 1, 8, 9: // in another file, or encrypted
+			r.fail(errEncrypted)
+		case 3:
+			there = true
+			return r.structure(k, func(id int16, _ byte) bool {
+				switch id {
+				case 1:
+					kind = r.int32()
+				case 4:
+					c.codec = r.int32()
+				case 5:
+					c.values = r.int()
+				case 7:
+					c.end = r.int()
+				case 9:
+					pages = r.int()
+				case 11:
+					dictionary = r.int()
+				default:
+					return false
+				}
+				return true
+			})
+		}
+		return false
+	})
+	if c.at = pages; dictionary > 0 && dictionary < pages {
+		c.at = dictionary
+	}
+	if r.err == nil && (!there || kind != int32(f.Columns[column].Kind) || c.values < 0 || c.end < 0 || c.at < 0 || c.at > f.end || c.end > f.end-c.at) {
+		r.fail(errDamaged)
+	}
+	c.end += c.at
+	to.begin(c)
+}
+
+// readAt reads all of p.
+func readAt(r io.ReaderAt, p []byte, off int64) error {
+	if n, err := r.ReadAt(p, off); n < len(p) {
+		if err == nil || err == io.EOF {
+			err = errShort
+		}
+		return err
+	}
+	return nil
+}
