@@ -145,7 +145,8 @@ func TestSASVerb(t *testing.T) {
 		"no permissions": {"container", "c"}, "no name": {"container"}, "a blob for a container": {"container", "c/b", "--permissions", "r"},
 		"a container for a blob": {"blob", "c", "--permissions", "r"}, "time": {"queue", "q", "--permissions", "r", "--expiry", "tomorrow"},
 		"services": {"account", "--permissions", "r", "--resource-types", "s"}, "endpoint": {"queue", "q", "--permissions", "r", "--endpoint", "nowhere"},
-		"key number": {"queue", "q", "--permissions", "r", "--key-number", "3"},
+		"a row without its partition": {"table", "Tab", "--permissions", "r", "--endrk", "A"},
+		"key number":                  {"queue", "q", "--permissions", "r", "--key-number", "3"},
 	} {
 		if out, err := runVerb(t, newSASCommand(), "", args...); err == nil {
 			t.Errorf("%s: %s", name, out)

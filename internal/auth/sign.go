@@ -68,6 +68,9 @@ func (t *Token) check() error {
 	if !within(t.Permissions, "rawdxyltfmeopicu") {
 		return fmt.Errorf("permissions %q are not letters of SAS permissions", t.Permissions)
 	}
+	if t.StartRK != "" && t.StartPK == "" || t.EndRK != "" && t.EndPK == "" {
+		return errors.New("a row key is a bound within a partition: give the partition key too")
+	}
 	for name, s := range map[string]string{"start": t.Start, "expiry": t.Expiry} {
 		if _, ok := wire.ParseISO(s); s != "" && !ok {
 			return fmt.Errorf("%s %q is not a UTC time of ISO 8601", name, s)
