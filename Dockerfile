@@ -1,7 +1,7 @@
 # Lazuli in an image of its own binary, certificates and nothing else.
 #
 #   docker build -t lazuli .
-#   docker run --rm -p 10000-10002:10000-10002 -v lazuli:/data lazuli
+#   docker run --rm -p 127.0.0.1:10000-10002:10000-10002 -v lazuli:/data lazuli
 #
 # Arguments after the image's name are arguments of lazuli.
 

@@ -93,7 +93,8 @@ var operations = []op{
 
 	// Blobs of all types.
 	{Name: "PutBlob", Method: put, On: onBlob, HasNot: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlob},
-	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).putBlobFromURL},
+	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).putBlobFromURL,
+		State: frontend.Partial, Note: "The header x-ms-copy-source-tag-option is refused."},
 	{Name: "GetBlob", Method: get, On: onBlob, Needs: readBlob, Do: (*Service).getBlob},
 	{Name: "GetBlobProperties", Method: head, On: onBlob, Needs: readBlob, Do: (*Service).getBlobProperties},
 	{Name: "SetBlobProperties", Method: put, On: onBlob, Comp: "properties", Needs: onObject("w"), Do: (*Service).setBlobProperties},
@@ -104,8 +105,10 @@ var operations = []op{
 	{Name: "SetBlobTags", Method: put, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).setBlobTags},
 	{Name: "LeaseBlob", Method: put, On: onBlob, Comp: "lease", Needs: onObject("wd"), Do: (*Service).leaseBlob},
 	{Name: "SnapshotBlob", Method: put, On: onBlob, Comp: "snapshot", Needs: onObject("cw"), Do: (*Service).snapshotBlob},
-	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob},
-	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL},
+	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob,
+		State: frontend.Partial, Note: "Page and append blobs are not copied to another encryption scope."},
+	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL,
+		State: frontend.Partial, Note: "Tags of a source in another service or encryption scope cannot be taken over."},
 	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
 	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject(deleteLetters), Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
@@ -114,7 +117,8 @@ var operations = []op{
 	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).setImmutabilityPolicy},
 	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).deleteImmutabilityPolicy},
 	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, Do: (*Service).setLegalHold},
-	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), Do: (*Service).queryBlobContents},
+	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), Do: (*Service).queryBlobContents,
+		State: frontend.Partial, Note: "Answers in the Arrow format are refused."},
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 
 	// Block blobs.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/examples/archive/records"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -63,17 +64,30 @@ func run(ctx context.Context) error {
 	if err := app.Start(ctx); err != nil {
 		return err
 	}
-	for done := int64(0); done < int64(asked) && ctx.Err() == nil; done = app.Stats()[0].Succeeded {
-		fmt.Printf("archived %d\n", done)
+	waited := untilEmpty(ctx, storage.Queues.NewQueueClient("archive"))
+	if err := errors.Join(waited, app.Stop(context.Background())); err != nil {
+		return err
+	}
+	fmt.Printf("archived %d\n", app.Stats()[0].Succeeded)
+	return nil
+}
+
+// untilEmpty waits until nothing is left in the queue, in work or not. Other programs may work on it, too, so what this one has
+// done does not tell. It ends early with ctx.
+func untilEmpty(ctx context.Context, queue *azqueue.QueueClient) error {
+	for ctx.Err() == nil {
+		properties, err := queue.GetProperties(ctx, nil)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil && *properties.ApproximateMessagesCount == 0 {
+			return nil
+		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
-	if err := app.Stop(context.Background()); err != nil {
-		return err
-	}
-	fmt.Printf("archived %d\n", app.Stats()[0].Succeeded)
 	return nil
 }
 

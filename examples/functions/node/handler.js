@@ -25,7 +25,7 @@ const functions = {
     }
     return {
       Outputs: {
-        slip: `${order.item} for order ${order.id}, attempt ${Metadata.DequeueCount}`,
+        slip: `${order.item} for order ${order.id}, attempt ${Metadata.DequeueCount ?? 1}`,
         row: { RowKey: String(order.id), Item: order.item, Pieces: order.pieces ?? 1 }
       },
       ReturnValue: [`order ${order.id} is on its way`, `invoice for order ${order.id}`],

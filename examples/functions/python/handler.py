@@ -30,7 +30,7 @@ def ship(data, metadata):
         raise ValueError("there is nothing to ship")  # 500: tried again, and in the end put to orders-poison
     return {
         "Outputs": {
-            "slip": f"{order['item']} for order {order['id']}, attempt {metadata['DequeueCount']}",
+            "slip": f"{order['item']} for order {order['id']}, attempt {metadata.get('DequeueCount', 1)}",
             "row": {"RowKey": str(order["id"]), "Item": order["item"], "Pieces": order.get("pieces", 1)},
         },
         "ReturnValue": [f"order {order['id']} is on its way", f"invoice for order {order['id']}"],
