@@ -100,14 +100,7 @@ func (a *Account) Put(queue string, body any) {
 	a.t.Helper()
 	text := a.encode(body)
 	client := a.Queues.NewQueueClient(queue)
-	err := queuetool.Put(a.t.Context(), client, text, queuetool.PutOptions{})
-	if hasCode(err, "QueueNotFound") {
-		if _, err := client.Create(a.t.Context(), nil); err != nil {
-			a.t.Fatalf("lazulitest: create the queue %s: %v", queue, err)
-		}
-		err = queuetool.Put(a.t.Context(), client, text, queuetool.PutOptions{})
-	}
-	if err != nil {
+	if err := queuetool.Put(a.t.Context(), client, text, queuetool.PutOptions{Create: true}); err != nil {
 		a.t.Fatalf("lazulitest: put to %s: %v", queue, err)
 	}
 	if a.app != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
@@ -180,10 +181,10 @@ func (l *blobListener) scan(soft, _ context.Context) {
 		case err == nil:
 			failing = ""
 		case soft.Err() != nil:
-		case err.Error() != failing:
-			failing = err.Error()
+		case sdkerr.Text(err) != failing:
+			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot scan the container; trying on", "container", l.pattern.Container, "err", err)
+			l.log.Error("cannot scan the container; trying on", "container", l.pattern.Container, "err", sdkerr.Short(err))
 		}
 		l.nudge.pause(soft, l.clock, l.every)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/poisonlog"
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 // The moments around the last effect of every message: its deletion.
@@ -196,7 +197,7 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
 		return 0
 	}
-	d.log.Warn("cannot renew the lease; trying again", "err", err)
+	d.log.Warn("cannot renew the lease; trying again", "err", sdkerr.Short(err))
 	left := d.expires.Sub(d.l.clock.Now())
 	if left <= 0 {
 		return 0
@@ -276,7 +277,7 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 		d.log.Warn("another instance has the message by now, or it is gone", "wanted", e.kind)
 	default:
 		d.l.function.stats.fail(d.l.clock.Now(), err)
-		d.log.Error("cannot settle the message; it will come back when its lease ends", "wanted", e.kind, "err", err)
+		d.log.Error("cannot settle the message; it will come back when its lease ends", "wanted", e.kind, "err", sdkerr.Short(err))
 	}
 }
 
@@ -344,14 +345,14 @@ func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 		TraceParent: d.invocation.TraceContext.TraceParent,
 	}
 	if err := d.facts.outcome; err != nil {
-		r.LastError = err.Error()
+		r.LastError = sdkerr.Text(err)
 		var panicked *PanicError
 		if errors.As(err, &panicked) {
 			r.Stack = string(panicked.Stack)
 		}
 	}
 	if err := d.l.records(ctx, r); err != nil {
-		d.log.Warn("cannot record why the message was poisoned; `lazuli queue peek` will not show it", "err", err)
+		d.log.Warn("cannot record why the message was poisoned; `lazuli queue peek` will not show it", "err", sdkerr.Short(err))
 	}
 }
 

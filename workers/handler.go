@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 // NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:
@@ -94,7 +96,7 @@ func newFunctionReport(host string, s FunctionStats) FunctionReport {
 		r.Running = append(r.Running, RunningReport(c))
 	}
 	if e := s.LastError; e != nil {
-		r.LastError, r.LastErrorAt = e.Err.Error(), &e.At
+		r.LastError, r.LastErrorAt = sdkerr.Text(e.Err), &e.At
 	}
 	return r
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 // messageState is where a message stands within the instance that received it.
@@ -174,11 +176,11 @@ func (p messagePolicy) finish(f messageFacts) effect {
 	case errors.As(f.outcome, &snooze):
 		return effect{kind: doRequeue, delay: max(snooze.delay, 0)}
 	case errors.As(f.outcome, &permanent):
-		return p.poison("permanent failure: " + f.outcome.Error())
+		return p.poison("permanent failure: " + sdkerr.Text(f.outcome))
 	case f.interrupted:
 		return p.giveBack(f)
 	case f.dequeueCount >= p.maxDequeueCount:
-		return p.poison(fmt.Sprintf("failed %d times: %v", f.dequeueCount, f.outcome))
+		return p.poison(fmt.Sprintf("failed %d times: %s", f.dequeueCount, sdkerr.Text(f.outcome)))
 	case errors.As(f.outcome, &after):
 		return effect{kind: doRelease, delay: max(after.delay, 0)}
 	}

@@ -89,7 +89,7 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 			return fmt.Errorf("workers: enqueue: %w", err)
 		}
 	}
-	text = withTraceParent(text, traceParentOf(ctx))
+	text = withTraceParent(text, TraceParent(ctx))
 	written := string(text)
 	switch settings.encoding {
 	case NoEncoding:
@@ -131,7 +131,8 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }
 
-func traceParentOf(ctx context.Context) string {
+// TraceParent returns the trace whose messages Enqueue sends under ctx, as W3C Trace Context writes it; "" if there is none.
+func TraceParent(ctx context.Context) string {
 	parent, _ := ctx.Value(traceKey{}).(string)
 	return parent
 }

@@ -30,7 +30,7 @@ func TestWithTraceParent(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"x", "01" + parent[2:], strings.ToUpper(parent), parent + "-x", `00-"`} {
-		if ctx := WithTraceParent(context.Background(), wrong); traceParentOf(ctx) != "" {
+		if ctx := WithTraceParent(context.Background(), wrong); TraceParent(ctx) != "" {
 			t.Errorf("%q is taken for a trace", wrong)
 		}
 		if got := traceIn([]byte(`{"traceparent":"` + wrong + `"}`)); got != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/poisonlog"
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 // poisonSuffix makes a queue's name into its poison queue's.
@@ -129,10 +130,10 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 			}
 			failing = ""
 		case hard.Err() != nil:
-		case err.Error() != failing:
-			failing = err.Error()
+		case sdkerr.Text(err) != failing:
+			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot poll; trying on", "err", err)
+			l.log.Error("cannot poll; trying on", "err", sdkerr.Short(err))
 		}
 		if len(messages) == 0 {
 			l.busy.Store(0)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 // singleton lets one instance at a time do something, by a lock with an end: a blob lease.
@@ -38,9 +40,9 @@ func (s *singleton) lead(soft, hard context.Context, work func(soft, hard contex
 			continue
 		case errors.Is(err, errHeldByOther), hard.Err() != nil:
 			failing = ""
-		case err.Error() != failing: // Once for as long as it lasts.
-			failing = err.Error()
-			s.log.Error("cannot ask for the lock; trying on", "lock", s.name, "err", err)
+		case sdkerr.Text(err) != failing: // Once for as long as it lasts.
+			failing = sdkerr.Text(err)
+			s.log.Error("cannot ask for the lock; trying on", "lock", s.name, "err", sdkerr.Short(err))
 		}
 		s.pause(soft, s.retry)
 	}
@@ -61,7 +63,7 @@ func (s *singleton) hold(soft, hard context.Context, id string, expires time.Tim
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
 		defer cancel()
 		if err := s.store.release(ctx, s.name, id); err != nil && !errors.Is(err, errNotHeld) {
-			s.log.Warn("cannot release the lock; it ends by itself", "lock", s.name, "err", err)
+			s.log.Warn("cannot release the lock; it ends by itself", "lock", s.name, "err", sdkerr.Short(err))
 		}
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 )
 
 var errNoInvocation = errors.New("workers: middleware replaced the invocation's context instead of deriving from it")
@@ -86,7 +88,7 @@ func dumpStuck(log *slog.Logger, cause error) {
 
 // logFailure logs what a handler failed with; for a panic, with its stack.
 func logFailure(log *slog.Logger, err error) {
-	attrs := []any{"err", err}
+	attrs := []any{"err", sdkerr.Short(err)}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
 		attrs = append(attrs, "stack", string(panicked.Stack))

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -168,10 +169,10 @@ func (l *tableListener) follow(soft, _ context.Context) {
 			continue
 		case soft.Err() != nil:
 			return
-		case err.Error() != failing:
-			failing = err.Error()
+		case sdkerr.Text(err) != failing:
+			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot read the changes of the table; trying on", "table", l.function.settings.table, "err", err)
+			l.log.Error("cannot read the changes of the table; trying on", "table", l.function.settings.table, "err", sdkerr.Short(err))
 		}
 		pause := l.every
 		if errors.Is(err, errNoFeed) {

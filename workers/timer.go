@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
@@ -144,7 +145,7 @@ func (l *timerListener) keep(soft, hard context.Context) {
 	status, err := l.load(hard)
 	if err != nil {
 		if soft.Err() == nil {
-			l.log.Error("cannot read what is known of the timer's last run; trying again", "err", err)
+			l.log.Error("cannot read what is known of the timer's last run; trying again", "err", sdkerr.Short(err))
 			l.lock.pause(soft, l.lock.retry)
 		}
 		return
@@ -218,7 +219,7 @@ func (l *timerListener) load(ctx context.Context) (timerStatus, error) {
 		return status, err
 	}
 	if err := json.Unmarshal(text, &status); err != nil {
-		l.log.Warn("the record of the timer's last run cannot be read; starting anew", "err", err)
+		l.log.Warn("the record of the timer's last run cannot be read; starting anew", "err", sdkerr.Short(err))
 		return timerStatus{}, nil
 	}
 	return status, nil
@@ -235,7 +236,7 @@ func (l *timerListener) save(ctx context.Context, last, next time.Time) timerSta
 		err = l.store.write(ctx, l.record, text)
 	}
 	if err != nil {
-		l.log.Error("cannot record the timer's run", "err", err)
+		l.log.Error("cannot record the timer's run", "err", sdkerr.Short(err))
 	}
 	return status
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
+	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
 // newFuncCommand makes `lazuli func`.
@@ -91,6 +93,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	host, err := customhandler.Load(customhandler.Config{
 		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
+		Middleware: []workers.Middleware{otelfunc.Middleware()},
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("func start: %w", err)}
@@ -109,6 +112,11 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err != nil {
 		return fmt.Errorf("func start: %w (choose another port with --port)", err)
 	}
+	stopTraces, err := startTraces(cmd.Context(), "lazuli-func", log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stopTraces()
 	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), log)
 	if err != nil {
 		return errors.Join(err, l.Close())

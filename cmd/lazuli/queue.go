@@ -103,13 +103,18 @@ func newQueuePutCommand() *cobra.Command {
 	var o queuetool.PutOptions
 	cmd := &cobra.Command{
 		Use: "put queue body", Short: "Put a message; the body - is read from standard input", Args: cobra.ExactArgs(2),
-		Example: `  lazuli queue put archive '{"PartitionKey": "Sales", "RowKey": "0001"}'`,
+		Example: `  lazuli queue put archive '{"PartitionKey": "Sales", "RowKey": "0001"}'
+  lazuli queue put --create orders '{"id": 7}'`,
 	}
 	open := queueService(cmd)
+	cmd.Flags().BoolVar(&o.Create, "create", false, "make the queue if it is not there")
 	cmd.Flags().BoolVar(&o.Plain, "plain", false, "leave the text as it is (default: base64, as Azure Functions and the workers read it)")
 	cmd.Flags().DurationVar(&o.Delay, "delay", 0, "how long the message stays invisible")
 	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "how long it lives; -1s is for ever (default: the service's, 7 days)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Delay < 0 || o.Delay%time.Second != 0 || o.TTL%time.Second != 0 {
+			return usageError{errors.New("--delay and --ttl are whole seconds")}
+		}
 		body := []byte(args[1])
 		if args[1] == "-" {
 			// A message holds 64 KiB at most; one byte more is enough to be refused.
@@ -147,8 +152,8 @@ lost. Its attempts are counted anew.`,
 		if err != nil {
 			return err
 		}
-		if delay < 0 {
-			return usageError{fmt.Errorf("--delay is %v", delay)}
+		if delay < 0 || delay%time.Second != 0 {
+			return usageError{errors.New("--delay is whole seconds")}
 		}
 		if to == "" {
 			if to, err = queuetool.Origin(args[0]); err != nil {

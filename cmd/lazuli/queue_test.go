@@ -46,6 +46,9 @@ func TestQueueVerbs(t *testing.T) {
 		{args: "peek|orders-poison|-n|1", says: []string{"order 1"}},
 		{args: "purge|orders-poison|--all", says: []string{"cleared orders-poison"}},
 		{args: "ls", says: []string{"orders-poison", "0"}},
+		{args: "put|new-queue|--create|x"},
+		{args: "put|new-queue|--create|y|--delay|1s"},
+		{args: "ls|new", says: []string{"new-queue", "2"}},
 	} {
 		out, err := queueCommand(t, step.stdin, strings.Split(step.args, "|")...)
 		if err != nil {
@@ -70,6 +73,9 @@ func TestQueueMistakes(t *testing.T) {
 		"requeue|orders-poison|--match|(":          "--match",
 		"requeue|orders-poison|--limit|-1":         "--limit",
 		"purge|orders":                             "say which",
+		"put|orders|x|--delay|1500ms":              "whole seconds",
+		"put|orders|x|--ttl|500ms":                 "whole seconds",
+		"requeue|orders-poison|--delay|1500ms":     "whole seconds",
 		"purge|orders|--all|--match|x":             "say which",
 		"peek|orders|-n|33":                        "not 1 to 32",
 		"ls|--connection-string|nonsense":          "connection string",

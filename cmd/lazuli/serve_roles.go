@@ -22,6 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/stack"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
 // serverRoles are the worker roles that run inside the server.
@@ -29,6 +30,7 @@ type serverRoles struct {
 	account string
 	app     atomic.Pointer[workers.App] // nil until they run
 	set     *roleSet
+	traces  func() // sends the last traces
 }
 
 // newServerRoles fails for an account that there is not.
@@ -67,8 +69,14 @@ func (r *serverRoles) start(s *stack.Stack, c *config.Config, metrics prometheus
 	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true}
 	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
 	defer cancel()
-	if err = r.set.add(ctx, c.Roles.Enabled); err == nil {
-		err = app.Start(context.Background())
+	app.Use(otelfunc.Middleware())
+	if r.traces, err = startTraces(ctx, "lazuli", log); err == nil {
+		if err = r.set.add(ctx, c.Roles.Enabled); err == nil {
+			err = app.Start(context.Background())
+		}
+		if err != nil {
+			r.traces()
+		}
 	}
 	if err != nil {
 		return errors.Join(err, r.set.close(ctx))
@@ -81,6 +89,7 @@ func (r *serverRoles) start(s *stack.Stack, c *config.Config, metrics prometheus
 
 // stop lets what the roles have begun end, until ctx is done.
 func (r *serverRoles) stop(ctx context.Context) error {
+	defer r.traces()
 	return errors.Join(r.app.Load().Stop(ctx), r.set.close(ctx))
 }
 

@@ -17,8 +17,8 @@ func TestFailuresOfStorageVerbs(t *testing.T) {
 	}
 	const refused = "connect: connection refused; is Lazuli running there? Another account can be named with --connection-string or $LAZULI_CONNECTION_STRING"
 	for _, tt := range []struct{ account, args, want string }{
-		{lazuli.ConnectionString(), "queue|peek|nothing", "the service answered 404 QueueNotFound: The specified queue does not exist."},
-		{lazuli.ConnectionString(), "table|query|Nothing", "the service answered 404 TableNotFound: The table specified does not exist."},
+		{lazuli.ConnectionString(), "queue|peek|nothing", "404 QueueNotFound: The specified queue does not exist."},
+		{lazuli.ConnectionString(), "table|query|Nothing", "404 TableNotFound: The table specified does not exist."},
 		{absent, "queue|ls", refused},
 		{absent, "table|ls", refused},
 		{absent, "logs|query|--service|blob", refused},

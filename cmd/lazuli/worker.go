@@ -128,17 +128,11 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err := set.add(ctx, f.roles); err != nil {
 		return err
 	}
-	stopTraces, err := tracing.Start(ctx, "lazuli-worker", version, log)
+	stopTraces, err := startTraces(ctx, "lazuli-worker", log)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	defer func() {
-		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := stopTraces(sending); err != nil {
-			log.Warn("the last traces could not be sent", "err", err)
-		}
-	}()
+	defer stopTraces()
 	app.Use(otelfunc.Middleware())
 	stopAdmin, err := serveWorkerAdmin(f.admin, app, log)
 	if err != nil {
@@ -153,6 +147,21 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		log.Info("worker stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned, "released", s.Released, "lease_lost", s.LeaseLost)
 	}
 	return nil
+}
+
+// startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is called.
+func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
+	end, err := tracing.Start(ctx, service, version, log)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return func() {
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := end(sending); err != nil {
+			log.Warn("the last traces could not be sent", "err", err)
+		}
+	}, nil
 }
 
 func workerLog(w io.Writer, format string) (*slog.Logger, error) {

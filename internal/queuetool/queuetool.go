@@ -122,6 +122,8 @@ type PutOptions struct {
 	Plain bool
 	// Delay is how long the message stays invisible; TTL how long it lives, 0 for the service's seven days, negative for ever.
 	Delay, TTL time.Duration
+	// Create makes the queue if it is not there.
+	Create bool
 }
 
 // Put adds a message.
@@ -138,6 +140,12 @@ func Put(ctx context.Context, client *azqueue.QueueClient, body []byte, o PutOpt
 		options.TimeToLive = to.Ptr(int32(-1))
 	}
 	_, err := client.EnqueueMessage(ctx, text, options)
+	if o.Create && queueerror.HasCode(err, queueerror.QueueNotFound) {
+		if _, err := client.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
+			return err
+		}
+		_, err = client.EnqueueMessage(ctx, text, options)
+	}
 	return err
 }
 

@@ -36,6 +36,8 @@ type Config struct {
 	Lease time.Duration
 	// DrainTimeout is how long invocations may take to end at a stop; 0 means the default of package workers.
 	DrainTimeout time.Duration
+	// Middleware wraps every invocation, whatever triggered it; the first is outermost.
+	Middleware []workers.Middleware
 }
 
 // Host runs the functions of one folder. Its methods may be used by several goroutines.
@@ -96,6 +98,9 @@ func Load(c Config) (*Host, error) {
 	h.app = workers.New(workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: quiet(c.Logger), DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
 	})
+	for _, m := range c.Middleware {
+		h.app.Use(m)
+	}
 	for _, f := range p.functions {
 		h.register(f)
 	}

@@ -153,22 +153,33 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 	ctx, cancel := h.limit(r.Context())
 	defer cancel()
 	inv := h.newInvocation(ctx, f, "This function was called by an HTTP request.")
+	inv.traceOf(r)
+	_ = h.wrap(ctx, inv, func(ctx context.Context) error {
+		err := h.proxy(ctx, w, r, inv)
+		if err != nil {
+			h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", err)
+			w.WriteHeader(http.StatusInternalServerError) // Without a body, as the Functions host does.
+		}
+		return err
+	})
+}
+
+// proxy does the forwarding, and returns an error if there is no answer to pass back.
+func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation) (failed error) {
 	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
 	address, err := h.process.await(ctx)
 	if err != nil {
-		h.refuse(ctx, w, inv, err)
-		return
+		return err
 	}
 	target, err := url.Parse(address)
 	if err != nil {
-		h.refuse(ctx, w, inv, err)
-		return
+		return err
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
 			if h.project.host.forward == forwardToName {
-				p.Out.URL.Path, p.Out.URL.RawPath = "/"+f.name, ""
+				p.Out.URL.Path, p.Out.URL.RawPath = "/"+inv.function.name, ""
 			}
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
 			inv.mark(p.Out.Header)
@@ -176,10 +187,14 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 		Transport:     h.client.Transport,
 		FlushInterval: -1, // Streams are to arrive as they are written.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if ctx.Err() == nil {
+			switch {
+			case errors.Is(context.Cause(ctx), workers.ErrTimeout):
+				h.process.replace(address)
+				err = errors.Join(workers.ErrTimeout, err)
+			case ctx.Err() == nil:
 				h.broken(address, err)
 			}
-			h.refuse(ctx, w, inv, fmt.Errorf("forward to the handler: %w", err))
+			failed = fmt.Errorf("forward to the handler: %w", err)
 		},
 		ModifyResponse: func(got *http.Response) error {
 			h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "status", got.StatusCode, "duration", time.Since(inv.began))
@@ -188,12 +203,7 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
-}
-
-// refuse answers an invocation that failed: 500 without a body, as the Functions host does.
-func (h *Host) refuse(ctx context.Context, w http.ResponseWriter, inv *invocation, err error) {
-	h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", err)
-	w.WriteHeader(http.StatusInternalServerError)
+	return failed
 }
 
 // limit gives a context the app's functionTimeout.
@@ -221,9 +231,14 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
+	inv.traceOf(r)
 	inv.fromHTTP(r, params, body)
-	result, err := h.call(ctx, inv)
-	if err != nil {
+	var result *httpResult
+	err = h.wrap(ctx, inv, func(ctx context.Context) error {
+		result, err = h.call(ctx, inv)
+		return err
+	})
+	if err != nil || result == nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -47,9 +49,35 @@ func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *i
 	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now()}
 	if ic, ok := workers.FromContext(ctx); ok {
 		inv.id, inv.trace = ic.InvocationID, ic.TraceContext
+		if parent := workers.TraceParent(ctx); parent != "" {
+			inv.trace.TraceParent = parent
+		}
 	}
 	inv.log = h.log.With("function", f.name, "invocation_id", inv.id)
 	return inv
+}
+
+// traceOf takes the trace that a request belongs to.
+func (inv *invocation) traceOf(r *http.Request) {
+	inv.trace = workers.TraceContext{TraceParent: r.Header.Get("Traceparent"), TraceState: r.Header.Get("Tracestate")}
+}
+
+// wrap does what package workers does for its own triggers: it puts the middleware around an invocation.
+func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Context) error) error {
+	handler := workers.Handler(func(ctx context.Context, _ *workers.MiddlewareContext) error {
+		if parent := workers.TraceParent(ctx); parent != "" {
+			inv.trace.TraceParent = parent
+		}
+		return do(ctx)
+	})
+	for _, m := range slices.Backward(h.config.Middleware) {
+		handler = m.Wrap(handler)
+	}
+	ic := &workers.InvocationContext{
+		InvocationID: inv.id, FunctionID: h.project.hostID() + "/" + inv.function.name, FunctionName: inv.function.name,
+		TriggerType: inv.function.trigger.kind, TraceContext: inv.trace, TriggerMetadata: map[string]string{},
+	}
+	return handler(workers.NewContext(ctx, ic), &workers.MiddlewareContext{InvocationContext: ic})
 }
 
 // call runs an invocation, by the function's retry policy if it has one, and logs its beginning and end as the Core Tools do.
@@ -72,7 +100,7 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 			break
 		}
 		delay := f.retry.delay(attempt)
-		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err", err)
+		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err", sdkerr.Short(err))
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
@@ -81,7 +109,7 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 		}
 	}
 	if err != nil {
-		h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", err)
+		h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", sdkerr.Short(err))
 		return nil, err
 	}
 	h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "duration", time.Since(inv.began))
@@ -149,6 +177,9 @@ func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response
 			return nil, err
 		}
 		answer, err := h.post(ctx, inv, url, body)
+		if err != nil && errors.Is(context.Cause(ctx), workers.ErrTimeout) {
+			h.process.replace(url) // As the Functions host does: who knows what it hangs in.
+		}
 		if err == nil || ctx.Err() != nil || !h.broken(url, err) {
 			return answer, err
 		}

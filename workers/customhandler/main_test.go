@@ -76,6 +76,12 @@ func runTestHandler() {
 		}
 		answer(w, map[string]any{"ReturnValue": "survived"})
 	})
+	mux.HandleFunc("POST /hang", func(w http.ResponseWriter, r *http.Request) {
+		if read(r).Metadata["DequeueCount"] == "1" {
+			select {}
+		}
+		answer(w, map[string]any{"ReturnValue": "awake"})
+	})
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		if read(r).Metadata["DequeueCount"] == "1" {
 			os.Exit(exitRestart)
@@ -195,9 +201,14 @@ func runOn(t *testing.T, connection, dir string, handler http.Handler, environ .
 // runAfter is runOn with an address at which no good handler is, until that is doubted.
 func runAfter(t *testing.T, before, connection, dir string, handler http.Handler, environ ...string) *running {
 	t.Helper()
+	return runConfig(t, before, Config{Dir: dir, Environ: append(os.Environ(), append(environ, role+"=handler")...), ConnectionString: connection}, handler)
+}
+
+func runConfig(t *testing.T, before string, c Config, handler http.Handler) *running {
+	t.Helper()
 	log := &lines{}
-	h, err := Load(Config{Dir: dir, Environ: append(os.Environ(), append(environ, role+"=handler")...), ConnectionString: connection,
-		Logger: slog.New(slog.NewTextHandler(log, nil)), Stdout: log, Stderr: log})
+	c.Logger, c.Stdout, c.Stderr = slog.New(slog.NewTextHandler(log, nil)), log, log
+	h, err := Load(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,19 +217,20 @@ func runAfter(t *testing.T, before, connection, dir string, handler http.Handler
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		h.keep = func(ctx context.Context) error {
-			if before != "" {
+			for first := true; ; first = false {
+				if !first || before == "" {
+					h.process.set(server.URL, nil)
+				}
 				select {
 				case <-h.process.doubted:
+				case <-h.process.hangs:
 				case <-ctx.Done():
 					return nil
 				}
 			}
-			h.process.set(server.URL, nil)
-			<-ctx.Done()
-			return nil
 		}
 	}
-	storage, err := workers.OpenStorage(connection)
+	storage, err := workers.OpenStorage(c.ConnectionString)
 	if err != nil {
 		t.Fatal(err)
 	}

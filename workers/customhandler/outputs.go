@@ -3,7 +3,6 @@ package customhandler
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
+	"github.com/lazuli-storage/lazuli/internal/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -57,17 +56,7 @@ func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queu
 	client := storage.Queues.NewQueueClient(queue)
 	for _, c := range b.contents(value) {
 		h.tellDecoded(inv, b, c)
-		text := string(c.data)
-		if h.project.host.queues.encoding == workers.Base64 {
-			text = base64.StdEncoding.EncodeToString(c.data)
-		}
-		_, err := client.EnqueueMessage(ctx, text, nil)
-		if queueerror.HasCode(err, queueerror.QueueNotFound) {
-			if _, err := client.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
-				return fmt.Errorf("create the queue %q: %w", queue, err)
-			}
-			_, err = client.EnqueueMessage(ctx, text, nil)
-		}
+		err := queuetool.Put(ctx, client, c.data, queuetool.PutOptions{Plain: h.project.host.queues.encoding != workers.Base64, Create: true})
 		if err != nil {
 			return fmt.Errorf("put to the queue %q: %w", queue, err)
 		}

@@ -46,6 +46,7 @@ type process struct {
 	client         *http.Client
 
 	doubted chan struct{} // has a token when doubt was called
+	hangs   chan struct{} // has a token when replace was called
 
 	mu      sync.Mutex // guards the rest
 	url     string     // of the handler, while it is ready; "http://127.0.0.1:port"
@@ -55,7 +56,7 @@ type process struct {
 
 func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io.Writer) *process {
 	return &process{
-		command: c, environ: environ, log: log, doubted: make(chan struct{}, 1), changed: make(chan struct{}),
+		command: c, environ: environ, log: log, doubted: make(chan struct{}, 1), hangs: make(chan struct{}, 1), changed: make(chan struct{}),
 		stdout: &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -92,7 +93,13 @@ func (p *process) await(ctx context.Context) (string, error) {
 
 // doubt says that a connection to the handler broke. Until it is known whether the handler still lives, which takes a moment after
 // its death, no more invocations are to be lost to it.
-func (p *process) doubt(url string) {
+func (p *process) doubt(url string) { p.leave(url, p.doubted) }
+
+// replace has the handler ended and another one started: it was given up on. What else it has in work fails.
+func (p *process) replace(url string) { p.leave(url, p.hangs) }
+
+// leave sends nothing more to a handler, if it is still the current one, and says why.
+func (p *process) leave(url string, why chan<- struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.url != url {
@@ -100,12 +107,15 @@ func (p *process) doubt(url string) {
 	}
 	p.url = ""
 	select {
-	case p.doubted <- struct{}{}:
+	case why <- struct{}{}:
 	default:
 	}
 }
 
-var errStopped = errors.New("the handler was stopped")
+var (
+	errStopped  = errors.New("the handler was stopped")
+	errReplaced = errors.New("it did not answer within the functionTimeout")
+)
 
 // run keeps the handler running until ctx is done. It returns an error if the handler cannot be started, or ends
 // startAttempts times without ever having been ready.
@@ -128,6 +138,9 @@ func (p *process) run(ctx context.Context) (err error) {
 			return nil
 		case ready && errors.As(err, &exit) && exit.ExitCode() == exitRestart:
 			p.log.Info("the handler asks for a restart")
+			continue
+		case errors.Is(err, errReplaced):
+			p.log.Warn("the handler did not answer within the functionTimeout; starting another one")
 			continue
 		case err == nil:
 			err = errors.New("it ended of its own accord, with exit code 0")
@@ -162,6 +175,10 @@ func (e *startError) Unwrap() error { return e.err }
 
 // once runs the handler once, from its start to its end, and reports whether it was ready in between.
 func (p *process) once(ctx context.Context) (ready bool, err error) {
+	select {
+	case <-p.hangs: // Of the one before, which ended by itself at the same time.
+	default:
+	}
 	port := p.command.port
 	if port == 0 {
 		if port, err = freePort(); err != nil {
@@ -217,6 +234,9 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		select {
 		case <-p.doubted:
 			continue
+		case <-p.hangs:
+			endGroup(cmd, exited)
+			return true, errReplaced
 		case <-life.Done():
 		}
 		break

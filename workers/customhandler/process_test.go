@@ -140,6 +140,21 @@ func TestHandlerAsksForRestart(t *testing.T) {
 	}
 }
 
+// One that does not answer in time is replaced by another.
+func TestHandlerThatHangs(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, map[string]string{"hang/function.json": copyFunction, "host.json": hostJSON(self, `, "functionTimeout": "00:00:05"`)}, nil)
+	put(t, r.storage, "in-queue", "text")
+	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
+	if log := r.log.String(); strings.Count(log, "handler's pid is") < 2 || !strings.Contains(log, "did not answer within the functionTimeout; starting another one") ||
+		!strings.Contains(log, "asked to end") || strings.Contains(log, "the handler ended") {
+		t.Error("it was not replaced, or with a complaint")
+	}
+}
+
 func TestHandlerThatDoesNotCome(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

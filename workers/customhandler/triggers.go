@@ -210,6 +210,8 @@ func (h *Host) callManually(ctx context.Context, f *function, input json.RawMess
 		}
 		inv.fromBlob(container+"/"+name, client.URL(), properties, content, f.trigger)
 	}
-	_, err := h.call(ctx, inv)
-	return err
+	return h.wrap(ctx, inv, func(ctx context.Context) error {
+		_, err := h.call(ctx, inv)
+		return err
+	})
 }

@@ -49,7 +49,7 @@ func Middleware(options ...Option) workers.Middleware {
 			if parent := mc.TraceContext.TraceParent; parent != "" {
 				ctx = w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": mc.TraceContext.TraceState})
 			}
-			ctx, span := provider.Tracer(name).Start(ctx, mc.FunctionName, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes(mc)...))
+			ctx, span := provider.Tracer(name).Start(ctx, mc.FunctionName, trace.WithSpanKind(kind(mc)), trace.WithAttributes(attributes(mc)...))
 			defer span.End(trace.WithStackTrace(true)) // It records a panic, and passes it on.
 			returned := false
 			defer func() {
@@ -79,6 +79,17 @@ func Inject(ctx context.Context) context.Context {
 	return workers.WithTraceParent(ctx, carrier["traceparent"])
 }
 
+// kind says on whose behalf a call is made.
+func kind(mc *workers.MiddlewareContext) trace.SpanKind {
+	switch mc.TriggerType {
+	case "httpTrigger":
+		return trace.SpanKindServer
+	case "timerTrigger":
+		return trace.SpanKindInternal
+	}
+	return trace.SpanKindConsumer
+}
+
 // attributes are those of https://opentelemetry.io/docs/specs/semconv/ for functions and messaging.
 func attributes(mc *workers.MiddlewareContext) []attribute.KeyValue {
 	list := []attribute.KeyValue{
@@ -89,6 +100,8 @@ func attributes(mc *workers.MiddlewareContext) []attribute.KeyValue {
 	switch mc.TriggerType {
 	case "timerTrigger":
 		return append(list, attribute.String("faas.trigger", "timer"))
+	case "httpTrigger":
+		return append(list, attribute.String("faas.trigger", "http"))
 	case "queueTrigger":
 		list = append(list, attribute.String("faas.trigger", "pubsub"))
 	default:
