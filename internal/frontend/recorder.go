@@ -19,18 +19,23 @@ type recorder struct {
 	refusing func()
 }
 
+// begin is called once, before anything is sent.
+func (w *recorder) begin(status int) {
+	w.status = status
+	expose(w.Header())
+	w.pace()
+}
+
 func (w *recorder) WriteHeader(status int) {
 	if status >= 200 && w.status == 0 {
-		w.status = status
-		w.pace()
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *recorder) Write(p []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
-		w.pace()
+		w.begin(http.StatusOK)
 	}
 	if w.unpaced += int64(len(p)); w.unpaced > sendUnit/4 {
 		w.unpaced = 0
@@ -44,7 +49,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom.
 func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	n, err := w.readFrom(src)
 	w.written += n

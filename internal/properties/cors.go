@@ -157,7 +157,7 @@ func SetCORS(r *wire.Request, rules []Rule) {
 		if match := rule.origin(origin); match != "" {
 			allowOrigin(r, match, origin)
 			if len(rule.ExposedHeaders) > 0 {
-				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ","))
+				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ",")) // prefixes become names when the answer is sent
 			}
 			return
 		}
