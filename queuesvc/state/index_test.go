@@ -21,8 +21,8 @@ func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 	live, vacant := 0, 0
 	for s, h := range x.slots() {
 		e := x.entries.at(h)
-		if e.slot != s {
-			t.Fatalf("entry of slot %d is that of %d", s, e.slot)
+		if got := x.bySlot.slot(e.at); got != s {
+			t.Fatalf("entry of slot %d is that of %d", s, got)
 		}
 		if e.holds() {
 			live++
@@ -48,7 +48,9 @@ func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 
 // modelSlot is a slot in the model.
 type modelSlot struct {
-	entry
+	slot                   slot
+	seq                    uint64
+	visible, expires       int64
 	claimed, taken, vacant bool
 }
 
@@ -61,7 +63,7 @@ func TestIndexModel(t *testing.T) {
 		model := make(map[slot]*modelSlot)
 		var seq uint64
 		var now int64 = 1000
-		anySlot := rapid.Custom(func(t *rapid.T) slot { return slot(rapid.IntRange(1, 12).Draw(t, "slot")) })
+		anySlot := rapid.Custom(func(t *rapid.T) slot { return slot(rapid.IntRange(1, 12).Draw(t, "slot") * 21) }) // on several pages
 		nextSeq := func(t *rapid.T) uint64 {
 			seq += 2
 			if rapid.Bool().Draw(t, "late") && seq > 5 {
@@ -91,14 +93,14 @@ func TestIndexModel(t *testing.T) {
 				}
 				x.apply(s, at, &st)
 				if k := model[s]; k == nil || k.seq < at {
-					model[s] = &modelSlot{entry: entry{slot: s, seq: at, visible: st.NextVisible, expires: st.Expires}}
+					model[s] = &modelSlot{slot: s, seq: at, visible: st.NextVisible, expires: st.Expires}
 				}
 			},
 			"apply free": func(t *rapid.T) {
 				s, at := anySlot.Draw(t, "which"), nextSeq(t)
 				x.applyFree(s, at)
 				if k := model[s]; k == nil || k.seq < at {
-					model[s] = &modelSlot{entry: entry{slot: s, seq: at}, vacant: true}
+					model[s] = &modelSlot{slot: s, seq: at, vacant: true}
 				}
 			},
 			"forget": func(t *rapid.T) {
@@ -213,7 +215,8 @@ func TestIndexModel(t *testing.T) {
 // slots is all slots with their handles.
 func (x *index) slots() map[slot]int32 {
 	all := make(map[slot]int32)
-	for high, page := range x.bySlot.pages {
+	for high, n := range x.bySlot.numbers {
+		page := x.bySlot.pages[n]
 		used := int32(0)
 		for low, h := range page.handles {
 			if h != 0 {
@@ -221,11 +224,11 @@ func (x *index) slots() map[slot]int32 {
 				used++
 			}
 		}
-		if used != page.used || used == 0 {
+		if used != page.used || used == 0 || page.slots != high {
 			panic("a page of slots is counted wrongly")
 		}
 	}
-	if len(all) != x.bySlot.count {
+	if len(all) != x.bySlot.count || len(x.bySlot.numbers)+len(x.bySlot.unused) != len(x.bySlot.pages) {
 		panic("the slots are counted wrongly")
 	}
 	return all
