@@ -128,15 +128,19 @@ func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b 
 	if err := b.mayGo(c.now()); err != nil {
 		return err
 	}
-	s.note(tx, c, eventDeleted, slot, b)
 	key := blobKey(gen, c.blob, slot)
+	staysVersion := slot == baseSlot && s.staysVersion(c, b)
+	c.before.was(b, slot)
+	if c.before.softDeleted = days > 0 && !staysVersion; staysVersion {
+		c.before.version = retire(tx, gen, c.blob, *b)
+	}
+	s.note(tx, c, eventDeleted, slot, b)
 	if slot == baseSlot {
 		s.unindexTags(tx, c.Account, gen, c.blob, b)
-		if s.staysVersion(c, b) {
-			retire(tx, gen, c.blob, *b)
-			tx.Delete(blobsBucket, key)
-			return nil
-		}
+	}
+	if staysVersion {
+		tx.Delete(blobsBucket, key)
+		return nil
 	}
 	if days > 0 {
 		b.deleted, b.keptDays = c.now(), days

@@ -114,6 +114,8 @@ func (s *Service) setBlobProperties(c *call) error {
 				return err
 			}
 		}
+		headers := b.headers
+		c.before.headers = &headers
 		if !ofPages || h != (contentHeaders{}) {
 			b.headers = h
 		}

@@ -160,11 +160,14 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		}
 	}
 	s.numberVersion(c, b, b.changed)
+	if there {
+		c.before.was(&old, baseSlot)
+	}
 	switch {
 	case there && s.staysVersion(c, &old):
-		retire(tx, gen, c.blob, old)
+		c.before.version = retire(tx, gen, c.blob, old)
 	case old.deleted != 0 || there && s.retentionDays(c.Account) > 0:
-		s.setAside(tx, c, gen, &old)
+		c.before.softDeleted, c.before.snapshot = true, s.setAside(tx, c, gen, &old)
 	case there:
 		c.freed += old.length
 		old.content.drop(tx)

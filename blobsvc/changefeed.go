@@ -28,9 +28,10 @@ type feedEvent struct {
 	contentType, blobType, tier     string
 	length                          int64
 	snapshot, version               ticks
-	copyID                          string
-	account                         string // not stored: the key has it
-	seq                             uint64 // not stored: the key has it
+	copyID                          string // of events that were recorded by a version without details
+	feedDetails
+	account string // not stored: the key has it
+	seq     uint64 // not stored: the key has it
 }
 
 // eventNames are the types of events that the feed has. What only writes a part of a blob's content is in none, as on Azure.
@@ -49,17 +50,15 @@ const maxEventRequestID = 256
 // recordEvent adds an event to the feed, if the account has one.
 func (s *Service) recordEvent(tx *store.Tx, c *call, e event, slot uint64, b *blobRecord) {
 	if !s.managed(c).ChangeFeed || eventNames[e] == "" || c.container == logsContainer || c.container == changeFeedContainer {
+		c.before = before{}
 		return
 	}
 	f := feedEvent{kind: e, at: c.now(), api: c.Operation, requestID: c.ID, clientRequestID: c.ClientID, base: c.Base, container: c.container,
-		blob: c.blob, etag: b.changed, contentType: b.headers.contentType, blobType: b.kind.String(), length: b.length, version: b.version}
+		blob: c.blob, etag: b.changed, contentType: b.headers.contentType, blobType: b.kind.String(), length: b.length, version: b.version, feedDetails: c.details(tx, e, b)}
 	f.clientRequestID = f.clientRequestID[:min(len(f.clientRequestID), maxEventRequestID)]
 	f.tier, _ = b.accessTier(slot)
 	if b.isSnapshot(slot) {
 		f.snapshot = ticks(slot)
-	}
-	if e == eventStarted {
-		f.copyID = b.copy.id
 	}
 	tx.Put(changesBucket, changeKey(c.Account, nextID(tx)), f.encode())
 }
@@ -91,6 +90,7 @@ func (f *feedEvent) encode() []byte {
 	for _, n := range [...]int64{int64(f.at), int64(f.etag), f.length, int64(f.snapshot), int64(f.version)} {
 		e.uvarint(uint64(n))
 	}
+	f.feedDetails.encode(&e)
 	return e.b
 }
 
@@ -104,6 +104,11 @@ func decodeFeedEvent(k, v []byte) (f feedEvent, err error) {
 		*s = d.string()
 	}
 	f.at, f.etag, f.length, f.snapshot, f.version = ticks(d.uint()), ticks(d.uint()), int64(d.uint()), ticks(d.uint()), ticks(d.uint())
+	if d.more() {
+		f.feedDetails.decode(&d)
+	} else if f.copyID != "" {
+		f.async = []tag{{"CopyId", f.copyID}, {"WasAsyncOperation", "true"}}
+	}
 	return f, d.err()
 }
 
@@ -131,14 +136,17 @@ const feedSchema = `{"type":"record","name":"BlobChangeEvent","namespace":"com.m
 	`{"name":"blobType","type":"string"},{"name":"blobVersion","type":["null","string"]},{"name":"containerVersion","type":["null","string"]},` +
 	`{"name":"blobTier","type":["null","string"]},{"name":"url","type":"string"},{"name":"sequencer","type":"string"},` +
 	`{"name":"previousInfo","type":["null",{"type":"map","values":"string"}]},{"name":"snapshot","type":["null","string"]},` +
-	`{"name":"asyncOperationInfo","type":["null",{"type":"map","values":"string"}]}]}}]}`
+	`{"name":"blobPropertiesUpdated","type":["null",{"type":"map","values":{"type":"map","values":"string"}}]},` +
+	`{"name":"asyncOperationInfo","type":["null",{"type":"map","values":"string"}]},` +
+	`{"name":"blobTagsUpdated","type":["null",{"type":"map","values":{"type":"map","values":"string"}}]},` +
+	`{"name":"restorePointMarker","type":["null",{"type":"map","values":"string"}]}]}}]}`
 
 // feedSchemaVersion is the version of the documented schema that has all of these fields.
-const feedSchemaVersion = 3
+const feedSchemaVersion = 5
 
 // appendAvro appends the event as a record of feedSchema.
 func (f *feedEvent) appendAvro(b []byte) []byte {
-	text := func(s string) { b = append(binary.AppendVarint(b, int64(len(s))), s...) }
+	text := func(s string) { b = avroText(b, s) }
 	some := func(s string) {
 		if s == "" {
 			b = binary.AppendVarint(b, 0)
@@ -167,19 +175,14 @@ func (f *feedEvent) appendAvro(b []byte) []byte {
 	b = binary.AppendVarint(b, f.length)
 	text(f.blobType)
 	some(iso(f.version))
-	some("")
+	some(f.containerVersion())
 	some(f.tier)
 	text(f.url())
 	text(fmt.Sprintf("%016x%016x%016x", 1, 0, f.seq))
-	b = binary.AppendVarint(b, 0) // previousInfo
+	b = avroSomePairs(b, f.previous)
 	some(iso(f.snapshot))
-	if f.copyID == "" {
-		return binary.AppendVarint(b, 0)
-	}
-	b = binary.AppendVarint(b, 1)
-	b = binary.AppendVarint(b, 2) // pairs
-	for _, s := range [...]string{"CopyId", f.copyID, "WasAsyncOperation", "true"} {
-		text(s)
-	}
-	return binary.AppendVarint(b, 0)
+	b = f.appendProperties(b)
+	b = avroSomePairs(b, f.async)
+	b = f.appendTags(b)
+	return binary.AppendVarint(b, 0) // restorePointMarker: nothing is restored to a point in time
 }

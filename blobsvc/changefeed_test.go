@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -22,73 +24,110 @@ func startFeed(t *testing.T) *fixture {
 	return managed(t, management.Blob{ChangeFeed: true})
 }
 
-// avroFile reads the records of an object container file of the feed: the texts of each, in order.
-func avroFile(t *testing.T, b []byte) (records [][]string) {
+// avroRecord is an event: its fields, and those of its data.
+type avroRecord map[string]any
+
+// text is a field as text, "" for null; of a map it is its form in Go.
+func (r avroRecord) text(name string) string {
+	if r[name] == nil {
+		return ""
+	}
+	return fmt.Sprint(r[name])
+}
+
+// avroReader reads values as a schema describes them.
+type avroReader struct {
+	*bytes.Reader
+	t *testing.T
+}
+
+func (r avroReader) number() int64 {
+	n, err := binary.ReadVarint(r)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+func (r avroReader) string() string {
+	s := make([]byte, r.number())
+	if _, err := io.ReadFull(r, s); err != nil {
+		r.t.Fatal(err)
+	}
+	return string(s)
+}
+
+func (r avroReader) value(schema any) any {
+	switch s := schema.(type) {
+	case string:
+		switch s {
+		case "string":
+			return r.string()
+		case "int", "long":
+			return r.number()
+		case "null":
+			return nil
+		}
+	case []any:
+		return r.value(s[r.number()])
+	case map[string]any:
+		switch s["type"] {
+		case "map":
+			m := map[string]any{}
+			for n := r.number(); n > 0; n = r.number() {
+				for range n {
+					key := r.string()
+					m[key] = r.value(s["values"])
+				}
+			}
+			return m
+		case "record":
+			rec := avroRecord{}
+			for _, f := range s["fields"].([]any) {
+				f := f.(map[string]any)
+				switch v := r.value(f["type"]).(type) {
+				case avroRecord:
+					maps.Copy(rec, v)
+				default:
+					rec[f["name"].(string)] = v
+				}
+			}
+			return rec
+		}
+		return r.value(s["type"])
+	}
+	r.t.Fatalf("schema %v", schema)
+	return nil
+}
+
+// avroFile reads the records of an object container file of the feed.
+func avroFile(t *testing.T, b []byte) (records []avroRecord) {
 	t.Helper()
-	r := bytes.NewReader(b)
-	number := func() int64 {
-		n, err := binary.ReadVarint(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	text := func() string {
-		s := make([]byte, number())
-		if n, err := r.Read(s); n != len(s) && err != nil {
-			t.Fatal(err)
-		}
-		return string(s)
-	}
+	r := avroReader{bytes.NewReader(b), t}
 	magic := make([]byte, 4)
 	_, _ = r.Read(magic)
-	if string(magic) != "Obj\x01" || number() != 2 || text() != "avro.schema" {
+	if string(magic) != "Obj\x01" || r.number() != 2 || r.string() != "avro.schema" {
 		t.Fatal("no head")
 	}
-	var schema struct{ Fields []struct{ Name string } }
-	if err := json.Unmarshal([]byte(text()), &schema); err != nil || len(schema.Fields) != 7 {
+	var schema any
+	if err := json.Unmarshal([]byte(r.string()), &schema); err != nil {
 		t.Fatalf("schema: %v", err)
 	}
-	text()
-	text()
-	number()
-	marker := make([]byte, 16)
+	if r.string() != "avro.codec" || r.string() != "null" || r.number() != 0 {
+		t.Fatal("no codec")
+	}
+	marker, again := make([]byte, 16), make([]byte, 16)
 	_, _ = r.Read(marker)
 	for r.Len() > 0 {
-		n := number()
-		end := r.Len() - int(number())
+		n, size := r.number(), r.number()
+		end := int64(r.Len()) - size
 		for range n {
-			rec := []string{fmt.Sprint(number())}
-			for range 10 { // topic to contentType
-				rec = append(rec, text())
-			}
-			rec = append(rec, fmt.Sprint(number()), text())
-			optional := func() {
-				if number() == 0 {
-					rec = append(rec, "")
-				} else {
-					rec = append(rec, text())
-				}
-			}
-			optional()
-			optional()
-			optional()
-			rec = append(rec, text(), text(), fmt.Sprint(number()))
-			optional()
-			if number() == 1 {
-				for i := number(); i > 0; i-- {
-					rec = append(rec, text(), text())
-				}
-				number()
-			}
-			records = append(records, rec)
+			records = append(records, r.value(schema).(avroRecord))
 		}
-		if end -= r.Len(); end != 1 && end != 0 && end < 0 {
-			t.Fatalf("a block ends %d bytes off", end)
+		if int64(r.Len()) != end {
+			t.Fatalf("a block ends %d bytes off", int64(r.Len())-end)
 		}
-		again := make([]byte, 16)
-		_, _ = r.Read(again)
-		if !bytes.Equal(again, marker) {
+		if _, _ = r.Read(again); !bytes.Equal(again, marker) {
 			t.Fatal("no marker after a block")
 		}
 	}
@@ -96,7 +135,7 @@ func avroFile(t *testing.T, b []byte) (records [][]string) {
 }
 
 // feed reads all events as "type api blob".
-func (f *fixture) feed() (events []string, records [][]string) {
+func (f *fixture) feed() (events []string, records []avroRecord) {
 	f.t.Helper()
 	t := f.t.(*testing.T)
 	if err := f.svc.Clean(ctx); err != nil {
@@ -110,7 +149,8 @@ func (f *fixture) feed() (events []string, records [][]string) {
 		}
 		for _, rec := range avroFile(t, []byte(f.do("GET", "/$blobchangefeed/"+name, "").want(t, 200, "").body)) {
 			records = append(records, rec)
-			events = append(events, rec[3]+" "+rec[6]+" "+rec[2][strings.Index(rec[2], "/blobs/")+7:])
+			_, name, _ := strings.Cut(rec.text("subject"), "/blobs/")
+			events = append(events, rec.text("eventType")+" "+rec.text("api")+" "+name)
 		}
 	}
 	return events, records
@@ -142,18 +182,19 @@ func TestChangeFeed(t *testing.T) {
 	}
 	first := records[0]
 	url := strings.ReplaceAll(b.URL(), "%2F", "/")
-	if first[0] != "3" || first[9] != strings.Trim(string(*put.ETag), `"`) || first[10] != "application/octet-stream" || first[11] != "5" || first[12] != "BlockBlob" || first[16] != url {
+	if first.text("schemaVersion") != "5" || first.text("etag") != strings.Trim(string(*put.ETag), `"`) || first.text("contentType") != "application/octet-stream" ||
+		first.text("contentLength") != "5" || first.text("blobType") != "BlockBlob" || first.text("url") != url || first["previousInfo"] != nil || len(first.text("containerVersion")) != 16 {
 		t.Errorf("%q", first)
 	}
-	if records[4][19] != *snap.Snapshot {
+	if records[4].text("snapshot") != *snap.Snapshot {
 		t.Errorf("snapshot %q", records[4])
 	}
 	ids, last := map[string]bool{}, ""
 	for _, r := range records {
-		if ids[r[5]] || r[17] <= last {
+		if ids[r.text("id")] || r.text("sequencer") <= last {
 			t.Errorf("id or sequence again: %q", r)
 		}
-		ids[r[5]], last = true, r[17]
+		ids[r.text("id")], last = true, r.text("sequencer")
 	}
 	// What was written stays, what comes is added, also after a restart.
 	f.reopen()
@@ -198,7 +239,7 @@ func TestChangeFeedSegments(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	before := document("meta/segments.json")["lastConsumable"]
-	if before != hour.Add(-time.Hour).Format("2006-01-02T15:04:05.000Z") {
+	if before != hour.Format("2006-01-02T15:04:05.000Z") {
 		t.Errorf("consumable to %v", before)
 	}
 	f.advance(hour.Add(time.Hour + 6*time.Minute).Sub(f.now()))
@@ -209,7 +250,7 @@ func TestChangeFeedSegments(t *testing.T) {
 	if m := document(path); m["status"] != "Finalized" {
 		t.Errorf("%v", m)
 	}
-	if m := document("meta/segments.json"); m["lastConsumable"] != hour.Format("2006-01-02T15:04:05.000Z") {
+	if m := document("meta/segments.json"); m["lastConsumable"] != hour.Add(time.Hour).Format("2006-01-02T15:04:05.000Z") {
 		t.Errorf("consumable to %v", m["lastConsumable"])
 	}
 	document(hour.Add(time.Hour).Format("idx/segments/2006/01/02/1500/meta.json"))

@@ -36,6 +36,8 @@ type feedState struct {
 	File  int       // the file that is written
 	Count int       // its blocks
 	Done  time.Time // the hour of the last segment that is finalized; zero for none
+	// Schema is the version of the schema at the head of the file; 0 for that of files that were begun before it was noted.
+	Schema int `json:",omitempty"`
 }
 
 func feedStateKey(account string) []byte { return []byte("feed:" + account) }
@@ -116,9 +118,10 @@ func (s *Service) writeFeed(account string, now time.Time) (more bool, err error
 		st.Hour, st.File, st.Count = hour, 0, 0
 		b.segment(&st, "Publishing")
 	}
-	if st.Count == feedFileBlocks {
+	if st.Count == feedFileBlocks || st.Count > 0 && st.Schema != feedSchemaVersion {
 		st.File, st.Count = st.File+1, 0
 	}
+	st.Schema = feedSchemaVersion
 	st.Count++
 	b.events(&st, events)
 	return more, b.commit(&st, keys)
@@ -174,11 +177,12 @@ func (b *feedStep) json(name string, v any) {
 // feedTime is the form of times in the feed's own documents.
 const feedTime = "2006-01-02T15:04:05.000Z"
 
-// segments writes meta/segments.json: everything before the end of the segment of an hour can be read.
+// segments writes meta/segments.json: everything before the end of the segment of an hour, the last that is finalized, can be read.
+// Recorded feeds of Azure name that end: clients read the segments that begin before it.
 func (b *feedStep) segments(hour time.Time) {
 	b.json("meta/segments.json", map[string]any{
-		"version": 0, "lastConsumable": hour.Format(feedTime),
-		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.UTC().Format(feedTime), "data": map[string]any{"aid": b.account}},
+		"version": 0, "lastConsumable": hour.Add(time.Hour).Format(feedTime),
+		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.UTC().Format(feedTime), "data": map[string]any{"aid": b.account, "lfz": hour.Format(feedTime)}},
 	})
 }
 

@@ -10,7 +10,7 @@ type event byte
 
 const (
 	eventCreated    event = iota + 1 // the blob came to be, or was overwritten as a whole
-	eventStarted                     // it came to be, empty: the destination of a copy that is pending
+	eventStarted                     // something began that takes time: a copy to it, or its way out of the archive
 	eventContent                     // a part of its content was written
 	eventProperties                  // headers, metadata, tags
 	eventTier                        // its access tier was set
@@ -31,7 +31,7 @@ func (s *Service) note(tx *store.Tx, c *call, e event, slot uint64, b *blobRecor
 // is durable.
 func (s *Service) update(c *call, fn func(*store.Tx) error) error {
 	err := s.db.Update(func(tx *store.Tx) error {
-		c.freed, c.changed, c.expires, c.wrote = 0, false, false, 0
+		c.freed, c.changed, c.expires, c.wrote, c.before = 0, false, false, 0, before{}
 		return fn(tx)
 	})
 	if err != nil {

@@ -108,6 +108,8 @@ type call struct {
 	expires bool
 	// changed is set if the call's transaction wrote the blob.
 	changed bool
+	// before is what the call's transaction overwrites or changes, for the feed.
+	before before
 	// set are the settings of the account, once they were asked for, see [Service.managed].
 	set *management.Blob
 }

@@ -43,14 +43,16 @@ func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *bl
 }
 
 // setAside makes room in the base slot for a new blob: what was deleted there before, or is overwritten now, stays as a
-// deleted snapshot.
-func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) {
+// deleted snapshot, whose time it returns.
+func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) ticks {
 	if old.deleted != 0 {
 		tx.Delete(deletedBucket, purgeKey(old.purgeAt(), blobKey(gen, c.blob, baseSlot)))
 	} else {
 		old.deleted, old.keptDays = c.now(), s.retentionDays(c.Account)
 	}
-	s.bury(tx, gen, c.blob, uint64(s.ticks.next(c.Now)), old)
+	at := s.ticks.next(c.Now)
+	s.bury(tx, gen, c.blob, uint64(at), old)
+	return at
 }
 
 // undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
@@ -82,6 +84,7 @@ func (s *Service) undeleteBlob(c *call) error {
 			tx.Delete(deletedBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
 			b.deleted, b.keptDays = 0, 0
 			putBlob(tx, gen, c.blob, slot, &b)
+			c.before.softDeleted = true
 			s.note(tx, c, eventCreated, slot, &b)
 			if slot == baseSlot {
 				s.indexTags(tx, c.Account, gen, c.blob, &b)

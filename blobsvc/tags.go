@@ -146,6 +146,8 @@ func (s *Service) setBlobTags(c *call) error {
 		if slot == baseSlot { // queries find the current version alone
 			s.unindexTags(tx, c.Account, gen, c.blob, b)
 		}
+		tags := b.tags
+		c.before.tags = &tags
 		if b.tags = list; slot == baseSlot {
 			s.indexTags(tx, c.Account, gen, c.blob, b)
 		}

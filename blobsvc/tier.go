@@ -80,15 +80,17 @@ func (s *Service) setBlobTier(c *call) error {
 		if slot != baseSlot && b.tier == archiveTier && tier != archiveTier {
 			return errBlobArchived // snapshots and versions leave the archive as copies alone
 		}
+		what := eventTier
+		c.before.was(b, slot)
 		if b.tier == archiveTier && tier != archiveTier {
-			b.rehydrateTo = tier
-			status = http.StatusAccepted
+			b.rehydrateTo, c.before.rehydrating = tier, tier
+			what, status = eventStarted, http.StatusAccepted
 		} else {
 			b.tier = tier
 		}
 		b.tierChanged = c.now()
 		putBlob(tx, gen, c.blob, slot, b)
-		s.note(tx, c, eventTier, slot, b)
+		s.note(tx, c, what, slot, b)
 		return nil
 	})
 	if err != nil {

@@ -27,8 +27,8 @@ func (b *blobRecord) isVersion(slot uint64) bool { return slot != baseSlot && b.
 // isSnapshot is isVersion for snapshots.
 func (b *blobRecord) isSnapshot(slot uint64) bool { return slot != baseSlot && b.version == 0 }
 
-// retire stores a base blob as a previous version. The caller writes or deletes what is in the base slot.
-func retire(tx *store.Tx, gen uint64, name string, b blobRecord) {
+// retire stores a base blob as a previous version, whose id it returns. The caller writes or deletes what is in the base slot.
+func retire(tx *store.Tx, gen uint64, name string, b blobRecord) ticks {
 	b.lease, b.expires = lease{}, 0
 	if b.version == 0 {
 		// A blob that was there before versions were kept gets the time of its creation as id.
@@ -38,6 +38,7 @@ func retire(tx *store.Tx, gen uint64, name string, b blobRecord) {
 		}
 	}
 	putBlob(tx, gen, name, uint64(b.version), &b)
+	return b.version
 }
 
 // newVersion makes the base blob b a new version, with the id at, and stores what it was as a previous version. Without
@@ -51,7 +52,8 @@ func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, a
 	if old.content, err = b.content.freeze(tx, b); err != nil {
 		return err
 	}
-	retire(tx, gen, c.blob, old)
+	c.before.was(&old, baseSlot)
+	c.before.version = retire(tx, gen, c.blob, old)
 	b.protection = protection{}
 	s.numberVersion(c, b, at)
 	return nil

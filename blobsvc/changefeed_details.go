@@ -1,0 +1,201 @@
+package blobsvc
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/store"
+)
+
+// before is what was there before a write: those who overwrite, delete or change a blob leave it in their call for the feed, which tells
+// it with the event and forgets it. The zero value is nothing.
+type before struct {
+	// there is set if there was a blob, and tier is its access tier.
+	there bool
+	tier  string
+	// version is the previous version that it is now, if it is one.
+	version ticks
+	// softDeleted is set if it is kept as soft-deleted, and snapshot is as which snapshot, if it is one.
+	softDeleted bool
+	snapshot    ticks
+	// headers and tags are those that Set Blob Properties and Set Blob Tags replace.
+	headers *contentHeaders
+	tags    *[]tag
+	// rehydrating is the tier that an archived blob is on its way to.
+	rehydrating string
+}
+
+// was notes that b, the base blob or a version, is about to be overwritten, deleted, or moved to another tier.
+func (p *before) was(b *blobRecord, slot uint64) {
+	p.there = true
+	p.tier, _ = b.accessTier(slot)
+}
+
+// feedDetails are the parts of an event that not every one has.
+// https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed#schema-version-5
+type feedDetails struct {
+	// container is the generation of the container; 0 for one that is not there any more.
+	container uint64
+	// previous and async are pairs of previousInfo and asyncOperationInfo.
+	previous, async []tag
+	// properties are the headers that changed.
+	properties []propertyChange
+	// tagged is set if the tags were set: before and now are they.
+	tagged      bool
+	before, now []tag
+}
+
+type propertyChange struct{ name, previous, current string }
+
+// details says what an event on b tells beside its state. c.before says what was there, and is empty afterwards.
+func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
+	was := c.before
+	c.before = before{}
+	if gen, err := containerGen(tx, c.Account, c.container); err == nil {
+		d.container = gen
+	}
+	add := func(to *[]tag, key, value string) {
+		if value != "" {
+			*to = append(*to, tag{key, value})
+		}
+	}
+	if was.snapshot != 0 {
+		add(&d.previous, "SoftDeleteSnapshot", was.snapshot.iso())
+	}
+	if was.there || was.softDeleted {
+		add(&d.previous, "WasBlobSoftDeleted", fmt.Sprint(was.softDeleted))
+	}
+	if was.version != 0 {
+		if e != eventDeleted && b.version != 0 {
+			add(&d.previous, "BlobVersion", b.version.iso())
+		}
+		add(&d.previous, "LastVersion", was.version.iso())
+	}
+	add(&d.previous, "PreviousTier", was.tier)
+	switch {
+	case e == eventStarted && was.rehydrating != "":
+		add(&d.async, "DestinationTier", was.rehydrating)
+	case e == eventStarted:
+		add(&d.async, "CopyId", b.copy.id)
+	}
+	if len(d.async) > 0 {
+		add(&d.async, "WasAsyncOperation", "true")
+	}
+	if h := was.headers; h != nil {
+		for _, p := range [...]propertyChange{
+			{"ContentLanguage", h.language, b.headers.language}, {"CacheControl", h.cacheControl, b.headers.cacheControl},
+			{"ContentEncoding", h.encoding, b.headers.encoding}, {"ContentMD5", base64MD5(h.md5), base64MD5(b.headers.md5)},
+			{"ContentDisposition", h.disposition, b.headers.disposition}, {"ContentType", h.contentType, b.headers.contentType},
+		} {
+			if p.previous != p.current {
+				d.properties = append(d.properties, p)
+			}
+		}
+	}
+	if was.tags != nil {
+		d.tagged, d.before, d.now = true, *was.tags, b.tags
+	}
+	return d
+}
+
+func (e *encoder) pairs(list []tag) {
+	e.uvarint(uint64(len(list)))
+	for _, t := range list {
+		e.string(t.key)
+		e.string(t.value)
+	}
+}
+
+func (d *decoder) pairs() []tag {
+	list := make([]tag, d.count(2))
+	for i := range list {
+		list[i] = tag{d.string(), d.string()}
+	}
+	return list
+}
+
+func (f *feedDetails) encode(e *encoder) {
+	e.uvarint(f.container)
+	e.pairs(f.previous)
+	e.pairs(f.async)
+	e.uvarint(uint64(len(f.properties)))
+	for _, p := range f.properties {
+		e.string(p.name)
+		e.string(p.previous)
+		e.string(p.current)
+	}
+	if !f.tagged {
+		e.uvarint(0)
+		return
+	}
+	e.uvarint(1)
+	e.pairs(f.before)
+	e.pairs(f.now)
+}
+
+func (f *feedDetails) decode(d *decoder) {
+	f.container, f.previous, f.async = d.uint(), d.pairs(), d.pairs()
+	f.properties = make([]propertyChange, d.count(3))
+	for i := range f.properties {
+		f.properties[i] = propertyChange{d.string(), d.string(), d.string()}
+	}
+	if f.tagged = d.uint() == 1; f.tagged {
+		f.before, f.now = d.pairs(), d.pairs()
+	}
+}
+
+// containerVersion is the name of a container's incarnation: another container of the name has another.
+func (f *feedDetails) containerVersion() string {
+	if f.container == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016X", f.container)
+}
+
+// avroPairs appends a map of strings.
+func avroPairs(b []byte, list []tag) []byte {
+	if len(list) > 0 {
+		b = binary.AppendVarint(b, int64(len(list)))
+		for _, t := range list {
+			b = avroText(avroText(b, t.key), t.value)
+		}
+	}
+	return binary.AppendVarint(b, 0)
+}
+
+// avroSomePairs appends a map of strings, or null for none.
+func avroSomePairs(b []byte, list []tag) []byte {
+	if len(list) == 0 {
+		return binary.AppendVarint(b, 0)
+	}
+	return avroPairs(binary.AppendVarint(b, 1), list)
+}
+
+func avroText(b []byte, s string) []byte {
+	return append(binary.AppendVarint(b, int64(len(s))), s...)
+}
+
+// appendProperties appends blobPropertiesUpdated.
+func (f *feedDetails) appendProperties(b []byte) []byte {
+	if len(f.properties) == 0 {
+		return binary.AppendVarint(b, 0)
+	}
+	b = binary.AppendVarint(b, 1)
+	b = binary.AppendVarint(b, int64(len(f.properties)))
+	for _, p := range f.properties {
+		b = avroPairs(avroText(b, p.name), []tag{{"current", p.current}, {"previous", p.previous}})
+	}
+	return binary.AppendVarint(b, 0)
+}
+
+// appendTags appends blobTagsUpdated.
+func (f *feedDetails) appendTags(b []byte) []byte {
+	if !f.tagged {
+		return binary.AppendVarint(b, 0)
+	}
+	b = binary.AppendVarint(b, 1)
+	b = binary.AppendVarint(b, 2)
+	b = avroPairs(avroText(b, "previous"), f.before)
+	b = avroPairs(avroText(b, "current"), f.now)
+	return binary.AppendVarint(b, 0)
+}
