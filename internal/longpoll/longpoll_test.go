@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,9 @@ import (
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBoard()
-		value, looks := 0, 0
-		look := func() (bool, error) { looks++; return value > 0, nil }
+		var value atomic.Bool
+		looks := 0
+		look := func() (bool, error) { looks++; return value.Load(), nil }
 		wait := func(ctx context.Context, next func() time.Duration) (bool, time.Duration) {
 			began := time.Now()
 			ok, err := b.Wait(ctx, "k", 10*time.Second, next, look)
@@ -32,7 +34,7 @@ func TestWait(t *testing.T) {
 			time.Sleep(time.Second)
 			b.Touch("k") // in vain
 			time.Sleep(time.Second)
-			value = 1
+			value.Store(true)
 			b.Touch("k")
 		}()
 		looks = 0
@@ -42,12 +44,12 @@ func TestWait(t *testing.T) {
 		if ok, took := wait(t.Context(), nil); !ok || took != 0 {
 			t.Errorf("true from the start: %v after %v", ok, took)
 		}
-		value = 0
-		go func() { time.Sleep(time.Second); value = 1 }()
+		value.Store(false)
+		go func() { time.Sleep(time.Second); value.Store(true) }()
 		if ok, took := wait(t.Context(), func() time.Duration { return 1500 * time.Millisecond }); !ok || took != 1500*time.Millisecond {
 			t.Errorf("by itself: %v after %v", ok, took)
 		}
-		value = 0
+		value.Store(false)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if ok, took := wait(ctx, nil); ok || took != time.Second {
