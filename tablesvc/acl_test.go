@@ -90,6 +90,11 @@ func TestSharedAccess(t *testing.T) {
 	send("GET", "/people(PartitionKey='a',RowKey='1')", ranged, "").want(t, "403 AuthorizationPermissionMismatch")
 	send("POST", "/people", ranged, string(entityJSON("b", "9"))).want(t, "403 AuthorizationPermissionMismatch")
 	send("POST", "/people", ranged, string(entityJSON("b", "4"))).want(t, "201")
+	send("POST", "/people", ranged, string(entityJSON("b", "5"))).want(t, "201")
+	f.send("POST", "/people", nil, string(entityJSON("b", "50"))).want(t, "201")
+	if r := send("GET", "/people()?$select=RowKey", ranged, "").want(t, "200"); r.body != `{"value":[{"RowKey":"1"},{"RowKey":"4"},{"RowKey":"5"}]}` {
+		t.Errorf("the range, both ends included, holds %s", r.body)
+	}
 	f.send("DELETE", "/people(PartitionKey='c',RowKey='1')?"+ranged, headers{"Authorization", "", "If-Match", "*"}, "").want(t, "403 AuthorizationPermissionMismatch")
 
 	// A transaction's own path names no table: its parts are held against the signature.

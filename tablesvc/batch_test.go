@@ -82,6 +82,11 @@ func TestEntityGroupTransaction(t *testing.T) {
 		_, err := client.SubmitTransaction(ctx, actions[:100], nil)
 		ok(t, err)
 	})
+	t.Run("alone", func(t *testing.T) { // the message of a single change has no index: recorded
+		_, err := client.SubmitTransaction(ctx, []aztables.TransactionAction{
+			{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("many", "1")}}, nil)
+		wantPart(t, err, 409, "EntityAlreadyExists", `"value":"The specified entity`)
+	})
 	t.Run("no table", func(t *testing.T) {
 		_, err := f.sdk.NewClient("nothere").SubmitTransaction(ctx, actions[:1], nil)
 		wantPart(t, err, 404, "TableNotFound", "")

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
@@ -80,9 +81,29 @@ func TestReaperResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = startReaper(db, slog.New(slog.DiscardHandler))
-	for count(t, db, 1) > 0 { // it began by itself
-		r.notify()
-	}
+	waitEmpty(t, db, 1) // it began by itself
 	r.stop()
 	ok(t, db.Close())
+}
+
+// TestReaperIsTold: a deletion sets it to work.
+func TestReaperIsTold(t *testing.T) {
+	f := start(t)
+	fill(t, f.table("people"), "p", 20, "x")
+	if n := count(t, f.svc.db, 1); n != 20 {
+		t.Fatalf("the first table has %d entities", n)
+	}
+	_, err := f.sdk.DeleteTable(ctx, "people", nil)
+	ok(t, err)
+	waitEmpty(t, f.svc.db, 1)
+}
+
+// waitEmpty waits until a table has no entities.
+func waitEmpty(t *testing.T, db *store.DB, table uint64) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); count(t, db, table) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the entities of a deleted table are still there")
+		}
+	}
 }
