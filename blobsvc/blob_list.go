@@ -43,6 +43,13 @@ func (s *Service) listBlobs(c *call) error {
 	if include["permissions"] { // of accounts with a hierarchical namespace
 		return invalidQuery("include", c.Query.Get("include"))
 	}
+	// The tags of a blob are a resource of their own, which a permission to list does not open.
+	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
+	if include["tags"] {
+		if err := c.holdsTags(); err != nil {
+			return err
+		}
+	}
 	l := listing{prefix: c.Query.Get("prefix"), delimiter: c.Query.Get("delimiter"), max: n,
 		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"], deleted: include["deleted"],
 		versions: include["versions"], versionsOnly: include["deletedwithversions"]}

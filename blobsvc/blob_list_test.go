@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/wire"
 )
 
 // listPage is an answer of List Blobs.
@@ -224,4 +227,37 @@ func FuzzMarker(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A permission to list opens names and properties, and not tags.
+func TestListBlobsWithTagsNeedsTheirPermission(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "container").want(t, 201, "")
+	f.do("PUT", "/box/a", "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v").want(t, 201, "")
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		permissions, include string // "": nobody's request
+		status               int
+		code                 string
+	}{
+		{"l", "metadata", 200, ""},
+		{"l", "metadata,tags", 403, "AuthorizationPermissionMismatch"},
+		{"lt", "metadata,tags", 200, ""},
+		{"", "metadata", 200, ""},
+		{"", "tags", 403, "AuthorizationPermissionMismatch"},
+	} {
+		query, token := "restype=container&comp=list&include="+tc.include, ""
+		if tc.permissions != "" {
+			if token, err = (auth.Token{Permissions: tc.permissions, Expiry: "2999-01-01"}).Sign(auth.DevelopmentAccount, key, wire.Blob, "box"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := f.anonymous("GET", "/box?"+query+"&"+token).want(t, tc.status, tc.code)
+		if got := strings.Contains(r.body, "<Value>v</Value>"); got != (tc.status == 200 && strings.Contains(tc.include, "tags")) {
+			t.Errorf("%q, %s: tags are shown: %v", tc.permissions, tc.include, got)
+		}
+	}
 }

@@ -80,7 +80,7 @@ func (c *call) headerTags() ([]tag, error) {
 	return validTags(list)
 }
 
-// holdsTags checks the permission for tags, which what sets or tests them by a header needs beside its own.
+// holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its own.
 func (c *call) holdsTags() error {
 	return c.identity.Holds(auth.Need{On: auth.OnObject, All: "t"})
 }
