@@ -20,9 +20,9 @@ var errNotRunning = errors.New("workers: the app is not running")
 const idleEvery = 2 * time.Millisecond
 
 // WaitIdle returns when there is nothing left that the app's functions could do now, at one moment: their queues have no visible message,
-// no handler runs, and, on Lazuli, every change of blobs and tables was told. It is meant for tests, and for a single instance on an
-// account that nobody else writes to. Messages that are hidden, for a retry or a delay, are not waited for, nor are the runs of timers;
-// paused functions count as idle. Without Lazuli's feeds it cannot see a new blob before a scan has.
+// no handler runs, no timer is due, and, on Lazuli, every change of blobs and tables was told. It is meant for tests, and for a single
+// instance on an account that nobody else writes to. Messages that are hidden, for a retry or a delay, are not waited for; paused functions
+// count as idle. Without Lazuli's feeds it cannot see a new blob before a scan has.
 func (a *App) WaitIdle(ctx context.Context) error {
 	for {
 		idle, err := a.idle(ctx)
@@ -86,7 +86,11 @@ func (l *queueListener) idle(ctx context.Context) (bool, error) {
 }
 
 func (l *timerListener) idle(context.Context) (bool, error) {
-	return l.function.stats.inFlight.Load() == 0, nil
+	if l.lock.elsewhere.Load() {
+		return true, nil
+	}
+	until := l.waits.Load()
+	return until != nil && until.After(l.clock.Now()) && l.function.stats.inFlight.Load() == 0, nil
 }
 
 func (l *blobListener) idle(ctx context.Context) (bool, error) {

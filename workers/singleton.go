@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdkerr"
@@ -23,6 +24,8 @@ type singleton struct {
 	retry  time.Duration // between tries to get it
 	clock  Clock
 	log    *slog.Logger
+
+	elsewhere atomic.Bool // another instance had the lock when it was last asked for
 }
 
 // lead waits for the lock, calls work while it is held, and begins again when it is lost, until soft is done. The contexts that
@@ -33,6 +36,7 @@ func (s *singleton) lead(soft, hard context.Context, work func(soft, hard contex
 	for soft.Err() == nil {
 		asked := s.clock.Now()
 		id, err := s.store.acquire(hard, s.name, s.owner, s.period)
+		s.elsewhere.Store(errors.Is(err, errHeldByOther))
 		switch {
 		case err == nil:
 			failing = ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -105,6 +106,7 @@ type timerListener struct {
 	hostID   string
 	bound    bound
 	gaveUp   error
+	waits    atomic.Pointer[time.Time] // until when nothing is to be done; nil unless it waits
 }
 
 func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Schedule, h TimerHandler) *timerListener {
@@ -142,6 +144,7 @@ func (l *timerListener) listen(soft, hard context.Context) error {
 
 // keep runs the timer for as long as this instance holds its lock.
 func (l *timerListener) keep(soft, hard context.Context) {
+	defer l.waits.Store(nil)
 	status, err := l.load(hard)
 	if err != nil {
 		if soft.Err() == nil {
@@ -158,7 +161,7 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		status = l.save(hard, status.Last, next)
 	}
 	for {
-		l.lock.pause(soft, next.Sub(l.clock.Now()))
+		l.waitUntil(soft, next)
 		if soft.Err() != nil {
 			return
 		}
@@ -202,10 +205,21 @@ func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool
 		if errors.As(err, &after) {
 			delay = after.delay
 		}
-		l.lock.pause(soft, delay)
+		l.waitUntil(soft, l.clock.Now().Add(delay))
 		if soft.Err() != nil {
 			return false
 		}
+	}
+}
+
+// waitUntil waits for a time, unless soft is done.
+func (l *timerListener) waitUntil(soft context.Context, at time.Time) {
+	timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
+	defer timer.Stop()
+	l.waits.Store(&at) // Only now: whoever sees it may move the clock.
+	select {
+	case <-timer.C():
+	case <-soft.Done():
 	}
 }
 

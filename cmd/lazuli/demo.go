@@ -125,6 +125,9 @@ Steps: ` + strings.Join(d.points, ", "),
 		if c.SamplePairs < 0 || c.Records < 0 || c.SamplePairs > 0 && !c.Pairs {
 			return usageError{errors.New("--records and --sample-pairs are not negative, and --sample-pairs goes with --pairs")}
 		}
+		if c.Lease < time.Second || c.Lease%time.Second != 0 {
+			return usageError{fmt.Errorf("--lease %v is not a whole number of seconds", c.Lease)}
+		}
 		if !cmd.Flags().Changed("seed") {
 			c.Seed = rand.Uint64()
 		}
