@@ -7,9 +7,17 @@ import (
 	"time"
 )
 
+// longLease is that of a worker that nobody kills: a machine on which it cannot be kept does nothing else in time either.
+const longLease = 30 * time.Second
+
+// start starts a worker. One with a fault has the run's lease, so that what it has in work comes back soon after its death.
 func (r *run) start(fault string) (*child, error) {
+	lease := r.Lease
+	if fault == "" {
+		lease = max(lease, longLease)
+	}
 	s := r.pattern.settings()
-	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, r.Lease, r.pattern.concurrency(), maxDequeueCount, fault
+	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, lease, r.pattern.concurrency(), maxDequeueCount, fault
 	return startChild(r.Worker(s))
 }
 
