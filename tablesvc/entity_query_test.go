@@ -51,6 +51,11 @@ func TestQueryEntities(t *testing.T) {
 		{"L eq 2", nil},
 		{"PartitionKey eq 'a' and RowKey eq '0' or PartitionKey eq 'b' and RowKey eq '2'", []string{"a/0", "b/2"}},
 		{"Missing ne 5", nil},
+		// What the keys do not settle is checked in ranges and points too.
+		{"PartitionKey eq 'a' and RowKey ge '0' and RowKey lt '2' and N eq 11", []string{"a/1"}},
+		{"PartitionKey eq 'a' and RowKey eq '0' and N eq 10", []string{"a/0"}},
+		{"PartitionKey eq 'a' and RowKey eq '0' and N eq 11", nil},
+		{"(PartitionKey eq 'a' and RowKey eq '0' or PartitionKey eq 'b' and RowKey eq '1') and Even", []string{"a/0"}},
 	} {
 		if got, _ := rows(t, client, &aztables.ListEntitiesOptions{Filter: &tc.filter}); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.filter, got, tc.want)
