@@ -19,6 +19,9 @@ func (s *Service) setBlobMetadata(c *call) error {
 		if err := s.mayAdd(c, b, nil); err != nil {
 			return err
 		}
+		if b.tier == archiveTier {
+			return errBlobArchived
+		}
 		if err := b.mayChange(); err != nil {
 			return err
 		}
@@ -108,6 +111,9 @@ func (s *Service) setBlobProperties(c *call) error {
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if ofPages && b.kind != pageBlob {
 			return errInvalidBlobType
+		}
+		if b.tier == archiveTier {
+			return errBlobArchived
 		}
 		if c.key != nil { // not needed, and not to be wrong
 			if err := s.unlock(c.Account, b, c.key); err != nil {
