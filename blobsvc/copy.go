@@ -68,7 +68,7 @@ func (s *Service) copyBlob(c *call) error {
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
 	})
 	if err == errOtherEncryption {
-		return s.copyBytes(c, &src, &b, &p, id, maxBlockBlob, copyError)
+		return s.copyBytes(c, &src, &b, &p, id, maxBlockBlob, false, copyError)
 	}
 	if err != nil {
 		return copyError(err)
@@ -199,10 +199,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
 	})
 	if err == errOtherEncryption {
-		if copyTags { // the source's tags are those that the transaction has seen
-			return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source in another encryption scope is not implemented.")
-		}
-		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, syncCopyError)
+		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, copyTags, syncCopyError)
 	}
 	if err != nil {
 		return syncCopyError(err)
@@ -226,18 +223,20 @@ func (s *Service) copyRemoteNow(c *call, src *copySource, b *blobRecord, p *prec
 	if copyTags {
 		return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
 	}
-	return s.copyBytes(c, src, b, p, id, maxSyncCopy, func(err error) error { return err })
+	return s.copyBytes(c, src, b, p, id, maxSyncCopy, false, func(err error) error { return err })
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.
 const maxBlockBlob = maxCommittedBlocks * 4000 * mib
 
 // copyBytes copies a source's bytes, at most limit, into a block blob before it answers: that of a source outside this
-// process, or one that is encrypted in another way. asError is what becomes of the source's errors.
-func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *preconditions, id string, limit int64, asError func(error) error) error {
+// process, or one that is encrypted in another way, whose list of blocks the copy has as well. copyTags takes over its tags, asError is
+// what becomes of its errors.
+func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *preconditions, id string, limit int64, copyTags bool, asError func(error) error) error {
 	if err := s.mayWrite(c, p); err != nil {
 		return err
 	}
+	src.withBlocks = true
 	up, from, err := s.fetch(c, src, limit)
 	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
 		return errSourceTooLarge
@@ -250,7 +249,12 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 		return errInvalidSourceBlobType
 	}
 	b.adopt(&from)
-	b.headers.md5 = string(up.md5)
+	if src.remote != nil {
+		b.headers.md5 = string(up.md5)
+	}
+	if copyTags {
+		b.tags = from.tags
+	}
 	changed := s.ticks.next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
 		b := *b
@@ -258,7 +262,7 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 			return err
 		}
 		b.encryption = up.by()
-		b.content, b.length = layOut(tx, up.pieces())
+		b.content, b.length = layOut(tx, up.blocks(src.blocks))
 		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
 	})
 	if err != nil {

@@ -22,6 +22,10 @@ type copySource struct {
 	conditions preconditions
 	// remote is nil for a blob of this process.
 	remote *remote
+	// blocks are the blocks that a source in this process consists of, id and length alone, once [Service.openSource] has read it; nil
+	// unless withBlocks is set.
+	blocks     []piece
+	withBlocks bool
 }
 
 // maxCopySource is the longest x-ms-copy-source in bytes.

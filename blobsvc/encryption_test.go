@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/management"
@@ -437,6 +438,30 @@ func TestEncryptionScopes(t *testing.T) {
 			if r.body != content || tc.want != "" && r.header.Get("x-ms-encryption-scope") != tc.want {
 				t.Errorf("copy to %s: %d bytes in scope %s", tc.dst, len(r.body), r.header.Get("x-ms-encryption-scope"))
 			}
+		}
+	}
+	// With the blocks, the hash and the tags that it has.
+	blocks := c.NewBlockBlobClient("blocks")
+	var ids []string
+	for i := range 30 {
+		ids = append(ids, blockName(i))
+		must(blocks.StageBlock(ctx, ids[i], body(strings.Repeat(secret, i+1)), &blockblob.StageBlockOptions{CPKScopeInfo: scope("one")}))(t)
+	}
+	must(blocks.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{CPKScopeInfo: scope("one"), Tags: map[string]string{"k": "v"},
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentMD5: bytes.Repeat([]byte{7}, 16)}}))(t)
+	for _, more := range [][]string{{}, {"x-ms-requires-sync", "true", "x-ms-copy-source-tag-option", "COPY"}} {
+		f.do(http.MethodPut, box.URL()[len(f.base):]+"/blocks", "", append(more, "x-ms-copy-source", blocks.URL())...).want(t, 202, "")
+		to := box.NewBlockBlobClient("blocks")
+		from, list := must(blocks.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t), must(to.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t)
+		if diff := cmp.Diff(from.CommittedBlocks, list.CommittedBlocks); diff != "" || len(list.CommittedBlocks) != 30 {
+			t.Error(diff)
+		}
+		if !bytes.Equal(download(t, to, nil), download(t, blocks, nil)) {
+			t.Error("the copy with blocks has other content")
+		}
+		p := must(to.GetProperties(ctx, nil))(t)
+		if !bytes.Equal(p.ContentMD5, bytes.Repeat([]byte{7}, 16)) || (p.TagCount != nil) != (len(more) > 0) || *p.EncryptionScope != "two" {
+			t.Errorf("hash %x, %v tags", p.ContentMD5, p.TagCount)
 		}
 	}
 	f.do(http.MethodPut, c.URL()[len(f.base):]+"/clear", "", "x-ms-copy-source", bb.URL()).want(t, 202, "")

@@ -118,6 +118,16 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 				return err
 			}
 		}
+		if src.withBlocks {
+			src.blocks = nil
+			err := from.content.walk(tx, 0, from.length, from.length, func(p *piece) error {
+				src.blocks = append(src.blocks, piece{length: p.length, block: p.block})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
 		return r.open(s, tx, from, off, n)
 	})
 	return r, n, err

@@ -50,6 +50,25 @@ func (u *upload) pieces() []piece {
 	return []piece{p}
 }
 
+// blocks returns the content as blocks of the ids and lengths of list; as one piece if that is not what it is made of.
+func (u *upload) blocks(list []piece) []piece {
+	var sum int64
+	for i := range list {
+		sum += list[i].length
+	}
+	whole := u.pieces()
+	if len(whole) == 0 || sum != u.length {
+		return whole
+	}
+	out, at := make([]piece, len(list)), int64(0)
+	for i := range list {
+		out[i] = whole[0].window(at, at+list[i].length)
+		out[i].block = list[i].block
+		at += list[i].length
+	}
+	return out
+}
+
 // Versions at which bodies and hashes change.
 // https://learn.microsoft.com/rest/api/storageservices/put-blob
 // https://learn.microsoft.com/rest/api/storageservices/put-block
