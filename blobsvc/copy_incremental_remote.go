@@ -1,11 +1,8 @@
 package blobsvc
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"io"
-	"net/http"
 	"net/url"
 
 	"github.com/google/uuid"
@@ -92,24 +89,13 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 			putBlob(tx, gen, c.blob, baseSlot, &b)
 			s.note(tx, c, eventStarted, baseSlot, &b)
 		}
-		if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
-			return errInfiniteLease
-		}
-		job := job
-		job.set = nextID(tx)
-		key = pendingKey(gen, c.blob)
-		tx.Put(copiesBucket, key, job.encode())
-		return nil
+		key, err = job.put(tx, c, &b)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.startCopy(key, job.id)
-	c.sendVersion(changed)
-	c.sendEncryption(c.under)
-	c.Set("x-ms-copy-id", job.id)
-	c.Set("x-ms-copy-status", copyPending)
-	return c.Status(http.StatusAccepted)
+	return s.answerPending(c, key, job.id, changed)
 }
 
 // remoteSnapshot splits a source's address into the blob's, by which the destination knows it again whatever signs the next request, and
@@ -270,19 +256,9 @@ func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
 				return 0, err
 			}
 		}
-		var list []piece
-		scope := generationPrefix(job.set)
-		cur := tx.Cursor(blocksBucket)
-		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-			p, err := decodeBlock(v)
-			if err != nil {
-				return 0, err
-			}
-			if len(k) < len(scope)+8 {
-				return 0, errKey
-			}
-			p.start, p.by = int64(binary.BigEndian.Uint64(k[len(k)-8:])), encryption{}
-			list = append(list, p)
+		list, err := job.arrived(tx)
+		if err != nil {
+			return 0, err
 		}
 		for i := range list {
 			if err := b.content.cut(tx, list[i].start, list[i].end()); err != nil {

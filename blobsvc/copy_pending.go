@@ -128,26 +128,36 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		if err := s.replace(tx, c, &p, &b); err != nil {
 			return err
 		}
-		if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
-			return errInfiniteLease
-		}
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		job := job
-		job.set = nextID(tx)
-		key = pendingKey(gen, c.blob)
-		tx.Put(copiesBucket, key, job.encode())
-		return nil
+		key, err = job.put(tx, c, &b)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.startCopy(key, job.id)
+	return s.answerPending(c, key, job.id, changed)
+}
+
+// put stores the job of a copy to b, the blob that a call names, and returns its key.
+func (j copyJob) put(tx *store.Tx, c *call, b *blobRecord) (key []byte, err error) {
+	if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
+		return nil, errInfiniteLease
+	}
+	gen, err := containerGen(tx, c.Account, c.container)
+	if err != nil {
+		return nil, err
+	}
+	j.set = nextID(tx)
+	key = pendingKey(gen, c.blob)
+	tx.Put(copiesBucket, key, j.encode())
+	return key, nil
+}
+
+// answerPending runs the job of a key in the background, and says so.
+func (s *Service) answerPending(c *call, key []byte, id string, changed ticks) error {
+	s.startCopy(key, id)
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
-	c.Set("x-ms-copy-id", job.id)
+	c.Set("x-ms-copy-id", id)
 	c.Set("x-ms-copy-status", copyPending)
 	return c.Status(http.StatusAccepted)
 }
@@ -382,6 +392,24 @@ func (s *Service) rewindCopy(key []byte, id string) error {
 	})
 }
 
+// arrived returns what has arrived, in order, each piece at the offset that its block is named by.
+func (j *copyJob) arrived(tx *store.Tx) (list []piece, err error) {
+	scope := generationPrefix(j.set)
+	cur := tx.Cursor(blocksBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+		p, err := decodeBlock(v)
+		if err != nil {
+			return nil, err
+		}
+		if len(k) < len(scope)+8 {
+			return nil, errKey
+		}
+		p.start = int64(binary.BigEndian.Uint64(k[len(k)-8:]))
+		list = append(list, p)
+	}
+	return list, nil
+}
+
 // chunks stands for the set of what has arrived.
 func (j *copyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
@@ -389,15 +417,9 @@ func (j *copyJob) chunks() pendingRecord { return pendingRecord{set: j.set, coun
 func (s *Service) endCopy(key []byte, id string) error {
 	changed := s.ticks.next(s.now())
 	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
-		var list []piece
-		scope := generationPrefix(job.set)
-		cur := tx.Cursor(blocksBucket)
-		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-			p, err := decodeBlock(v)
-			if err != nil {
-				return 0, err
-			}
-			list = append(list, p)
+		list, err := job.arrived(tx)
+		if err != nil {
+			return 0, err
 		}
 		dropBlockSet(tx, job.chunks())
 		if b.kind == blockBlob {
