@@ -30,6 +30,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/auth"
 	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/requestlog"
 	"github.com/lazuli-storage/lazuli/internal/stack"
 	"github.com/lazuli-storage/lazuli/internal/wire"
 )
@@ -67,8 +68,10 @@ func WithFakeClock(clock *Clock) Option {
 	}
 }
 
-// WithLog sends what the services log to log. Without it nothing is logged.
-func WithLog(log *slog.Logger) Option { return func(c *config) { c.Log = log } }
+// WithLog sends what the services log to log: at debug level every request. Without it nothing is logged.
+func WithLog(log *slog.Logger) Option {
+	return func(c *config) { c.Log, c.Observe = log, requestlog.Observer(log) }
+}
 
 // WithData keeps the state in the folder dir, durably, so that a second Start finds it. Without it the state is in
 // memory.

@@ -169,8 +169,12 @@ func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 		l, err = net.Listen("tcp", net.JoinHostPort(c.Admin.Host, "0"))
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port",
-			c.Admin.Address(), errPortTaken)
+		beside := ""
+		if c.Source("admin-port") == config.FromDefault {
+			beside = "; if it is another Lazuli, this one can run beside it with --blob-port 0 --queue-port 0 --table-port 0 and a --location of its own"
+		}
+		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port%s",
+			c.Admin.Address(), errPortTaken, beside)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w", c.Admin.Address(), err)
