@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/wire"
@@ -119,13 +118,4 @@ func (t *Token) encode() string {
 		b.WriteString(p.name + "=" + url.QueryEscape(p.value))
 	}
 	return b.String()
-}
-
-// DirectoryDepth is the sdd of a directory's path.
-func DirectoryDepth(directory string) string {
-	directory = strings.Trim(directory, "/")
-	if directory == "" {
-		return "0"
-	}
-	return strconv.Itoa(strings.Count(directory, "/") + 1)
 }
