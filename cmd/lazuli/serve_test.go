@@ -217,23 +217,6 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Whoever starts a second Lazuli without any flag is told how.
-func TestSecondLazuli(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	c, err := config.Load(config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Admin.Port = taken.Addr().(*net.TCPAddr).Port
-	if _, err := listenAdmin(c, slog.New(slog.DiscardHandler)); !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), "beside it with --blob-port 0") {
-		t.Error(err)
-	}
-}
-
 func TestBanner(t *testing.T) {
 	show := func(args []string, environ ...string) string {
 		f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/config"
+)
+
+// Whoever starts a second Lazuli without any flag is told how.
+func TestSecondLazuli(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	c, err := config.Load(config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Admin.Port = taken.Addr().(*net.TCPAddr).Port
+	if _, err := listenAdmin(c, slog.New(slog.DiscardHandler)); !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), "beside it with --blob-port 0") {
+		t.Error(err)
+	}
+}
