@@ -17,22 +17,20 @@ const (
 	maxBody = 6*maxMessage + 1024
 )
 
-// messageText reads the request body of Put and Update Message:
+// messageBody reads the request body of Put and Update Message, for [parseMessage]. It fails with RequestBodyTooLarge.
+func (c *call) messageBody() ([]byte, error) {
+	body, err := c.ReadBody(maxBody)
+	if e, ok := err.(*wire.Error); ok && e.Is(wire.ErrRequestBodyTooLarge) {
+		return nil, errMessageTooLarge
+	}
+	return body, err
+}
+
+// parseMessage returns the text of a message's document:
 //
 //	<QueueMessage><MessageText>...</MessageText></QueueMessage>
 //
 // It fails with InvalidXmlDocument, and with RequestBodyTooLarge where the text is over 64 KiB.
-func (c *call) messageText() ([]byte, error) {
-	body, err := c.ReadBody(maxBody)
-	if err != nil {
-		if e, ok := err.(*wire.Error); ok && e.Is(wire.ErrRequestBodyTooLarge) {
-			return nil, errMessageTooLarge
-		}
-		return nil, err
-	}
-	return parseMessage(body)
-}
-
 func parseMessage(body []byte) ([]byte, error) {
 	text, ok := plainMessage(body)
 	if !ok {

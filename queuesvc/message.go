@@ -20,9 +20,13 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
+	body, err := c.messageBody()
+	if err != nil {
+		return err
+	}
 	var text []byte
-	if c.HTTP.ContentLength != 0 {
-		if text, err = c.messageText(); err != nil {
+	if len(body) > 0 {
+		if text, err = parseMessage(body); err != nil {
 			return err
 		}
 		if text == nil {

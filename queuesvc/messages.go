@@ -32,7 +32,11 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.messageText()
+	body, err := c.messageBody()
+	if err != nil {
+		return err
+	}
+	text, err := parseMessage(body)
 	if err != nil {
 		return err
 	}
