@@ -70,6 +70,7 @@ type document struct {
 		RetentionPolicy              retention
 	}
 	HourMetrics, MinuteMetrics *metrics
+	Metrics                    *metrics // the hour metrics, before 2013-08-15
 	Cors                       *struct {
 		CorsRule []corsRule
 	}
@@ -78,6 +79,7 @@ type document struct {
 		Enabled, IndexDocument, ErrorDocument404Path, DefaultIndexDocumentPath string
 	}
 	DefaultServiceVersion *string
+	Unknown               []struct{ XMLName xml.Name } `xml:",any"`
 }
 
 type metrics struct {
@@ -95,6 +97,9 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		return p, err
 	}
 	read := reader{}
+	if len(d.Unknown) > 0 {
+		read.fail("Unknown element: " + d.Unknown[0].XMLName.Local)
+	}
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
 			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy)}
@@ -106,7 +111,7 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		name string
 		from *metrics
 		to   *Metrics
-	}{{"HourMetrics", d.HourMetrics, &p.HourMetrics}, {"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
+	}{{"Metrics", d.Metrics, &p.HourMetrics}, {"HourMetrics", d.HourMetrics, &p.HourMetrics}, {"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
 		if m.from == nil {
 			continue
 		}

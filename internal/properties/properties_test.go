@@ -73,6 +73,8 @@ func TestUpdateRefuses(t *testing.T) {
 		{"more than a year", retention("366"), all, wire.ErrInvalidXMLDocument},
 		{"days that are no number", retention("x"), all, wire.ErrInvalidXMLDocument},
 		{"a flag that is none", wrap("<HourMetrics><Enabled>maybe</Enabled></HourMetrics>"), all, wire.ErrInvalidXMLDocument},
+		{"unknown section", wrap("<HourMetric><Enabled>true</Enabled></HourMetric>"), all, wire.ErrInvalidXMLDocument},
+		{"metrics of old versions where there are none", wrap("<Metrics><Enabled>true</Enabled></Metrics>"), Features{}, wire.ErrNotImplemented},
 		{"five rules", wrap("<Cors>" + strings.Repeat(rule, 5) + "</Cors>"), all, nil},
 		{"six rules", wrap("<Cors>" + strings.Repeat(rule, 6) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
 		{"unknown method", wrap("<Cors>" + strings.Replace(rule, "GET", "FETCH", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
@@ -91,6 +93,9 @@ func TestUpdateRefuses(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
+	}
+	if p, err := (Properties{}).Update(wire.Table, []byte(wrap("<Metrics><Enabled>true</Enabled></Metrics>")), all); err != nil || !p.HourMetrics.Enabled {
+		t.Errorf("metrics of old versions: %+v, %v", p, err)
 	}
 	if _, err := (Properties{}).Update(wire.Queue, []byte(wrap("<StaticWebsite/>")), all); err == nil {
 		t.Error("a queue service takes a static website")
