@@ -31,6 +31,34 @@ func TestLateRecordsAreIgnored(t *testing.T) {
 	}
 }
 
+// A message that is put after a start comes after those that were there before, though their records are still to be read.
+func TestOrderAfterStart(t *testing.T) {
+	dir := t.TempDir()
+	n := startNATS(t, natsd.Config{Dir: dir, Relaxed: true})
+	s := open(t, n)
+	for i := range 4 {
+		putOne(t, create(t, s, fmt.Sprint("orders", i)), "first", epoch)
+	}
+	n.Close()
+	s = open(t, startNATS(t, natsd.Config{Dir: dir, Relaxed: true}))
+	now := epoch.Add(time.Minute)
+	for i := range 4 {
+		q := find(t, s, fmt.Sprint("orders", i))
+		putOne(t, q, "second", epoch.Add(time.Second))
+		if i%2 == 0 {
+			if shown, err := q.Peek(ctx, 1, now); err != nil || len(shown) != 1 || string(shown[0].Body) != "first" {
+				t.Errorf("shown %v, %v", shown, err)
+			}
+			continue
+		}
+		for _, want := range []string{"first", "second"} {
+			if got, err := q.Get(ctx, 1, time.Hour, now); err != nil || len(got) != 1 || string(got[0].Body) != want {
+				t.Errorf("got %v, want %s: %v", got, want, err)
+			}
+		}
+	}
+}
+
 // Get does not wait for the whole index, and misses nothing of it.
 func TestGetWhileLoading(t *testing.T) {
 	dir := t.TempDir()

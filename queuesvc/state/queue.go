@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,7 @@ type Queue struct {
 	loading  loadState
 	progress chan struct{} // closed and replaced whenever the index has grown, while loading
 	loadErr  error
-	followed uint64 // where others write: everything up to this record has been seen
+	followed uint64 // while loading, and where others write: everything up to this record has been seen
 	cleared  uint64 // records before this one are void
 	stop     func() // ends loading and following
 	gone     bool
@@ -140,7 +141,7 @@ func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now ti
 }
 
 // candidates takes up to n visible entries out of the heap. While the index is being loaded it waits until there are
-// some, or until there cannot be any.
+// some that are as old as what the stream has shown so far, or until there cannot be any.
 func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, error) {
 	at := now.UnixNano()
 	var found []entry
@@ -150,6 +151,10 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 		for len(found) < n {
 			e, ok := q.index.claim(at)
 			if !ok {
+				break
+			}
+			if q.loading == loading && e.seq > q.followed { // older messages may be still to come
+				q.index.restore(e.slot, e.seq)
 				break
 			}
 			found = append(found, e)
@@ -256,6 +261,11 @@ func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]
 	for {
 		q.mu.Lock()
 		entries = q.index.look(n, until, now.UnixNano())
+		if q.loading == loading { // older messages may be still to come
+			if i := slices.IndexFunc(entries, func(e entry) bool { return e.seq > q.followed }); i >= 0 {
+				entries = entries[:i]
+			}
+		}
 		done, progress, err := q.loading != loading, q.progress, q.loadErr
 		q.mu.Unlock()
 		if len(entries) >= n || done {
