@@ -162,19 +162,13 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	switch option := c.Header("X-Ms-Copy-Source-Tag-Option"); option {
-	case "", "REPLACE":
-	case "COPY":
-		if b.tags != nil {
-			return wire.InvalidHeader("x-ms-copy-source-tag-option", option)
-		}
-	default:
-		return wire.InvalidHeader("x-ms-copy-source-tag-option", option)
+	copyTags, err := c.copyTags(&src, &b)
+	if err != nil {
+		return err
 	}
-	copyTags := c.Header("X-Ms-Copy-Source-Tag-Option") == "COPY"
 	id := uuid.NewString()
 	if src.remote != nil {
-		return s.copyRemoteNow(c, &src, &b, &p, id, copyTags)
+		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, false, func(err error) error { return err })
 	}
 	changed := s.ticks.next(c.Now)
 	var md5 string
@@ -207,6 +201,19 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	return c.answerCopyNow(changed, id, md5)
 }
 
+// copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
+func (c *call) copyTags(src *copySource, b *blobRecord) (bool, error) {
+	switch option := c.Header("X-Ms-Copy-Source-Tag-Option"); {
+	case option == "" || option == "REPLACE":
+		return false, nil
+	case option != "COPY" || b.tags != nil:
+		return false, wire.InvalidHeader("x-ms-copy-source-tag-option", option)
+	case src.remote != nil:
+		return false, wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
+	}
+	return true, nil
+}
+
 func (c *call) answerCopyNow(changed ticks, id, md5 string) error {
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
@@ -216,14 +223,6 @@ func (c *call) answerCopyNow(changed ticks, id, md5 string) error {
 		c.Set("Content-MD5", base64MD5(md5))
 	}
 	return c.Status(http.StatusAccepted)
-}
-
-// copyRemoteNow is Copy Blob From URL with a source outside this process.
-func (s *Service) copyRemoteNow(c *call, src *copySource, b *blobRecord, p *preconditions, id string, copyTags bool) error {
-	if copyTags {
-		return wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
-	}
-	return s.copyBytes(c, src, b, p, id, maxSyncCopy, false, func(err error) error { return err })
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.

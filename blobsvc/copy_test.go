@@ -162,7 +162,16 @@ func TestPutBlobFromURL(t *testing.T) {
 	if p := must(dst.GetProperties(ctx, nil))(t); *p.ContentType != "application/octet-stream" {
 		t.Errorf("type %s", *p.ContentType)
 	}
-	_, err := dst.UploadBlobFromURL(ctx, c.NewBlobClient("none").URL(), nil)
+	must(src.SetTags(ctx, map[string]string{"k": "v"}, nil))(t)
+	for option, tagged := range map[blockblob.BlobCopySourceTags]bool{blockblob.BlobCopySourceTagsReplace: false, blockblob.BlobCopySourceTagsCopy: true} {
+		must(dst.UploadBlobFromURL(ctx, src.URL(), &blockblob.UploadBlobFromURLOptions{CopySourceTags: &option}))(t)
+		if p := must(dst.GetProperties(ctx, nil))(t); (p.TagCount != nil) != tagged {
+			t.Errorf("%s: %v tags", option, p.TagCount)
+		}
+	}
+	_, err := dst.UploadBlobFromURL(ctx, src.URL(), &blockblob.UploadBlobFromURLOptions{CopySourceTags: to.Ptr(blockblob.BlobCopySourceTags("BOTH"))})
+	wantCode(t, err, 400, "InvalidHeaderValue")
+	_, err = dst.UploadBlobFromURL(ctx, c.NewBlobClient("none").URL(), nil)
 	wantCode(t, err, 404, "CannotVerifyCopySource")
 }
 

@@ -265,8 +265,9 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.HasHeader("X-Ms-Copy-Source-Tag-Option") {
-		return wire.ErrNotImplemented
+	copyTags, err := c.copyTags(&src, &b)
+	if err != nil {
+		return err
 	}
 	inherit := c.Header("X-Ms-Copy-Source-Blob-Properties") != "false"
 	up, from, err := s.fetch(c, &src, 5000*mib)
@@ -276,6 +277,9 @@ func (s *Service) putBlobFromURL(c *call) error {
 	defer up.close()
 	if inherit {
 		b.inherit(c, &from)
+	}
+	if copyTags {
+		b.tags = from.tags
 	}
 	if err := s.commitWhole(c, &p, b, up); err != nil {
 		return err

@@ -94,7 +94,7 @@ var operations = []op{
 	// Blobs of all types.
 	{Name: "PutBlob", Method: put, On: onBlob, HasNot: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlob},
 	{Name: "PutBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).putBlobFromURL,
-		State: frontend.Partial, Note: "The header x-ms-copy-source-tag-option is refused."},
+		State: frontend.Partial, Note: "Tags of a source in another service cannot be taken over."},
 	{Name: "GetBlob", Method: get, On: onBlob, Needs: readBlob, Do: (*Service).getBlob},
 	{Name: "GetBlobProperties", Method: head, On: onBlob, Needs: readBlob, Do: (*Service).getBlobProperties},
 	{Name: "SetBlobProperties", Method: put, On: onBlob, Comp: "properties", Needs: onObject("w"), Do: (*Service).setBlobProperties},
@@ -108,7 +108,7 @@ var operations = []op{
 	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob,
 		State: frontend.Partial, Note: "Page and append blobs are not copied to another encryption scope."},
 	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL,
-		State: frontend.Partial, Note: "Tags of a source in another service or encryption scope cannot be taken over."},
+		State: frontend.Partial, Note: "Tags of a source in another service cannot be taken over."},
 	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
 	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject(deleteLetters), Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
