@@ -9,10 +9,13 @@ import (
 
 // String writes the range for people, as a filter on keys as far as one can say it: PartitionKey eq 'Sales' and RowKey ge
 // '0001' and RowKey lt '0002'. A range across partitions that begins or ends within one names that key:
-// from ('Sales','0001').
+// from ('Sales','0001') or after it, to ('Sales','0002') or before it.
 func (r Range) String() string {
 	lo, hi := splitBound(r.Start), splitBound(r.End)
 	if r.Point {
+		if lo.after { // nothing is after a key: this one ends so
+			lo.row = append(bytes.Clone(lo.row), 0)
+		}
 		return "PartitionKey eq " + quote(lo.partition) + " and RowKey eq " + quote(lo.row)
 	}
 	if lo.inside && (hi.inside || hi.behind) && bytes.Equal(hi.partition, lo.partition) {
@@ -24,16 +27,20 @@ func (r Range) String() string {
 	}
 	var terms []string
 	switch {
+	case lo.inside && lo.after:
+		terms = append(terms, "after "+lo.pair())
 	case lo.inside && len(lo.row) > 0:
-		terms = append(terms, "from ("+quote(lo.partition)+","+quote(lo.row)+")")
+		terms = append(terms, "from "+lo.pair())
 	case lo.inside:
 		terms = append(terms, "PartitionKey ge "+quote(lo.partition))
 	case lo.behind:
 		terms = append(terms, "PartitionKey gt "+quote(lo.partition))
 	}
 	switch {
+	case hi.inside && hi.after:
+		terms = append(terms, "to "+hi.pair())
 	case hi.inside && len(hi.row) > 0:
-		terms = append(terms, "to before ("+quote(hi.partition)+","+quote(hi.row)+")")
+		terms = append(terms, "to before "+hi.pair())
 	case hi.inside:
 		terms = append(terms, "PartitionKey lt "+quote(hi.partition))
 	case hi.behind:
@@ -68,6 +75,8 @@ func splitBound(key []byte) bound {
 	}
 	return bound{partition: text, inside: true}
 }
+
+func (b bound) pair() string { return "(" + quote(b.partition) + "," + quote(b.row) + ")" }
 
 // rows are the conditions on RowKey that a bound stands for: with the operator after it or the one at it. There is none
 // below the first.
