@@ -57,16 +57,11 @@ func (s *Service) getRemote(ctx context.Context, src *copySource, rng byteRange,
 	if src.remote.intent != "" {
 		header.Set("X-Ms-File-Request-Intent", src.remote.intent)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	resp, err := s.egress.Fetch(ctx, s.web, src.url, header)
+	resp, err := s.askRemote(ctx, src.url, header)
 	if err != nil {
-		cancel()
-		if errors.Is(err, egress.ErrRefused) {
-			return nil, errSourceRefused
-		}
-		return nil, errCannotVerifyCopySource
+		return nil, err
 	}
-	b := &remoteBody{ReadCloser: newLively(resp.Body, cancel), etag: resp.Header.Get("ETag")}
+	b := &remoteBody{ReadCloser: resp.Body, etag: resp.Header.Get("ETag")}
 	if err := b.read(resp, rng); err != nil {
 		_ = b.Close()
 		return nil, err
@@ -79,6 +74,21 @@ func (s *Service) getRemote(ctx context.Context, src *copySource, rng byteRange,
 		}
 	}
 	return b, nil
+}
+
+// askRemote sends one request to a source. The caller closes the answer's body, which ends by itself when nothing comes any more.
+func (s *Service) askRemote(ctx context.Context, address string, header http.Header) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := s.egress.Fetch(ctx, s.web, address, header)
+	if err != nil {
+		cancel()
+		if errors.Is(err, egress.ErrRefused) {
+			return nil, errSourceRefused
+		}
+		return nil, errCannotVerifyCopySource
+	}
+	resp.Body = newLively(resp.Body, cancel)
+	return resp, nil
 }
 
 // read takes in the head of a source's answer.

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/lazuli-storage/lazuli/internal/egress"
 )
 
 const (
@@ -90,24 +88,18 @@ func (s *Service) remotePageRanges(ctx context.Context, job *copyJob, query stri
 
 // remotePageList reads one page of Get Page Ranges.
 func (s *Service) remotePageList(ctx context.Context, address string) (list remotePages, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := s.egress.Fetch(ctx, s.web, address, http.Header{"X-Ms-Version": {remoteVersion}})
-	switch {
-	case errors.Is(err, egress.ErrRefused):
-		return list, errSourceRefused
-	case err != nil:
-		return list, errCannotVerifyCopySource
+	resp, err := s.askRemote(ctx, address, http.Header{"X-Ms-Version": {remoteVersion}})
+	if err != nil {
+		return list, err
 	}
-	body := newLively(resp.Body, cancel)
-	defer func() { _ = body.Close() }()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		if code := resp.Header.Get("X-Ms-Error-Code"); resp.StatusCode == http.StatusConflict || strings.HasPrefix(code, "PreviousSnapshot") {
 			return list, errNoDifference
 		}
 		return list, sourceStatus(resp)
 	}
-	text, err := io.ReadAll(io.LimitReader(body, maxRemoteList+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRemoteList+1))
 	if err != nil {
 		return list, errCannotVerifyCopySource
 	}
