@@ -26,8 +26,7 @@ func (d *deadline) want(t time.Time) error {
 	if t.IsZero() || !d.armed.IsZero() && !t.Before(d.armed) {
 		return nil
 	}
-	d.armed = t
-	return d.arm(t)
+	return d.move(t)
 }
 
 // armedAhead is how far ahead early arms at most: below the time for a request's head, so that this one, which is the next to be
@@ -45,11 +44,11 @@ func (d *deadline) early(err error) bool {
 	if !d.wanted.IsZero() && !d.wanted.After(now) {
 		return false
 	}
-	d.armed = d.wanted
-	if near := now.Add(armedAhead); near.Before(d.wanted) {
-		d.armed = near
+	next := d.wanted
+	if near := now.Add(armedAhead); near.Before(next) {
+		next = near
 	}
-	return d.arm(d.armed) == nil
+	return d.move(next) == nil
 }
 
 // exact arms what is wanted, for what cannot go on after it failed.
@@ -59,6 +58,11 @@ func (d *deadline) exact() error {
 	if d.armed.Equal(d.wanted) {
 		return nil
 	}
-	d.armed = d.wanted
-	return d.arm(d.wanted)
+	return d.move(d.wanted)
+}
+
+// move arms t. The lock is held.
+func (d *deadline) move(t time.Time) error {
+	d.armed = t
+	return d.arm(t)
 }

@@ -60,6 +60,10 @@ func (q *Queue) readStream(ctx context.Context) error {
 	return nil
 }
 
+// early reports whether an entry is known before its turn: its record lies beyond what was read so far, and older messages may be
+// still to come. The lock is held.
+func (q *Queue) early(e entry) bool { return q.loading == loading && e.seq > q.followed }
+
 // take takes over a record that the stream has delivered.
 func (q *Queue) take(m *nats.Msg, seq uint64) {
 	r, err := decodeRecord(m.Header.Get(headerRecord))

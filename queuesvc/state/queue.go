@@ -153,7 +153,7 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 			if !ok {
 				break
 			}
-			if q.loading == loading && e.seq > q.followed { // older messages may be still to come
+			if q.early(e) {
 				q.index.restore(e.slot, e.seq)
 				break
 			}
@@ -261,10 +261,8 @@ func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]
 	for {
 		q.mu.Lock()
 		entries = q.index.look(n, until, now.UnixNano())
-		if q.loading == loading { // older messages may be still to come
-			if i := slices.IndexFunc(entries, func(e entry) bool { return e.seq > q.followed }); i >= 0 {
-				entries = entries[:i]
-			}
+		if i := slices.IndexFunc(entries, q.early); i >= 0 {
+			entries = entries[:i]
 		}
 		done, progress, err := q.loading != loading, q.progress, q.loadErr
 		q.mu.Unlock()
