@@ -347,13 +347,19 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 	return problems, fmt.Sprintf("%d entities were inserted, replaced or deleted. Each is complete and what it should be; no blob is orphaned, no pointer dangles", len(p.items)), nil
 }
 
-// RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say, and sweeps.
-func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings, options ...workers.Option) error {
+// openPages opens what a worker of the demonstration works with.
+func openPages(storage *workers.Storage, s WorkerSettings) (*bookOfTerms, *largeentity.Store[page], error) {
 	book, err := loadBook()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	store, err := largeentity.New[page](storage, s.Current, s.Container, largeentity.WithAge(demoAge))
+	return book, store, err
+}
+
+// RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say, and sweeps.
+func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings, options ...workers.Option) error {
+	book, store, err := openPages(storage, s)
 	if err != nil {
 		return err
 	}

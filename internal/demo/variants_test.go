@@ -83,11 +83,7 @@ type wrongStore struct {
 
 func wrongLarge(do func(context.Context, *wrongStore, command) error, sweeps bool) variantRun {
 	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
-		book, err := loadBook()
-		if err != nil {
-			return err
-		}
-		store, err := largeentity.New[page](storage, s.Current, s.Container, largeentity.WithAge(demoAge))
+		book, store, err := openPages(storage, s)
 		if err != nil {
 			return err
 		}
