@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 )
 
 // bench is an app on a fake account, inside a synctest bubble: time passes only when every goroutine waits.
@@ -24,14 +26,14 @@ type bench struct {
 	app     *App
 	queue   *fakeQueue // "work"
 	poison  *fakeQueue // "work-poison"
-	log     *logRecorder
+	log     *testlog.Buffer
 }
 
 func inBubble(t *testing.T, config Config, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		account := newFakeAccount()
-		log := &logRecorder{}
+		log := &testlog.Buffer{}
 		config.Logger = slog.New(slog.NewTextHandler(log, nil))
 		b := &bench{T: t, account: account, queue: account.queue("work"), poison: account.queue("work-poison"), log: log}
 		b.app = b.newApp(config)
@@ -79,23 +81,6 @@ func (b *bench) wantQueues(queue, poison []string) {
 	if diff := cmp.Diff(map[string][]string{"queue": queue, "poison": poison}, map[string][]string{"queue": b.queue.texts(), "poison": b.poison.texts()}); diff != "" {
 		b.Errorf("queues want(-) got(+):\n%s\nlog:\n%s", diff, b.log)
 	}
-}
-
-type logRecorder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logRecorder) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logRecorder) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 var none = []string{}
@@ -610,7 +595,7 @@ func TestMiddlewareAndLogging(t *testing.T) {
 		b.app.Use(layer("outer"))
 		b.app.Use(nil)
 		b.app.Use(layer("inner"))
-		handlerLog := &logRecorder{}
+		handlerLog := &testlog.Buffer{}
 		logger := slog.New(NewLogHandler(slog.NewTextHandler(handlerLog, nil)))
 		var ic *InvocationContext
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {

@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 )
 
 func TestRecover(t *testing.T) {
-	log := &logRecorder{}
+	log := &testlog.Buffer{}
 	before := slog.Default()
 	slog.SetDefault(slog.New(NewLogHandler(slog.NewTextHandler(log, nil))))
 	defer slog.SetDefault(before)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
 
@@ -18,14 +19,14 @@ import (
 type timerBench struct {
 	*testing.T
 	host *fakeHost
-	log  *logRecorder
+	log  *testlog.Buffer
 	mu   sync.Mutex
 	runs []string // "hh:mm:ss" or "hh:mm:ss late"
 }
 
 func timerBubble(t *testing.T, test func(b *timerBench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(&timerBench{T: t, host: newFakeHost(), log: &logRecorder{}}) })
+	synctest.Test(t, func(t *testing.T) { test(&timerBench{T: t, host: newFakeHost(), log: &testlog.Buffer{}}) })
 }
 
 func (b *timerBench) record(info TimerInfo) {

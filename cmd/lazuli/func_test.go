@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -54,7 +55,7 @@ func TestFuncStart(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var stdout, stderr lockedBuffer
+	var stdout, stderr testlog.Buffer
 	m := Main{Args: []string{"func", "start", "--dir", funcApp(t), "--port", "0", "--functions", "hello", "--connection-string", lazuli.ConnectionString()},
 		Environ: os.Environ(), Stdout: &stdout, Stderr: &stderr}
 	ended := make(chan int, 1)
@@ -102,7 +103,7 @@ func TestFuncStartRefuses(t *testing.T) {
 		{"argument", []string{"somewhere"}, `unknown command "somewhere"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var stderr lockedBuffer
+			var stderr testlog.Buffer
 			m := Main{Args: append([]string{"func", "start"}, c.args...), Stdout: io.Discard, Stderr: &stderr}
 			if code := m.Run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
 				t.Errorf("exit code %d: %s", code, &stderr)

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/admin"
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -40,7 +41,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var log lockedBuffer
+	var log testlog.Buffer
 	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive", "--create", "--admin", "127.0.0.1:0"})
 	cmd.SetErr(&log)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,27 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
-
-// lockedBuffer is a buffer that a running worker may write to while a test reads it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // The worker verb makes what its role needs, archives an entity to a folder, and ends in good order.
 func TestWorkerArchives(t *testing.T) {
@@ -45,7 +26,7 @@ func TestWorkerArchives(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "archive")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var log lockedBuffer
+	var log testlog.Buffer
 	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive", "--create", "--archive-queue", "leavers", "--archive-from", "Staff", "--archive-to", "folder:" + folder})
 	cmd.SetErr(&log)

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -165,26 +165,8 @@ type running struct {
 	*Host
 	url     string
 	storage *workers.Storage
-	log     *lines
+	log     *testlog.Buffer
 	stop    func() error
-}
-
-// lines collects what is printed.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // run runs a folder against a Lazuli of its own. With a handler, that one is asked in place of a process.
@@ -206,7 +188,7 @@ func runAfter(t *testing.T, before, connection, dir string, handler http.Handler
 
 func runConfig(t *testing.T, before string, c Config, handler http.Handler) *running {
 	t.Helper()
-	log := &lines{}
+	log := &testlog.Buffer{}
 	c.Logger, c.Stdout, c.Stderr = slog.New(slog.NewTextHandler(log, nil)), log, log
 	h, err := Load(c)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -223,7 +224,7 @@ func TestDrain(t *testing.T) {
 // hostProcess is a host in a process of its own, with a handler in another.
 type hostProcess struct {
 	cmd    *exec.Cmd
-	log    *lines
+	log    *testlog.Buffer
 	exited chan struct{}
 }
 
@@ -234,7 +235,7 @@ func startHost(t *testing.T, dir, connection string, environ ...string) *hostPro
 		t.Fatal(err)
 	}
 	// The host starts its handler with the roles' variable from the settings file: the environment would go first.
-	p := &hostProcess{cmd: exec.Command("/bin/sh", "-c", `exec env `+role+`=host "$0" "$1"`, self, dir), log: &lines{}, exited: make(chan struct{})}
+	p := &hostProcess{cmd: exec.Command("/bin/sh", "-c", `exec env `+role+`=host "$0" "$1"`, self, dir), log: &testlog.Buffer{}, exited: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append(environ, workers.DefaultConnection+"="+connection)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.WaitDelay = time.Second
