@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,6 +214,10 @@ func TestIncrementalCopyResumes(t *testing.T) {
 	snap := e.snapshot()
 	must(dst.StartCopyIncremental(ctx, e.url(), snap, nil))(t)
 	waitFor(t, func() bool { return *must(dst.GetProperties(ctx, nil))(t).CopyProgress == "16777216/41943040" })
+	waitFor(t, func() (held bool) { // or it would count among those after the stop
+		e.set(func() { held = slices.Contains(e.asked, "bytes=16777216-33554431") })
+		return held
+	})
 	_, err := dst.StartCopyIncremental(ctx, e.url(), e.snapshot(), nil)
 	wantCode(t, err, 409, "PendingCopyOperation")
 	_, err = dst.Delete(ctx, nil)
