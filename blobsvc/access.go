@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read

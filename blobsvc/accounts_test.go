@@ -15,8 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
 const otherKey = "b3RoZXIga2V5"
@@ -24,7 +24,7 @@ const otherKey = "b3RoZXIga2V5"
 // otherAccount is an account beside the development account, with settings of its own.
 func otherAccount(t testing.TB, settings ...string) auth.Account {
 	t.Helper()
-	o := must(management.ParseOverrides(settings))(t)
+	o := must(accountprops.ParseOverrides(settings))(t)
 	return auth.Account{Name: "other", Keys: []auth.Key{must(auth.ParseKey(otherKey))(t)}, Overrides: o}
 }
 
@@ -39,7 +39,7 @@ func (f *fixture) other() *service.Client {
 // What is set of one account changes nothing in another, in either direction.
 func TestSettingsOfAccounts(t *testing.T) {
 	f := startWith(t, func(c *blobsvc.Config) {
-		manage(c, management.Blob{}, otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true", "container-soft-delete-days=3"))
+		manage(c, accountprops.Blob{}, otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true", "container-soft-delete-days=3"))
 	})
 	has, hasNot := f.other(), f.service()
 	for _, s := range []*service.Client{has, hasNot} {
@@ -88,7 +88,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 // An account that is given settings while the process runs has them from the next request on.
 func TestSettingsChange(t *testing.T) {
 	var accounts *auth.Accounts
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{}, otherAccount(t)); accounts = c.Accounts })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)); accounts = c.Accounts })
 	c := f.other().NewContainerClient("box")
 	must(c.Create(ctx, nil))(t)
 	put := func() *string { return must(c.NewBlockBlobClient("b").Upload(ctx, body("x"), nil))(t).VersionID }
@@ -124,7 +124,7 @@ func TestSettingsChange(t *testing.T) {
 // Scopes of the same name in two accounts have two keys; one account's scope is not there for another.
 func TestScopesOfAccounts(t *testing.T) {
 	f := startWith(t, func(c *blobsvc.Config) {
-		manage(c, management.Blob{Scopes: []string{"common"}}, otherAccount(t, "encryption-scopes=common,own"))
+		manage(c, accountprops.Blob{Scopes: []string{"common"}}, otherAccount(t, "encryption-scopes=common,own"))
 	})
 	upload := func(s *service.Client, name, scope string) error {
 		_, err := s.NewContainerClient("box").NewBlockBlobClient(name).Upload(ctx, body(secret), &blockblob.UploadOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: &scope}})
@@ -164,7 +164,7 @@ func TestScopeKeysOfAllAccounts(t *testing.T) {
 		if err := os.WriteFile(c.Path[:strings.LastIndex(c.Path, "/")]+"/scopes.json", []byte(`{"old":"`+strings.Repeat("A", 43)+`="}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		manage(c, management.Blob{Scopes: []string{"old"}}, otherAccount(t))
+		manage(c, accountprops.Blob{Scopes: []string{"old"}}, otherAccount(t))
 	})
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", secret, "x-ms-blob-type", "BlockBlob", "x-ms-encryption-scope", "old").want(t, 201, "")

@@ -13,9 +13,9 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // viewBlob reads the blob that the request names and checks the preconditions of a read. more, if not nil, goes on in

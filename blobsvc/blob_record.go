@@ -5,8 +5,8 @@ import (
 	"crypto/cipher"
 	"encoding/binary"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // blobKind is the type of a blob.

@@ -1,6 +1,6 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/store"
+import "github.com/lazuli-storage/lazuli/internal/storage/store"
 
 // blobCheck is what an operation asks of its preconditions before it changes a blob, a method of [preconditions]. It brings
 // the blob up to date.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // before is what was there before a write: those who overwrite, delete or change a blob leave it in their call for the feed, which tells

@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 // What an event tells of what was there before.
@@ -66,7 +66,7 @@ func TestChangeFeedDetails(t *testing.T) {
 
 // Versions are told with the version before them, and a container that was made anew is another.
 func TestChangeFeedVersions(t *testing.T) {
-	f := managed(t, management.Blob{ChangeFeed: true, Versioning: true})
+	f := managed(t, accountprops.Blob{ChangeFeed: true, Versioning: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
 	one := *must(b.Upload(ctx, body("1"), nil))(t).VersionID

@@ -16,12 +16,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func startFeed(t *testing.T) *fixture {
 	t.Helper()
-	return managed(t, management.Blob{ChangeFeed: true})
+	return managed(t, accountprops.Blob{ChangeFeed: true})
 }
 
 // avroRecord is an event: its fields, and those of its data.

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // The layout of the feed, with one shard and a segment for each hour:

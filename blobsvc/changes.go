@@ -1,8 +1,8 @@
 package blobsvc
 
 import (
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // event is what a transaction did to a blob.

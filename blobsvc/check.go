@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Audit is what [Check] counted.

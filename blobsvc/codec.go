@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
 // Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an unsigned

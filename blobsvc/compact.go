@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // maxCompactRounds bounds CompactFolder: the first round moves, the second deletes what was moved away from.

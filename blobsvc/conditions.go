@@ -3,7 +3,7 @@ package blobsvc
 import (
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.

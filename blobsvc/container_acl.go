@@ -3,8 +3,8 @@ package blobsvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // containerPermissions are the letters that a stored access policy of a container may have.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Soft delete of containers: where the account keeps deleted containers, the record of one goes to the graves bucket, under

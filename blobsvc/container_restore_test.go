@@ -10,12 +10,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func startKeeping(t testing.TB) *fixture {
 	t.Helper()
-	return managed(t, management.Blob{ContainerDays: 3})
+	return managed(t, accountprops.Blob{ContainerDays: 3})
 }
 
 // deletedContainers lists containers with deleted ones, these as "name version".

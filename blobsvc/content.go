@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // content is where the bytes of a blob lie: an ordered list of pieces. A short list stands in the blob's own record. A

@@ -21,8 +21,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/egress"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 )
 
 // elsewhere is another service that holds the source of incremental copies, behind a proxy that counts and holds what it is asked for.
@@ -194,7 +194,7 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 // The copy goes on where it was when the process stopped, and nobody touches the destination meanwhile.
 func TestIncrementalCopyResumes(t *testing.T) {
 	e := newElsewhere(t)
-	f := startWith(t, func(c *blobsvc.Config) { e.allow(c); manage(c, management.Blob{Scopes: []string{"scope"}}) })
+	f := startWith(t, func(c *blobsvc.Config) { e.allow(c); manage(c, accountprops.Blob{Scopes: []string{"scope"}}) })
 	c := f.service().NewContainerClient("box")
 	must(c.Create(ctx, inScope))(t)
 	const size = 40 << 20

@@ -18,7 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/egress"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 )
 
 // source is a host outside the service, with one file at every path but those that the paths of its refusals name.

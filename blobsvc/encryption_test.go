@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -362,7 +362,7 @@ func TestQueryOfEncryptedBlob(t *testing.T) {
 
 func TestEncryptionScopes(t *testing.T) {
 	declared := []string{"one", "two"}
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{Scopes: declared}) })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Scopes: declared}) })
 	if st, err := os.Stat(f.dir + "/scopes.json"); err != nil || st.Mode().Perm() != 0o600 {
 		t.Fatal(st, err)
 	}

@@ -3,7 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // The failures of the Blob service. Codes, statuses and texts are Azure's.

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func TestSetBlobExpiry(t *testing.T) {
@@ -121,7 +121,7 @@ func listNames(t *testing.T, c *container.Client, include container.ListBlobsInc
 
 // Reading renews the access time when it is a day old, not before, and writes nothing by itself.
 func TestLastAccessTime(t *testing.T) {
-	f := managed(t, management.Blob{AccessTimes: true})
+	f := managed(t, accountprops.Blob{AccessTimes: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), nil))(t)

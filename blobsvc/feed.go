@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // maxChanged is how many blobs a listing of changes has at most.

@@ -6,8 +6,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // sourceMD5 reads x-ms-source-content-md5; nil if absent.

@@ -27,9 +27,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // clock is a clock that tests set forward. It starts at a whole second of the real time, and then moves
@@ -77,7 +77,7 @@ func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
 }
 
 // manage gives all accounts of a configuration these settings.
-func manage(c *blobsvc.Config, b management.Blob, accounts ...auth.Account) {
+func manage(c *blobsvc.Config, b accountprops.Blob, accounts ...auth.Account) {
 	all, err := auth.NewManagedAccounts(b, append(accounts, *auth.Development().Get(auth.DevelopmentAccount))...)
 	if err != nil {
 		panic(err)
@@ -86,7 +86,7 @@ func manage(c *blobsvc.Config, b management.Blob, accounts ...auth.Account) {
 }
 
 // managed is startWith for settings of all accounts.
-func managed(t testing.TB, b management.Blob) *fixture {
+func managed(t testing.TB, b accountprops.Blob) *fixture {
 	t.Helper()
 	return startWith(t, func(c *blobsvc.Config) { manage(c, b) })
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func startImmutable(t testing.TB) *fixture {
 	t.Helper()
-	return managed(t, management.Blob{Versioning: true, Immutability: true})
+	return managed(t, accountprops.Blob{Versioning: true, Immutability: true})
 }
 
 var (
@@ -213,7 +213,7 @@ func TestWriteProtected(t *testing.T) {
 // Where versions are no longer kept, what is protected and no version is not overwritten.
 func TestProtectedWithoutVersions(t *testing.T) {
 	on := true
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{Versioning: on, Immutability: on}) })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on, Immutability: on}) })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	hold := func(path string) {
 		f.do("PUT", path, "held", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201, "")
@@ -235,7 +235,7 @@ func TestProtectedWithoutVersions(t *testing.T) {
 // Containers are enabled when they are made, and an empty one can be deleted.
 func TestImmutableContainers(t *testing.T) {
 	on := false
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{Versioning: true, Immutability: on}) })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: true, Immutability: on}) })
 	f.do("PUT", "/plain?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/plain/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	on = true

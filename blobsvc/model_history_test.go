@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 // moment is a snapshot, a version or the current state of a blob in the model.
@@ -92,7 +92,7 @@ type grave struct {
 type history struct {
 	f        *fixture
 	name     string
-	keep     management.Blob
+	keep     accountprops.Blob
 	retained bool             // deleted blobs are kept
 	blobs    map[string]*past // nil without a container
 	graves   []grave
@@ -101,7 +101,7 @@ type history struct {
 // Random operations on versions, snapshots, holds, soft-deleted blobs and containers leave the service in the state that the
 // model has, also after garbage was collected and extents were compacted.
 func TestHistoryLikeAModel(t *testing.T) {
-	for what, keep := range map[string]management.Blob{
+	for what, keep := range map[string]accountprops.Blob{
 		"immutable": {Versioning: true, Immutability: true, ContainerDays: 2}, "restorable": {Versioning: true, ContainerDays: 2},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 // modelBlob is a blob as the model has it: blocks in order, an id of "" for what Put Blob wrote.
@@ -209,7 +209,7 @@ func TestCompaction(t *testing.T) {
 
 // withScope declares the encryption scope that inScope makes a container's default.
 func withScope(c *blobsvc.Config) {
-	manage(c, management.Blob{Scopes: []string{"scope"}})
+	manage(c, accountprops.Blob{Scopes: []string{"scope"}})
 }
 
 var inScope = &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: to.Ptr("scope"), PreventEncryptionScopeOverride: to.Ptr(true)}}

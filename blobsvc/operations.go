@@ -3,8 +3,8 @@ package blobsvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // What callers need, in the letters of the SAS permission tables.

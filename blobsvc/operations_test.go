@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // reference are the operations of the REST reference.

@@ -1,6 +1,6 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/store"
+import "github.com/lazuli-storage/lazuli/internal/storage/store"
 
 // span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
 type span struct {

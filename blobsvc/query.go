@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/egress"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // Sources outside this process are fetched as Azure fetches them: with a GET, without following redirects, and only from
-// hosts that the configuration allows (internal/egress).
+// hosts that the configuration allows (internal/azure/egress).
 
 const (
 	// remoteTimeout bounds the wait for a source's answer, and for the next bytes of its content.

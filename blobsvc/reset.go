@@ -3,8 +3,8 @@ package blobsvc
 import (
 	"bytes"
 
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. Neither leases nor

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/secretfile"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
 // scopes are the keys of encryption scopes. In Azure the account's management makes scopes; here they are a setting of the account

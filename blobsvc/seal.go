@@ -10,7 +10,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
 // Encrypted content is AES-256 in counter mode. The key is derived from the customer's or the scope's by HKDF, so that it is

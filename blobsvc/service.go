@@ -10,15 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/egress"
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/management"
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Config is what the service works with.
@@ -31,7 +31,7 @@ type Config struct {
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
-	// [management.Blob].
+	// [accountprops.Blob].
 	frontend.Common
 	// Egress is from which hosts copy sources may be fetched; the zero value allows none but this process itself.
 	Egress egress.Policy
@@ -111,11 +111,11 @@ type call struct {
 	// before is what the call's transaction overwrites or changes, for the feed.
 	before before
 	// set are the settings of the account, once they were asked for, see [Service.managed].
-	set *management.Blob
+	set *accountprops.Blob
 }
 
 // managed are the settings of the call's account. They are the same throughout the call, also if the account gets others meanwhile.
-func (s *Service) managed(c *call) *management.Blob {
+func (s *Service) managed(c *call) *accountprops.Blob {
 	if c.set == nil {
 		c.set = s.accounts.Blob(c.Account)
 	}

@@ -3,7 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob

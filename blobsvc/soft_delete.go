@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Soft delete: while the account has a delete retention policy, a deleted blob or snapshot stays where it is, marked, and

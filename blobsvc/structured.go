@@ -8,7 +8,7 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // Structured bodies: content in segments, each with its checksum, so that a long body is checked while it comes. The form is that

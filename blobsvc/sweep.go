@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // sweepDue takes from a bucket, in batches, the entries that are due: their keys begin with the time of that, in ticks. remove does

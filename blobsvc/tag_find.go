@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // containerTerm is the key by which a query of the whole account limits itself to a container.

@@ -3,7 +3,7 @@ package blobsvc
 import (
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // tagQuery is a condition on tags: comparisons joined by AND, and in conditions also by OR, which binds less.

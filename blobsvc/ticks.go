@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // ticks is a time in units of 100 ns since year 1 UTC: the precision and the epoch of Azure's snapshot times and entity

@@ -11,8 +11,8 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/internal/extent"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
 // upload is a request body that has become durable content, not yet part of any blob. close must be called once the

@@ -1,6 +1,6 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/store"
+import "github.com/lazuli-storage/lazuli/internal/storage/store"
 
 // Versions: while they are kept, a write of a whole blob or of its metadata gives the blob a new version, and the state
 // before it stays as a previous version. Deleting the blob makes the current version a previous one. Writing pages,

@@ -15,12 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func startVersioning(t testing.TB) *fixture {
 	t.Helper()
-	return managed(t, management.Blob{Versioning: true})
+	return managed(t, accountprops.Blob{Versioning: true})
 }
 
 // versions lists a container's versions, as "name id content-length" with a * for the current one.
@@ -298,7 +298,7 @@ func TestLeaseAndVersions(t *testing.T) {
 // Versions stay when versions are no longer kept, and a blob that is older than keeping them becomes one.
 func TestVersioningOnAndOff(t *testing.T) {
 	on := false
-	f := startWith(t, func(c *blobsvc.Config) { manage(c, management.Blob{Versioning: on}) })
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on}) })
 	box := func() *container.Client { return f.service().NewContainerClient("box") }
 	must(box().Create(ctx, nil))(t)
 	put := func(s string) *string {

@@ -16,10 +16,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/management"
-	"github.com/lazuli-storage/lazuli/internal/queuetool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -38,7 +38,7 @@ type Account struct {
 // Settings of its own are written as in an accounts file: "blob-versioning=true".
 func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 	t.Helper()
-	overrides, err := management.ParseOverrides(settings)
+	overrides, err := accountprops.ParseOverrides(settings)
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}

@@ -28,16 +28,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/management"
-	"github.com/lazuli-storage/lazuli/internal/requestlog"
-	"github.com/lazuli-storage/lazuli/internal/stack"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/requestlog"
 )
 
 // Lazuli is a running stack that belongs to a test.
 type Lazuli struct {
-	stack    *stack.Stack
+	stack    *server.Stack
 	accounts *auth.Accounts
 
 	mu   sync.Mutex     // guards made
@@ -49,8 +49,8 @@ type Option func(*config)
 
 // config is what Start runs.
 type config struct {
-	stack.Config
-	blob  management.Blob // of accounts that have no settings of their own
+	server.Config
+	blob  accountprops.Blob // of accounts that have no settings of their own
 	clock *Clock
 }
 
@@ -98,7 +98,7 @@ const stopTimeout = time.Minute
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.
 func Start(t testing.TB, options ...Option) *Lazuli {
 	t.Helper()
-	c := config{Config: stack.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}}
+	c := config{Config: server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}}
 	for _, o := range options {
 		o(&c)
 	}
@@ -108,7 +108,7 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 		t.Fatalf("lazulitest: %v", err)
 	}
 	c.Accounts = accounts
-	s, err := stack.Start(c.Config)
+	s, err := server.Start(c.Config)
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/devissuer"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
@@ -30,7 +30,7 @@ import (
 func TestGetUserDelegationKey(t *testing.T) {
 	issuer := must(devissuer.New(devissuer.Config{}))(t)
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "worker", Role: "Storage Queue Data Message Processor", Scope: auth.DevelopmentAccount}))(t)
-	n := must(natsd.Start(natsd.Config{Log: slog.New(slog.DiscardHandler)}))(t)
+	n := must(natsserver.Start(natsserver.Config{Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(n.Close)
 	s := must(queuesvc.New(queuesvc.Config{NATS: n, Common: frontend.Common{Accounts: auth.Development(),
 		OAuth: must(auth.NewOAuth(roles, issuer.Trust()))(t), Log: slog.New(slog.DiscardHandler)}}))(t)

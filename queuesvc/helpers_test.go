@@ -19,9 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
@@ -30,7 +30,7 @@ const childVariable = "LAZULI_TEST_QUEUE_FRONTEND"
 
 // childConfig says what a front-end in a process of its own serves.
 type childConfig struct {
-	NATS    natsd.Config
+	NATS    natsserver.Config
 	Address string
 }
 
@@ -55,7 +55,7 @@ func runChild(config string) error {
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return err
 	}
-	n, err := natsd.Start(c.NATS)
+	n, err := natsserver.Start(c.NATS)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ type testFrontend struct {
 	server  *http.Server
 }
 
-func newFrontend(n *natsd.Server, address string, now func() time.Time) (*testFrontend, error) {
+func newFrontend(n *natsserver.Server, address string, now func() time.Time) (*testFrontend, error) {
 	s, err := queuesvc.New(queuesvc.Config{NATS: n, Common: frontend.Common{Accounts: auth.Development(), Now: now,
 		Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
@@ -128,7 +128,7 @@ type fixture struct {
 // start starts a service that the test's end stops.
 func start(t testing.TB) *fixture {
 	t.Helper()
-	n, err := natsd.Start(natsd.Config{Log: slog.New(slog.DiscardHandler)})
+	n, err := natsserver.Start(natsserver.Config{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

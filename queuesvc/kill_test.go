@@ -18,7 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
@@ -33,7 +33,7 @@ type child struct {
 	sdk *azqueue.QueueClient
 }
 
-func startChild(t testing.TB, n natsd.Config) *child {
+func startChild(t testing.TB, n natsserver.Config) *child {
 	t.Helper()
 	c := &child{t: t, config: childConfig{NATS: n, Address: "127.0.0.1:0"}}
 	c.start()
@@ -179,7 +179,7 @@ func killOneByOne(t *testing.T, h *history.History, children []*child, kills int
 	}
 }
 
-func checkQueues(t *testing.T, n *natsd.Server) {
+func checkQueues(t *testing.T, n *natsserver.Server) {
 	t.Helper()
 	counts, err := queuesvc.Check(t.Context(), n, func(err error) { t.Errorf("check: %v", err) })
 	if err != nil || counts.Queues != 1 {
@@ -192,12 +192,12 @@ func TestFrontendsKilledOnOneNATS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	n, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	n, err := natsserver.Start(natsserver.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	config := natsd.Config{URL: n.ClientURL()}
+	config := natsserver.Config{URL: n.ClientURL()}
 	recordHistory(t, []*child{startChild(t, config), startChild(t, config)}, 20)
 	checkQueues(t, n)
 }
@@ -207,12 +207,12 @@ func TestEmbeddedKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	config := natsd.Config{Dir: t.TempDir()}
+	config := natsserver.Config{Dir: t.TempDir()}
 	c := startChild(t, config)
 	recordHistory(t, []*child{c}, 20)
 	c.kill()
 	config.Log = slog.New(slog.DiscardHandler)
-	n, err := natsd.Start(config)
+	n, err := natsserver.Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/queuesvc/state"
 )
 

@@ -3,8 +3,8 @@ package queuesvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // What a path names. Peeking has a level of its own: only the query parameter peekonly tells it from getting.

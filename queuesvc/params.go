@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // Limits and defaults of query parameters.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // policyLetters are the permissions of a stored access policy: read, add, update, process.

@@ -10,18 +10,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc/state"
 )
 
 // Config is what a Queue service is made of.
 type Config struct {
 	// NATS is where queues live. Required; it stays open until after [Service.Close].
-	NATS *natsd.Server
+	NATS *natsserver.Server
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
 	// Common are accounts, clock and log. Accounts are required.

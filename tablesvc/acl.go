@@ -3,8 +3,8 @@ package tablesvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // policyPermissions are the permissions that a stored access policy of a table may have: query, add, update, delete.

@@ -3,9 +3,9 @@ package tablesvc
 import (
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 

@@ -3,8 +3,8 @@ package tablesvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // What a caller must hold. Letters are the permissions of shared access signatures: r read (query), a add, u update,

@@ -3,7 +3,7 @@ package tablesvc
 import (
 	"bytes"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Reset deletes the tables of an account whose names begin with prefix, in any case, and returns how many there were. An empty

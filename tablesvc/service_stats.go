@@ -3,7 +3,7 @@ package tablesvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // getServiceStats is Get Table Service Stats. It is answered on the secondary endpoint alone, which here reads the

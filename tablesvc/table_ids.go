@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // tableIDs remembers the ids of tables for reads, which saves them a look-up in the store. Writes look in their own

@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lazuli-storage/lazuli/internal/poisonlog"
-	"github.com/lazuli-storage/lazuli/internal/testaccount"
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -260,7 +260,7 @@ func TestPoisonIsRecorded(t *testing.T) {
 	}
 	start(t, app)
 	eventually(t, "three are poisoned", func() bool { return app.Stats()[0].Poisoned == 3 && length(t, a, queue) == 0 })
-	records, err := poisonlog.Read(t.Context(), a.Tables, queue+"-poison")
+	records, err := poison.Read(t.Context(), a.Tables, queue+"-poison")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,11 +286,11 @@ func TestPoisonIsRecorded(t *testing.T) {
 	}
 	// A record goes with its message, and one that is not there goes too.
 	for range 2 {
-		if err := poisonlog.Remove(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil {
+		if err := poison.Remove(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil {
 			t.Error(err)
 		}
 	}
-	if records, err := poisonlog.Read(t.Context(), a.Tables, queue+"-poison"); err != nil || len(records) != 2 {
+	if records, err := poison.Read(t.Context(), a.Tables, queue+"-poison"); err != nil || len(records) != 2 {
 		t.Errorf("%d records, %v", len(records), err)
 	}
 }

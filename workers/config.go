@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
 // DefaultConnection is the name of the connection that functions use unless WithConnection says otherwise. It is the name of

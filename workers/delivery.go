@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/poisonlog"
-	"github.com/lazuli-storage/lazuli/internal/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // The moments around the last effect of every message: its deletion.
@@ -333,13 +333,13 @@ func putCreating(ctx context.Context, queue queueClient, text string) (string, e
 	return id, err
 }
 
-// recordPoison keeps why the message was given up, beside its copy in the poison queue; see package poisonlog. The message matters more
+// recordPoison keeps why the message was given up, beside its copy in the poison queue; see package poison. The message matters more
 // than its record: a failure is logged, and the message is poisoned all the same.
 func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 	if d.l.records == nil {
 		return
 	}
-	r := poisonlog.Record{
+	r := poison.Record{
 		Queue: d.l.poisonName, ID: id, Reason: reason, Attempts: d.message.dequeueCount, Function: d.l.function.name, Host: d.l.hostID,
 		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted, Poisoned: d.l.clock.Now(),
 		TraceParent: d.invocation.TraceContext.TraceParent,

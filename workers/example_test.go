@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // A server of the example's own, so that it can run anywhere. Programs give a connection string instead.
 func exampleStorage(queue string, bodies ...string) (storage *workers.Storage, stop func()) {
-	s, err := stack.Start(stack.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

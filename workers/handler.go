@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:

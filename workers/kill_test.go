@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/internal/testaccount"
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
 // childWorker is a worker process of this test's binary.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // messageState is where a message stands within the instance that received it.

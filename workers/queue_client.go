@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/lazuli-storage/lazuli/internal/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 // receivedMessage is a message as the queue service gave it.

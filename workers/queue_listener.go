@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/poisonlog"
-	"github.com/lazuli-storage/lazuli/internal/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // poisonSuffix makes a queue's name into its poison queue's.
@@ -33,7 +33,7 @@ type queueListener struct {
 	bound         bound
 	queue, poison queueClient // poison is nil if the queue has none
 	poisonName    string
-	records       func(context.Context, poisonlog.Record) error // nil if the account has no tables
+	records       func(context.Context, poison.Record) error // nil if the account has no tables
 	hostID        string
 	random        func() float64
 
@@ -96,7 +96,7 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		return nil, err
 	}
 	if tables := storage.Tables; tables != nil {
-		l.records = func(ctx context.Context, r poisonlog.Record) error { return poisonlog.Write(ctx, tables, r) }
+		l.records = func(ctx context.Context, r poison.Record) error { return poison.Write(ctx, tables, r) }
 	}
 	if l.policy.hasPoison {
 		l.poisonName = s.queueName + poisonSuffix

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/internal/testlog"
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
 // bench is an app on a fake account, inside a synctest bubble: time passes only when every goroutine waits.

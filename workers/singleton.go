@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // singleton lets one instance at a time do something, by a lock with an end: a blob lease.

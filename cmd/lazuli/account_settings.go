@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/management"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
 // settingsHelp lists the settings with their meanings, for help texts.
 func settingsHelp() string {
 	var b strings.Builder
-	for _, s := range management.BlobSettings {
+	for _, s := range accountprops.BlobSettings {
 		kind := s.Kind
 		if kind == "" {
 			kind = "true|false"
@@ -34,11 +34,11 @@ options of the same names say. On Azure these belong to the management of accoun
 		Example: "  lazuli account set shop blob-versioning=true container-soft-delete-days=7 --file accounts",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked, err := management.ParseOverrides(args[1:])
+			asked, err := accountprops.ParseOverrides(args[1:])
 			if err != nil {
 				return usageError{err}
 			}
-			return editSettings(cmd, *file, args[0], func(o management.Overrides) (management.Overrides, error) {
+			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (accountprops.Overrides, error) {
 				for _, s := range asked {
 					if o, err = o.With(s.Name, s.Value); err != nil {
 						return nil, err
@@ -57,11 +57,11 @@ func newAccountUnset(file *string) *cobra.Command {
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args[1:] {
-				if _, err := (management.Overrides{}).Without(name); err != nil {
+				if _, err := (accountprops.Overrides{}).Without(name); err != nil {
 					return usageError{err}
 				}
 			}
-			return editSettings(cmd, *file, args[0], func(o management.Overrides) (_ management.Overrides, err error) {
+			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (_ accountprops.Overrides, err error) {
 				for _, name := range args[1:] {
 					if o, err = o.Without(name); err != nil {
 						return nil, err
@@ -74,8 +74,8 @@ func newAccountUnset(file *string) *cobra.Command {
 }
 
 // editSettings replaces the settings of an account, and says what they are now.
-func editSettings(cmd *cobra.Command, file, name string, edit func(management.Overrides) (management.Overrides, error)) error {
-	var now management.Overrides
+func editSettings(cmd *cobra.Command, file, name string, edit func(accountprops.Overrides) (accountprops.Overrides, error)) error {
+	var now accountprops.Overrides
 	err := editAccount(file, name, func(list []auth.StoredAccount, i int) (_ []auth.StoredAccount, err error) {
 		if now, err = edit(list[i].Overrides); err != nil {
 			return nil, err

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/datadir"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
 // newCompactCommand makes `lazuli compact`, which gives back the space of deleted blobs at once.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/internal/cli/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -201,7 +201,7 @@ func startThrowaway() (connectionString string, stop func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s, err := stack.Start(stack.Config{Location: dir, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{Location: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}

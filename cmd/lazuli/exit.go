@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lazuli-storage/lazuli/internal/datadir"
-	"github.com/lazuli-storage/lazuli/internal/stack"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
 // Exit codes. A second signal exits with 128 plus the signal's number.
@@ -24,7 +24,7 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 // errPortTaken is the error for an address that another process listens on.
-var errPortTaken = stack.ErrPortTaken
+var errPortTaken = server.ErrPortTaken
 
 // exitCode maps an error to the process's exit code. This is the only place that does.
 func exitCode(err error) int {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/poisonlog"
-	"github.com/lazuli-storage/lazuli/internal/queuetool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -112,7 +112,7 @@ func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Rea
 		}
 		if r != nil {
 			if !known {
-				record = poisonlog.Record{Function: "-", Reason: "-"}
+				record = poison.Record{Function: "-", Reason: "-"}
 			}
 			fmt.Fprintf(tw, "%s\t%s\t", record.Function, oneLine(record.Reason))
 		}
@@ -126,7 +126,7 @@ func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool
 	for _, m := range messages {
 		line := struct {
 			queuetool.Message
-			Poison *poisonlog.Record `json:",omitempty"`
+			Poison *poison.Record `json:",omitempty"`
 		}{Message: m}
 		if record, known := r.Of(m.ID); known {
 			line.Poison = &record

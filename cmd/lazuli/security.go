@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/datadir"
-	"github.com/lazuli-storage/lazuli/internal/devcert"
-	"github.com/lazuli-storage/lazuli/internal/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/devcert"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
 // security is what the services need to know of accounts, tokens and certificates.

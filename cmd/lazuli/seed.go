@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/seed"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/seed"
 )
 
 // loadSeed reads a seed file, for accounts that are served. What stands in it outside of any account is the development account's,

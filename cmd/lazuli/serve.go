@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/admin"
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/gcpace"
-	"github.com/lazuli-storage/lazuli/internal/inproc"
-	"github.com/lazuli-storage/lazuli/internal/seed"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/cli/seed"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
 )
 
 // backend is the running services as this verb needs them.
@@ -78,7 +78,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		return usageError{err}
 	}
 	defer sec.watch(c.AccountsFile, log)()
-	defer gcpace.Default.Start()()
+	defer gctuner.Default.Start()()
 
 	var services atomic.Pointer[backend]
 	metrics := prometheus.NewRegistry()

@@ -17,10 +17,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/stack"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
@@ -60,7 +60,7 @@ func (r *serverRoles) observe(q *wire.Request, o frontend.Outcome) {
 const createTimeout = 30 * time.Second
 
 // start runs the roles that the configuration enables, over the stack's in-process transport.
-func (r *serverRoles) start(s *stack.Stack, c *config.Config, metrics prometheus.Registerer, log *slog.Logger) error {
+func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, log *slog.Logger) error {
 	storage, err := inProcessStorage(s, r.account)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func workersOf(services *atomic.Pointer[backend]) http.Handler {
 }
 
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
-func inProcessStorage(s *stack.Stack, account string) (*workers.Storage, error) {
+func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
 	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
 	queues, err1 := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
 	blobs, err2 := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
@@ -120,7 +120,7 @@ func inProcessStorage(s *stack.Stack, account string) (*workers.Storage, error) 
 
 // rolesBackend is a stack with roles, which stop first.
 type rolesBackend struct {
-	*stack.Stack
+	*server.Stack
 	roles *serverRoles
 }
 

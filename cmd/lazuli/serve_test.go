@@ -22,11 +22,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/auth"
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/datadir"
-	"github.com/lazuli-storage/lazuli/internal/stack"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
 func fetch(ctx context.Context, url string) (int, string, error) {
@@ -197,7 +197,7 @@ func TestExitCodes(t *testing.T) {
 		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage, "/nonexistent/c.pem"},
 		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage, "/nonexistent/accounts"},
 		{"admin port taken", []string{"--admin-port", port}, nil, exitPort, port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
-		{"service's port taken", []string{"--no-admin"}, stack.ErrPortTaken, exitPort, "in use"},
+		{"service's port taken", []string{"--no-admin"}, server.ErrPortTaken, exitPort, "in use"},
 		{"folder locked", []string{"--no-admin"}, datadir.ErrLocked, exitData, "in use"},
 		{"folder's format", []string{"--no-admin"}, datadir.ErrFormat, exitData, "format"},
 		{"folder's path", []string{"--no-admin"}, &datadir.PathError{Path: "/x", Reason: "no"}, exitData, "/x"},

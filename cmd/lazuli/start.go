@@ -7,17 +7,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/config"
-	"github.com/lazuli-storage/lazuli/internal/frontend"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
-	"github.com/lazuli-storage/lazuli/internal/requestlog"
-	"github.com/lazuli-storage/lazuli/internal/stack"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/requestlog"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // startStack starts the services that the configuration describes.
 func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (backend, error) {
-	sc := stack.Config{
+	sc := server.Config{
 		InMemory:       c.InMemory,
 		Relaxed:        c.Durability == config.Relaxed,
 		Blob:           c.Blob.Address(),
@@ -35,7 +35,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		StrictVersion:  c.StrictVersion,
 		PathStyle:      c.PathStyle,
 		CopySources:    c.CopySources,
-		NATS: natsd.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
+		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,
 		Observe: requestlog.Observer(log),
@@ -45,7 +45,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		sc.Location = c.Location
 	}
 	if len(c.Roles.Enabled) == 0 {
-		s, err := stack.Start(sc)
+		s, err := server.Start(sc)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 			logRequest(r, o)
 		}
 	}
-	s, err := stack.Start(sc)
+	s, err := server.Start(sc)
 	if err != nil {
 		return nil, err
 	}

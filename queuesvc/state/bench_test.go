@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/gcpace"
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // fill puts n messages of 1 KiB.
@@ -45,16 +45,16 @@ func parallel(b *testing.B, callers, n int, do func()) {
 }
 
 // modes are the durabilities that are measured.
-func modes(b *testing.B, run func(b *testing.B, c natsd.Config)) {
+func modes(b *testing.B, run func(b *testing.B, c natsserver.Config)) {
 	for _, mode := range []string{"durable", "relaxed"} {
 		b.Run(mode, func(b *testing.B) {
-			run(b, natsd.Config{Dir: b.TempDir(), Relaxed: mode == "relaxed"})
+			run(b, natsserver.Config{Dir: b.TempDir(), Relaxed: mode == "relaxed"})
 		})
 	}
 }
 
 func BenchmarkPut(b *testing.B) {
-	modes(b, func(b *testing.B, c natsd.Config) {
+	modes(b, func(b *testing.B, c natsserver.Config) {
 		for _, callers := range []int{1, 32} {
 			b.Run(fmt.Sprint(callers, "callers"), func(b *testing.B) {
 				c.Dir = b.TempDir()
@@ -74,7 +74,7 @@ func BenchmarkPut(b *testing.B) {
 
 // BenchmarkCycle gets a message and deletes it; as many are put back outside of the clock's time.
 func BenchmarkCycle(b *testing.B) {
-	modes(b, func(b *testing.B, c natsd.Config) {
+	modes(b, func(b *testing.B, c natsserver.Config) {
 		for _, depth := range []int{100, 1_000_000} {
 			if depth > 100 && testing.Short() {
 				continue
@@ -109,8 +109,8 @@ func BenchmarkCycle(b *testing.B) {
 // BenchmarkQueuedMemory measures what a queued message of 1 KiB costs the process, right after filling: all that is resident, and what
 // is live in the heap. -benchtime 1000000x queues a million.
 func BenchmarkQueuedMemory(b *testing.B) {
-	defer gcpace.Default.Start()()
-	q := create(b, open(b, startNATS(b, natsd.Config{Dir: b.TempDir(), Relaxed: true})), "q")
+	defer gctuner.Default.Start()()
+	q := create(b, open(b, startNATS(b, natsserver.Config{Dir: b.TempDir(), Relaxed: true})), "q")
 	before := resident(b)
 	b.ResetTimer()
 	fill(b, q, b.N)

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // maxRecord is the largest body that a record may have, in bytes.
@@ -30,7 +30,7 @@ type Counts struct {
 //   - every record in a queue's stream can be read, its subject is a message's, its body is within its limit, and its
 //     times are in order
 //   - JetStream can read all records that it counts: it verifies their checksums
-func Check(ctx context.Context, n *natsd.Server, report func(error)) (Counts, error) {
+func Check(ctx context.Context, n *natsserver.Server, report func(error)) (Counts, error) {
 	c := &checker{ctx: ctx, nats: n, report: report, expected: make(map[string]bool)}
 	var err error
 	if c.js, err = jetstream.New(n.Conn()); err != nil {
@@ -44,7 +44,7 @@ func Check(ctx context.Context, n *natsd.Server, report func(error)) (Counts, er
 
 type checker struct {
 	ctx      context.Context
-	nats     *natsd.Server
+	nats     *natsserver.Server
 	js       jetstream.JetStream
 	report   func(error)
 	expected map[string]bool // the streams of all queues

@@ -6,10 +6,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-func problems(t *testing.T, n *natsd.Server) (Counts, []string) {
+func problems(t *testing.T, n *natsserver.Server) (Counts, []string) {
 	t.Helper()
 	var list []string
 	c, err := Check(ctx, n, func(err error) { list = append(list, err.Error()) })
@@ -20,7 +20,7 @@ func problems(t *testing.T, n *natsd.Server) (Counts, []string) {
 }
 
 func TestCheck(t *testing.T) {
-	n := startNATS(t, natsd.Config{})
+	n := startNATS(t, natsserver.Config{})
 	if c, list := problems(t, n); c != (Counts{}) || list != nil {
 		t.Errorf("where nothing is: %+v, %v", c, list)
 	}

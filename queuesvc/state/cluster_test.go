@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
 
@@ -166,7 +166,7 @@ func TestClusterWithNodesStopped(t *testing.T) {
 	c := startCluster(t)
 	var queues []history.Queue
 	for range 2 {
-		n := startNATS(t, natsd.Config{URL: c.url(), Replicas: 3})
+		n := startNATS(t, natsserver.Config{URL: c.url(), Replicas: 3})
 		var s *Store
 		eventually(t, func() (err error) { // a young cluster may still change its leader
 			if s == nil {
@@ -205,8 +205,8 @@ func TestClusterWithNodesStopped(t *testing.T) {
 
 // TestTwoFrontendsShareAQueue is the same without faults, on a server of one node.
 func TestTwoFrontendsShareAQueue(t *testing.T) {
-	first := startNATS(t, natsd.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	second := startNATS(t, natsd.Config{URL: first.ClientURL()})
+	first := startNATS(t, natsserver.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	second := startNATS(t, natsserver.Config{URL: first.ClientURL()})
 	queues := []*Queue{create(t, open(t, first), "orders")}
 	queues = append(queues, find(t, open(t, second), "orders"))
 	h := work(t, []history.Queue{clientQueue{queues[0]}, clientQueue{queues[1]}}, func(h *history.History) {

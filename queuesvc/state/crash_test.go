@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // crashClone returns a store on a copy of a folder that is in use: what a killed process leaves behind.
@@ -17,7 +17,7 @@ func crashClone(t *testing.T, dir string) *Store {
 		clone = t.TempDir()
 		return os.CopyFS(clone, os.DirFS(dir))
 	})
-	n := startNATS(t, natsd.Config{Dir: clone, Relaxed: true})
+	n := startNATS(t, natsserver.Config{Dir: clone, Relaxed: true})
 	if _, list := problems(t, n); list != nil {
 		t.Errorf("check after a crash: %v", list)
 	}
@@ -28,7 +28,7 @@ func crashClone(t *testing.T, dir string) *Store {
 // back with them: not from slots that are free, that were used again, or that were trimmed away.
 func TestDeletedMessagesStayDeletedAfterACrash(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir, Relaxed: true})
+	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	s := open(t, n)
 	q := create(t, s, "orders")
 	consume := func(n int) {
@@ -119,8 +119,8 @@ const longTime = 1 << 40
 
 // A trim keeps what others have put meanwhile, though the index may not know of it yet.
 func TestTrimKeepsWhatOthersPut(t *testing.T) {
-	first := startNATS(t, natsd.Config{Listen: "127.0.0.1:0"})
-	second := startNATS(t, natsd.Config{URL: first.ClientURL()})
+	first := startNATS(t, natsserver.Config{Listen: "127.0.0.1:0"})
+	second := startNATS(t, natsserver.Config{URL: first.ClientURL()})
 	mine := create(t, open(t, first), "orders")
 	other := find(t, open(t, second), "orders")
 	mine.store.quiet = 0
@@ -149,7 +149,7 @@ func TestTrimKeepsWhatOthersPut(t *testing.T) {
 
 // Deleted queues do not fill the catalog for ever.
 func TestCatalogIsCompacted(t *testing.T) {
-	n := startNATS(t, natsd.Config{})
+	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	create(t, s, "kept")
 	if err := s.SetProperties(ctx, "acct", []byte("p")); err != nil {

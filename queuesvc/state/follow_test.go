@@ -7,12 +7,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // The records at the end of a stream may vanish while it is read: tombstones do after a while.
 func TestFollowEndsWhereRecordsVanished(t *testing.T) {
-	n := startNATS(t, natsd.Config{})
+	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	q := create(t, s, "orders")
 	first := putOne(t, q, "a", epoch)

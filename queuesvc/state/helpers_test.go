@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // epoch is where the tests' clock begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // startNATS starts a server that the test's end stops.
-func startNATS(t testing.TB, c natsd.Config) *natsd.Server {
+func startNATS(t testing.TB, c natsserver.Config) *natsserver.Server {
 	t.Helper()
 	c.Log = slog.New(slog.DiscardHandler)
-	n, err := natsd.Start(c)
+	n, err := natsserver.Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func startNATS(t testing.TB, c natsd.Config) *natsd.Server {
 }
 
 // open opens a store that the test's end closes. Where no server is lost, a machine that is busy may take its time to answer.
-func open(t testing.TB, n *natsd.Server) *Store {
+func open(t testing.TB, n *natsserver.Server) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), n, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -39,7 +39,7 @@ func open(t testing.TB, n *natsd.Server) *Store {
 }
 
 // memory opens a store in memory.
-func memory(t testing.TB) *Store { return open(t, startNATS(t, natsd.Config{})) }
+func memory(t testing.TB) *Store { return open(t, startNATS(t, natsserver.Config{})) }
 
 // create makes a queue.
 func create(t testing.TB, s *Store, name string) *Queue {

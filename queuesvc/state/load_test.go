@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // While the index is being read, records may come later than what callers have made of them.
@@ -34,13 +34,13 @@ func TestLateRecordsAreIgnored(t *testing.T) {
 // A message that is put after a start comes after those that were there before, though their records are still to be read.
 func TestOrderAfterStart(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir, Relaxed: true})
+	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	s := open(t, n)
 	for i := range 4 {
 		putOne(t, create(t, s, fmt.Sprint("orders", i)), "first", epoch)
 	}
 	n.Close()
-	s = open(t, startNATS(t, natsd.Config{Dir: dir, Relaxed: true}))
+	s = open(t, startNATS(t, natsserver.Config{Dir: dir, Relaxed: true}))
 	now := epoch.Add(time.Minute)
 	for i := range 4 {
 		q := find(t, s, fmt.Sprint("orders", i))
@@ -62,14 +62,14 @@ func TestOrderAfterStart(t *testing.T) {
 // Get does not wait for the whole index, and misses nothing of it.
 func TestGetWhileLoading(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir, Relaxed: true})
+	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	q := create(t, open(t, n), "orders")
 	const total = 3000
 	for i := range total {
 		putOne(t, q, fmt.Sprint(i), epoch.Add(time.Duration(i)))
 	}
 	n.Close()
-	q = find(t, open(t, startNATS(t, natsd.Config{Dir: dir, Relaxed: true})), "orders")
+	q = find(t, open(t, startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})), "orders")
 	now := epoch.Add(time.Second)
 	seen := make(map[ID]bool)
 	for {

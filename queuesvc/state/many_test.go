@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // BenchmarkIdleQueues measures what a queue costs that nobody uses: memory, goroutines, and time at start. One that has
@@ -18,7 +18,7 @@ func BenchmarkIdleQueues(b *testing.B) {
 
 func idleQueues(b *testing.B, used bool) {
 	dir := b.TempDir()
-	n := startNATS(b, natsd.Config{Dir: dir, Relaxed: true})
+	n := startNATS(b, natsserver.Config{Dir: dir, Relaxed: true})
 	s := open(b, n)
 	for i := range b.N {
 		q := create(b, s, fmt.Sprint("idle-", i))
@@ -33,7 +33,7 @@ func idleQueues(b *testing.B, used bool) {
 	runtime.ReadMemStats(&before)
 	goroutines := runtime.NumGoroutine()
 	began := time.Now()
-	n = startNATS(b, natsd.Config{Dir: dir, Relaxed: true})
+	n = startNATS(b, natsserver.Config{Dir: dir, Relaxed: true})
 	open(b, n)
 	b.ReportMetric(float64(time.Since(began).Microseconds())/float64(b.N), "µs-start/queue")
 	runtime.GC()

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // model is the reference's description of a queue, kept in a slice.
@@ -41,8 +41,8 @@ func (m *modelMessage) renew(r Receipt) {
 // answer with the model's. Which of several visible messages is handed out is left open; that a visible message is
 // handed out when all are asked for is not.
 func TestModel(t *testing.T) {
-	shared := startNATS(t, natsd.Config{Listen: "127.0.0.1:0"})
-	second := startNATS(t, natsd.Config{URL: shared.ClientURL()})
+	shared := startNATS(t, natsserver.Config{Listen: "127.0.0.1:0"})
+	second := startNATS(t, natsserver.Config{URL: shared.ClientURL()})
 	stores := []*Store{open(t, shared), open(t, second)}
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {

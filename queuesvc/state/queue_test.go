@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 var ctx = context.Background()
@@ -257,7 +257,7 @@ func TestDeletedQueueCanBeMadeAgainAtOnce(t *testing.T) {
 // What was acknowledged is there after a restart: bodies, receipts, visibility, dequeue counts, deletions.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir})
+	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
 	q := create(t, s, "orders")
 	var sent []Message
@@ -280,7 +280,7 @@ func TestRestart(t *testing.T) {
 	s.Close()
 	n.Close()
 
-	s = open(t, startNATS(t, natsd.Config{Dir: dir}))
+	s = open(t, startNATS(t, natsserver.Config{Dir: dir}))
 	if m, err := s.Metadata(ctx, "acct", "orders"); err != nil || len(m) != 1 {
 		t.Errorf("metadata %v, %v", m, err)
 	}
@@ -325,7 +325,7 @@ func TestRestart(t *testing.T) {
 // A process that is killed between making a stream and entering the queue, or between taking the queue out and
 // removing the stream, leaves a stream that the next start removes.
 func TestOrphansAreRemoved(t *testing.T) {
-	n := startNATS(t, natsd.Config{})
+	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	create(t, s, "orders")
 	orphan := s.streamConfig("acct", "lost", "0123456789")

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
-	"github.com/lazuli-storage/lazuli/internal/properties"
-	"github.com/lazuli-storage/lazuli/internal/wire"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // Where queues are addressed.
@@ -49,7 +49,7 @@ const (
 
 // Store is all queues of all accounts on one NATS. It is safe for concurrent use.
 type Store struct {
-	nats    *natsd.Server
+	nats    *natsserver.Server
 	conn    *nats.Conn
 	js      jetstream.JetStream
 	client  *client
@@ -72,7 +72,7 @@ type Store struct {
 
 // Open reads the catalog and returns when queues can be used. n must stay open until after [Store.Close]. A nil log
 // is slog.Default().
-func Open(ctx context.Context, n *natsd.Server, log *slog.Logger) (*Store, error) {
+func Open(ctx context.Context, n *natsserver.Server, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
 	}

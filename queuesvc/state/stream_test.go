@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/internal/natsd"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // hasStream reports whether a queue has a stream.
@@ -25,7 +25,7 @@ func hasStream(t testing.TB, q *Queue) bool {
 
 func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir})
+	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
 	q := create(t, s, "orders")
 	if hasStream(t, q) {
@@ -69,7 +69,7 @@ func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
 	s.Close()
 	n.Close()
 
-	s = open(t, startNATS(t, natsd.Config{Dir: dir}))
+	s = open(t, startNATS(t, natsserver.Config{Dir: dir}))
 	if m := getOne(t, find(t, s, "orders"), epoch); m == nil {
 		t.Error("no message after a restart")
 	}
@@ -92,7 +92,7 @@ func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
 // Queues that are empty at the end lose their streams; others keep theirs.
 func TestEmptyQueuesArePutAside(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir})
+	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
 	s.parkTime = time.Minute
 	q := create(t, s, "emptied")
@@ -112,7 +112,7 @@ func TestEmptyQueuesArePutAside(t *testing.T) {
 	}
 	n.Close()
 
-	s = open(t, startNATS(t, natsd.Config{Dir: dir}))
+	s = open(t, startNATS(t, natsserver.Config{Dir: dir}))
 	for name, want := range map[string]bool{"emptied": false, "full": true, "hidden": true} {
 		if got := hasStream(t, find(t, s, name)); got != want {
 			t.Errorf("queue %s has a stream: %v, want %v", name, got, want)
@@ -127,12 +127,12 @@ func TestEmptyQueuesArePutAside(t *testing.T) {
 // Where others can look, and write, all queues have streams.
 func TestStreamsAreMadeWhereOthersLook(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir})
+	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
 	create(t, s, "old")
 	s.Close()
 	n.Close()
-	n = startNATS(t, natsd.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	n = startNATS(t, natsserver.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	s = open(t, n)
 	if !hasStream(t, find(t, s, "old")) || !hasStream(t, create(t, s, "new")) {
 		t.Error("a queue cannot be seen")
@@ -163,7 +163,7 @@ func TestStreamsAreMadeWhereOthersLook(t *testing.T) {
 // A process can be killed after a stream was made and before the catalog says so.
 func TestAStreamThatTheCatalogDoesNotKnow(t *testing.T) {
 	dir := t.TempDir()
-	n := startNATS(t, natsd.Config{Dir: dir})
+	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
 	create(t, s, "orders")
 	entry := s.catalog.get("acct", "orders").entry

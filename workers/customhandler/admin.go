@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/webguard"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 )
 
 // ownPaths are the host's own: a page at /, and the part of the admin API that is of use on a developer's machine.
@@ -21,7 +21,7 @@ func (h *Host) ownPaths() http.Handler {
 	})
 	admin := func(pattern string, do http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if why := webguard.Refusal(r, nil); why != "" {
+			if why := originguard.Refusal(r, nil); why != "" {
 				http.Error(w, why, http.StatusForbidden)
 				return
 			}

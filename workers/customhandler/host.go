@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

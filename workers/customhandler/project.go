@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

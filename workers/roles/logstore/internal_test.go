@@ -11,7 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
-	"github.com/lazuli-storage/lazuli/internal/testaccount"
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
 // The sample lines of the reference, and what is not a line.

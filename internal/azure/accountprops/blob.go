@@ -1,0 +1,114 @@
+package accountprops
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Blob is how the Blob service of an account is set. The zero value is an account's of which nobody set anything.
+type Blob struct {
+	// AccessTimes notes, to the day, when blobs were last read.
+	AccessTimes bool
+	// ChangeFeed records what happens to blobs in the container $blobchangefeed.
+	ChangeFeed bool
+	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
+	Versioning bool
+	// Immutability lets the blobs of containers that are made from now on have immutability policies and legal holds. It needs
+	// Versioning.
+	Immutability bool
+	// Scopes are the encryption scopes that can be used.
+	Scopes []string
+	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 means not at all.
+	ContainerDays int
+}
+
+// Validate finds settings that exclude each other. Each by itself was checked when it was set.
+func (b *Blob) Validate() error {
+	if b.Immutability && !b.Versioning {
+		return errors.New("blob-immutability needs blob-versioning: policies and holds protect versions")
+	}
+	return nil
+}
+
+// Setting is a row of the table of settings.
+type Setting struct {
+	// Name is in kebab-case: the name of a flag, and of a key in files.
+	Name string
+	// Kind is a word for the value in help texts: "number", "list", or "" for a switch.
+	Kind string
+	// Usage is one sentence without a full stop.
+	Usage string
+	// Set reads a value; Get writes it as Set takes it.
+	Set func(*Blob, string) error
+	Get func(*Blob) string
+}
+
+// BlobSettings is the table of settings.
+var BlobSettings = []Setting{
+	boolean("blob-access-times", "Note, to the day, when blobs were last read", func(b *Blob) *bool { return &b.AccessTimes }),
+	boolean("blob-change-feed", "Record what happens to blobs in the container $blobchangefeed", func(b *Blob) *bool { return &b.ChangeFeed }),
+	boolean("blob-versioning", "Keep the previous state of every blob that is overwritten or deleted as a version", func(b *Blob) *bool { return &b.Versioning }),
+	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
+		func(b *Blob) *bool { return &b.Immutability }),
+	{Name: "encryption-scopes", Kind: "list", Usage: "Encryption scopes of blobs that can be used; a scope that is left out is disabled",
+		Set: func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
+		Get: func(b *Blob) string { return strings.Join(b.Scopes, ",") }},
+	{Name: "container-soft-delete-days", Kind: "number", Usage: "For how many days a deleted container can be restored, up to 365; 0 is not at all",
+		Set: func(b *Blob, s string) (err error) { b.ContainerDays, err = ParseNumber(s, 0, 365); return err },
+		Get: func(b *Blob) string { return strconv.Itoa(b.ContainerDays) }},
+}
+
+func boolean(name, usage string, field func(*Blob) *bool) Setting {
+	return Setting{Name: name, Usage: usage,
+		Set: func(b *Blob, s string) (err error) { *field(b), err = ParseBool(s); return err },
+		Get: func(b *Blob) string { return strconv.FormatBool(*field(b)) }}
+}
+
+// ParseBool reads a switch.
+func ParseBool(s string) (bool, error) {
+	v, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("%q is not true or false", s)
+	}
+	return v, nil
+}
+
+// ParseNumber reads a number from low to high.
+func ParseNumber(s string, low, high int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", s, low, high)
+	}
+	return n, nil
+}
+
+// parseScopes reads names of encryption scopes with commas between them; none is fine.
+func parseScopes(s string) (list []string, err error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(s, ",") {
+		name = strings.TrimSpace(name)
+		if err := validScope(name); err != nil {
+			return nil, err
+		}
+		list = append(list, name)
+	}
+	return list, nil
+}
+
+// validScope checks the name of an encryption scope: 3 to 63 letters, digits and hyphens.
+// https://learn.microsoft.com/azure/storage/blobs/encryption-scope-overview
+func validScope(name string) error {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return fmt.Errorf("%q is no name of an encryption scope: it has letters, digits and hyphens", name)
+		}
+	}
+	if len(name) < 3 || len(name) > 63 {
+		return fmt.Errorf("%q is no name of an encryption scope: it has 3 to 63 characters", name)
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
+)
+
+// keySize is the length of Azure's account keys in bytes.
+const keySize = 64
+
+// GenerateKey makes a random key. It also returns its base64 form, which is shown nowhere else.
+func GenerateKey() (base64Key string, k Key, err error) {
+	secret := make([]byte, keySize)
+	if _, err := rand.Read(secret); err != nil {
+		return "", k, err
+	}
+	base64Key = base64.StdEncoding.EncodeToString(secret)
+	k, err = ParseKey(base64Key)
+	return base64Key, k, err
+}
+
+// StoredAccount is one line of an accounts file: a name, one or two keys in base64, and settings.
+type StoredAccount struct {
+	Name      string
+	Keys      []string
+	Overrides accountprops.Overrides
+}
+
+// ParseAccount reads the text form of an account, "name:key1[:key2] [setting=value ...]". Errors name no keys.
+func ParseAccount(text string) (s StoredAccount, err error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return s, errAccountForm
+	}
+	parts := strings.Split(fields[0], ":")
+	if len(parts) == 3 && parts[2] == "" { // as in AZURITE_ACCOUNTS
+		parts = parts[:2]
+	}
+	if len(parts) < 2 || len(parts) > 3 {
+		return s, errAccountForm
+	}
+	s.Name, s.Keys = parts[0], parts[1:]
+	if s.Overrides, err = accountprops.ParseOverrides(fields[1:]); err != nil {
+		return s, fmt.Errorf("account %s: %w", s.Name, err)
+	}
+	return s, nil
+}
+
+var errAccountForm = errors.New("want name:key1[:key2] [setting=value ...]")
+
+// line is ParseAccount's form, keys and all.
+func (s StoredAccount) line() string {
+	text := s.Name + ":" + strings.Join(s.Keys, ":")
+	if len(s.Overrides) > 0 {
+		text += " " + s.Overrides.String()
+	}
+	return text
+}
+
+// Account is the account ready for use.
+func (s StoredAccount) Account() (Account, error) {
+	a := Account{Name: s.Name, Overrides: s.Overrides}
+	for i, text := range s.Keys {
+		k, err := ParseKey(text)
+		if err != nil {
+			return a, fmt.Errorf("account %s, key %d: %w", s.Name, i+1, err)
+		}
+		a.Keys = append(a.Keys, k)
+	}
+	return a, nil
+}
+
+// maxAccountsFile bounds an accounts file in bytes.
+const maxAccountsFile = 4 << 20
+
+const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2] [setting=value ...]. The keys are secrets.\n"
+
+// ReadAccountsFile reads a file with a line for each account, see [ParseAccount]; empty lines and lines that begin
+// with # do not count. It fails for anything else, and for a file that others may write to. Errors name lines and
+// accounts, never keys.
+func ReadAccountsFile(path string) ([]StoredAccount, error) {
+	text, err := secretfile.Read(path, maxAccountsFile)
+	if err != nil {
+		return nil, fmt.Errorf("accounts file: %w", err)
+	}
+	var list []StoredAccount
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		s := strings.TrimSpace(string(line))
+		if s == "" || s[0] == '#' {
+			continue
+		}
+		account, err := ParseAccount(s)
+		if err != nil {
+			return nil, fmt.Errorf("accounts file %s, line %d: %w", path, n, err)
+		}
+		list = append(list, account)
+	}
+	if err := checkStored(list); err != nil {
+		return nil, fmt.Errorf("accounts file %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func checkStored(list []StoredAccount) error {
+	_, err := accountsOf(list)
+	return err
+}
+
+func accountsOf(list []StoredAccount) ([]Account, error) {
+	accounts := make([]Account, len(list))
+	for i, s := range list {
+		var err error
+		if accounts[i], err = s.Account(); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, CheckAccounts(accounts...)
+}
+
+// EditAccountsFile replaces the accounts of a file by what edit makes of them, in one step, while others that edit it
+// wait. A file that does not exist has no accounts and is made. If edit fails, nothing changes. The file is readable by
+// its owner alone; beside it lies a file path.lock.
+func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, error)) error {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, secretfile.Mode)
+	if err != nil {
+		return fmt.Errorf("accounts file: %w", err)
+	}
+	defer lock.Close()
+	if err := filelock.Wait(lock); err != nil {
+		return fmt.Errorf("accounts file: lock %s: %w", lock.Name(), err)
+	}
+	list, err := ReadAccountsFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if list, err = edit(list); err != nil {
+		return err
+	}
+	return writeAccountsFile(path, list)
+}
+
+func writeAccountsFile(path string, list []StoredAccount) error {
+	if err := checkStored(list); err != nil {
+		return err
+	}
+	b := []byte(accountsHeader)
+	for _, s := range list {
+		b = append(b, s.line()+"\n"...)
+	}
+	return secretfile.Write(path, b)
+}
+
+// LoadAccounts reads an accounts file into accounts ready for use. A file without any is an error.
+func LoadAccounts(path string) ([]Account, error) {
+	list, err := ReadAccountsFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("accounts file %s has no account; add one with: lazuli account add NAME --file %s", path, path)
+	}
+	return accountsOf(list)
+}
+
+// WatchAccounts keeps a served set equal to an accounts file until ctx ends: it looks at the file when something
+// arrives on reload (SIGHUP), and each time every ticks. A file that cannot be used leaves the set as it is and is
+// logged once. reload may be nil.
+func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every time.Duration, reload <-chan os.Signal, log *slog.Logger) {
+	if log == nil {
+		log = slog.Default()
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	w := accountsWatch{path: path, accounts: accounts, log: log}
+	w.look(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.look(false)
+		case _, ok := <-reload:
+			if !ok {
+				reload = nil
+				continue
+			}
+			w.look(true)
+		}
+	}
+}
+
+type accountsWatch struct {
+	path     string
+	accounts *Accounts
+	log      *slog.Logger
+	seen     os.FileInfo
+	problem  string
+	names    []string
+}
+
+// look reads the file if it is another one than before, or if it must.
+func (w *accountsWatch) look(must bool) {
+	info, err := os.Stat(w.path)
+	if err == nil && !must && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) && info.Size() == w.seen.Size() {
+		return
+	}
+	var list []Account
+	if err == nil {
+		w.seen = info
+		list, err = LoadAccounts(w.path)
+	}
+	if err == nil {
+		err = w.accounts.Replace(list...)
+	}
+	if err != nil {
+		w.complain(err)
+		return
+	}
+	w.problem = ""
+	if names := w.accounts.Names(); !must || !slices.Equal(names, w.names) {
+		w.log.Info("accounts are read", "file", w.path, "accounts", len(names))
+		w.names = names
+	}
+}
+
+func (w *accountsWatch) complain(err error) {
+	var path *os.PathError
+	text := err.Error()
+	if errors.As(err, &path) {
+		text = path.Error()
+	}
+	if text != w.problem {
+		w.log.Error("accounts file cannot be used; the accounts stay as they were", "err", err)
+		w.problem = text
+	}
+}

@@ -1,0 +1,237 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/xml"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// MaxDelegation is how long a user delegation key may live.
+// https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
+const MaxDelegation = 7 * 24 * time.Hour
+
+// UserDelegationKey is a key with which whoever got it signs SAS in their own name. It is stored nowhere: it is the
+// HMAC, under the account's key, of all its other fields, so that any front-end can check what it signed.
+type UserDelegationKey struct {
+	ObjectID, TenantID string
+	Start, Expiry      string // ISO 8601, in seconds
+	Service            string // "b" or "q"
+	Version            string
+	UserTenantID       string // the tenant of users to whom SAS are bound; mostly ""
+	Value              string // base64
+}
+
+// secondsISO is the form of times in user delegation keys, and the one that SDKs repeat in skt and ske.
+const secondsISO = "2006-01-02T15:04:05Z"
+
+// NewUserDelegationKey makes the key for the caller of Get User Delegation Key, who must have come with a bearer
+// token. It fails with [wire.ErrInvalidXMLNodeValue] for times that do not fit: the key must end after now and after
+// its start, and within [MaxDelegation] of both.
+//
+// The key is bound to the account's first key: it dies with that one's rotation.
+func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, version string, start, expiry, now time.Time, userTenant string) (UserDelegationKey, error) {
+	if id.Mechanism != Bearer || id.principal == nil {
+		return UserDelegationKey{}, failed("Only authentication scheme Bearer is supported.")
+	}
+	if start.IsZero() {
+		start = now
+	}
+	switch {
+	case !expiry.After(start) || !expiry.After(now) || expiry.Sub(now) > MaxDelegation || expiry.Sub(start) > MaxDelegation:
+		return UserDelegationKey{}, wire.ErrInvalidXMLNodeValue.With("XmlNodeName", "Expiry").With("XmlNodeValue", expiry.UTC().Format(secondsISO)).
+			With("Reason", "The key must end after it starts, in the future, and within 7 days.")
+	}
+	k := UserDelegationKey{ObjectID: id.principal.ObjectID, TenantID: id.principal.TenantID, Start: start.UTC().Format(secondsISO),
+		Expiry: expiry.UTC().Format(secondsISO), Service: svc.String()[:1], Version: version, UserTenantID: userTenant}
+	k.Value = base64.StdEncoding.EncodeToString(k.derive(account.Name, account.Keys[0]))
+	return k, nil
+}
+
+// derive computes the key's value.
+func (k *UserDelegationKey) derive(account string, under Key) []byte {
+	return under.Sign(nil, lines(nil, "lazuli user delegation key", account, k.ObjectID, k.TenantID, k.Start, k.Expiry, k.Service, k.Version, k.UserTenantID))
+}
+
+// delegated checks the signature of a user delegation SAS and completes the identity with what its signer may do.
+func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identity, resource string) error {
+	t, d := id.token, id.token.Delegation
+	if a.OAuth == nil {
+		return failed("User delegation SAS are not accepted: no token issuer is configured.")
+	}
+	// Queues came later, and tables have none.
+	if t.AccountSAS() || r.Service == wire.Table || r.Service == wire.Queue && t.Version < sas20250705 {
+		return failed("A user delegation SAS of this version is not for this service.")
+	}
+	if d.Unauthorized != "" {
+		return failed("suoid needs a hierarchical namespace.")
+	}
+	key := UserDelegationKey{ObjectID: d.ObjectID, TenantID: d.TenantID, Start: d.KeyStart, Expiry: d.KeyExpiry,
+		Service: d.KeyService, Version: d.KeyVersion, UserTenantID: d.KeyUserTenant}
+	headers, parameters := d.signedRequest(r)
+	messages := t.delegationStrings(r.Service, resource, headers, parameters)
+	if !delegationSigned(account, &key, messages, t.Signature) {
+		return failed("Signature did not match. String to sign used was " + string(messages[0]))
+	}
+	if d.KeyService != r.Service.String()[:1] {
+		return ErrAuthorizationServiceMismatch
+	}
+	start, ok1 := wire.ParseISO(d.KeyStart)
+	expiry, ok2 := wire.ParseISO(d.KeyExpiry)
+	if !ok1 || !ok2 || expiry.Sub(start) > MaxDelegation || r.Now.Before(start) || !r.Now.Before(expiry) {
+		return failed("Key not valid in the specified time frame: Start [" + d.KeyStart + "] - Expiry [" + d.KeyExpiry +
+			"] - Current [" + wire.FormatRFC1123(r.Now) + "]")
+	}
+	if d.User != "" {
+		if err := a.boundTo(r, d); err != nil {
+			return err
+		}
+	}
+	id.principal = &Principal{ObjectID: strings.ToLower(d.ObjectID), TenantID: d.TenantID}
+	a.OAuth.resolve(id, r)
+	return nil
+}
+
+// boundTo checks that a SAS for one user comes with this user's bearer token. The user is of the tenant that the key names, and without
+// one of the tenant of who got the key.
+func (a *Authenticator) boundTo(r *wire.Request, d *Delegation) error {
+	scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return failed("The signature is for one user, whose bearer token must come with it.")
+	}
+	who, err := a.bearer(r, strings.TrimSpace(credential))
+	if err != nil {
+		return err
+	}
+	tenant := d.KeyUserTenant
+	if tenant == "" {
+		tenant = d.TenantID
+	}
+	if !strings.EqualFold(who.principal.ObjectID, d.User) || !strings.EqualFold(who.principal.TenantID, tenant) {
+		return failed("The bearer token is not of the user that the signature is for.")
+	}
+	return nil
+}
+
+func delegationSigned(account *Account, key *UserDelegationKey, messages [][]byte, signature string) bool {
+	sent, err := base64.StdEncoding.DecodeString(signature)
+	if err != nil {
+		return false
+	}
+	for _, under := range account.Keys {
+		// SDKs sign with the 32 bytes that Value is the base64 of.
+		value := key.derive(account.Name, under)
+		for _, message := range messages {
+			mac := hmac.New(sha256.New, value)
+			mac.Write(message)
+			if hmac.Equal(mac.Sum(nil), sent) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// delegationStrings are the strings to sign of a user delegation SAS. For queues there are two: of the official
+// SDKs, some sign saoid, suoid and scid, and some leave the three lines out.
+// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-the-signature
+func (t *Token) delegationStrings(svc wire.Service, resource, headers, parameters string) [][]byte {
+	v, d := t.Version, t.Delegation
+	b := lines(make([]byte, 0, 512), t.Permissions, t.Start, t.Expiry, resource,
+		d.ObjectID, d.TenantID, d.KeyStart, d.KeyExpiry, d.KeyService, d.KeyVersion)
+	if svc == wire.Queue {
+		short := append([]byte(nil), b...)
+		b = lines(b, d.Authorized, d.Unauthorized, d.Correlation)
+		b = lines(b, d.KeyUserTenant, d.User, t.IP, t.Protocol, t.VersionText)
+		all := [][]byte{b[:len(b)-1]}
+		if d.Authorized == "" && d.Unauthorized == "" && d.Correlation == "" {
+			short = lines(short, d.KeyUserTenant, d.User, t.IP, t.Protocol, t.VersionText)
+			all = append(all, short[:len(short)-1])
+		}
+		return all
+	}
+	if v >= sas20200210 {
+		b = lines(b, d.Authorized, d.Unauthorized, d.Correlation)
+	}
+	if v >= sas20250705 {
+		b = lines(b, d.KeyUserTenant, d.User)
+	}
+	b = lines(b, t.IP, t.Protocol, t.VersionText, t.Resource, t.Snapshot)
+	if v >= sas20201206 {
+		b = lines(b, t.Scope)
+	}
+	if v >= sas20260406 {
+		b = lines(b, headers, parameters)
+	}
+	b = t.overrides(b)
+	return [][]byte{b[:len(b)-1]}
+}
+
+// signedRequest are the headers and parameters of the request that srh and srq bind the token to, in canonical form.
+func (d *Delegation) signedRequest(r *wire.Request) (headers, parameters string) {
+	var h, p strings.Builder
+	if d.Headers != "" {
+		for name := range strings.SplitSeq(d.Headers, ",") {
+			h.WriteString(name + ":" + r.HTTP.Header.Get(name) + "\n")
+		}
+	}
+	if d.Parameters != "" {
+		for name := range strings.SplitSeq(d.Parameters, ",") {
+			p.WriteString("\n" + name + ":" + r.Query.Get(strings.ToLower(name)))
+		}
+	}
+	return h.String(), p.String()
+}
+
+// keyInfo is the body of Get User Delegation Key.
+type keyInfo struct {
+	XMLName          xml.Name `xml:"KeyInfo"`
+	Start            string
+	Expiry           string
+	DelegatedUserTid string
+}
+
+// maxKeyInfo bounds that body in bytes.
+const maxKeyInfo = 16 << 10
+
+// GetUserDelegationKey serves the operation of that name for the Blob and the Queue service:
+//
+//	{Name: "GetUserDelegationKey", Method: "POST", Comp: "userdelegationkey", Restype: "service",
+//	 Needs: auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}, ...}
+//
+// https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
+func GetUserDelegationKey(r *wire.Request, id Identity, accounts *Accounts) error {
+	var in keyInfo
+	if err := r.DecodeXML(maxKeyInfo, &in); err != nil {
+		return err
+	}
+	var start time.Time
+	var ok bool
+	if in.Start != "" {
+		if start, ok = wire.ParseISO(in.Start); !ok {
+			return wire.ErrInvalidXMLNodeValue.With("XmlNodeName", "Start").With("XmlNodeValue", in.Start)
+		}
+	}
+	expiry, ok := wire.ParseISO(in.Expiry)
+	if !ok || !plain(in.DelegatedUserTid) {
+		return wire.ErrInvalidXMLNodeValue.With("XmlNodeName", "Expiry").With("XmlNodeValue", in.Expiry)
+	}
+	account := accounts.Get(r.Account)
+	if account == nil {
+		return wire.ErrAuthenticationFailed
+	}
+	k, err := NewUserDelegationKey(account, id, r.Service, r.VersionHeader, start, expiry, r.Now, in.DelegatedUserTid)
+	if err != nil {
+		return err
+	}
+	x := wire.NewXML(1024).Open("UserDelegationKey").Text("SignedOid", k.ObjectID).Text("SignedTid", k.TenantID).
+		Text("SignedStart", k.Start).Text("SignedExpiry", k.Expiry).Text("SignedService", k.Service).Text("SignedVersion", k.Version)
+	if k.UserTenantID != "" {
+		x.Text("SignedDelegatedUserTid", k.UserTenantID)
+	}
+	return r.XML(200, x.Text("Value", k.Value).Close("UserDelegationKey"))
+}

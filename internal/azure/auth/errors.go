@@ -1,0 +1,35 @@
+package auth
+
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// The refusals of a credential that is genuine but not for this call.
+// https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
+var (
+	ErrAuthorizationServiceMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationServiceMismatch",
+		Message: "This request is not authorized to perform this operation using this service."}
+	ErrAuthorizationResourceTypeMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationResourceTypeMismatch",
+		Message: "This request is not authorized to perform this operation using this resource type."}
+	ErrAuthorizationProtocolMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationProtocolMismatch",
+		Message: "This request is not authorized to perform this operation using this protocol."}
+	ErrAuthorizationSourceIPMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationSourceIPMismatch",
+		Message: "This request is not authorized to perform this operation using this source IP."}
+	ErrAuthorizationFailure = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationFailure",
+		Message: "This request is not authorized to perform this operation."}
+	// ErrAccountRequiresHTTPS: the accounts require secure transfer and the request came over plain HTTP.
+	// https://learn.microsoft.com/azure/storage/common/storage-require-secure-transfer
+	ErrAccountRequiresHTTPS = &wire.Error{Status: http.StatusBadRequest, Code: "AccountRequiresHttps",
+		Message: "The account being accessed does not support http."}
+	// ErrInvalidBearerToken is how a bearer token that does not hold is answered from version 2019-12-12; it goes with
+	// a challenge. Earlier versions answer [wire.ErrAuthenticationFailed].
+	ErrInvalidBearerToken = &wire.Error{Status: http.StatusUnauthorized, Code: "InvalidAuthenticationInfo",
+		Message: "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."}
+)
+
+// failed is [wire.ErrAuthenticationFailed] with the reason that Azure puts beside it.
+func failed(why string) error {
+	return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail", why)
+}

@@ -1,0 +1,146 @@
+package auth
+
+import (
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// form says how a string to sign is put together where clients and versions differ.
+type form struct {
+	// lite is Shared Key Lite, and Shared Key before version 2009-09-19, which is the same text.
+	lite bool
+	// zeroLength signs an empty body's length as "0", as before version 2015-02-21.
+	zeroLength bool
+	// skipEmpty leaves headers without a value out, as before version 2016-05-31.
+	skipEmpty bool
+	// weighted sorts header names as [compareWeighted] does.
+	weighted bool
+	// squeeze replaces runs of blanks in header values by one space.
+	squeeze bool
+}
+
+// Versions at which the string to sign of Shared Key changes.
+const sharedKey20160531 wire.Version = 20160531 // headers without a value are signed
+
+// usualForm is the form that the reference gives for the request's version. A request without a version is taken for
+// a new client's.
+func usualForm(r *wire.Request, lite bool) form {
+	v := r.Version
+	if v == 0 {
+		return form{lite: lite}
+	}
+	return form{
+		lite:       lite || v < wire.V20090919 && r.Service != wire.Table,
+		zeroLength: v < wire.V20150221,
+		skipEmpty:  v < sharedKey20160531,
+	}
+}
+
+// otherForm tries the further texts that Azure takes for the same request, and reports whether one fits:
+//   - the secondary endpoint's resource begins with account-secondary in the reference, while most SDKs sign the
+//     account's own name;
+//   - header names are sorted by some SDKs by the bytes, and by others by the weights that Azure's servers use;
+//   - white space in header values is squeezed by the reference, and not by the SDKs;
+//   - without x-ms-version, the older forms.
+//
+// They differ in names and values only where the request does: the usual request has no other form.
+func otherForm(r *wire.Request, usual form, fits func(owner string, f form) bool) bool {
+	forms := []form{usual}
+	if r.Version == 0 {
+		old := form{zeroLength: true, skipEmpty: true, lite: usual.lite}
+		forms = append(forms, old)
+		if !usual.lite && r.Service != wire.Table {
+			forms = append(forms, form{lite: true, skipEmpty: true})
+		}
+	}
+	if r.Service != wire.Table { // whose forms sign no headers
+		if sortsDifferently(r.HTTP.Header) {
+			for _, f := range forms {
+				f.weighted = true
+				forms = append(forms, f)
+			}
+		}
+		if hasRunsOfBlanks(r.HTTP.Header) {
+			for _, f := range forms {
+				f.squeeze = true
+				forms = append(forms, f)
+			}
+		}
+	}
+	for i, f := range forms {
+		if i > 0 && fits(r.Account, f) || r.Secondary && fits(r.Account+"-secondary", f) {
+			return true
+		}
+	}
+	return false
+}
+
+const signedPrefix = "X-Ms-"
+
+// hasRunsOfBlanks reports whether the value of a signed header has white space that the reference would replace.
+func hasRunsOfBlanks(h map[string][]string) bool {
+	for name, values := range h {
+		if !strings.HasPrefix(name, signedPrefix) {
+			continue
+		}
+		for _, v := range values {
+			if strings.Contains(v, "  ") || strings.IndexByte(v, '\t') >= 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sortsDifferently reports whether the signed headers have two orders.
+func sortsDifferently(h map[string][]string) bool {
+	var array [24]string
+	names := signedNames(array[:0], h, compareFold)
+	for i := 1; i < len(names); i++ {
+		if compareWeighted(names[i-1], names[i]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// compareWeighted orders header names as Azure's servers and the Python and JavaScript SDKs do: a word sort, in which
+// hyphens do not count until all else is equal, and an underscore comes before digits, digits before letters.
+func compareWeighted(a, b string) int {
+	i, j := 0, 0
+	for {
+		for i < len(a) && a[i] == '-' {
+			i++
+		}
+		for j < len(b) && b[j] == '-' {
+			j++
+		}
+		if i == len(a) || j == len(b) {
+			break
+		}
+		if x, y := weight(a[i]), weight(b[j]); x != y {
+			return x - y
+		}
+		i, j = i+1, j+1
+	}
+	if left, right := len(a)-i, len(b)-j; left != right {
+		return left - right
+	}
+	for k := range min(len(a), len(b)) {
+		if (a[k] == '-') != (b[k] == '-') { // the same letters: the earlier hyphen comes later
+			if a[k] == '-' {
+				return 1
+			}
+			return -1
+		}
+	}
+	return len(a) - len(b)
+}
+
+func weight(c byte) int {
+	if c = lower(c); c == '_' {
+		return 1
+	}
+	return int(c)
+}

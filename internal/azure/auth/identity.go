@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Mechanism is how a caller was authenticated.
+type Mechanism uint8
+
+// The mechanisms, in the words of the Storage Analytics log.
+const (
+	Anonymous Mechanism = iota
+	SharedKey
+	SAS
+	Bearer
+)
+
+// String returns the mechanism as the Storage Analytics log has it in authentication-type.
+func (m Mechanism) String() string {
+	return [...]string{"anonymous", "authenticated", "sas", "bearer"}[m]
+}
+
+// Identity is who sends a request. The zero value is an anonymous caller.
+type Identity struct {
+	Mechanism Mechanism
+	// Permissions are the SAS permission letters held, for [SAS].
+	Permissions string
+
+	token *Token
+	// principal is who the bearer token, or the user delegation key behind a SAS, belongs to; rights is what their
+	// roles permit on the resource that the request names.
+	principal *Principal
+	rights    rights
+	scope     func(resource string) rights
+}
+
+// Token is the caller's shared access signature, nil for other mechanisms.
+func (id Identity) Token() *Token { return id.token }
+
+// Principal is who a bearer token or a user delegation SAS stands for; nil for other credentials.
+func (id Identity) Principal() *Principal { return id.principal }
+
+// At is the identity before another resource of the same account and service than the one that the request's path
+// names: the table of an operation in a batch, the container of a blob in a batch. Roles may be held for one
+// resource and not for another. It changes nothing for other credentials.
+func (id Identity) At(resource string) Identity {
+	if id.scope != nil {
+		id.rights = id.scope(resource)
+	}
+	return id
+}
+
+// Policy is a stored access policy: limits that a service SAS takes from the resource instead of carrying them.
+// Empty fields are left to the token.
+// https://learn.microsoft.com/rest/api/storageservices/define-stored-access-policy
+type Policy struct{ Start, Expiry, Permissions string }
+
+// PolicyID is the stored access policy that the caller's token names, "" for none.
+func (id Identity) PolicyID() string {
+	if id.token == nil {
+		return ""
+	}
+	return id.token.Policy
+}
+
+// Apply completes an identity whose token names a stored access policy. A field may stand in the token or in the
+// policy, not in both; together they must give an expiry and permissions. found is false if the resource has no such
+// policy: revoked, the token is worth nothing from then on.
+func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) {
+	if !found {
+		return Identity{}, failed("The signed identifier is not a stored access policy of the resource.")
+	}
+	t := id.token
+	if p.Start != "" && t.Start != "" || p.Expiry != "" && t.Expiry != "" || p.Permissions != "" && t.Permissions != "" {
+		return Identity{}, failed("A field is given both in the signature and in its stored access policy.")
+	}
+	id.Permissions = t.Permissions + p.Permissions
+	return id, checkWindow(t.Start+p.Start, t.Expiry+p.Expiry, now)
+}
+
+// Check reports whether the identity may call an operation with this need, as far as the credential alone tells. It
+// returns nil or the refusal. Anonymous access to public containers is decided by the Blob service, which knows the
+// container's level: here an anonymous caller passes wherever there may be such a level.
+func (id Identity) Check(svc wire.Service, n Need) error {
+	switch id.Mechanism {
+	case SharedKey:
+		if n.Bearer == DelegationKey {
+			return failed("Only authentication scheme Bearer is supported.")
+		}
+		return nil
+	case SAS:
+		return id.checkToken(svc, n)
+	case Bearer:
+		return id.Holds(n)
+	}
+	if n.Public == NotPublic {
+		return ErrAuthorizationFailure
+	}
+	return nil
+}
+
+func (id Identity) checkToken(svc wire.Service, n Need) error {
+	t := id.token
+	if t.AccountSAS() {
+		if strings.IndexByte(t.Services, svc.String()[0]) < 0 {
+			return ErrAuthorizationServiceMismatch
+		}
+		if n.Any == "" && n.All == "" {
+			return ErrAuthorizationFailure
+		}
+		if strings.IndexByte(t.ResourceTypes, byte(n.On)) < 0 {
+			return ErrAuthorizationResourceTypeMismatch
+		}
+	} else if n.AccountSASOnly || n.Any == "" && n.All == "" {
+		return ErrAuthorizationFailure
+	} else if svc == wire.Blob && t.Resource != "c" && n.On != OnObject {
+		return ErrAuthorizationFailure // a blob's token says nothing of its container
+	}
+	return id.Holds(n)
+}
+
+// Holds reports whether the identity has the permission letters that n asks for: nil, or
+// [wire.ErrAuthorizationPermissionMismatch]. Account keys have all. A user delegation SAS needs them twice: in the
+// token and in the roles of who signed it.
+func (id Identity) Holds(n Need) error {
+	switch id.Mechanism {
+	case SharedKey:
+		return nil
+	case SAS:
+		if !lettersOf(id.Permissions).meets(n.Any, n.All) || id.principal != nil && !id.rights.permit(n) {
+			return wire.ErrAuthorizationPermissionMismatch
+		}
+		return nil
+	case Bearer:
+		if n.Public != Everyone && !id.rights.permit(n) {
+			return wire.ErrAuthorizationPermissionMismatch
+		}
+		return nil
+	}
+	return wire.ErrAuthorizationPermissionMismatch
+}
+
+// Table is the only table that a service SAS is for, in lower case. limited is false for other credentials. The
+// operations of a batch must be held against it: the batch's own path names no table.
+func (id Identity) Table() (name string, limited bool) {
+	if id.token == nil || id.token.TableName == "" {
+		return "", false
+	}
+	return strings.ToLower(id.token.TableName), true
+}
+
+// EntityRange is the range of entity keys that a table's token is limited to. Has fields say which bounds there are;
+// bounds are inclusive.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#restrict-access-to-table-entities
+type EntityRange struct {
+	StartPK, StartRK, EndPK, EndRK             string
+	HasStartPK, HasStartRK, HasEndPK, HasEndRK bool
+}
+
+// EntityRange returns the range that the caller is limited to; limited is false where there is no bound.
+func (id Identity) EntityRange() (e EntityRange, limited bool) {
+	t := id.token
+	if t == nil {
+		return e, false
+	}
+	e = EntityRange{t.StartPK, t.StartRK, t.EndPK, t.EndRK, t.hasStartPK, t.hasStartRK, t.hasEndPK, t.hasEndRK}
+	return e, e.HasStartPK || e.HasStartRK || e.HasEndPK || e.HasEndRK
+}

@@ -1,0 +1,209 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// letters is a set of SAS permission letters, a to z.
+type letters uint32
+
+func lettersOf(s string) (l letters) {
+	for i := range len(s) {
+		if s[i] >= 'a' && s[i] <= 'z' {
+			l |= 1 << (s[i] - 'a')
+		}
+	}
+	return l
+}
+
+// meets reports whether l has one letter of any, where any is not empty, and every letter of all.
+func (l letters) meets(any, all string) bool {
+	a := lettersOf(all)
+	return l&a == a && (any == "" || l&lettersOf(any) != 0)
+}
+
+// rights are what roles permit on one resource, in the letters of the SAS that would permit the same.
+type rights struct {
+	service, container, object letters
+	// delegate is getting user delegation keys; policy is reading and writing stored access policies; parts is sending
+	// batches.
+	delegate, policy, parts bool
+}
+
+func (r *rights) add(o rights) {
+	r.service |= o.service
+	r.container |= o.container
+	r.object |= o.object
+	r.delegate = r.delegate || o.delegate
+	r.policy = r.policy || o.policy
+	r.parts = r.parts || o.parts
+}
+
+// permit reports whether the rights meet a need.
+func (r rights) permit(n Need) bool {
+	switch n.Bearer {
+	case DelegationKey:
+		return r.delegate
+	case AccessPolicy:
+		return r.policy
+	case Parts:
+		return r.parts
+	case NoRole:
+		return false
+	}
+	if n.Any == "" && n.All == "" {
+		return false
+	}
+	l := r.object
+	switch n.On {
+	case OnService:
+		l = r.service
+	case OnContainer:
+		l = r.container
+	}
+	return l.meets(n.Any, n.All)
+}
+
+// role is a built-in role of Azure: for one service, what it permits.
+type role struct {
+	name                       string
+	service                    wire.Service
+	onService, onContainer, on string
+	delegate, policy           bool
+}
+
+// roles are the built-in data roles. The letters follow the data actions of each role's definition and the action
+// that each operation needs: "add" is a, "process" p, "filter" f, "tags" t, "deleteBlobVersion" x,
+// "immutableStorage/runAsSuperUser" i.
+// https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage
+// https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#permissions-for-calling-data-operations
+var roles = []role{
+	{"Storage Blob Data Reader", wire.Blob, "l", "rl", "rl", true, false},
+	{"Storage Blob Data Contributor", wire.Blob, "l", "rlwcd", "rlawcdme", true, false},
+	{"Storage Blob Data Owner", wire.Blob, "lf", "rlwcdfxt", "rlawcdxytfmeopi", true, true},
+	{"Storage Blob Delegator", wire.Blob, "", "", "", true, false},
+	{"Storage Queue Data Reader", wire.Queue, "l", "rl", "r", true, false},
+	{"Storage Queue Data Contributor", wire.Queue, "l", "rlwcd", "rlawudp", true, false},
+	{"Storage Queue Data Message Processor", wire.Queue, "", "", "rp", true, false},
+	{"Storage Queue Data Message Sender", wire.Queue, "", "", "a", true, false},
+	{"Storage Table Data Reader", wire.Table, "l", "rl", "rl", false, false},
+	{"Storage Table Data Contributor", wire.Table, "l", "rlwcd", "rlawcud", false, false},
+}
+
+// RoleNames lists the roles that an [Assignment] may name.
+func RoleNames() []string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = r.name
+	}
+	return names
+}
+
+// Assignment gives a principal a role on a scope.
+type Assignment struct {
+	// Principal is the object id (oid) or the application id (appid, azp) of a token, the object id of a group in its groups claim, or a
+	// name that the development issuer makes one of these of; "*" is everybody with a valid token. A user delegation SAS stands for an
+	// object id alone: a role that is held through an application id or a group gives nobody a user delegation key.
+	Principal string
+	// Role is the name of a built-in role, such as "Storage Blob Data Reader".
+	Role string
+	// Scope is "account" or "account/name", name being a container, a queue or a table, as the role has it. "*" is
+	// every account.
+	Scope string
+}
+
+// Roles is a set of assignments, ready for use. It does not change. Nil permits nothing.
+type Roles struct{ list []assignment }
+
+type assignment struct {
+	principal, object string // as given, and as an object id
+	service           wire.Service
+	account, resource string
+	rights            rights
+}
+
+// NewRoles reads assignments. It fails for unknown roles and for scopes that cannot be.
+func NewRoles(list ...Assignment) (*Roles, error) {
+	set := new(Roles)
+	for _, a := range list {
+		r, ok := findRole(a.Role)
+		if !ok {
+			return nil, fmt.Errorf("role %q is not known; known are %s", a.Role, strings.Join(RoleNames(), ", "))
+		}
+		if a.Principal == "" {
+			return nil, fmt.Errorf("an assignment of %s has no principal", r.name)
+		}
+		account, resource, _ := strings.Cut(strings.Trim(a.Scope, "/"), "/")
+		if account != "*" && !wire.AccountName(account) || strings.Contains(resource, "/") {
+			return nil, fmt.Errorf("scope %q is not of the form account or account/name", a.Scope)
+		}
+		if r.service == wire.Table { // whose names have no case
+			resource = strings.ToLower(resource)
+		}
+		as := assignment{principal: a.Principal, object: ObjectID(a.Principal), service: r.service, account: account,
+			resource: resource, rights: rights{object: lettersOf(r.on), container: lettersOf(r.onContainer), policy: r.policy}}
+		if resource == "" {
+			as.rights.service, as.rights.delegate = lettersOf(r.onService), r.delegate
+		}
+		set.list = append(set.list, as)
+	}
+	return set, nil
+}
+
+// DevelopmentRoles lets everybody with a valid token do everything with the data of the development account, whose
+// key is public anyway.
+func DevelopmentRoles() *Roles {
+	var list []Assignment
+	for _, name := range []string{"Storage Blob Data Owner", "Storage Queue Data Contributor", "Storage Table Data Contributor"} {
+		list = append(list, Assignment{Principal: "*", Role: name, Scope: DevelopmentAccount})
+	}
+	set, err := NewRoles(list...)
+	if err != nil {
+		panic("auth: the development roles are not valid: " + err.Error())
+	}
+	return set
+}
+
+func findRole(name string) (role, bool) {
+	for _, r := range roles {
+		if strings.EqualFold(r.name, strings.TrimSpace(name)) {
+			return r, true
+		}
+	}
+	return role{}, false
+}
+
+// of returns what p may do with one resource of a service: a container, queue or table, "" for the service itself.
+func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (sum rights) {
+	if set == nil {
+		return sum
+	}
+	if svc == wire.Table {
+		resource = strings.ToLower(resource)
+	}
+	for i := range set.list {
+		a := &set.list[i]
+		if a.service != svc || a.account != account && a.account != "*" || !a.names(p) {
+			continue
+		}
+		sum.parts = sum.parts || a.rights.object != 0 // wherever in the account it is held
+		if a.resource == "" || a.resource == resource {
+			r := a.rights
+			r.delegate = r.delegate && a.namesObject(p)
+			sum.add(r)
+		}
+	}
+	return sum
+}
+
+func (a *assignment) names(p *Principal) bool {
+	return a.namesObject(p) || p.ClientID != "" && strings.EqualFold(a.principal, p.ClientID) || slices.Contains(p.groups, a.object)
+}
+
+func (a *assignment) namesObject(p *Principal) bool {
+	return a.principal == "*" || a.object == p.ObjectID
+}

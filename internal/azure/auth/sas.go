@@ -1,0 +1,244 @@
+package auth
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// sas checks a token's signature, times, address and protocol, and says what it permits. A token that names a stored
+// access policy is checked for the rest by [Identity.Apply], once the policy is known.
+func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
+	t, ok := readToken(r.Query)
+	if !ok {
+		return Identity{}, failed("The signature's query parameters cannot be read, or are not part of its version.")
+	}
+	account := a.Accounts.Get(r.Account)
+	if account == nil {
+		return Identity{}, wire.ErrAuthenticationFailed
+	}
+	if r.Service == wire.Blob {
+		switch t.Resource {
+		case "bs":
+			t.Snapshot = r.Query.Get("snapshot")
+		case "bv":
+			t.Snapshot = r.Query.Get("versionid")
+		}
+	}
+	resource, ok := t.resource(r)
+	if !ok {
+		return Identity{}, failed("The signature is not for this kind of resource.")
+	}
+	id := Identity{Mechanism: SAS, Permissions: t.Permissions, token: t}
+	if t.Delegation != nil {
+		if err := a.delegated(r, account, &id, resource); err != nil {
+			return Identity{}, err
+		}
+	} else {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		if *buf = t.appendStringToSign((*buf)[:0], r.Service, r.Account, resource); !account.signed(*buf, t.Signature) {
+			return Identity{}, failed("Signature did not match. String to sign used was " + string(*buf))
+		}
+	}
+	if t.AccountSAS() { // which signs no overrides: whoever holds it could give a blob another type
+		t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType = "", "", "", "", ""
+	}
+	if err := t.checkCaller(r); err != nil {
+		return Identity{}, err
+	}
+	if err := t.setVersion(r); err != nil {
+		return Identity{}, err
+	}
+	if t.Policy == "" {
+		return id, checkWindow(t.Start, t.Expiry, r.Now)
+	}
+	if t.AccountSAS() || t.Delegation != nil {
+		return Identity{}, failed("Only a service SAS can name a stored access policy.")
+	}
+	return id, nil
+}
+
+// setVersion gives a request without x-ms-version the version that its URL names: api-version, or else sv.
+// https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services
+func (t *Token) setVersion(r *wire.Request) error {
+	if r.Version != 0 {
+		return nil
+	}
+	v, text := t.Version, t.VersionText
+	if asked := r.Query.Get("api-version"); asked != "" {
+		var ok bool
+		if v, ok = wire.ParseVersion(asked); !ok {
+			return wire.InvalidQuery("api-version", asked, "")
+		}
+		text = asked
+	}
+	if v == 0 {
+		return nil
+	}
+	r.Version = min(v, wire.LatestVersion())
+	if r.Out != nil { // a copy source is checked like a request, and not answered
+		r.Set("x-ms-version", text)
+	}
+	return nil
+}
+
+// checkCaller checks the limits on where and how a token is used.
+func (t *Token) checkCaller(r *wire.Request) error {
+	switch t.Protocol {
+	case "", "https,http", "http,https":
+	case "https":
+		if r.HTTP.TLS == nil {
+			return ErrAuthorizationProtocolMismatch
+		}
+	default:
+		return failed("The signed protocol is not valid.")
+	}
+	if t.IP != "" && !inRange(t.IP, r.HTTP.RemoteAddr) {
+		return ErrAuthorizationSourceIPMismatch
+	}
+	return nil
+}
+
+// inRange reports whether an address with port lies in the signed range, "168.1.5.60" or "168.1.5.60-168.1.5.70".
+func inRange(signed, remote string) bool {
+	addr, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	low, high, isRange := strings.Cut(signed, "-")
+	if !isRange {
+		high = low
+	}
+	from, err1 := netip.ParseAddr(low)
+	to, err2 := netip.ParseAddr(high)
+	ip := addr.Addr().Unmap()
+	return err1 == nil && err2 == nil && from.Compare(ip) <= 0 && ip.Compare(to) <= 0
+}
+
+// checkWindow checks a token's times. Without an expiry it is never valid.
+func checkWindow(start, expiry string, now time.Time) error {
+	from := time.Time{}
+	if start != "" {
+		var ok bool
+		if from, ok = wire.ParseISO(start); !ok {
+			return failed("The signed start time is not valid.")
+		}
+	}
+	to, ok := wire.ParseISO(expiry)
+	if !ok {
+		return failed("The signed expiry time is missing or not valid.")
+	}
+	if now.Before(from) || !now.Before(to) {
+		why := "Signature not valid in the specified time frame: "
+		if start != "" {
+			why += "Start [" + wire.FormatRFC1123(from) + "] - "
+		}
+		return failed(why + "Expiry [" + wire.FormatRFC1123(to) + "] - Current [" + wire.FormatRFC1123(now) + "]")
+	}
+	return nil
+}
+
+// segments splits a request's path below the account as the services do: at the first slash as sent, before
+// anything is decoded. An encoded slash in the first segment is part of a name, and of no legal one.
+func segments(path string) (head, rest string, below, ok bool) {
+	head, rest, below = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	var err1, err2 error
+	head, err1 = url.PathUnescape(head)
+	rest, err2 = url.PathUnescape(rest)
+	return head, rest, below, err1 == nil && err2 == nil
+}
+
+// container is the container, queue or table that a request's path names, decoded; "" for the service itself. A
+// batch of table operations names none.
+func container(r *wire.Request) string {
+	head, _, below, ok := segments(r.RawPath)
+	switch {
+	case !ok:
+		return ""
+	case r.Service == wire.Table:
+		name, argument, _ := strings.Cut(head, "(")
+		switch {
+		case strings.EqualFold(name, "Tables"): // Tables('name')
+			return strings.Trim(strings.TrimSuffix(argument, ")"), "'")
+		case name == "$batch":
+			return ""
+		}
+		return name
+	case r.Service == wire.Blob && !below && head != "" && r.Restype == "":
+		return "$root"
+	}
+	return head
+}
+
+// resource is the canonicalised resource that the token must have been signed for, from the request's own path: a
+// token for another resource cannot have the right signature. ok is false where the request's path is above what
+// the token is for.
+func (t *Token) resource(r *wire.Request) (string, bool) {
+	if t.AccountSAS() {
+		return "", t.Version >= sas20150405
+	}
+	head, rest, below, ok := segments(r.RawPath)
+	if !ok || head == "" {
+		return "", false
+	}
+	prefix := "/" + r.Account + "/"
+	if t.Version >= sas20150221 {
+		prefix = "/" + r.Service.String() + prefix
+	}
+	switch r.Service {
+	case wire.Table:
+		name, _, _ := strings.Cut(head, "(")
+		if name == "$batch" { // whose operations are held against the token by [Identity.Table]
+			return prefix + strings.ToLower(t.TableName), t.TableName != ""
+		}
+		// The name is signed in lower case; tn repeats it and must be the table that the path names.
+		return prefix + strings.ToLower(name), name != "" && strings.EqualFold(name, t.TableName)
+	case wire.Queue:
+		return prefix + head, true
+	}
+	if !below && r.Restype == "" { // a blob of the root container
+		head, rest, below = "$root", head, true
+	}
+	switch t.Resource {
+	case "c":
+		return prefix + head, true
+	case "b":
+		return prefix + head + "/" + rest, below && rest != ""
+	case "bs":
+		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20181109
+	case "bv":
+		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20191212
+	case "d":
+		directory, ok := t.directory(rest)
+		return prefix + head + directory, ok && below && t.Version >= sas20200210
+	}
+	return "", false
+}
+
+// maxDepth bounds sdd: a blob name of 1024 characters has no more directories.
+const maxDepth = 1024
+
+// directory is the part of a blob's path that a token for a directory is signed for: its first sdd segments.
+func (t *Token) directory(path string) (string, bool) {
+	n, err := strconv.Atoi(t.Depth)
+	if err != nil || n < 0 || n > maxDepth {
+		return "", false
+	}
+	end := 0
+	for ; n > 0; n-- {
+		i := strings.IndexByte(path[end:], '/')
+		if i <= 0 { // the blob does not lie below the directory
+			return "", false
+		}
+		end += i + 1
+	}
+	if end == 0 {
+		return "", path != ""
+	}
+	return "/" + path[:end-1], len(path) > end
+}

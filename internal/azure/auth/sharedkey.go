@@ -1,0 +1,254 @@
+package auth
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// MaxSkew is how far a request's date may be from the server's clock.
+// https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key#specifying-the-date-header
+const MaxSkew = 15 * time.Minute
+
+// sharedKey checks a Shared Key or Shared Key Lite signature, "account:signature".
+func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool) (Identity, error) {
+	name, signature, ok := strings.Cut(credential, ":")
+	if !ok || name == "" || signature == "" {
+		return Identity{}, wire.ErrInvalidAuthenticationInfo
+	}
+	account := a.Accounts.Get(r.Account)
+	if account == nil || strings.TrimSuffix(name, "-secondary") != account.Name {
+		return Identity{}, wire.ErrAuthenticationFailed
+	}
+	if err := a.checkDate(r); err != nil {
+		return Identity{}, err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	usual := usualForm(r, lite)
+	*buf = appendStringToSign((*buf)[:0], r, r.Account, usual)
+	if account.signed(*buf, signature) {
+		return Identity{Mechanism: SharedKey}, nil
+	}
+	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) + "' is not the same as any " +
+		"computed signature. Server used following string to sign: '" + string(*buf) + "'."
+	if otherForm(r, usual, func(owner string, f form) bool {
+		*buf = appendStringToSign((*buf)[:0], r, owner, f)
+		return account.signed(*buf, signature)
+	}) {
+		return Identity{Mechanism: SharedKey}, nil
+	}
+	return Identity{}, failed(detail)
+}
+
+// signed reports whether one of the account's keys made signature for message.
+func (a *Account) signed(message []byte, signature string) bool {
+	for _, key := range a.Keys {
+		if key.Matches(message, signature) {
+			return true
+		}
+	}
+	return false
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// printableSignature keeps what a client sent as its signature out of the answer unless it can be one.
+func printableSignature(s string) string {
+	if _, err := base64.StdEncoding.DecodeString(s); err != nil || len(s) > 128 {
+		return "(not a signature)"
+	}
+	return s
+}
+
+// checkDate refuses requests whose x-ms-date, or Date where there is none, is missing or more than [MaxSkew] off: an
+// old signed request cannot be sent again later.
+func (a *Authenticator) checkDate(r *wire.Request) error {
+	s := r.Header("X-Ms-Date")
+	if s == "" {
+		s = r.Header("Date")
+	}
+	t, err := wire.ParseRFC1123(s)
+	if err != nil {
+		return failed("The Date header in the request is incorrect.")
+	}
+	now := r.Now
+	if a.ClientsNow != nil {
+		now = a.ClientsNow()
+	}
+	if skew := now.Sub(t); skew > MaxSkew || skew < -MaxSkew {
+		return failed("Request date header too old or too far in the future: '" + wire.FormatRFC1123(t) + "'.")
+	}
+	return nil
+}
+
+// appendStringToSign builds what the client signed, in one of the four forms that the reference defines.
+// https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte {
+	if r.Service == wire.Table {
+		return appendTableStringToSign(b, r, owner, f.lite)
+	}
+	h := r.HTTP.Header
+	line := func(name string) {
+		if v := h[name]; len(v) > 0 {
+			b = append(b, v[0]...)
+		}
+		b = append(b, '\n')
+	}
+	b = append(append(b, r.HTTP.Method...), '\n')
+	if !f.lite {
+		line("Content-Encoding")
+		line("Content-Language")
+		b = appendContentLength(b, r, f.zeroLength)
+		b = append(b, '\n')
+	}
+	line("Content-Md5")
+	line("Content-Type")
+	if _, ok := h["X-Ms-Date"]; ok {
+		b = append(b, '\n')
+	} else {
+		line("Date")
+	}
+	if !f.lite {
+		line("If-Modified-Since")
+		line("If-Match")
+		line("If-None-Match")
+		line("If-Unmodified-Since")
+		line("Range")
+	}
+	b = appendCanonicalHeaders(b, h, f)
+	if f.lite {
+		return appendLiteResource(b, r, owner)
+	}
+	return appendResource(b, r, owner)
+}
+
+// appendTableStringToSign builds the Table service's forms, which sign no x-ms headers.
+func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool) []byte {
+	h := r.HTTP.Header
+	if !lite {
+		b = append(append(b, r.HTTP.Method...), '\n')
+		b = append(append(b, r.Header("Content-Md5")...), '\n')
+		b = append(append(b, r.Header("Content-Type")...), '\n')
+	}
+	date := h["X-Ms-Date"]
+	if len(date) == 0 {
+		date = h["Date"]
+	}
+	if len(date) > 0 {
+		b = append(b, date[0]...)
+	}
+	return appendLiteResource(append(b, '\n'), r, owner)
+}
+
+// appendContentLength appends the Content-Length as it is signed: from version 2015-02-21 on, 0 is signed as "".
+func appendContentLength(b []byte, r *wire.Request, zero bool) []byte {
+	switch v := r.Header("Content-Length"); {
+	case v == "0" && !zero:
+		return b
+	case v == "" && r.HTTP.ContentLength > 0: // sent in process, without a connection
+		return strconv.AppendInt(b, r.HTTP.ContentLength, 10)
+	default:
+		return append(b, v...)
+	}
+}
+
+// signedNames appends the names of the x-ms-* headers in order.
+func signedNames(names []string, h http.Header, compare func(a, b string) int) []string {
+	for name := range h {
+		if strings.HasPrefix(name, signedPrefix) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, compare)
+	return names
+}
+
+// appendCanonicalHeaders appends all x-ms-* headers: names in lower case and sorted, values trimmed.
+func appendCanonicalHeaders(b []byte, h http.Header, f form) []byte {
+	var array [24]string
+	compare := compareFold
+	if f.weighted {
+		compare = compareWeighted
+	}
+	for _, name := range signedNames(array[:0], h, compare) {
+		values := h[name]
+		if f.skipEmpty && len(values) == 1 && values[0] == "" {
+			continue
+		}
+		for i := range len(name) {
+			b = append(b, lower(name[i]))
+		}
+		b = append(b, ':')
+		for i, value := range values {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if value = strings.TrimSpace(value); f.squeeze {
+				value = strings.Join(strings.Fields(value), " ")
+			}
+			b = append(b, value...)
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// compareFold orders ASCII names as their lower-case forms.
+func compareFold(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if x, y := lower(a[i]), lower(b[i]); x != y {
+			return int(x) - int(y)
+		}
+	}
+	return len(a) - len(b)
+}
+
+// appendResource appends the canonicalised resource of the 2009-09-19 form: /account, the path as sent, and every
+// query parameter on a line, sorted by name, with the values of equal names sorted and joined.
+func appendResource(b []byte, r *wire.Request, owner string) []byte {
+	b = append(append(b, '/'), owner...)
+	b = append(b, r.URIPath...)
+	if len(r.Query) == 0 {
+		return b
+	}
+	q := slices.Clone(r.Query)
+	slices.SortStableFunc(q, func(x, y wire.Param) int {
+		if c := strings.Compare(x.Name, y.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Value, y.Value)
+	})
+	for i, p := range q {
+		if i > 0 && q[i-1].Name == p.Name {
+			b = append(b, ',')
+		} else {
+			b = append(append(append(b, '\n'), p.Name...), ':')
+		}
+		b = append(b, p.Value...)
+	}
+	return b
+}
+
+// appendLiteResource appends the canonicalised resource of the older form: /account, the path, and comp alone.
+func appendLiteResource(b []byte, r *wire.Request, owner string) []byte {
+	b = append(append(b, '/'), owner...)
+	b = append(b, r.URIPath...)
+	if r.Query.Has("comp") {
+		b = append(append(b, "?comp="...), r.Query.Get("comp")...)
+	}
+	return b
+}

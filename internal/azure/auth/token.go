@@ -1,0 +1,253 @@
+package auth
+
+import (
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Versions at which the string to sign of a shared access signature changes, or something may be asked for in one.
+const (
+	sas20120212 wire.Version = 20120212 // the version is signed
+	sas20130815 wire.Version = 20130815 // response header overrides, for blobs
+	sas20150221 wire.Version = 20150221 // the resource begins with its service
+	sas20150405 wire.Version = 20150405 // addresses and protocols; account SAS
+	sas20181109 wire.Version = 20181109 // the resource's kind and snapshot time, for blobs; user delegation
+	sas20191212 wire.Version = 20191212 // blob versions
+	sas20200210 wire.Version = 20200210 // directories; saoid, suoid, scid
+	sas20201206 wire.Version = 20201206 // encryption scope
+	sas20250705 wire.Version = 20250705 // user delegation for queues, and bound to one user
+	sas20260406 wire.Version = 20260406 // signed request headers and query parameters
+)
+
+// Token is a shared access signature as a URL carries it. Fields that are absent are empty.
+// https://learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature
+type Token struct {
+	Version     wire.Version // sv
+	VersionText string
+	Signature   string // sig
+
+	Permissions   string // sp
+	Start, Expiry string // st, se
+	IP, Protocol  string // sip, spr
+	Scope         string // ses
+
+	Services, ResourceTypes string // ss, srt: an account SAS has them
+
+	Policy   string // si: a stored access policy of the resource
+	Resource string // sr: b, c, bs, bv or d
+	Snapshot string // the snapshot or version that the URL names, which sr=bs and sr=bv sign
+	Depth    string // sdd
+
+	TableName              string // tn
+	StartPK, StartRK       string // spk, srk
+	EndPK, EndRK           string // epk, erk
+	hasStartPK, hasStartRK bool
+	hasEndPK, hasEndRK     bool
+	CacheControl           string // rscc
+	ContentDisposition     string // rscd
+	ContentEncoding        string // rsce
+	ContentLanguage        string // rscl
+	ContentType            string // rsct
+
+	// Delegation has the fields of a user delegation SAS; nil for others.
+	Delegation *Delegation
+}
+
+// Delegation says with which user delegation key a token is signed, and for whom.
+// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas
+type Delegation struct {
+	ObjectID, TenantID       string // skoid, sktid: who got the key
+	KeyStart, KeyExpiry      string // skt, ske
+	KeyService, KeyVersion   string // sks, skv
+	Authorized, Unauthorized string // saoid, suoid
+	Correlation              string // scid
+	KeyUserTenant            string // skdutid
+	User                     string // sduoid: only with this user's bearer token
+	Headers, Parameters      string // srh, srq
+}
+
+// AccountSAS reports whether the token is for an account, not for one resource.
+func (t *Token) AccountSAS() bool { return t.Services != "" || t.ResourceTypes != "" }
+
+// field returns where the value of a query parameter goes, and since which version a signature covers it; nil for
+// parameters that are none of a token's.
+func (t *Token) field(name string) (*string, wire.Version) {
+	switch name {
+	case "sig":
+		return &t.Signature, 0
+	case "sv":
+		return &t.VersionText, 0
+	case "sp":
+		return &t.Permissions, 0
+	case "st":
+		return &t.Start, 0
+	case "se":
+		return &t.Expiry, 0
+	case "sip":
+		return &t.IP, sas20150405
+	case "spr":
+		return &t.Protocol, sas20150405
+	case "ses":
+		return &t.Scope, sas20201206
+	case "ss":
+		return &t.Services, sas20150405
+	case "srt":
+		return &t.ResourceTypes, sas20150405
+	case "si":
+		return &t.Policy, 0
+	case "sr":
+		return &t.Resource, 0
+	case "sdd":
+		return &t.Depth, sas20200210
+	case "tn":
+		return &t.TableName, 0
+	case "spk":
+		t.hasStartPK = true
+		return &t.StartPK, 0
+	case "srk":
+		t.hasStartRK = true
+		return &t.StartRK, 0
+	case "epk":
+		t.hasEndPK = true
+		return &t.EndPK, 0
+	case "erk":
+		t.hasEndRK = true
+		return &t.EndRK, 0
+	case "rscc":
+		return &t.CacheControl, sas20130815
+	case "rscd":
+		return &t.ContentDisposition, sas20130815
+	case "rsce":
+		return &t.ContentEncoding, sas20130815
+	case "rscl":
+		return &t.ContentLanguage, sas20130815
+	case "rsct":
+		return &t.ContentType, sas20130815
+	}
+	return nil, 0
+}
+
+// field is [Token.field] for the parameters of user delegation.
+func (d *Delegation) field(name string) (*string, wire.Version) {
+	switch name {
+	case "skoid":
+		return &d.ObjectID, sas20181109
+	case "sktid":
+		return &d.TenantID, sas20181109
+	case "skt":
+		return &d.KeyStart, sas20181109
+	case "ske":
+		return &d.KeyExpiry, sas20181109
+	case "sks":
+		return &d.KeyService, sas20181109
+	case "skv":
+		return &d.KeyVersion, sas20181109
+	case "saoid":
+		return &d.Authorized, sas20200210
+	case "suoid":
+		return &d.Unauthorized, sas20200210
+	case "scid":
+		return &d.Correlation, sas20200210
+	case "skdutid":
+		return &d.KeyUserTenant, sas20250705
+	case "sduoid":
+		return &d.User, sas20250705
+	case "srh":
+		return &d.Headers, sas20260406
+	case "srq":
+		return &d.Parameters, sas20260406
+	}
+	return nil, 0
+}
+
+// readToken reads the token of a request. ok is false for parameters given twice, an unreadable version, control
+// characters, row keys without their partition keys, and fields that the token's version does not sign: they would be anybody's to
+// change.
+func readToken(q wire.Query) (t *Token, ok bool) {
+	t = new(Token)
+	if q.Has("skoid") {
+		t.Delegation = new(Delegation)
+	}
+	since := wire.Version(0)
+	for i, p := range q {
+		field, from := t.field(p.Name)
+		if field == nil && t.Delegation != nil {
+			field, from = t.Delegation.field(p.Name)
+		}
+		if field == nil {
+			continue
+		}
+		for _, before := range q[:i] {
+			if before.Name == p.Name {
+				return t, false
+			}
+		}
+		if !plain(p.Value) {
+			return t, false
+		}
+		*field, since = p.Value, max(since, from)
+	}
+	if t.StartRK != "" && !t.hasStartPK || t.EndRK != "" && !t.hasEndPK { // a row key is a bound within a partition
+		return t, false
+	}
+	if t.VersionText != "" {
+		if t.Version, ok = wire.ParseVersion(t.VersionText); !ok {
+			return t, false
+		}
+	}
+	return t, t.Version >= since
+}
+
+// plain reports whether s has no control characters: the fields of a string to sign are lines.
+func plain(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f }) < 0
+}
+
+// stringToSign is the text whose HMAC is the signature.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
+// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#construct-the-signature-string
+func (t *Token) appendStringToSign(b []byte, svc wire.Service, account, resource string) []byte {
+	v := t.Version
+	if t.AccountSAS() {
+		b = lines(b, account, t.Permissions, t.Services, t.ResourceTypes, t.Start, t.Expiry, t.IP, t.Protocol, t.VersionText)
+		if v >= sas20201206 {
+			b = lines(b, t.Scope)
+		}
+		return b // with the last line's end
+	}
+	b = lines(b, t.Permissions, t.Start, t.Expiry, resource, t.Policy)
+	if v >= sas20150405 {
+		b = lines(b, t.IP, t.Protocol)
+	}
+	if v >= sas20120212 {
+		b = lines(b, t.VersionText)
+	}
+	switch svc {
+	case wire.Table:
+		b = lines(b, t.StartPK, t.StartRK, t.EndPK, t.EndRK)
+	case wire.Blob:
+		if v >= sas20181109 {
+			b = lines(b, t.Resource, t.Snapshot)
+		}
+		if v >= sas20201206 {
+			b = lines(b, t.Scope)
+		}
+		if v >= sas20130815 {
+			b = t.overrides(b)
+		}
+	}
+	return b[:len(b)-1]
+}
+
+func (t *Token) overrides(b []byte) []byte {
+	return lines(b, t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType)
+}
+
+// lines appends each text and a line feed.
+func lines(b []byte, texts ...string) []byte {
+	for _, s := range texts {
+		b = append(append(b, s...), '\n')
+	}
+	return b
+}

@@ -1,0 +1,56 @@
+package frontend
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// BenchmarkRequest is one small request over a connection that is kept, with and without deadlines.
+func BenchmarkRequest(b *testing.B) {
+	for name, progress := range map[string]Common{"paced": {}, "unpaced": {Progress: -1}} {
+		b.Run(name, func(b *testing.B) {
+			common := progress
+			common.Accounts, common.Log = auth.Development(), slog.New(slog.DiscardHandler)
+			body := make([]byte, 1024)
+			f := New(Config[*bench, *benchCall]{Service: wire.Blob, Render: wire.RenderXML, Common: common,
+				Resolve: func(_ *bench, r *wire.Request) (*benchCall, Level, error) { return &benchCall{r}, "x", nil },
+				Operations: []Operation[*bench, *benchCall]{open("Put", "PUT", "", func(_ *bench, c *benchCall) error {
+					if _, err := c.ReadBody(1 << 20); err != nil {
+						return err
+					}
+					return c.Body(http.StatusOK, "text/plain", body)
+				})}})
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			server := NewServer(f, common.Log, 0)
+			go func() { _ = Serve(server, l, ListenOptions{}) }()
+			defer server.Close()
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			request := "PUT " + path + " HTTP/1.1\r\nHost: h\r\nx-ms-version: 2021-12-02\r\nContent-Length: 1024\r\n\r\n" + string(body)
+			in := bufio.NewReader(c)
+			for b.Loop() {
+				if _, err := io.WriteString(c, request); err != nil {
+					b.Fatal(err)
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil || resp.StatusCode != 200 {
+					b.Fatal(resp, err)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Config is what a service brings to its front-end.
+type Config[S, C any] struct {
+	// Service is the service that is served.
+	Service wire.Service
+	// State is passed to Resolve and to the handlers.
+	State S
+	// Operations is the service's operations table.
+	Operations []Operation[S, C]
+	// Resolve turns the request's path into what handlers work on, and says what kind of resource it names. Its
+	// error is answered as it is, once the caller is authenticated.
+	Resolve func(S, *wire.Request) (C, Level, error)
+	// Render answers with an error in the service's form.
+	Render func(*wire.Request, *wire.Error)
+	// Admit may refuse a call after Needs was checked: anonymous access by a container's level. Nil admits all that
+	// the credential permits, and no anonymous caller but to operations open to everyone.
+	Admit func(S, C, auth.Identity, auth.Need) error
+	// Policy finds a stored access policy of the resource that the call names, for a SAS that refers to one. found is
+	// false if the resource does not exist or has no such policy. Nil: there are none.
+	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
+	// Before, if set, runs once the request is parsed and before authentication; CORS headers are set there.
+	Before func(S, *wire.Request)
+	Common
+}
+
+// Common is the part of [Config] that is the same for all services of a process.
+type Common struct {
+	// Accounts are the accounts that are served. Required.
+	Accounts *auth.Accounts
+	// OAuth checks bearer tokens and user delegation SAS; nil refuses both.
+	OAuth *auth.OAuth
+	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	RequireHTTPS bool
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// ClientsNow is the clock of clients that date their signatures, if it is not Now; see [auth.Authenticator].
+	ClientsNow func() time.Time
+	// Log is where defects go; nil is slog.Default().
+	Log *slog.Logger
+	// Observe, if set, is told of every request after its answer was written. It must be quick and keep nothing of
+	// the request.
+	Observe func(*wire.Request, Outcome)
+	// Options decide how requests are read.
+	Options wire.Options
+	// Limit bounds how many requests are served at once; nil is no limit.
+	Limit *Limiter
+	// Board is where requests wait for changes; nil lets none wait.
+	Board *longpoll.Board
+	// Progress is how long a connection may take for the next part of a request or of an answer, before it is cut
+	// off: 0 is [DefaultProgress], negative is for ever.
+	Progress time.Duration
+}
+
+// Authenticator is what the front-end asks who sends a request, for services that meet further requests inside one:
+// parts of a batch, sources of a copy.
+func (c *Common) Authenticator() *auth.Authenticator {
+	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, ClientsNow: c.ClientsNow}
+}
+
+// Outcome is what became of a request.
+type Outcome struct {
+	// Identity is who sent it.
+	Identity auth.Identity
+	// Status is the HTTP status that was sent; 0 if the connection broke before one was.
+	Status int
+	// Written is the size of the answer's body in bytes.
+	Written int64
+	// Duration is from the request's head to the end of its answer.
+	Duration time.Duration
+}
+
+// Frontend serves one service. It is an http.Handler, safe for concurrent use.
+type Frontend[S, C any] struct {
+	Config[S, C]
+	index     index[S, C]
+	callers   *auth.Authenticator
+	challenge string
+}
+
+// New makes a front-end. It panics if the operations table is ambiguous or a required field is missing: these are
+// defects of the program.
+func New[S, C any](c Config[S, C]) *Frontend[S, C] {
+	if c.Accounts == nil || c.Resolve == nil || c.Render == nil {
+		panic("frontend: Accounts, Resolve and Render are required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Progress == 0 {
+		c.Progress = DefaultProgress
+	}
+	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations), callers: c.Authenticator()}
+	if c.OAuth != nil {
+		f.challenge = c.OAuth.Challenge()
+	}
+	return f
+}
+
+// ServeHTTP takes one request through the house.
+func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	out := recorder{ResponseWriter: w}
+	if d, ok := w.(deadlines); ok && f.Progress > 0 {
+		out.d, out.every = d, f.Progress
+		if hr.Body != nil && hr.ContentLength != 0 {
+			received := hr.Body
+			body := &pacedBody{ReadCloser: received, d: d, every: f.Progress}
+			hr.Body = body
+			defer body.finish()
+			// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request
+			// must not wait for what a client holds back, or what takes a minute to come.
+			out.refusing = func() { hr.Body = received }
+		}
+	}
+	r, err := wire.Parse(f.Service, hr, &out, f.Now(), f.Options)
+	r.Begin()
+	r.Challenge = f.challenge
+	var id auth.Identity
+	if f.Observe != nil {
+		start := time.Now()
+		defer func() {
+			f.Observe(r, Outcome{Identity: id, Status: out.status, Written: out.written, Duration: time.Since(start)})
+		}()
+	}
+	if err == nil {
+		if !f.Limit.enter() {
+			err = wire.ErrServerBusy
+		} else {
+			defer f.Limit.leave()
+			if id, err = f.serve(r); err == nil {
+				return
+			}
+		}
+	}
+	f.fail(r, &out, err)
+}
+
+// serve runs the operation. A panic in it is an internal error of this request alone.
+func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if f.Before != nil {
+		f.Before(f.State, r)
+	}
+	switch {
+	case r.System():
+		id = auth.Identity{Mechanism: auth.SharedKey}
+	case r.HTTP.Method != http.MethodOptions: // a preflight request carries no credential
+		if id, err = f.callers.Authenticate(r); err != nil {
+			return id, err
+		}
+	}
+	call, level, err := f.Resolve(f.State, r)
+	if err != nil {
+		if id.Mechanism == auth.Anonymous {
+			return id, RefuseAnonymous(r)
+		}
+		return id, err
+	}
+	op, err := f.index.find(r, level)
+	if err != nil {
+		return id, err
+	}
+	r.Operation = op.Name
+	if id, err = f.admit(r, call, id, op.Needs); err != nil {
+		return id, err
+	}
+	if op.Do == nil {
+		return id, wire.ErrNotImplemented
+	}
+	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
+		return id, wire.ErrInsufficientAccountPermissions
+	}
+	if text := r.Query.Get("timeout"); text != "" {
+		return id, bounded(r, text, func() error { return op.Do(f.State, call) })
+	}
+	return id, op.Do(f.State, call)
+}
+
+// admit completes the identity with its stored access policy and checks it against the operation's need.
+func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need auth.Need) (auth.Identity, error) {
+	if need.Public == auth.Everyone {
+		return id, nil
+	}
+	if policy := id.PolicyID(); policy != "" {
+		var p auth.Policy
+		var found bool
+		var err error
+		if f.Policy != nil {
+			if p, found, err = f.Policy(f.State, call, policy); err != nil {
+				return id, err
+			}
+		}
+		if id, err = id.Apply(p, found, r.Now); err != nil {
+			return id, err
+		}
+	}
+	if err := id.Check(f.Service, need); err != nil {
+		if id.Mechanism == auth.Anonymous {
+			return id, RefuseAnonymous(r)
+		}
+		return id, err
+	}
+	if f.Admit != nil {
+		return id, f.Admit(f.State, call, id, need)
+	}
+	if id.Mechanism == auth.Anonymous {
+		return id, RefuseAnonymous(r)
+	}
+	return id, nil
+}
+
+// RefuseAnonymous is the answer to a caller without a credential: from version 2019-12-12 a challenge, before that
+// "not found" by the Blob service and "not authenticated" by the others.
+// https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#bearer-challenge
+func RefuseAnonymous(r *wire.Request) error {
+	switch {
+	case r.Version >= wire.V20191212:
+		challenge := r.Challenge
+		if challenge == "" {
+			challenge = "Bearer authorization_uri=" + r.Base + "/oauth2/authorize resource_id=" + auth.StorageAudience
+		}
+		return wire.ErrNoAuthenticationInformation.WithHeader("WWW-Authenticate", challenge)
+	case r.Service == wire.Blob:
+		return wire.ErrResourceNotFound
+	default:
+		return wire.ErrAuthenticationFailed
+	}
+}
+
+// fail answers with err. What is not a protocol error is logged under the request's id and answered as InternalError.
+func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		f.Log.Error("request failed", "service", f.Service.String(), "account", r.Account, "op", r.Operation,
+			"request_id", r.ID, "err", err)
+		e = wire.ErrInternal
+	}
+	r.Failure = e
+	if out.status != 0 { // the answer has begun: all that is left is to break it off, so that it is not taken for whole
+		panic(http.ErrAbortHandler)
+	}
+	if out.refusing != nil {
+		out.refusing()
+	}
+	h := out.Header()
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag", "Last-Modified"} {
+		delete(h, name)
+	}
+	f.Render(r, e)
+}

@@ -1,0 +1,165 @@
+package frontend
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Level is the kind of resource that a path names, in the service's own words: "service", "container", "blob".
+type Level string
+
+// Operation is one row of a service's operations table: one operation of the REST reference. S is the service, C
+// what its Resolve function makes of a request. An empty Comp or Restype means that the parameter is absent, not
+// that any value will do.
+type Operation[S, C any] struct {
+	// Name is the operation's name as the REST reference and the Storage Analytics log spell it: "PutBlockList".
+	Name string
+	// Method is the HTTP method.
+	Method string
+	// On is the kind of resource that the path names.
+	On Level
+	// Comp and Restype are the query parameters of these names, lower case.
+	Comp, Restype string
+	// Has and HasNot name headers, in Go's canonical form, that the request must have and must not have. Only
+	// operations that differ in nothing else use them.
+	Has, HasNot []string
+	// Needs is what a caller must hold.
+	Needs auth.Need
+	// State says how much of the operation is there, for the compatibility page.
+	State State
+	// Note is a sentence for the compatibility page, "" for none.
+	Note string
+	// Do serves the request. It returns an error and never renders one. Nil, with State NotImplemented: the answer
+	// is 501.
+	Do func(S, C) error
+}
+
+// State is how much of an operation is implemented.
+type State uint8
+
+// The states. The zero value is a complete operation.
+const (
+	Complete State = iota
+	Partial
+	NotImplemented
+)
+
+// String returns the word for the compatibility page.
+func (s State) String() string {
+	return [...]string{"complete", "partial", "not implemented"}[s]
+}
+
+// place is what most rows are told apart by.
+type place struct {
+	on            Level
+	comp, restype string
+}
+
+// index finds rows. It is built once and then only read.
+type index[S, C any] map[place][]*Operation[S, C]
+
+// newIndex builds the index and panics where a row is incomplete or a request could match two: both are defects of a
+// table, seen at the first start.
+func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
+	ix := make(index[S, C])
+	for i := range rows {
+		row := &rows[i]
+		if row.Name == "" || row.Method == "" || row.On == "" || (row.Do == nil) != (row.State == NotImplemented) {
+			panic(fmt.Sprintf("frontend: operation %d (%q) is incomplete", i, row.Name))
+		}
+		p := place{row.On, row.Comp, row.Restype}
+		for _, other := range ix[p] {
+			if other.Method == row.Method && !distinct(row, other) {
+				panic(fmt.Sprintf("frontend: a request can match %s and %s", row.Name, other.Name))
+			}
+		}
+		ix[p] = append(ix[p], row)
+	}
+	return ix
+}
+
+// distinct reports whether a header that one row demands is one that the other refuses.
+func distinct[S, C any](a, b *Operation[S, C]) bool {
+	in := func(list []string) func(string) bool {
+		return func(name string) bool { return slices.Contains(list, name) }
+	}
+	return slices.ContainsFunc(a.Has, in(b.HasNot)) || slices.ContainsFunc(b.Has, in(a.HasNot))
+}
+
+// find returns the row for a request at a level. Its errors are those for a method or a comp that the resource does
+// not know.
+func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) {
+	rows := ix[place{on, r.Comp, r.Restype}]
+	known := false
+	for _, row := range rows {
+		if row.Method != r.HTTP.Method {
+			continue
+		}
+		known = true
+		if row.matches(r.HTTP.Header) {
+			return row, nil
+		}
+	}
+	switch {
+	case known: // told apart by headers, and none of the combinations
+		return nil, wire.ErrMissingRequiredHeader
+	case len(rows) > 0:
+		return nil, wire.ErrUnsupportedHTTPVerb.WithHeader("Allow", allow(rows))
+	case r.Comp != "":
+		return nil, wire.InvalidQuery("comp", r.Comp, "")
+	case r.Restype != "":
+		return nil, wire.InvalidQuery("restype", r.Restype, "")
+	default:
+		return nil, wire.ErrUnsupportedHTTPVerb
+	}
+}
+
+func (o *Operation[S, C]) matches(h http.Header) bool {
+	for _, name := range o.Has {
+		if len(h[name]) == 0 {
+			return false
+		}
+	}
+	for _, name := range o.HasNot {
+		if len(h[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func allow[S, C any](rows []*Operation[S, C]) string {
+	var methods []string
+	for _, row := range rows {
+		if !slices.Contains(methods, row.Method) {
+			methods = append(methods, row.Method)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ",")
+}
+
+// Row is an operation as the compatibility page and other readers of the table see it.
+type Row struct {
+	Name, Method  string
+	On            Level
+	Comp, Restype string
+	Needs         auth.Need
+	State         State
+	Note          string
+	Has, HasNot   []string
+}
+
+// Rows returns a table without its handlers.
+func Rows[S, C any](operations []Operation[S, C]) []Row {
+	rows := make([]Row, len(operations))
+	for i, o := range operations {
+		rows[i] = Row{o.Name, o.Method, o.On, o.Comp, o.Restype, o.Needs, o.State, o.Note, o.Has, o.HasNot}
+	}
+	return rows
+}

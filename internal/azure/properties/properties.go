@@ -1,0 +1,256 @@
+package properties
+
+import (
+	"encoding/xml"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Limits of a service's properties.
+const (
+	// MaxBody is the size in bytes of a Set Service Properties body that is read.
+	MaxBody = 64 << 10
+	// MaxRetentionDays bounds every retention policy.
+	MaxRetentionDays = 365
+)
+
+// Properties are the settings of one account's service. The zero value has everything off.
+type Properties struct {
+	Logging         Logging   `json:"logging"`
+	HourMetrics     Metrics   `json:"hourMetrics"`
+	MinuteMetrics   Metrics   `json:"minuteMetrics"`
+	CORS            []Rule    `json:"cors,omitempty"`
+	DeleteRetention Retention `json:"deleteRetention"`
+	StaticWebsite   Website   `json:"staticWebsite"`
+	// DefaultVersion is the version of requests that name none, "" if it was never set.
+	DefaultVersion string `json:"defaultVersion,omitempty"`
+}
+
+// Logging are the settings of the Storage Analytics log.
+type Logging struct {
+	Version             string
+	Read, Write, Delete bool
+	Retention           Retention
+}
+
+// Metrics are the settings of the hour or minute metrics.
+type Metrics struct {
+	Version              string
+	Enabled, IncludeAPIs bool
+	Retention            Retention
+}
+
+// Retention says for how many days, 1 to [MaxRetentionDays], something is kept. AllowPermanentDelete belongs to the
+// Blob service's soft delete alone.
+type Retention struct {
+	Enabled, AllowPermanentDelete bool
+	Days                          int
+}
+
+// Website are the settings of the static website.
+type Website struct {
+	Enabled                                                   bool
+	IndexDocument, ErrorDocument404Path, DefaultIndexDocument string
+}
+
+// Features are the settings that a service can honour. What it cannot is refused when somebody turns it on, never
+// stored and ignored.
+type Features struct {
+	Logging, Metrics, DeleteRetention, StaticWebsite bool
+}
+
+// document is the XML of Set Service Properties. A section that is absent stays as it is.
+// Flags are text, for clients write True as well as true.
+type document struct {
+	XMLName xml.Name `xml:"StorageServiceProperties"`
+	Logging *struct {
+		Version, Read, Write, Delete string
+		RetentionPolicy              retention
+	}
+	HourMetrics, MinuteMetrics *metrics
+	Metrics                    *metrics // the hour metrics, before 2013-08-15
+	Cors                       *struct {
+		CorsRule []corsRule
+	}
+	DeleteRetentionPolicy *retention
+	StaticWebsite         *struct {
+		Enabled, IndexDocument, ErrorDocument404Path, DefaultIndexDocumentPath string
+	}
+	DefaultServiceVersion *string
+	Unknown               []struct{ XMLName xml.Name } `xml:",any"`
+}
+
+type metrics struct {
+	Version, Enabled, IncludeAPIs string
+	RetentionPolicy               retention
+}
+
+type retention struct{ Enabled, Days, AllowPermanentDelete string }
+
+// Update returns p with the sections that body, a Set Service Properties document, has. It fails with
+// [wire.ErrInvalidXMLDocument], and with [wire.ErrNotImplemented] for what the service cannot honour; p is unchanged.
+func (p Properties) Update(svc wire.Service, body []byte, can Features) (Properties, error) {
+	var d document
+	if err := wire.ParseXML(body, &d); err != nil {
+		return p, err
+	}
+	read := reader{}
+	if len(d.Unknown) > 0 {
+		read.fail("Unknown element: " + d.Unknown[0].XMLName.Local)
+	}
+	if s := d.Logging; s != nil {
+		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
+			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy)}
+		if l := p.Logging; !can.Logging && (l.Read || l.Write || l.Delete) {
+			read.refuse("Logging")
+		}
+	}
+	for _, m := range []struct {
+		name string
+		from *metrics
+		to   *Metrics
+	}{{"Metrics", d.Metrics, &p.HourMetrics}, {"HourMetrics", d.HourMetrics, &p.HourMetrics}, {"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
+		if m.from == nil {
+			continue
+		}
+		*m.to = Metrics{m.from.Version, read.flag(m.from.Enabled), read.flag(m.from.IncludeAPIs), read.retention(m.from.RetentionPolicy)}
+		if m.to.Enabled && !can.Metrics {
+			read.refuse(m.name)
+		}
+	}
+	if d.Cors != nil {
+		p.CORS = read.rules(d.Cors.CorsRule)
+	}
+	if svc == wire.Blob {
+		read.blob(&p, &d, can)
+	} else if d.DeleteRetentionPolicy != nil || d.StaticWebsite != nil || d.DefaultServiceVersion != nil {
+		read.fail("")
+	}
+	return p, read.err
+}
+
+// blob reads the sections that only the Blob service has.
+func (read *reader) blob(p *Properties, d *document, can Features) {
+	if d.DeleteRetentionPolicy != nil {
+		p.DeleteRetention = read.retention(*d.DeleteRetentionPolicy)
+		if p.DeleteRetention.Enabled && !can.DeleteRetention {
+			read.refuse("DeleteRetentionPolicy")
+		}
+	}
+	if s := d.StaticWebsite; s != nil {
+		p.StaticWebsite = Website{read.flag(s.Enabled), s.IndexDocument, s.ErrorDocument404Path, s.DefaultIndexDocumentPath}
+		if p.StaticWebsite.Enabled && !can.StaticWebsite {
+			read.refuse("StaticWebsite")
+		}
+	}
+	if v := d.DefaultServiceVersion; v != nil {
+		if _, ok := wire.ParseVersion(*v); !ok && *v != "" {
+			read.fail("The default service version is not a version.")
+		}
+		p.DefaultVersion = *v
+	}
+}
+
+// reader converts text and keeps the first failure.
+type reader struct{ err error }
+
+func (read *reader) fail(reason string) {
+	if read.err == nil {
+		read.err = wire.ErrInvalidXMLDocument.With("LineNumber", "0").With("LinePosition", "0").With("Reason", reason)
+	}
+}
+
+func (read *reader) refuse(setting string) {
+	if read.err == nil {
+		read.err = wire.ErrNotImplemented.WithMessage("The service property " + setting + " is not implemented and cannot be turned on.")
+	}
+}
+
+func (read *reader) flag(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true", "1":
+		return true
+	case "false", "0", "":
+		return false
+	}
+	read.fail("A flag is neither true nor false.")
+	return false
+}
+
+func (read *reader) retention(r retention) Retention {
+	out := Retention{Enabled: read.flag(r.Enabled), AllowPermanentDelete: read.flag(r.AllowPermanentDelete)}
+	if !out.Enabled {
+		return out
+	}
+	var err error
+	if out.Days, err = strconv.Atoi(strings.TrimSpace(r.Days)); err != nil || out.Days < 1 || out.Days > MaxRetentionDays {
+		read.fail("Retention days must be greater than 0 and less than or equal to 365 days.")
+	}
+	return out
+}
+
+// XML is the answer of Get Service Properties.
+func (p Properties) XML(svc wire.Service, v wire.Version) *wire.XML {
+	x := wire.NewXML(1024).Open("StorageServiceProperties")
+	x.Open("Logging").Text("Version", orDefault(p.Logging.Version, "1.0")).Bool("Read", p.Logging.Read).
+		Bool("Write", p.Logging.Write).Bool("Delete", p.Logging.Delete)
+	p.Logging.Retention.xml(x, "RetentionPolicy")
+	x.Close("Logging")
+	if v == 0 || v >= wire.V20130815 {
+		p.HourMetrics.xml(x, "HourMetrics")
+		p.MinuteMetrics.xml(x, "MinuteMetrics")
+		corsXML(x, p.CORS)
+	} else {
+		p.HourMetrics.xml(x, "Metrics")
+	}
+	if svc == wire.Blob {
+		if v >= 20170729 {
+			p.DeleteRetention.xml(x, "DeleteRetentionPolicy")
+		}
+		if v >= 20180328 {
+			x.Open("StaticWebsite").Bool("Enabled", p.StaticWebsite.Enabled)
+			if w := p.StaticWebsite; w.Enabled {
+				for _, e := range [][2]string{{"IndexDocument", w.IndexDocument}, {"DefaultIndexDocumentPath", w.DefaultIndexDocument},
+					{"ErrorDocument404Path", w.ErrorDocument404Path}} {
+					if e[1] != "" {
+						x.Text(e[0], e[1])
+					}
+				}
+			}
+			x.Close("StaticWebsite")
+		}
+		if p.DefaultVersion != "" {
+			x.Text("DefaultServiceVersion", p.DefaultVersion)
+		}
+	}
+	return x.Close("StorageServiceProperties")
+}
+
+func (m Metrics) xml(x *wire.XML, name string) {
+	x.Open(name).Text("Version", orDefault(m.Version, "1.0")).Bool("Enabled", m.Enabled)
+	if m.Enabled {
+		x.Bool("IncludeAPIs", m.IncludeAPIs)
+	}
+	m.Retention.xml(x, "RetentionPolicy")
+	x.Close(name)
+}
+
+func (r Retention) xml(x *wire.XML, name string) {
+	x.Open(name).Bool("Enabled", r.Enabled)
+	if r.Enabled {
+		x.Int("Days", int64(r.Days))
+		if r.AllowPermanentDelete {
+			x.Bool("AllowPermanentDelete", true)
+		}
+	}
+	x.Close(name)
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

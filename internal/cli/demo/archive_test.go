@@ -1,0 +1,443 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/archive"
+)
+
+// variantEnv makes this test binary a worker process of the named variant.
+const variantEnv = "LAZULI_DEMO_TEST_WORKER"
+
+func TestMain(m *testing.M) {
+	variant := os.Getenv(variantEnv)
+	if variant == "" {
+		os.Exit(m.Run())
+	}
+	if err := runVariant(variant); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// variants are archive roles with their steps in various orders. All but the first are wrong, each in its own way.
+var variants = map[string]func(v *variantRole) workers.QueueHandler{
+	"correct": nil,
+	"delete before copy": func(v *variantRole) workers.QueueHandler {
+		return v.steps("archive/before-delete", v.delete, "archive/after-delete", "archive/before-copy", v.copy, "archive/after-copy")
+	},
+	"copy without delete": func(v *variantRole) workers.QueueHandler {
+		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", "archive/after-delete")
+	},
+	"message deleted first": func(v *variantRole) workers.QueueHandler {
+		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+		return func(ctx context.Context, m workers.QueueMessage) error {
+			if err := v.acknowledge(ctx, m); err != nil {
+				return err
+			}
+			return work(ctx, m)
+		}
+	},
+	"property forgotten": func(v *variantRole) workers.QueueHandler {
+		v.forget = "Party"
+		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+	},
+	"type forgotten": func(v *variantRole) workers.QueueHandler {
+		v.forget = "Years@odata.type"
+		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+	},
+	// It does the steps in the right order, but takes them back when it finds that its lease was over.
+	"takes back": func(v *variantRole) workers.QueueHandler {
+		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete", v.remember)
+		return func(ctx context.Context, m workers.QueueMessage) error {
+			ctx = context.WithoutCancel(ctx) // Nor does it listen when it is told.
+			if err := work(ctx, m); err != nil {
+				return err
+			}
+			if err := v.acknowledge(ctx, m); err != nil {
+				if entity, ok := v.done.Load(string(m.Body)); ok {
+					_, err := v.storage.Tables.NewClient(v.s.Current).UpsertEntity(ctx, entity.([]byte), nil)
+					return err
+				}
+			}
+			return nil
+		}
+	},
+	"poisons at once": func(v *variantRole) workers.QueueHandler {
+		return func(context.Context, workers.QueueMessage) error {
+			return workers.Permanent(errors.New("no"))
+		}
+	},
+}
+
+// variantRole is an archive role without the real one's care.
+type variantRole struct {
+	storage *workers.Storage
+	s       WorkerSettings
+	forget  string
+	done    sync.Map // entities by their message's body
+}
+
+func (v *variantRole) remember(_ context.Context, k archive.Key, entity []byte) error {
+	body, err := json.Marshal(k)
+	v.done.Store(string(body), entity)
+	return err
+}
+
+// steps makes a handler of fault points (strings) and effects in the order given.
+func (v *variantRole) steps(list ...any) workers.QueueHandler {
+	return func(ctx context.Context, m workers.QueueMessage) error {
+		var k archive.Key
+		if err := json.Unmarshal(m.Body, &k); err != nil {
+			return err
+		}
+		got, err := v.storage.Tables.NewClient(v.s.Current).GetEntity(ctx, k.PartitionKey, k.RowKey, nil)
+		if notFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, step := range list {
+			switch step := step.(type) {
+			case string:
+				err = fault.Point(fault.Name(step))
+			case func(context.Context, archive.Key, []byte) error:
+				err = step(ctx, k, got.Value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (v *variantRole) copy(ctx context.Context, _ archive.Key, entity []byte) error {
+	var properties map[string]any
+	if err := json.Unmarshal(entity, &properties); err != nil {
+		return err
+	}
+	properties["Years@odata.type"] = "Edm.Double"
+	delete(properties, v.forget)
+	body, err := json.Marshal(properties)
+	if err != nil {
+		return err
+	}
+	_, err = v.storage.Tables.NewClient(v.s.Archive).UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	return err
+}
+
+func (v *variantRole) delete(ctx context.Context, k archive.Key, _ []byte) error {
+	_, err := v.storage.Tables.NewClient(v.s.Current).DeleteEntity(ctx, k.PartitionKey, k.RowKey, nil)
+	if notFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (v *variantRole) acknowledge(ctx context.Context, m workers.QueueMessage) error {
+	_, err := v.storage.Queues.NewQueueClient(v.s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil)
+	return err
+}
+
+// runVariant is the worker process.
+func runVariant(variant string) error {
+	var s WorkerSettings
+	if err := json.Unmarshal([]byte(os.Getenv("LAZULI_DEMO_TEST_SETTINGS")), &s); err != nil {
+		return err
+	}
+	if s.Fault != "" {
+		plan, err := fault.ParsePlan(s.Fault)
+		if err != nil {
+			return err
+		}
+		fault.Activate(plan)
+	}
+	storage, err := workers.OpenStorage(s.ConnectionString)
+	if err != nil {
+		return err
+	}
+	app := workers.New(workers.Config{Storage: storage, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	options := s.Options()
+	if run := otherVariants[variant]; run != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		return run(ctx, storage, app, s)
+	}
+	if variant == "correct" {
+		target, err := archive.Table(storage, s.Archive)
+		if err != nil {
+			return err
+		}
+		role, err := archive.New(storage, s.Current, target)
+		if err != nil {
+			return err
+		}
+		role.Register(app, "archive", options...)
+	} else {
+		app.Queue("archive", variants[variant](&variantRole{storage: storage, s: s}), options...)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return app.Run(ctx)
+}
+
+func variantWorker(variant string) func(WorkerSettings) *exec.Cmd {
+	return func(s WorkerSettings) *exec.Cmd {
+		settings, err := json.Marshal(s)
+		if err != nil {
+			panic(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), variantEnv+"="+variant, "LAZULI_DEMO_TEST_SETTINGS="+string(settings))
+		return cmd
+	}
+}
+
+// patience is far beyond what a round takes, on any machine.
+const patience = 4 * time.Minute
+
+func newConfig(a *testaccount.Account, variant string) Config {
+	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1, Patience: patience}
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	c := newConfig(a, "correct")
+	var progress bytes.Buffer
+	c.Progress = &progress
+	report, err := Archive(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &progress)
+	}
+	if report.Records != 600 || report.Old == 0 || report.Archived != report.Old || report.Current != 600-report.Old {
+		t.Errorf("report %+v", report)
+	}
+	if len(report.Rows) != len(Points()) {
+		t.Errorf("%d rounds, want one for each of %v", len(report.Rows), Points())
+	}
+	caught := 0
+	for _, row := range report.Rows {
+		for _, crash := range row.Crashes {
+			if crash.Lost > 0 {
+				t.Errorf("%s: %d records were nowhere at the kill", row.Point, crash.Lost)
+			}
+			if crash.Kept > 0 || crash.Both > 0 {
+				caught++
+			}
+		}
+	}
+	if caught != len(report.Rows) {
+		t.Errorf("only %d of %d kills left work undone: the others prove nothing", caught, len(report.Rows))
+	}
+	if strings.Contains(progress.String(), "\x1b") || strings.Count(progress.String(), "killed at") != len(archive.Points()) {
+		t.Errorf("progress:\n%s", &progress)
+	}
+	for what, n := range map[string]int{"tables": countTables(t, a), "queues": countQueues(t, a)} {
+		if n != 0 {
+			t.Errorf("%d %s are left behind", n, what)
+		}
+	}
+}
+
+func countTables(t *testing.T, a *testaccount.Account) (n int) {
+	t.Helper()
+	for pager := a.Tables.NewListTablesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range page.Tables {
+			if strings.HasPrefix(*table.Name, "LazuliDemo") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func countQueues(t *testing.T, a *testaccount.Account) (n int) {
+	t.Helper()
+	for pager := a.Queues.NewListQueuesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, queue := range page.Queues {
+			if strings.HasPrefix(*queue.Name, "lazuli-demo-") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestArchivePairs(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	c := newConfig(a, "correct")
+	c.Pairs = true
+	c.Points = []string{"archive/after-copy", "archive/after-delete"}
+	report, err := Archive(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != 6 || len(report.Rows[5].Crashes) != 2 {
+		t.Errorf("report %+v, want two single rounds and four pairs", report.Rows)
+	}
+}
+
+// The demonstration must notice every variant that does the steps wrongly, and say what is wrong.
+func TestWrongWorkersAreCaught(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	for variant, c := range map[string]struct {
+		points []string
+		says   string
+	}{
+		"delete before copy":    {[]string{"archive/after-delete"}, "lost"},
+		"copy without delete":   {[]string{"archive/after-copy"}, "in both tables"},
+		"message deleted first": {[]string{"archive/before-copy"}, "still in Current"},
+		"property forgotten":    {[]string{"archive/after-copy"}, "records changed"},
+		"type forgotten":        {[]string{"archive/after-copy"}, "records changed"},
+		"takes back":            {[]string{Frozen}, "in both tables"},
+		"poisons at once":       {[]string{"workers/before-delete-message"}, "poison queue"},
+	} {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			config := newConfig(a, variant)
+			config.Points, config.plain = c.points, true // A second delivery could mend what the first one did.
+			report, err := Archive(t.Context(), config)
+			if !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.says)
+			}
+			var table bytes.Buffer
+			if err := report.WriteTable(&table); err != nil || !strings.Contains(table.String(), "NOT every invariant holds") {
+				t.Errorf("%v, table:\n%s", err, &table)
+			}
+		})
+	}
+}
+
+// A worker that never comes to its fault point, or ends by itself, is an error and not a success.
+func TestWorkerThatIsNotKilled(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	for name, c := range map[string]struct {
+		worker   func(WorkerSettings) *exec.Cmd
+		patience time.Duration
+		says     string
+	}{
+		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience, "not by SIGKILL: exit status 3\nbye"},
+		"idles":          {func(WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second, "was not killed at its fault point"},
+		"does not exist": {func(WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience, "start the worker"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := newConfig(a, "")
+			config.Worker, config.Patience, config.Records = c.worker, c.patience, 100
+			_, err := Archive(t.Context(), config)
+			if err == nil || errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want an error saying %q", err, c.says)
+			}
+		})
+	}
+}
+
+// A worker that does all its work without coming to its point, as happens where leases are lost, gets the same work again.
+func TestMissedPoint(t *testing.T) {
+	t.Parallel()
+	for name, demonstrate := range map[string]func(context.Context, Config) (*Report, error){"archive/after-delete": Archive, "large-entity/after-reserve": LargeEntity} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfig(testaccount.Open(t), map[bool]string{true: "correct", false: "large-entity"}[strings.HasPrefix(name, "archive")])
+			right, missed := c.Worker, false
+			c.Worker = func(s WorkerSettings) *exec.Cmd {
+				if !missed {
+					missed, s.Fault = true, ""
+				}
+				return right(s)
+			}
+			var progress bytes.Buffer
+			c.Points, c.Records, c.Progress = []string{name}, 100, &progress
+			report, err := demonstrate(t.Context(), c)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &progress)
+			}
+			row := report.Rows[0]
+			if !strings.Contains(progress.String(), "once more, with leases of 2s") || row.Messages < 2*row.Records || row.OK != row.Records {
+				t.Errorf("%+v\n%s", row, &progress)
+			}
+		})
+	}
+}
+
+func TestUnknownPoint(t *testing.T) {
+	_, err := Archive(t.Context(), Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
+	if err == nil || !strings.Contains(err.Error(), "archive/after-copy") {
+		t.Errorf("got %v, want an error that lists the points", err)
+	}
+}
+
+// The same seed makes the same rounds, another one others.
+func TestSeed(t *testing.T) {
+	plan := func(seed uint64) []string {
+		r := &run{Config: Config{Points: Points()}, pattern: &archivePattern{}, random: newRandom(seed)}
+		for i := range 1000 {
+			r.work = append(r.work, entityKey{"p", fmt.Sprint(i)})
+		}
+		r.shuffle()
+		var texts []string
+		for _, round := range r.plan() {
+			texts = append(texts, fmt.Sprint(round.keys[:5], round))
+		}
+		return texts
+	}
+	if diff := cmp.Diff(plan(7), plan(7)); diff != "" {
+		t.Errorf("the same seed gives other rounds:\n%s", diff)
+	}
+	if slices.Equal(plan(7), plan(8)) {
+		t.Error("another seed gives the same rounds")
+	}
+}
+
+func TestCensus(t *testing.T) {
+	k := func(row string) entityKey { return entityKey{"p", row} }
+	loaded := contents{k("kept"): "1", k("moved"): "2", k("both"): "3", k("lost"): "4", k("changed"): "5"}
+	current := contents{k("kept"): "1", k("both"): "3", k("stranger"): "9"}
+	archived := contents{k("moved"): "2", k("both"): "3", k("changed"): "6"}
+	got := take(loaded, current, archived)
+	slices.SortFunc(got.Moved, func(a, b entityKey) int { return strings.Compare(a.row, b.row) })
+	want := census{
+		Moved: []entityKey{k("changed"), k("moved")}, Kept: []entityKey{k("kept")}, Both: []entityKey{k("both")},
+		Lost: []entityKey{k("lost")}, Changed: []entityKey{k("changed")},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(entityKey{})); diff != "" {
+		t.Errorf("census want(-) got(+):\n%s", diff)
+	}
+	if got := strangers(loaded, current); !slices.Equal(got, []entityKey{k("stranger")}) {
+		t.Errorf("strangers %v", got)
+	}
+}

@@ -1,0 +1,211 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// Options tune Check. The zero value is fine.
+type Options struct {
+	// MaxFindings bounds Report.Findings; 0 means 1000.
+	MaxFindings int
+	// TempDir is where the copy of the queues goes; empty is the system's folder for temporary files.
+	TempDir string
+}
+
+// Check examines the data folder at path, which stays locked meanwhile. What is wrong in the folder is in the report;
+// an error means that the check could not be made: [datadir.ErrLocked] while a process uses the folder,
+// [datadir.ErrNotFound] if there is none, [datadir.ErrFormat] if it is not ours.
+func Check(ctx context.Context, path string, o Options) (*Report, error) {
+	if o.MaxFindings == 0 {
+		o.MaxFindings = 1000
+	}
+	begun := time.Now()
+	dir, err := datadir.OpenExisting(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &check{ctx: ctx, dir: dir, o: o, report: Report{Path: dir.Path(), Findings: []Finding{}}}
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{
+		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {"queues", c.queues},
+	} {
+		if err := c.contained(part.name, part.run); err != nil {
+			return nil, errors.Join(err, dir.Close())
+		}
+	}
+	c.report.Clean = c.report.Errors == 0
+	c.report.Took = time.Since(begun)
+	return &c.report, dir.Close()
+}
+
+// check is one Check under way.
+type check struct {
+	ctx context.Context
+	dir *datadir.Dir
+	o   Options
+
+	mu     sync.Mutex // the queues' server reports from goroutines of its own
+	report Report
+}
+
+func (c *check) found(s Severity, where, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s == Error {
+		c.report.Errors++
+	} else {
+		c.report.Warnings++
+	}
+	if len(c.report.Findings) >= c.o.MaxFindings {
+		c.report.Omitted++
+		return
+	}
+	c.report.Findings = append(c.report.Findings, Finding{s, where, fmt.Sprintf(format, args...)})
+}
+
+// contained runs one part of the check. Damage may be such that a checker panics: that is a finding as well.
+func (c *check) contained(where string, run func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.found(Error, where, "damaged so badly that the check ended with: %v", v)
+			err = nil
+		}
+	}()
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	return run()
+}
+
+// names are the entries of a data folder, without logs of the two databases, which a crash leaves.
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.IssuerKeyFile, "encryption-scopes.json"}
+
+// names looks for files that nobody knows.
+func (c *check) names() error {
+	entries, err := os.ReadDir(c.dir.Path())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		base, _, isLog := strings.Cut(e.Name(), "-log")
+		known := slices.Contains(names, e.Name()) || isLog && strings.HasSuffix(base, ".db")
+		if !known {
+			c.found(Warning, e.Name(), "is not part of a data folder")
+		}
+	}
+	entries, err = os.ReadDir(c.dir.Extents())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext != ".extent" && ext != ".open" || e.IsDir() {
+			c.found(Warning, filepath.Join("extents", e.Name()), "is no extent")
+		}
+	}
+	return nil
+}
+
+// exists says whether there is a file, or a folder that is not empty.
+func exists(path string) bool {
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return err == nil
+	}
+	entries, _ := os.ReadDir(path)
+	return len(entries) > 0
+}
+
+func (c *check) tables() error {
+	if !exists(c.dir.Tables()) {
+		// It is the first file that a new folder gets.
+		if exists(c.dir.Blobs()) || exists(c.dir.Queues()) {
+			c.found(Error, "tables.db", "is missing")
+		}
+		return nil
+	}
+	db, err := tablesvc.Open(c.dir.Tables(), store.Options{ReadOnly: true})
+	if err != nil {
+		c.found(Error, "tables.db", "%v", err)
+		return nil
+	}
+	defer db.Close()
+	if err := db.Check(func(err error) { c.found(Error, "tables.db", "%v", err) }); err != nil {
+		c.found(Error, "tables.db", "%v", err)
+		return nil
+	}
+	n, err := tablesvc.Check(db, func(f tablesvc.Finding) { c.found(Error, f.Where, "%s", f.Problem) })
+	if err != nil {
+		c.found(Error, "tables.db", "%v", err)
+	}
+	c.report.Tables.Tables, c.report.Tables.Entities = n.Tables, n.Entities
+	c.report.Tables.Bytes, _ = db.Size() // open: cannot fail
+	return nil
+}
+
+func (c *check) blobs() error {
+	if !exists(c.dir.Blobs()) {
+		if exists(c.dir.Extents()) || exists(c.dir.Queues()) {
+			c.found(Error, "blobs.db", "is missing")
+		}
+		return nil
+	}
+	a, err := blobsvc.Check(c.dir.Blobs(), c.dir.Extents(), func(err error) { c.found(Error, "blobs.db", "%v", err) })
+	if err != nil {
+		c.found(Error, "blobs.db", "%v", err)
+	}
+	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs, Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
+		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,
+		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn}
+	if a.Torn > 0 {
+		c.torn()
+	}
+	return nil
+}
+
+func (c *check) queues() (err error) {
+	if !exists(c.dir.Queues()) {
+		return nil
+	}
+	// JetStream repairs what it opens, and forgets what has expired.
+	copied, err := os.MkdirTemp(c.o.TempDir, "lazuli-fsck-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
+	if err := os.CopyFS(copied, os.DirFS(c.dir.Queues())); err != nil {
+		return fmt.Errorf("copy the queues to check them: %w", err)
+	}
+	n, err := natsserver.Start(natsserver.Config{Dir: copied, Relaxed: true, Log: c.logger()})
+	if err != nil {
+		c.found(Error, "queues", "%v", err)
+		return nil
+	}
+	defer n.Close()
+	counts, err := queuesvc.Check(c.ctx, n, func(err error) { c.found(Error, "queues", "%v", err) })
+	if err != nil {
+		if c.ctx.Err() != nil {
+			return err
+		}
+		c.found(Error, "queues", "%v", err)
+	}
+	c.report.Queues = Queues{Queues: counts.Queues, Messages: counts.Messages, Bytes: counts.Bytes}
+	return nil
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package natsd
-
-import "os"
-
-// fdatasync is a full sync where the system has nothing less.
-func fdatasync(f *os.File) error { return f.Sync() }

@@ -1,0 +1,129 @@
+// Package poison keeps beside each poisoned message why it was given up.
+//
+// A poison queue holds the messages themselves, their bodies unchanged, as Azure Functions does it: there is no room in them for a
+// reason. So the reason stands in a table of the same account, lazulipoison, under the poison queue's name and the message's id there:
+//
+//	PartitionKey  the poison queue
+//	RowKey        the message's id in the poison queue
+//
+// A record is written after its message was put to the poison queue. It may be missing: the process died in between, the connection
+// has no tables, another program moved the message. And it may be left behind by a program that knows nothing of it, when it
+// deletes the message. Who reads it must do with either.
+package poison
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+)
+
+// Table is the table's name.
+const Table = "lazulipoison"
+
+// Record says why a message was given up.
+type Record struct {
+	// Queue is the poison queue and ID the message's id in it.
+	Queue string `json:"PartitionKey"`
+	ID    string `json:"RowKey"`
+
+	// Reason is one sentence, LastError what the last attempt failed with, "" if no handler came to return one.
+	Reason, LastError string
+	// Stack is that of a panic.
+	Stack string `json:",omitempty"`
+	// Attempts is how often the message was received.
+	Attempts int64 `json:",string"`
+	// Function is the function that gave it up, Host the app's id and Invocation the last call's.
+	Function, Host, Invocation string
+	// OriginalID is the message's id in its own queue, where it was put at Inserted.
+	OriginalID string
+	Inserted   time.Time
+	Poisoned   time.Time
+	// TraceParent is the trace that the message belongs to, as W3C writes it.
+	TraceParent string `json:",omitempty"`
+}
+
+// Limits of what is kept. A property of an entity holds 32 Ki characters.
+const (
+	maxError = 8 << 10
+	maxStack = 16 << 10
+)
+
+// Write adds a record and creates the table if it is not there.
+func Write(ctx context.Context, tables *aztables.ServiceClient, r Record) error {
+	if r.Inserted.Year() < 1601 { // before the first time that a table can hold
+		r.Inserted = r.Poisoned
+	}
+	r.Reason, r.LastError, r.Stack = clip(r.Reason, maxError), clip(r.LastError, maxError), clip(r.Stack, maxStack)
+	type plain Record
+	entity, err := json.Marshal(struct {
+		plain
+		AttemptsType string `json:"Attempts@odata.type"`
+		InsertedType string `json:"Inserted@odata.type"`
+		PoisonedType string `json:"Poisoned@odata.type"`
+	}{plain(r), "Edm.Int64", "Edm.DateTime", "Edm.DateTime"})
+	if err != nil {
+		return err
+	}
+	client := tables.NewClient(Table)
+	_, err = client.UpsertEntity(ctx, entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	if hasCode(err, aztables.TableNotFound) {
+		if _, err := client.CreateTable(ctx, nil); err != nil && !hasCode(err, aztables.TableAlreadyExists) {
+			return err
+		}
+		_, err = client.UpsertEntity(ctx, entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	}
+	return err
+}
+
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// Read returns the records of a poison queue by the ids of their messages.
+func Read(ctx context.Context, tables *aztables.ServiceClient, queue string) (map[string]Record, error) {
+	records := map[string]Record{}
+	pager := tables.NewClient(Table).NewListEntitiesPager(&aztables.ListEntitiesOptions{
+		Filter: to.Ptr("PartitionKey eq '" + strings.ReplaceAll(queue, "'", "''") + "'"),
+	})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if hasCode(err, aztables.TableNotFound) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entities {
+			var r Record
+			if err := json.Unmarshal(e, &r); err != nil {
+				return nil, fmt.Errorf("a record in the table %s: %w", Table, err)
+			}
+			records[r.ID] = r
+		}
+	}
+	return records, nil
+}
+
+// Remove deletes the record of a message. That there is none is no error.
+func Remove(ctx context.Context, tables *aztables.ServiceClient, queue, id string) error {
+	_, err := tables.NewClient(Table).DeleteEntity(ctx, queue, id, nil)
+	if hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) || hasCode(err, aztables.EntityNotFound) {
+		return nil
+	}
+	return err
+}
+
+func hasCode(err error, code aztables.TableErrorCode) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && r.ErrorCode == string(code)
+}

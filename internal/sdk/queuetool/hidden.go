@@ -1,0 +1,67 @@
+package queuetool
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+)
+
+// ErrNoHidden: the service shows visible messages alone, as Azure does.
+var ErrNoHidden = errors.New("this service does not show hidden messages; Lazuli does")
+
+// PeekAll returns up to limit messages, at most 1,000, hidden ones included, in the order in which they become visible. It fails with
+// ErrNoHidden on a service that is not Lazuli.
+func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
+	// A service that does not know the header must not refuse the number before it has shown that.
+	if _, err := peekHidden(ctx, client, 1); err != nil {
+		return nil, err
+	}
+	return peekHidden(ctx, client, min(max(limit, 1), 1000))
+}
+
+func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int) ([]Message, error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}})
+	if _, err := client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(n))}); err != nil {
+		return nil, err
+	}
+	if answer == nil || answer.Header.Get(longpoll.HiddenHeader) == "" {
+		return nil, ErrNoHidden
+	}
+	body, err := runtime.Payload(answer) // The SDK has read it and keeps it.
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		QueueMessage []struct {
+			MessageId, InsertionTime, ExpirationTime, TimeNextVisible, MessageText string
+			DequeueCount                                                           int64
+		}
+	}
+	if err := xml.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("the list of messages: %w", err)
+	}
+	var messages []Message
+	for _, m := range list.QueueMessage {
+		messages = append(messages, Message{
+			ID: m.MessageId, Inserted: httpTime(m.InsertionTime), Expires: httpTime(m.ExpirationTime), NextVisible: httpTime(m.TimeNextVisible),
+			Attempts: m.DequeueCount, Body: Decode(m.MessageText),
+		})
+	}
+	return messages, nil
+}
+
+func httpTime(s string) time.Time {
+	t, _ := time.Parse(http.TimeFormat, s)
+	return t
+}

@@ -1,0 +1,268 @@
+package analytics
+
+import (
+	"html"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// startLayout is the form of request-start-time.
+const startLayout = wire.ISO7
+
+// appendLine appends the log line of a request, in format version 1.0 (30 fields) or 2.0 (38).
+// https://learn.microsoft.com/rest/api/storageservices/storage-analytics-log-format
+func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) []byte {
+	h, answer := r.HTTP.Header, r.Out.Header()
+	requester := ""
+	if o.Identity.Mechanism == auth.SharedKey {
+		requester = r.Account
+	}
+	status := "Unknown"
+	if o.Status != 0 {
+		status = strconv.Itoa(o.Status)
+	}
+	latency := strconv.FormatInt(o.Duration.Milliseconds(), 10)
+	f := fields{b: b}
+	f.plain(version).plain(r.Now.UTC().Format(startLayout)).plain(r.Operation).plain(requestStatus(r, o)).plain(status).
+		plain(latency).plain(latency).plain(authentication(o.Identity)).plain(requester).plain(r.Account).
+		plain(r.Service.String()).quoted(requestURL(r)).
+		quoted("/" + r.Account + r.RawPath).plain(r.ID).plain("0").plain(r.HTTP.RemoteAddr).plain(r.VersionHeader).
+		number(headSize(h) + int64(len(r.HTTP.Method)+len(" ")+len(r.HTTP.URL.RequestURI())+len(" HTTP/1.1\r\n"))).
+		number(max(r.HTTP.ContentLength, 0)).number(headSize(answer)).number(o.Written).
+		number(max(r.HTTP.ContentLength, 0)).quoted(h.Get("Content-Md5")).quoted(first(answer, "Content-MD5")).
+		quoted(first(answer, "ETag")).plain(lastModified(first(answer, "Last-Modified"))).quoted(conditions(h)).
+		quoted(h.Get("User-Agent")).quoted(h.Get("Referer")).quoted(r.ClientID)
+	if version == "2.0" {
+		for range 8 {
+			f.plain("")
+		}
+	}
+	return append(f.b, '\n')
+}
+
+// requestURL is the address as the client wrote it, without the signature of a token: a reader of the log must not be
+// able to use it.
+func requestURL(r *wire.Request) string {
+	scheme, _, _ := strings.Cut(r.Base, "://")
+	url := scheme + "://" + r.HTTP.Host + r.URIPath
+	if r.HTTP.URL.RawQuery == "" {
+		return url
+	}
+	params := strings.Split(r.HTTP.URL.RawQuery, "&")
+	for i, p := range params {
+		if name, _, _ := strings.Cut(p, "="); strings.EqualFold(name, "sig") {
+			params[i] = name + "=XXXXX"
+		}
+	}
+	return url + "?" + strings.Join(params, "&")
+}
+
+// fields appends fields with a semicolon between them.
+type fields struct {
+	b     []byte
+	begun bool
+}
+
+func (f *fields) next() {
+	if f.begun {
+		f.b = append(f.b, ';')
+	}
+	f.begun = true
+}
+
+func (f *fields) plain(s string) *fields {
+	f.next()
+	f.b = append(f.b, s...)
+	return f
+}
+
+func (f *fields) number(n int64) *fields { return f.plain(strconv.FormatInt(n, 10)) }
+
+// quoted is for what a client chose: it is HTML-encoded, then quoted, so that no field can end a line or a field.
+func (f *fields) quoted(s string) *fields {
+	if s == "" {
+		return f.plain("")
+	}
+	f.next()
+	s = strings.NewReplacer("\n", "&#10;", "\r", "&#13;").Replace(html.EscapeString(s))
+	f.b = append(f.b, '"')
+	f.b = append(f.b, strings.ReplaceAll(s, "&#34;", "&quot;")...)
+	f.b = append(f.b, '"')
+	return f
+}
+
+// first is Get for headers that were set past net/http's canonical form.
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return h.Get(name)
+}
+
+func headSize(h http.Header) (n int64) {
+	for name, values := range h {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + len(": \r\n"))
+		}
+	}
+	return n
+}
+
+// lastModified turns an HTTP date into the log's form, "Thursday, 19-Jun-14 22:58:10 GMT".
+func lastModified(s string) string {
+	t, err := wire.ParseRFC1123(s)
+	if err != nil {
+		return ""
+	}
+	return t.Format("Monday, 02-Jan-06 15:04:05 GMT")
+}
+
+func conditions(h http.Header) string {
+	var list []string
+	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		if v := h.Get(name); v != "" {
+			list = append(list, name+"="+v)
+		}
+	}
+	return strings.Join(list, ";")
+}
+
+func authentication(id auth.Identity) string {
+	switch id.Mechanism {
+	case auth.SharedKey:
+		return "authenticated"
+	case auth.SAS:
+		return "sas"
+	case auth.Anonymous:
+		return "anonymous"
+	}
+	return "bearer"
+}
+
+// outcome is a request's status as the metrics count it.
+type outcome uint8
+
+const (
+	success outcome = iota
+	throttlingError
+	clientTimeoutError
+	serverTimeoutError
+	clientOtherError
+	serverOtherError
+	authorizationError
+	networkError
+	outcomes // how many there are
+)
+
+var outcomeNames = [outcomes]string{"Success", "ThrottlingError", "ClientTimeoutError", "ServerTimeoutError", "ClientOtherError",
+	"ServerOtherError", "AuthorizationError", "NetworkError"}
+
+// outcomeOf sorts an answer into its status.
+// https://learn.microsoft.com/rest/api/storageservices/storage-analytics-logged-operations-and-status-messages
+func outcomeOf(r *wire.Request, o frontend.Outcome) outcome {
+	switch {
+	case o.Status == 0:
+		return networkError
+	case o.Status < 400:
+		return success
+	case o.Status == http.StatusServiceUnavailable:
+		return throttlingError
+	case r.Failure != nil && r.Failure.Code == wire.ErrOperationTimedOut.Code:
+		return serverTimeoutError
+	case o.Status >= 500:
+		return serverOtherError
+	case o.Status == http.StatusUnauthorized || o.Status == http.StatusForbidden:
+		return authorizationError
+	case o.Status == http.StatusRequestTimeout:
+		return clientTimeoutError
+	}
+	return clientOtherError
+}
+
+// caller is who called, as the metrics tell callers apart.
+type caller uint8
+
+const (
+	withKey caller = iota // also with a token
+	anonymously
+	withSAS
+	callers // how many there are
+)
+
+var callerPrefix = [callers]string{"", "Anonymous", "SAS"}
+
+func callerOf(id auth.Identity) caller {
+	switch id.Mechanism {
+	case auth.Anonymous:
+		return anonymously
+	case auth.SAS:
+		return withSAS
+	}
+	return withKey
+}
+
+// v20170417 is the version from which a request that failed for a reason of the client's is logged with its code.
+const v20170417 wire.Version = 20170417
+
+// requestStatus is the request-status of the log.
+func requestStatus(r *wire.Request, o frontend.Outcome) string {
+	kind := outcomeOf(r, o)
+	if kind == clientOtherError && r.Version >= v20170417 && r.Failure != nil {
+		return r.Failure.Code
+	}
+	if kind == success && callerOf(o.Identity) == withKey && authentication(o.Identity) == "bearer" {
+		return "OAuthSuccess"
+	}
+	return callerPrefix[callerOf(o.Identity)] + outcomeNames[kind]
+}
+
+// logged reports whether a request stands in the log at all: of anonymous requests, only those that succeeded, failed
+// by the server, or were answered 304.
+func logged(o frontend.Outcome) bool {
+	return o.Identity.Mechanism != auth.Anonymous || o.Status < 400 || o.Status >= 500
+}
+
+// kind is what the logging settings tell requests by.
+type kind uint8
+
+const (
+	reads kind = 1 << iota
+	writes
+	deletes
+)
+
+func kindOf(r *wire.Request) kind {
+	switch r.HTTP.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return reads
+	case http.MethodDelete:
+		return deletes
+	}
+	if strings.HasPrefix(r.Operation, "Delete") {
+		return deletes
+	}
+	return writes
+}
+
+// logType is the LogType metadata for the kinds of the lines in a blob.
+func logType(k kind) string {
+	var list []string
+	for _, e := range []struct {
+		k    kind
+		name string
+	}{{reads, "read"}, {writes, "write"}, {deletes, "delete"}} {
+		if k&e.k != 0 {
+			list = append(list, e.name)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// hourOf is the part of a log blob's name that says its hour, "2011/07/31/1800".
+func hourOf(t time.Time) string { return t.UTC().Format("2006/01/02/1500") }

@@ -1,0 +1,199 @@
+package analytics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+const (
+	// LogsContainer is the container of the logs. It appears with the first log.
+	LogsContainer = "$logs"
+	// maxBuffered bounds the lines of one account's service that wait to be written, in bytes. Lines beyond are lost.
+	maxBuffered = 8 << 20
+	// flushAt is the size at which a buffer is written without waiting for the next turn.
+	flushAt = 1 << 20
+)
+
+// page is lines of one service and hour that wait to be written.
+type page struct {
+	lines       bytes.Buffer
+	version     string
+	kinds       kind
+	first, last time.Time
+}
+
+type logKey struct {
+	account string
+	service wire.Service
+	hour    string
+}
+
+// log adds the request's line to its page.
+func (a *Analytics) log(p *properties.Properties, r *wire.Request, o frontend.Outcome) {
+	k := kindOf(r)
+	if l := p.Logging; !logged(o) || k == reads && !l.Read || k == writes && !l.Write || k == deletes && !l.Delete {
+		return
+	}
+	version := p.Logging.Version
+	if version != "2.0" {
+		version = "1.0"
+	}
+	ended := r.Now.Add(o.Duration)
+	line := appendLine(make([]byte, 0, 768), version, r, o)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := logKey{r.Account, r.Service, hourOf(ended)}
+	pg := a.pages[key]
+	if pg == nil {
+		pg = &page{version: version, first: r.Now}
+		a.pages[key] = pg
+	}
+	if pg.lines.Len()+len(line) > maxBuffered {
+		a.lost++
+		return
+	}
+	pg.lines.Write(line)
+	pg.kinds |= k
+	if r.Now.Before(pg.first) {
+		pg.first = r.Now
+	}
+	if r.Now.After(pg.last) {
+		pg.last = r.Now
+	}
+	if pg.lines.Len() >= flushAt {
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// flushLogs writes every page as a blob of its own.
+func (a *Analytics) flushLogs(ctx context.Context) error {
+	a.mu.Lock()
+	pages, lost := a.pages, a.lost
+	a.pages, a.lost = make(map[logKey]*page), 0
+	a.mu.Unlock()
+	var errs []error
+	if lost > 0 {
+		errs = append(errs, fmt.Errorf("%d log lines came faster than they could be written and are lost", lost))
+	}
+	for key, pg := range pages {
+		if err := a.writeLog(ctx, key, pg); err != nil {
+			errs = append(errs, fmt.Errorf("write the %s log of %s: %w", key.service, key.account, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Analytics) writeLog(ctx context.Context, key logKey, pg *page) error {
+	client, err := a.blobs(key.account)
+	if err != nil {
+		return err
+	}
+	prefix := key.service.String() + "/" + key.hour + "/"
+	counter, err := a.nextCounter(ctx, client, key, prefix)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s%06d.log", prefix, counter)
+	options := &blockblob.UploadBufferOptions{
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
+		Metadata: map[string]*string{
+			"LogType":    to.Ptr(logType(pg.kinds)),
+			"LogVersion": to.Ptr(pg.version),
+			"StartTime":  to.Ptr(pg.first.UTC().Format("2006-01-02T15:04:05Z")),
+			"EndTime":    to.Ptr(pg.last.UTC().Format("2006-01-02T15:04:05Z")),
+		},
+	}
+	_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+		if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+		}
+	}
+	return err
+}
+
+// nextCounter numbers the log blobs of a service's hour, going on where an earlier process stopped. Flushes run one
+// after another, so no two get the same number.
+func (a *Analytics) nextCounter(ctx context.Context, client *azblob.Client, key logKey, prefix string) (int, error) {
+	if c, ok := a.counters[key]; ok {
+		a.counters[key] = c + 1
+		return c, nil
+	}
+	next := 0
+	pager := client.NewListBlobsFlatPager(LogsContainer, &container.ListBlobsFlatOptions{Prefix: &prefix})
+	for pager.More() {
+		answer, err := pager.NextPage(ctx)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, item := range answer.Segment.BlobItems {
+			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(*item.Name, prefix), ".log"))
+			if err == nil && n >= next {
+				next = n + 1
+			}
+		}
+	}
+	for old := range a.counters { // of hours that are over
+		if old.account == key.account && old.service == key.service && old.hour < key.hour {
+			delete(a.counters, old)
+		}
+	}
+	a.counters[key] = next + 1
+	return next, nil
+}
+
+// expireLogs deletes log blobs of an account's service whose hour ended more than days ago.
+func (a *Analytics) expireLogs(ctx context.Context, account string, svc wire.Service, days int) error {
+	client, err := a.blobs(account)
+	if err != nil {
+		return err
+	}
+	before := svc.String() + "/" + hourOf(a.now().AddDate(0, 0, -days)) + "/"
+	prefix := svc.String() + "/"
+	pager := client.NewListBlobsFlatPager(LogsContainer, &container.ListBlobsFlatOptions{Prefix: &prefix})
+	for pager.More() {
+		answer, err := pager.NextPage(ctx)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, item := range answer.Segment.BlobItems {
+			if *item.Name >= before { // names are in the order of time
+				return nil
+			}
+			if _, err := client.DeleteBlob(ctx, LogsContainer, *item.Name, nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// blobs is a client for an account's blobs that needs no credential.
+func (a *Analytics) blobs(account string) (*azblob.Client, error) {
+	return azblob.NewClientWithNoCredential(a.url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: a.options})
+}

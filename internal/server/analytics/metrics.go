@@ -1,0 +1,315 @@
+package analytics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// resolution is the length of an interval of the metrics.
+type resolution uint8
+
+const (
+	hourly resolution = iota
+	minutely
+)
+
+func (r resolution) length() time.Duration {
+	if r == minutely {
+		return time.Minute
+	}
+	return time.Hour
+}
+
+// tableName is the table of a service's transaction metrics.
+// https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema
+func (r resolution) tableName(svc wire.Service) string {
+	name := map[wire.Service]string{wire.Blob: "Blob", wire.Queue: "Queue", wire.Table: "Table"}[svc]
+	if r == minutely {
+		return "$MetricsMinutePrimaryTransactions" + name
+	}
+	return "$MetricsHourPrimaryTransactions" + name
+}
+
+// partition is the PartitionKey of an interval.
+func partition(t time.Time) string { return t.UTC().Format("20060102T1504") }
+
+type periodKey struct {
+	account    string
+	service    wire.Service
+	resolution resolution
+	begin      int64 // unix seconds
+}
+
+// period has the counts of one interval by RowKey: "user;All", "system;GetBlob".
+type period struct {
+	rows map[string]*counts
+}
+
+// counts are the sums from which a row is computed.
+type counts struct {
+	total, billable, ingress, egress, succeeded int64
+	latency                                     time.Duration // of all that succeeded
+	by                                          [callers][outcomes]int64
+}
+
+// count adds a request to its interval.
+func (a *Analytics) count(m *properties.Metrics, res resolution, r *wire.Request, o frontend.Outcome) {
+	who := "user;"
+	if r.System() {
+		who = "system;"
+	}
+	key := periodKey{r.Account, r.Service, res, r.Now.Truncate(res.length()).Unix()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.periods[key]
+	if p == nil {
+		p = &period{rows: make(map[string]*counts)}
+		a.periods[key] = p
+	}
+	p.add(who+"All", r, o)
+	if m.IncludeAPIs {
+		p.add(who+r.Operation, r, o)
+	}
+}
+
+func (p *period) add(row string, r *wire.Request, o frontend.Outcome) {
+	c := p.rows[row]
+	if c == nil {
+		c = new(counts)
+		p.rows[row] = c
+	}
+	kind, who := outcomeOf(r, o), callerOf(o.Identity)
+	c.total++
+	if kind != throttlingError && kind != serverTimeoutError && kind != serverOtherError && !(who == anonymously && kind != success) {
+		c.billable++
+	}
+	c.ingress += max(r.HTTP.ContentLength, 0)
+	c.egress += o.Written
+	c.by[who][kind]++
+	if kind == success {
+		c.succeeded++
+		c.latency += o.Duration
+	}
+}
+
+// flushMetrics writes the intervals that are over, and with all also those that are not.
+func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
+	now := a.now()
+	a.mu.Lock()
+	over := make(map[periodKey]*period)
+	for key, p := range a.periods {
+		if all || now.Sub(time.Unix(key.begin, 0)) >= key.resolution.length() {
+			over[key] = p
+			delete(a.periods, key)
+		}
+	}
+	a.mu.Unlock()
+	a.addIdle(over, now)
+	var errs []error
+	for key, p := range over {
+		for _, row := range []string{"user;All", "system;All"} { // these stand in every interval
+			if p.rows[row] == nil {
+				p.rows[row] = new(counts)
+			}
+		}
+		if err := a.writePeriod(ctx, key, p); err != nil {
+			errs = append(errs, fmt.Errorf("write the %s metrics of %s: %w", key.service, key.account, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addIdle adds an empty period for the last whole interval where nothing happened.
+func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
+	for _, res := range []resolution{hourly, minutely} {
+		begin := now.Truncate(res.length()).Add(-res.length())
+		if !begin.After(a.written[res]) {
+			continue
+		}
+		started := !a.written[res].IsZero()
+		a.written[res] = begin
+		if !started { // the interval before the process began was not observed
+			continue
+		}
+		for _, account := range a.Accounts() {
+			for _, svc := range services {
+				p := a.Settings(svc, account)
+				m := [...]*properties.Metrics{&p.HourMetrics, &p.MinuteMetrics}[res]
+				key := periodKey{account, svc, res, begin.Unix()}
+				if m.Enabled && over[key] == nil {
+					over[key] = &period{rows: make(map[string]*counts)}
+				}
+			}
+		}
+	}
+}
+
+// writePeriod writes an interval's rows. Where an earlier process wrote a part of the interval, the sums are added.
+func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) error {
+	table := key.resolution.tableName(key.service)
+	client, err := a.tables(key.account, table)
+	if err != nil {
+		return err
+	}
+	pk := partition(time.Unix(key.begin, 0))
+	for row, c := range p.rows {
+		old, err := client.GetEntity(ctx, pk, row, nil)
+		switch {
+		case err == nil:
+			c.addRow(old.Value)
+		case !hasCode(err, "TableNotFound") && !hasCode(err, "ResourceNotFound"):
+			return err
+		}
+		entity, err := json.Marshal(c.row(pk, row))
+		if err != nil {
+			return err
+		}
+		replace := &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}
+		_, err = client.UpsertEntity(ctx, entity, replace)
+		if hasCode(err, "TableNotFound") {
+			if _, err = client.CreateTable(ctx, nil); err == nil || hasCode(err, "TableAlreadyExists") {
+				_, err = client.UpsertEntity(ctx, entity, replace)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row is a row with the columns of the schema.
+func (c *counts) row(pk, rk string) map[string]any {
+	row := map[string]any{"PartitionKey": pk, "RowKey": rk}
+	integer := func(name string, n int64) {
+		row[name], row[name+"@odata.type"] = strconv.FormatInt(n, 10), "Edm.Int64"
+	}
+	double := func(name string, x float64) {
+		row[name], row[name+"@odata.type"] = strconv.FormatFloat(x, 'g', -1, 64), "Edm.Double"
+	}
+	integer("TotalRequests", c.total)
+	integer("TotalBillableRequests", c.billable)
+	integer("TotalIngress", c.ingress)
+	integer("TotalEgress", c.egress)
+	latency := 0.0
+	if c.succeeded > 0 {
+		latency = float64(c.latency.Microseconds()) / 1000 / float64(c.succeeded)
+	}
+	double("AverageE2ELatency", latency)
+	double("AverageServerLatency", latency)
+	var sums [outcomes]int64
+	for who := range callers {
+		for kind := range outcomes {
+			sums[kind] += c.by[who][kind]
+			integer(callerPrefix[who]+outcomeNames[kind], c.by[who][kind])
+		}
+	}
+	percent := func(n int64) float64 {
+		if c.total == 0 {
+			return 0
+		}
+		return 100 * float64(n) / float64(c.total)
+	}
+	double("PercentSuccess", percent(sums[success]))
+	double("PercentThrottlingError", percent(sums[throttlingError]))
+	double("PercentTimeoutError", percent(sums[clientTimeoutError]+sums[serverTimeoutError]))
+	double("PercentServerOtherError", percent(sums[serverOtherError]))
+	double("PercentClientOtherError", percent(sums[clientOtherError]))
+	double("PercentAuthorizationError", percent(sums[authorizationError]))
+	double("PercentNetworkError", percent(sums[networkError]))
+	availability := 100.0
+	if c.billable > 0 {
+		availability = 100 * float64(c.billable) / float64(c.billable+sums[serverOtherError]+sums[serverTimeoutError])
+	}
+	double("Availability", availability)
+	return row
+}
+
+// addRow adds the sums of a row that was written before.
+func (c *counts) addRow(stored []byte) {
+	var e aztables.EDMEntity
+	if json.Unmarshal(stored, &e) != nil {
+		return // not a row of ours: it is replaced
+	}
+	integer := func(name string) int64 {
+		n, _ := e.Properties[name].(aztables.EDMInt64)
+		return int64(n)
+	}
+	c.total += integer("TotalRequests")
+	c.billable += integer("TotalBillableRequests")
+	c.ingress += integer("TotalIngress")
+	c.egress += integer("TotalEgress")
+	succeeded := int64(0)
+	for who := range callers {
+		for kind := range outcomes {
+			n := integer(callerPrefix[who] + outcomeNames[kind])
+			c.by[who][kind] += n
+			if kind == success {
+				succeeded += n
+			}
+		}
+	}
+	var average float64
+	switch x := e.Properties["AverageServerLatency"].(type) {
+	case float64:
+		average = x
+	case int32: // which the SDK makes of a double without a fraction
+		average = float64(x)
+	}
+	c.latency += time.Duration(average * float64(succeeded) * float64(time.Millisecond))
+	c.succeeded += succeeded
+}
+
+// expireMetrics deletes the rows of intervals that began more than days ago.
+func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.Service, res resolution, days int) error {
+	client, err := a.tables(account, res.tableName(svc))
+	if err != nil {
+		return err
+	}
+	filter := "PartitionKey lt '" + partition(a.now().AddDate(0, 0, -days)) + "'"
+	pager := client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter})
+	for pager.More() {
+		answer, err := pager.NextPage(ctx)
+		if hasCode(err, "TableNotFound") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, stored := range answer.Entities {
+			var e aztables.Entity
+			if err := json.Unmarshal(stored, &e); err != nil {
+				return err
+			}
+			if _, err := client.DeleteEntity(ctx, e.PartitionKey, e.RowKey, nil); err != nil && !hasCode(err, "ResourceNotFound") {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tables is a client for one of an account's tables that needs no credential.
+func (a *Analytics) tables(account, table string) (*aztables.Client, error) {
+	service, err := aztables.NewServiceClientWithNoCredential(a.url(wire.Table, account), &aztables.ClientOptions{ClientOptions: a.options})
+	if err != nil {
+		return nil, err
+	}
+	return service.NewClient(table), nil
+}
+
+func hasCode(err error, code string) bool {
+	var e *azcore.ResponseError
+	return errors.As(err, &e) && e.ErrorCode == code
+}

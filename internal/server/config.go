@@ -1,0 +1,101 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+)
+
+// Config says what to run. The zero value is not valid: one of Location and InMemory must be given.
+type Config struct {
+	// Location is the data folder; it is created if it does not exist.
+	Location string
+	// InMemory keeps nothing: the state lives in files without names, on a temporary file system, until Stop.
+	InMemory bool
+	// Relaxed acknowledges writes before they are synced. They survive the process, not the machine.
+	Relaxed bool
+
+	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
+	// a free port on that host.
+	Blob, Queue, Table string
+
+	// Accounts are the accounts served, with their settings. Nil is the development account alone.
+	Accounts *auth.Accounts
+	// OAuth checks bearer tokens and user delegation SAS. Nil refuses both.
+	OAuth *auth.OAuth
+	// TLS makes the services speak https, with HTTP/2. Nil is plain HTTP/1.
+	TLS *tls.Config
+	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	RequireHTTPS bool
+	// CopySources are from where the Blob service may fetch copy sources, beside itself; the zero value is nowhere.
+	CopySources egress.Policy
+	// MaxConnections bounds the open connections of each service, and MaxRequests the requests that all services
+	// serve at once; 0 is no limit. What comes beyond is answered 503 ServerBusy.
+	MaxConnections, MaxRequests int
+	// StrictVersion refuses values of x-ms-version that are not published.
+	StrictVersion bool
+	// PathStyle takes the account from the path alone, whatever the host's name is.
+	PathStyle bool
+	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
+	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
+
+	// NATS says where the queues live. Its Dir, Relaxed and Log follow from the fields here; a URL in it names an
+	// existing NATS instead of the embedded one.
+	NATS natsserver.Config
+
+	// Now is the clock of all services; nil is time.Now.
+	Now func() time.Time
+	// ClientsNow is the clock of the clients, if it is not Now: clients date their signatures, and must not be far off.
+	ClientsNow func() time.Time
+	// Log takes what a person should see; nil is slog.Default().
+	Log *slog.Logger
+	// Observe, if set, is told of every request after its answer was written.
+	Observe func(*wire.Request, frontend.Outcome)
+	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
+	BlobChanged func(account, container, blob string)
+	// Metrics, if set, is where the request counters are registered.
+	Metrics prometheus.Registerer
+}
+
+// ErrPortTaken wraps the failure to listen on an address that another process uses. Its text names the address.
+var ErrPortTaken = errors.New("address is already in use")
+
+func (c *Config) validate() error {
+	if (c.Location == "") != c.InMemory {
+		return errors.New("exactly one of Location and InMemory must be given")
+	}
+	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table}} {
+		if a.addr == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(a.addr)
+		if err != nil {
+			return fmt.Errorf("%s address: %w", a.name, err)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			return fmt.Errorf("%s address %q: the port must be a number from 0 to 65535", a.name, a.addr)
+		}
+	}
+	if c.Accounts == nil {
+		c.Accounts = auth.Development()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+)
+
+// Durability says when a write is acknowledged.
+type Durability string
+
+// The durabilities.
+const (
+	// Sync acknowledges a write once it is on disk: it survives a power failure.
+	Sync Durability = "sync"
+	// Relaxed acknowledges a write once the operating system has it: it survives the death of the process, but a power
+	// failure may lose it and damage the data folder.
+	Relaxed Durability = "relaxed"
+)
+
+// Endpoint is where a service listens.
+type Endpoint struct {
+	// Host is an IP address or a host name; "" for a service means Config.Host.
+	Host string
+	// Port is 0 to 65535; 0 picks a free port.
+	Port int
+	// KeepAlive is how long an idle connection is kept; 0 means the server's default of two minutes.
+	KeepAlive time.Duration
+}
+
+// Address is the endpoint in the form of net.Listen.
+func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
+
+// OAuth says whose bearer tokens are believed, and what their holders may do. The zero value believes none.
+type OAuth struct {
+	// Development gives out tokens itself, to everybody who asks the admin listener.
+	Development bool
+	// Issuer is a token issuer, its iss claim. Keys is the address of its key set; "" finds it through the issuer's
+	// .well-known/openid-configuration. Audiences are further audiences of its tokens.
+	Issuer, Keys string
+	Audiences    []string
+	// Roles are who may do what. Nil with Development lets everybody do everything with the development account.
+	Roles []auth.Assignment
+	// Groups are those that the tokens of Development name.
+	Groups []Membership
+}
+
+// NATS says which NATS keeps the queues.
+type NATS struct {
+	// Listen opens the embedded server to NATS clients at host:port, without authentication. "" opens no port.
+	Listen string
+	// URL names an existing server or cluster (several URLs, separated by commas) to use in place of the embedded one.
+	URL string
+	// Credentials is a .creds file for URL. CA, Cert and Key are PEM files for TLS to it.
+	Credentials, CA, Cert, Key string
+	// Replicas is how many servers of the cluster keep each queue, 1 to 5.
+	Replicas int
+}
+
+// Config is everything that a server can be told. [Default] has the defaults; the zero value is not valid.
+type Config struct {
+	// Location is the data folder. Relative paths start at the working directory.
+	Location string
+	// InMemory keeps nothing beyond the process's life: data is in unnamed temporary files. Location is not used.
+	InMemory bool
+	// Durability is when a write is acknowledged. It does not matter with InMemory.
+	Durability Durability
+
+	// Host is where the three services listen unless they have a host of their own.
+	Host string
+	// Blob, Queue and Table are the services' listeners.
+	Blob, Queue, Table Endpoint
+	// Admin is the listener of health checks, metrics and profiles. It has no authentication.
+	Admin Endpoint
+	// NoAdmin opens no admin listener.
+	NoAdmin bool
+	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
+	AllowHosts []string
+	// AdminState lets the admin listener reset, copy and restore all data.
+	AdminState bool
+	// Seed is a file with tables, queues and containers to be made at the start where they are missing. "" for none.
+	Seed string
+	// Pprof adds Go's profiles to the admin listener.
+	Pprof bool
+
+	// Accounts are the storage accounts, at least one.
+	Accounts []auth.Account
+	// AccountsFile has the accounts in place of Accounts, and is read anew when it changes. "" for none.
+	AccountsFile string
+	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
+	// are treated as the newest known one.
+	StrictVersion bool
+	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
+	PathStyle bool
+
+	// BlobSettings are those of accounts that have none of their own.
+	BlobSettings accountprops.Blob
+
+	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
+	Cert, Key string
+	// RequireHTTPS refuses requests over plain http.
+	RequireHTTPS bool
+	// OAuth says whose bearer tokens are believed.
+	OAuth OAuth
+
+	// CopySources are from where copies may be fetched, see [egress.Policy]; the zero value is nowhere but this process.
+	CopySources egress.Policy
+
+	// MaxConnections bounds the open connections of each service, MaxRequests the requests that all services serve at
+	// once; 0 is no limit.
+	MaxConnections, MaxRequests int
+
+	// NATS keeps the queues.
+	NATS NATS
+
+	// Roles are the built-in worker roles.
+	Roles Roles
+
+	// ShutdownTimeout bounds how long running requests may take once the process is asked to stop.
+	ShutdownTimeout time.Duration
+	// Silent prints nothing but errors, and the addresses of services whose port was to be picked.
+	Silent bool
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level
+	// LogFormat is "text" or "json".
+	LogFormat string
+	// LogFile takes the log in place of standard error; it is appended to. "" is standard error.
+	LogFile string
+}
+
+// DefaultLocation is the default of Config.Location.
+const DefaultLocation = "lazuli-data"
+
+// Default returns the configuration of a server that is told nothing.
+func Default() Config {
+	return Config{
+		Location:   DefaultLocation,
+		Durability: Sync,
+		Host:       "127.0.0.1",
+		Blob:       Endpoint{Port: 10000},
+		Queue:      Endpoint{Port: 10001},
+		Table:      Endpoint{Port: 10002},
+		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
+		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
+		NATS:       NATS{Replicas: 1},
+		Roles:      defaultRoles(),
+		// Below the ten seconds after which `docker stop` kills.
+		ShutdownTimeout: 8 * time.Second,
+		LogLevel:        slog.LevelInfo,
+		LogFormat:       "text",
+	}
+}
+
+// complete fills in what is derived: the services' hosts.
+func (c *Config) complete() {
+	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table} {
+		if e.Host == "" {
+			e.Host = c.Host
+		}
+	}
+}
+
+// validate finds the first thing that is wrong and names the option. Each value by itself was checked when it was set.
+func (c *Config) validate() error {
+	type listener struct {
+		option string
+		at     Endpoint
+	}
+	all := []listener{{"blob-port", c.Blob}, {"queue-port", c.Queue}, {"table-port", c.Table}}
+	if !c.NoAdmin {
+		all = append(all, listener{"admin-port", c.Admin})
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.at.Port != 0 && a.at.Port == b.at.Port && (a.at.Host == b.at.Host || anyAddress(a.at.Host) || anyAddress(b.at.Host)) {
+				return fmt.Errorf("%s and %s are both %d", b.option, a.option, a.at.Port)
+			}
+		}
+	}
+	if err := c.BlobSettings.Validate(); err != nil {
+		return err
+	}
+	if _, err := auth.NewManagedAccounts(c.BlobSettings, c.Accounts...); err != nil {
+		return fmt.Errorf("accounts: %w", err)
+	}
+	switch {
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("cert and key go together")
+	case c.RequireHTTPS && c.Cert == "":
+		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
+	}
+	if err := c.CopySources.Validate(); err != nil {
+		return fmt.Errorf("allow-copy-source: %w", err)
+	}
+	if c.CopySources.Private && len(c.CopySources.Hosts) == 0 {
+		return errors.New("allow-private-copy-source is about the hosts of allow-copy-source: set that as well")
+	}
+	if err := c.OAuth.validate(c.NoAdmin); err != nil {
+		return err
+	}
+	if err := c.validateAdmin(); err != nil {
+		return err
+	}
+	if err := c.Roles.validate(); err != nil {
+		return err
+	}
+	return c.NATS.validate()
+}
+
+// validateAdmin keeps what has no authentication from opening, to a network, what has some.
+func (c *Config) validateAdmin() error {
+	if c.AdminState && c.NoAdmin {
+		return errors.New("admin-state is about the admin listener: it cannot be used with no-admin")
+	}
+	if loopback(c.Admin.Host) {
+		return nil
+	}
+	const only = "and admin-host %s is not a loopback address; only the published development account may be open to everybody"
+	switch secret := !c.published(); {
+	case c.AdminState && secret:
+		return fmt.Errorf("admin-state lets everybody delete all data who reaches the admin listener, "+only, c.Admin.Host)
+	case c.OAuth.Development && (secret || len(c.OAuth.Roles) > 0):
+		return fmt.Errorf("oauth dev makes whoever reaches the admin listener whomever they like, "+only, c.Admin.Host)
+	}
+	return nil
+}
+
+func (o *OAuth) validate(noAdmin bool) error {
+	switch {
+	case o.Development && noAdmin:
+		return errors.New("oauth dev gives out tokens at the admin listener: it cannot be used with no-admin")
+	case o.Issuer == "" && (o.Keys != "" || len(o.Audiences) > 0):
+		return errors.New("oauth-keys and oauth-audiences are about an issuer: set oauth-issuer")
+	case len(o.Groups) > 0 && !o.Development:
+		return errors.New("oauth-groups is about the tokens of oauth dev: an issuer names groups itself")
+	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development:
+		return errors.New("oauth-roles needs tokens to apply to: set oauth or oauth-issuer")
+	case o.Issuer != "" && len(o.Roles) == 0:
+		return errors.New("oauth-issuer needs oauth-roles: without a role its tokens open nothing")
+	}
+	if _, err := auth.NewRoles(o.Roles...); err != nil {
+		return fmt.Errorf("oauth-roles: %w", err)
+	}
+	if o.Issuer != "" {
+		if _, err := auth.NewRemoteKeys(o.Issuer, o.Keys); err != nil {
+			return fmt.Errorf("oauth-issuer: %w", err)
+		}
+	}
+	return nil
+}
+
+func (n *NATS) validate() error {
+	if n.URL == "" {
+		switch {
+		case n.Replicas != 1:
+			return errors.New("nats-replicas needs a cluster: set nats-url")
+		case n.Credentials != "" || n.CA != "" || n.Cert != "":
+			return errors.New("nats-credentials, nats-ca and nats-cert are for a server of its own: set nats-url")
+		}
+	} else if n.Listen != "" {
+		return errors.New("nats-listen is for the embedded server: it cannot be used with nats-url")
+	}
+	if (n.Cert == "") != (n.Key == "") {
+		return errors.New("nats-cert and nats-key go together")
+	}
+	return nil
+}
+
+func developmentKey() auth.Key {
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		panic("config: the development key does not parse: " + err.Error())
+	}
+	return key
+}
+
+// loopback reports whether only this machine reaches the host.
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// published reports whether all that is served is the development account with its published key: there is nothing
+// that a token could open and that key could not.
+func (c *Config) published() bool {
+	if c.AccountsFile != "" || len(c.Accounts) != 1 || c.Accounts[0].Name != auth.DevelopmentAccount {
+		return false
+	}
+	return !slices.ContainsFunc(c.Accounts[0].Keys, func(k auth.Key) bool { return !k.Equal(developmentKey()) })
+}
+
+// anyAddress reports whether host stands for all addresses of the machine.
+func anyAddress(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsUnspecified()
+}
+
+// Exposed names the services that other machines can reach, for a warning where the published development key opens
+// them; "" if there is none.
+func (c *Config) Exposed() string {
+	if !c.published() {
+		return ""
+	}
+	var names []string
+	for _, s := range []struct {
+		name string
+		host string
+	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}} {
+		if !loopback(s.host) {
+			names = append(names, s.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

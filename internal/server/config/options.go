@@ -1,0 +1,287 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+)
+
+// option is one row of the table: a thing that can be set.
+type option struct {
+	// name is the flag and the key in the file; with LAZULI_, upper case and underscores, it is the variable.
+	name  string
+	short string // one-letter flag, "" for none
+	// kind is the word for the value in help texts; "" marks a switch, which needs no value.
+	kind string
+	// usage is one sentence without a full stop.
+	usage string
+	// noFlag keeps secrets off the command line, where other users of the machine see them.
+	noFlag bool
+	set    func(*Config, string) error
+	get    func(*Config) string
+}
+
+// env is the option's environment variable.
+func (o *option) env() string {
+	return "LAZULI_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+}
+
+// group is a heading of the reference page with its options.
+type group struct {
+	title   string
+	options []option
+}
+
+// groups is the table of options.
+var groups = []group{
+	{"Data", []option{
+		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location }, notEmpty),
+		boolean("in-memory", "", "Keep nothing beyond the life of the process", func(c *Config) *bool { return &c.InMemory }),
+		text("seed", "", "file", "File with tables, queues and containers that are made at the start where they are missing",
+			func(c *Config) *string { return &c.Seed }, notEmpty),
+		{name: "durability", kind: "sync|relaxed", usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
+			set: func(c *Config, s string) error {
+				c.Durability = Durability(s)
+				return oneOf(s, string(Sync), string(Relaxed))
+			},
+			get: func(c *Config) string { return string(c.Durability) }},
+	}},
+	{"Listeners", []option{
+		text("host", "", "address", "Address that the three services listen on; 0.0.0.0 is every address of the machine", func(c *Config) *string { return &c.Host }, host),
+		text("blob-host", "", "address", "Blob service's address, if it has one of its own", func(c *Config) *string { return &c.Blob.Host }, host),
+		port("blob-port", "Blob service's port; 0 picks a free one", func(c *Config) *int { return &c.Blob.Port }),
+		duration("blob-keep-alive-timeout", "How long the Blob service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
+		text("queue-host", "", "address", "Queue service's address, if it has one of its own", func(c *Config) *string { return &c.Queue.Host }, host),
+		port("queue-port", "Queue service's port; 0 picks a free one", func(c *Config) *int { return &c.Queue.Port }),
+		duration("queue-keep-alive-timeout", "How long the Queue service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
+		text("table-host", "", "address", "Table service's address, if it has one of its own", func(c *Config) *string { return &c.Table.Host }, host),
+		port("table-port", "Table service's port; 0 picks a free one", func(c *Config) *int { return &c.Table.Port }),
+		duration("table-keep-alive-timeout", "How long the Table service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
+	}},
+	{"Accounts and protocol", []option{
+		{name: "accounts", kind: "name:key1[:key2] [setting=value ...];...", noFlag: true,
+			usage: "Storage accounts with one or two base64 keys each, in place of the development account, and settings of their own",
+			set: func(c *Config, s string) (err error) {
+				c.Accounts, err = parseAccounts(s)
+				return err
+			},
+			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
+		text("accounts-file", "", "file", "File with the accounts, made by lazuli account; it is read anew when it changes, and at SIGHUP",
+			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
+		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
+			func(c *Config) *bool { return &c.StrictVersion }),
+		boolean("disable-product-style-url", "", "Take the account from the path alone, also where the host's name is of the form account.blob.example.net",
+			func(c *Config) *bool { return &c.PathStyle }),
+	}},
+	{"Blob service", blobOptions()},
+	{"Https and bearer tokens", []option{
+		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
+		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),
+		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
+		{name: "oauth", kind: "dev", usage: "Believe bearer tokens that this process itself gives out, at /oauth of the admin listener, to everybody who asks",
+			set: func(c *Config, s string) error {
+				if s == "basic" {
+					return errors.New("the level basic of Azurite believes tokens whose signature nobody checked; use dev, or oauth-issuer")
+				}
+				c.OAuth.Development = s == "dev"
+				return oneOf(s, "dev")
+			},
+			get: func(c *Config) string {
+				if c.OAuth.Development {
+					return "dev"
+				}
+				return ""
+			}},
+		text("oauth-issuer", "", "url", "Believe bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
+		text("oauth-keys", "", "url", "Address of the issuer's keys, where its .well-known/openid-configuration does not say", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
+		words("oauth-audiences", "Audiences of the issuer's tokens, beside those of Azure Storage", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
+		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid, appid or group id, or *; a built-in data role; an account, account/name or *",
+			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
+			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
+		{name: "oauth-groups", kind: "client:group,...;...", usage: "Groups that tokens of --oauth dev name for a client id: names or ids that roles are given to",
+			set: func(c *Config, s string) (err error) { c.OAuth.Groups, err = parseGroups(s); return err },
+			get: func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
+	}},
+	{"Copies", []option{
+		words("allow-copy-source", "Hosts from which copy sources outside this process are fetched: name, name:port, *.domain, or * for every public host",
+			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
+		boolean("allow-private-copy-source", "", "Fetch from hosts of allow-copy-source at private and loopback addresses, too", func(c *Config) *bool { return &c.CopySources.Private }),
+	}},
+	{"Limits", []option{
+		number("max-connections", "Open connections of each service; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
+		number("max-requests", "Requests that all services serve at once; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
+	}},
+	{"Admin listener", []option{
+		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),
+		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
+		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
+		words("admin-allow-host", "Names by which the admin listener may be called beside IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
+		boolean("admin-state", "", "Let whoever reaches the admin listener reset all data, and save and restore snapshots of it",
+			func(c *Config) *bool { return &c.AdminState }),
+		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
+	}},
+	{"Queues' NATS", []option{
+		text("nats-listen", "", "host:port", "Open the embedded NATS to clients such as the nats CLI; it has no authentication", func(c *Config) *string { return &c.NATS.Listen }, hostPort),
+		text("nats-url", "", "urls", "Use this NATS server or cluster, URLs separated by commas, in place of the embedded one", func(c *Config) *string { return &c.NATS.URL }, notEmpty),
+		text("nats-credentials", "", "file", "Credentials file for nats-url", func(c *Config) *string { return &c.NATS.Credentials }, notEmpty),
+		text("nats-ca", "", "file", "PEM file with the authority of nats-url's certificate, where the system does not know it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
+		text("nats-cert", "", "file", "PEM file with a client certificate for nats-url", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
+		text("nats-key", "", "file", "PEM file with the key of nats-cert", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
+		number("nats-replicas", "How many servers of the cluster keep each queue, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
+	}},
+	{"Worker roles", roleOptions},
+	{"Process", []option{
+		duration("shutdown-timeout", "How long running requests may take once the process is asked to stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
+		boolean("silent", "s", "Print nothing but errors, and the addresses of services whose port was picked", func(c *Config) *bool { return &c.Silent }),
+		{name: "log-level", kind: "level", usage: "Least level that is logged: debug, info, warn or error",
+			set: func(c *Config, s string) error {
+				if err := oneOf(strings.ToLower(s), "debug", "info", "warn", "error"); err != nil {
+					return err
+				}
+				return c.LogLevel.UnmarshalText([]byte(s))
+			},
+			get: func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
+		{name: "log-format", kind: "text|json", usage: "Form of the log",
+			set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
+			get: func(c *Config) string { return c.LogFormat }},
+		text("log-file", "", "file", "Append the log to this file in place of standard error", func(c *Config) *string { return &c.LogFile }, notEmpty),
+		{name: "debug", short: "d", kind: "file", usage: "Short for --log-level debug --log-file FILE, as Azurite has it",
+			set: func(c *Config, s string) error {
+				c.LogLevel, c.LogFile = slog.LevelDebug, s
+				return notEmpty(s)
+			}},
+	}},
+}
+
+// blobOptions are the settings of the Blob service, for accounts that have none of their own.
+func blobOptions() []option {
+	list := make([]option, len(accountprops.BlobSettings))
+	for i, row := range accountprops.BlobSettings {
+		list[i] = option{name: row.Name, kind: row.Kind, usage: row.Usage,
+			set: func(c *Config, s string) error { return row.Set(&c.BlobSettings, s) },
+			get: func(c *Config) string { return row.Get(&c.BlobSettings) }}
+	}
+	return list
+}
+
+// lookup finds an option by its name.
+func lookup(name string) *option {
+	for g := range groups {
+		for i := range groups[g].options {
+			if o := &groups[g].options[i]; o.name == name {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// The kinds of options.
+
+func text(name, short, kind, usage string, field func(*Config) *string, check func(string) error) option {
+	return option{name: name, short: short, kind: kind, usage: usage,
+		set: func(c *Config, s string) error { *field(c) = s; return check(s) },
+		get: func(c *Config) string { return *field(c) }}
+}
+
+// words takes a list, separated by commas.
+func words(name, usage string, field func(*Config) *[]string, check func(string) error) option {
+	return option{name: name, kind: "list", usage: usage,
+		set: func(c *Config, s string) error {
+			*field(c) = nil
+			for word := range strings.SplitSeq(s, ",") {
+				word = strings.TrimSpace(word)
+				if err := check(word); err != nil {
+					return err
+				}
+				*field(c) = append(*field(c), word)
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strings.Join(*field(c), ",") }}
+}
+
+func boolean(name, short, usage string, field func(*Config) *bool) option {
+	return option{name: name, short: short, usage: usage,
+		set: func(c *Config, s string) (err error) {
+			*field(c), err = accountprops.ParseBool(s)
+			return err
+		},
+		get: func(c *Config) string { return strconv.FormatBool(*field(c)) }}
+}
+
+func number(name, usage string, low, high int, field func(*Config) *int) option {
+	return option{name: name, kind: "number", usage: usage,
+		set: func(c *Config, s string) (err error) {
+			*field(c), err = accountprops.ParseNumber(s, low, high)
+			return err
+		},
+		get: func(c *Config) string { return strconv.Itoa(*field(c)) }}
+}
+
+func port(name, usage string, field func(*Config) *int) option {
+	o := number(name, usage, 0, 65535, field)
+	o.kind = "port"
+	return o
+}
+
+// duration takes Go's form ("1m30s") and, as Azurite does, plain seconds.
+func duration(name, usage string, field func(*Config) *time.Duration) option {
+	return option{name: name, kind: "time", usage: usage,
+		set: func(c *Config, s string) error {
+			text := s
+			if _, err := strconv.ParseUint(s, 10, 31); err == nil {
+				text += "s"
+			}
+			d, err := time.ParseDuration(text)
+			if err != nil || d < 0 {
+				return fmt.Errorf("%q is not a time such as 5s or 1m30s, nor a number of seconds", s)
+			}
+			*field(c) = d
+			return nil
+		},
+		get: func(c *Config) string { return field(c).String() }}
+}
+
+// Checks of single values.
+
+func notEmpty(s string) error {
+	if s == "" {
+		return fmt.Errorf("the value is empty")
+	}
+	return nil
+}
+
+func oneOf(s string, words ...string) error {
+	for _, w := range words {
+		if s == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", s, strings.Join(words, ", "))
+}
+
+// host takes an IP address or a host name.
+func host(s string) error {
+	if s == "" || len(s) > 253 || strings.ContainsAny(s, " \t/@?#,") || strings.Contains(s, ":") && net.ParseIP(s) == nil {
+		return fmt.Errorf("%q is not an IP address or a host name", s)
+	}
+	return nil
+}
+
+func hostPort(s string) error {
+	h, p, err := net.SplitHostPort(s)
+	if err == nil && h != "" {
+		err = host(h)
+	}
+	if n, e := strconv.Atoi(p); err != nil || e != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is not of the form host:port", s)
+	}
+	return nil
+}

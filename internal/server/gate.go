@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errBusy means that requests were still under way when the time to wait for them was over.
+var errBusy = errors.New("requests are under way")
+
+// gate lets requests pass, and can be shut for as long as the state is being exchanged: requests that come meanwhile wait.
+// Passing costs two additions.
+type gate struct {
+	inside atomic.Int64
+	closed atomic.Bool
+
+	mu      sync.Mutex    // guards opened
+	opened  chan struct{} // closed when the gate opens again
+	drained chan struct{} // told when the last request has left a closed gate
+}
+
+func newGate() *gate { return &gate{drained: make(chan struct{}, 1)} }
+
+// enter waits until the gate is open, or fails when ctx ends. Whoever has entered must leave.
+func (g *gate) enter(ctx context.Context) error {
+	for {
+		g.inside.Add(1)
+		if !g.closed.Load() {
+			return nil
+		}
+		g.leave()
+		g.mu.Lock()
+		opened := g.opened
+		g.mu.Unlock()
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (g *gate) leave() {
+	if g.inside.Add(-1) == 0 && g.closed.Load() {
+		select {
+		case g.drained <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// nudgeEvery is how often those inside a gate that is being shut are asked to leave.
+const nudgeEvery = 5 * time.Millisecond
+
+// shut closes the gate and waits until nobody is inside; nudge asks those to leave who are waiting there. If ctx ends first,
+// the gate is open again and shut fails with errBusy. Only one caller at a time may shut it.
+func (g *gate) shut(ctx context.Context, nudge func()) error {
+	g.mu.Lock()
+	g.opened = make(chan struct{})
+	g.mu.Unlock()
+	g.closed.Store(true)
+	tick := time.NewTicker(nudgeEvery)
+	defer tick.Stop()
+	for g.inside.Load() != 0 {
+		select {
+		case <-g.drained:
+		case <-tick.C:
+			nudge()
+		case <-ctx.Done():
+			g.open()
+			return errBusy
+		}
+	}
+	return nil
+}
+
+// open lets requests pass again.
+func (g *gate) open() {
+	g.closed.Store(false)
+	g.mu.Lock()
+	close(g.opened)
+	g.mu.Unlock()
+}
+
+// around serves by handler what has passed the gate.
+func (g *gate) around(handler func() http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.enter(r.Context()) != nil {
+			return // the client is gone
+		}
+		defer g.leave()
+		handler().ServeHTTP(w, r)
+	})
+}

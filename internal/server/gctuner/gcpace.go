@@ -1,0 +1,105 @@
+// Package gctuner lets the garbage collector run by the bytes that may pile up instead of by a percentage.
+//
+// Go's default collects when the heap has doubled. That is too often for a small heap (a server with 5 MiB of live data
+// collects after every 5 MiB) and too seldom for a large one (a million queued messages hold 300 MiB and would take
+// 600). Here the heap may grow by [Pace.Least] or by [Pace.Share] of what is live, whichever is more; and what is free goes
+// back to the system once the process is idle.
+package gctuner
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// Pace says how much garbage may pile up before it is collected.
+type Pace struct {
+	// Least is the amount for a small heap, in bytes.
+	Least int64
+	// Share is the amount for a large one, as a share of its live data: 1 is Go's default.
+	Share float64
+}
+
+// Default suits a server whose live data is small and whose requests are many.
+var Default = Pace{Least: 40 << 20, Share: 0.3}
+
+// Start applies p until stop is called, which puts the former setting back; stop may be called more than once. If the
+// environment variable GOGC is set, the operator has decided, and Start does nothing.
+func (p Pace) Start() (stop func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	r := &runner{pace: p, sample: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	r.former = debug.SetGCPercent(percentMax)
+	r.current = percentMax
+	r.done = make(chan struct{})
+	r.adjust()
+	r.watch()
+	go watchIdle(r.done)
+	return r.stop
+}
+
+// The percentages that are set, in the unit of GOGC. The upper bound is reached with next to no live data.
+const (
+	percentMin = 10
+	percentMax = 1000
+)
+
+// percent returns the GOGC value that lets p's amount pile up on live bytes.
+func (p Pace) percent(live uint64) int {
+	share := max(p.Share, float64(p.Least)/float64(max(live, 1)))
+	return int(math.Round(100 * min(max(share, percentMin/100.), percentMax/100.)))
+}
+
+// runner adjusts the percentage after each collection.
+type runner struct {
+	pace   Pace
+	sample []metrics.Sample
+
+	mu      sync.Mutex // guards what follows
+	former  int
+	current int
+	stopped bool
+	done    chan struct{} // closed with stopped
+}
+
+// sentinel is an object that nobody holds: its finalizer runs after each collection.
+type sentinel struct{ _ *int }
+
+func (r *runner) watch() {
+	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {
+		if r.adjust() {
+			r.watch()
+		}
+	})
+}
+
+// adjust sets the percentage for what was live at the last collection. It reports whether to go on.
+func (r *runner) adjust() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return false
+	}
+	metrics.Read(r.sample)
+	p := r.pace.percent(r.sample[0].Value.Uint64())
+	// Setting it stops the world for a moment: not for a change that makes no difference.
+	if d := p - r.current; d*10 > r.current || -d*10 > r.current {
+		debug.SetGCPercent(p)
+		r.current = p
+	}
+	return true
+}
+
+func (r *runner) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.done)
+		debug.SetGCPercent(r.former)
+	}
+}

@@ -1,0 +1,34 @@
+package gctuner
+
+import "testing"
+
+// Memory goes back only where nothing happens for a while, and where there is some.
+func TestIdler(t *testing.T) {
+	const mib = 1 << 20
+	burst := usage{allocated: 1000 * mib, live: 200 * mib, objects: 220 * mib, free: 10 * mib} // 30 MiB to gain
+	for _, tt := range []struct {
+		name  string
+		work  []uint64 // MiB allocated before each look
+		usage usage
+		want  bool // at the last look
+	}{
+		{"idle for three looks", []uint64{500, 0, 0, 0}, burst, true},
+		{"idle for two", []uint64{500, 0, 0}, burst, false},
+		{"work in between", []uint64{0, 0, 1, 0}, burst, false},
+		{"working", []uint64{5, 5, 5, 5}, burst, false},
+		{"little to gain", []uint64{500, 0, 0, 0}, usage{live: 20 * mib, objects: 25 * mib, free: 10 * mib}, false},
+		{"little for its size", []uint64{500, 0, 0, 0}, usage{live: 400 * mib, objects: 420 * mib, free: 10 * mib}, false},
+		{"all free", []uint64{500, 0, 0, 0}, usage{live: 20 * mib, objects: 20 * mib, free: 16 * mib}, true},
+		{"more found than there is", []uint64{500, 0, 0, 0}, usage{live: 20 * mib, objects: 10 * mib}, false},
+	} {
+		var i idler
+		u, got := tt.usage, false
+		for _, w := range tt.work {
+			u.allocated += w * mib
+			got = i.look(u)
+		}
+		if got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server/analytics"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// errNotOpen means that the services could not be opened again after their state was exchanged.
+var errNotOpen = errors.New("the services are not open")
+
+// services are the three services, open on one data folder.
+type services struct {
+	tables *tablesvc.Service
+	blobs  *blobsvc.Service
+	queues *queuesvc.Service
+
+	board   *longpoll.Board // where requests wait for changes
+	closers []func() error  // in order of start; closed in reverse
+}
+
+func (o *services) handler(svc wire.Service) http.Handler {
+	switch svc {
+	case wire.Blob:
+		return o.blobs.Handler()
+	case wire.Queue:
+		return o.queues.Handler()
+	default:
+		return o.tables.Handler()
+	}
+}
+
+func (o *services) close() (err error) {
+	for i := len(o.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, o.closers[i]())
+	}
+	o.closers = nil
+	return err
+}
+
+// handler serves one service, through the gate, by whichever services are open.
+func (s *Stack) handler(svc wire.Service) http.Handler {
+	return s.gate.around(func() http.Handler {
+		if open := s.services.Load(); open != nil {
+			return open.handler(svc)
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	})
+}
+
+// Transport carries requests to the services within the process, at the addresses that [Stack.URL] gives, and nowhere else.
+func (s *Stack) Transport() *inproc.Transport {
+	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
+	for _, srv := range s.servers {
+		u, err := url.Parse(s.URL(srv.service, ""))
+		if err != nil {
+			panic("stack: an address of its own does not parse: " + err.Error())
+		}
+		t.Handlers[u.Host] = s.handler(srv.service)
+	}
+	return t
+}
+
+// open opens the services on the data folder as it is now.
+func (s *Stack) open() (err error) {
+	o := &services{board: longpoll.NewBoard()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
+	c := s.config
+	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: o.board}
+	logs := analytics.New(analytics.Config{
+		Settings: func(svc wire.Service, account string) *properties.Properties {
+			switch svc {
+			case wire.Blob:
+				return o.blobs.ServiceProperties(account)
+			case wire.Queue:
+				return o.queues.ServiceProperties(account)
+			default:
+				return o.tables.ServiceProperties(account)
+			}
+		},
+		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
+	})
+	common.Observe = s.observers(logs.Observe)
+	features := properties.Features{Logging: true, Metrics: true}
+	if o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
+		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory}}); err != nil {
+		return fmt.Errorf("start the Table service: %w", err)
+	}
+	o.closers = append(o.closers, o.tables.Close)
+	if o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
+		ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory}); err != nil {
+		return fmt.Errorf("start the Blob service: %w", err)
+	}
+	o.closers = append(o.closers, o.blobs.Close)
+	n := c.NATS
+	n.Log = c.Log
+	if n.URL == "" && !c.InMemory {
+		n.Dir, n.Relaxed = s.dir.Queues(), c.Relaxed
+	}
+	nats, err := natsserver.Start(n)
+	if err != nil {
+		return fmt.Errorf("start NATS: %w", err)
+	}
+	o.closers = append(o.closers, func() error { nats.Close(); return nil })
+	if o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features}); err != nil {
+		return fmt.Errorf("start the Queue service: %w", err)
+	}
+	o.closers = append(o.closers, o.queues.Close)
+	logs.Start(o.blobs.Handler(), o.tables.Handler())
+	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
+	s.services.Store(o)
+	return nil
+}
+
+// observers are told of every request: observe of these services, and the process's.
+func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
+	list := []func(*wire.Request, frontend.Outcome){observe}
+	if s.metrics != nil {
+		list = append(list, s.metrics.Observe)
+	}
+	if s.config.Observe != nil {
+		list = append(list, s.config.Observe)
+	}
+	return func(r *wire.Request, o frontend.Outcome) {
+		for _, observe := range list {
+			observe(r, o)
+		}
+	}
+}

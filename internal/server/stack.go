@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server/telemetry"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+)
+
+// Stack is a running Lazuli. Its methods are safe for concurrent use.
+type Stack struct {
+	config  Config
+	dir     *datadir.Dir
+	servers []*server
+	started time.Time
+	metrics *telemetry.Metrics // nil without Config.Metrics
+
+	gate     *gate
+	services atomic.Pointer[services] // nil where they could not be opened again
+	exchange sync.Mutex               // held while the services are closed and opened
+
+	ready atomic.Bool
+	stop  sync.Once
+	err   error
+}
+
+// server is one service's listener.
+type server struct {
+	service wire.Service
+	flag    string // the flag that sets its port, for error messages
+	addr    string
+	idle    time.Duration
+	l       net.Listener
+	http    *http.Server
+	done    chan struct{}
+}
+
+// Start opens the state and serves. It returns once all three services answer; on an error nothing is left running.
+func Start(c Config) (_ *Stack, err error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("stack: %w", err)
+	}
+	s := &Stack{config: c, started: c.Now(), gate: newGate()}
+	if c.Metrics != nil {
+		s.metrics = telemetry.NewMetrics(c.Metrics)
+	}
+	s.servers = []*server{
+		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
+		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
+		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Stop(context.Background())
+		}
+	}()
+	// The ports first: a second Lazuli is told of the port that is taken before it waits for anything else.
+	for _, srv := range s.servers {
+		if err := srv.listen(); err != nil {
+			return nil, err
+		}
+	}
+	if c.InMemory {
+		s.dir, err = datadir.OpenTemp("")
+	} else {
+		s.dir, err = datadir.Open(c.Location)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	for _, srv := range s.servers {
+		srv.serve(s.handler(srv.service), c)
+	}
+	s.ready.Store(true)
+	return s, nil
+}
+
+func (srv *server) listen() error {
+	addr := srv.addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("the %s service cannot listen on %s: %w; stop what uses it, or choose another port with %s",
+			srv.service, addr, ErrPortTaken, srv.flag)
+	}
+	if err != nil {
+		return fmt.Errorf("the %s service cannot listen on %s: %w", srv.service, addr, err)
+	}
+	srv.l = l
+	return nil
+}
+
+func (srv *server) serve(h http.Handler, c Config) {
+	srv.http = frontend.NewServer(h, c.Log, srv.idle)
+	srv.done = make(chan struct{})
+	o := frontend.ListenOptions{MaxConns: c.MaxConnections, TLS: c.TLS}
+	go func() {
+		defer close(srv.done)
+		if err := frontend.Serve(srv.http, srv.l, o); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("listener failed", "service", srv.service.String(), "err", err)
+		}
+	}()
+}
+
+// Stop lets requests in flight end until ctx is done, then breaks them off, and closes the state. Calling it again
+// returns the first call's error.
+func (s *Stack) Stop(ctx context.Context) error {
+	s.stop.Do(func() {
+		s.ready.Store(false)
+		s.exchange.Lock()
+		defer s.exchange.Unlock()
+		open := s.services.Load()
+		if open != nil {
+			open.board.Close() // or the requests that wait for changes would hold the stop up
+		}
+		var wait sync.WaitGroup
+		for _, srv := range s.servers {
+			wait.Go(func() { srv.stop(ctx) })
+		}
+		wait.Wait()
+		if open != nil {
+			s.err = open.close()
+		}
+		if s.dir != nil {
+			s.err = errors.Join(s.err, s.dir.Close())
+		}
+	})
+	return s.err
+}
+
+func (srv *server) stop(ctx context.Context) {
+	switch {
+	case srv.http != nil:
+		if srv.http.Shutdown(ctx) != nil {
+			_ = srv.http.Close()
+		}
+		<-srv.done
+	case srv.l != nil:
+		_ = srv.l.Close()
+	}
+}
+
+// ClockChanged wakes the requests that wait for changes, after a jump of Config.Now: what waits for its time may have come.
+func (s *Stack) ClockChanged() {
+	if open := s.services.Load(); open != nil {
+		open.board.TouchAll()
+	}
+}
+
+// ConnectionStringOf returns what SDKs connect with as an account that is in Config.Accounts.
+func (s *Stack) ConnectionStringOf(account, key string) string {
+	return s.connectionString(account, key)
+}
+
+// Ready returns nil while the stack serves, and otherwise why it does not.
+func (s *Stack) Ready() error {
+	switch {
+	case !s.ready.Load():
+		return errors.New("stopping")
+	case s.services.Load() == nil:
+		return errNotOpen
+	}
+	return nil
+}
+
+// Path is the data folder.
+func (s *Stack) Path() string { return s.dir.Path() }
+
+// Addr returns the address that a service listens on, host:port.
+func (s *Stack) Addr(svc wire.Service) string {
+	for _, srv := range s.servers {
+		if srv.service == svc {
+			return srv.l.Addr().String()
+		}
+	}
+	return ""
+}
+
+// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1". A wildcard address is
+// shown as the loopback address.
+func (s *Stack) URL(svc wire.Service, account string) string {
+	host, port, err := net.SplitHostPort(s.Addr(svc))
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + "/" + account
+}
+
+func (s *Stack) scheme() string {
+	if s.config.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// ConnectionString returns what SDKs connect with, for the development account, whose key is public.
+func (s *Stack) ConnectionString() string {
+	return s.connectionString(auth.DevelopmentAccount, auth.DevelopmentKey)
+}
+
+func (s *Stack) connectionString(account, key string) string {
+	var b strings.Builder
+	b.WriteString("DefaultEndpointsProtocol=" + s.scheme() + ";AccountName=" + account + ";AccountKey=" + key + ";")
+	for _, e := range []struct {
+		name string
+		svc  wire.Service
+	}{{"BlobEndpoint", wire.Blob}, {"QueueEndpoint", wire.Queue}, {"TableEndpoint", wire.Table}} {
+		b.WriteString(e.name + "=" + s.URL(e.svc, account) + ";")
+	}
+	return b.String()
+}
+
+// hosts are the names under which the process reaches its own services.
+var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
+
+// InProcess carries requests to the services without a connection, to the addresses of [Stack.InProcessURL]. It trusts its caller: requests
+// need no credential, may do everything, and are not counted or logged as customers' are.
+func (s *Stack) InProcess() http.RoundTripper {
+	t := &inproc.Transport{Handlers: map[string]http.Handler{}}
+	for svc, host := range hosts {
+		t.Handlers[host] = s.handler(svc)
+	}
+	return asSystem{t}
+}
+
+// InProcessURL is an account's endpoint of a service for [Stack.InProcess].
+func (s *Stack) InProcessURL(svc wire.Service, account string) string {
+	return "http://" + hosts[svc] + "/" + account
+}
+
+// asSystem makes requests the process's own.
+type asSystem struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t asSystem) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.next.RoundTrip(r.WithContext(wire.WithSystem(r.Context())))
+}

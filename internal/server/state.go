@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+)
+
+// The errors of what changes the state as a whole, beside those of [datadir.Dir].
+var (
+	// ErrUnknownAccount: no account of that name is served.
+	ErrUnknownAccount = errors.New("no account of that name is served")
+	// ErrElsewhere: queues on a NATS of its own are in no folder.
+	ErrElsewhere = errors.New("the queues are on another NATS server: the data folder is not all of the state")
+	// ErrBusy: requests did not end in the time that there was to wait for them.
+	ErrBusy = errBusy
+)
+
+// Scope says what [Stack.Reset] deletes.
+type Scope struct {
+	// Account is the account; "" is all of them.
+	Account string
+	// Services are the services; none is all of them.
+	Services []wire.Service
+	// Prefix is what names of containers, queues and tables begin with; "" is all of them, and the service properties.
+	Prefix string
+}
+
+// Reset deletes containers, queues and tables while requests go on, and returns how many there were of each service. What
+// fails leaves the rest undone; it can be done again.
+func (s *Stack) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, error) {
+	accounts := s.config.Accounts.Names()
+	if scope.Account != "" {
+		if s.config.Accounts.Get(scope.Account) == nil {
+			return nil, ErrUnknownAccount
+		}
+		accounts = []string{scope.Account}
+	}
+	if len(scope.Services) == 0 {
+		scope.Services = []wire.Service{wire.Blob, wire.Queue, wire.Table}
+	}
+	if err := s.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.gate.leave()
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	deleted := make(map[wire.Service]int)
+	for _, account := range accounts {
+		for _, svc := range scope.Services {
+			n, err := open.reset(ctx, svc, account, scope.Prefix)
+			if err != nil {
+				return nil, fmt.Errorf("reset %s of %s: %w", svc, account, err)
+			}
+			deleted[svc] += n
+		}
+	}
+	return deleted, nil
+}
+
+func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix string) (int, error) {
+	switch svc {
+	case wire.Blob:
+		return o.blobs.Reset(account, prefix)
+	case wire.Queue:
+		return o.queues.Reset(ctx, account, prefix)
+	default:
+		return o.tables.Reset(account, prefix)
+	}
+}
+
+// Save copies the state, as it is between two requests, to a snapshot inside the data folder: of all services and accounts,
+// with leases, ETags, dequeue counts and receipts. Requests wait meanwhile; ctx bounds the wait for those under way.
+// Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
+func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
+	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace) })
+}
+
+// Restore puts a snapshot in the place of the state, in the way of [Stack.Save]. Clocks go on: what has expired since has
+// expired. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
+func (s *Stack) Restore(ctx context.Context, name string) error {
+	return s.closed(ctx, func(d *datadir.Dir) error { return d.Restore(name) })
+}
+
+// Snapshots lists the snapshots by name.
+func (s *Stack) Snapshots() ([]datadir.Snapshot, error) { return s.dir.Snapshots() }
+
+// RemoveSnapshot removes a snapshot. Errors: those of [datadir.Dir.RemoveSnapshot].
+func (s *Stack) RemoveSnapshot(name string) error { return s.dir.RemoveSnapshot(name) }
+
+// closed calls change while the services are closed and requests wait.
+func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) error {
+	if s.config.NATS.URL != "" {
+		return ErrElsewhere
+	}
+	if s.dir.Temporary() {
+		return datadir.ErrTemporary
+	}
+	s.exchange.Lock()
+	defer s.exchange.Unlock()
+	if !s.ready.Load() {
+		return errors.New("stopping")
+	}
+	open := s.services.Load()
+	if open == nil {
+		return errNotOpen
+	}
+	if err := s.gate.shut(ctx, open.board.Release); err != nil {
+		return err
+	}
+	defer s.gate.open()
+	s.services.Store(nil)
+	if err := open.close(); err != nil {
+		return fmt.Errorf("close the services: %w", err)
+	}
+	err := change(s.dir)
+	return errors.Join(err, s.open())
+}

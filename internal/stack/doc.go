@@ -1,7 +1,0 @@
-// Package stack runs the whole of Lazuli in one process: the data folder, the three services with their state, and a
-// listener for each. The command and tests start the same stack.
-//
-//	s, err := stack.Start(stack.Config{InMemory: true})
-//	defer s.Stop(ctx)
-//	client, err := azqueue.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
-package stack

@@ -1,0 +1,51 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
+)
+
+const lockFile = "LOCK"
+
+// lock is a locked file. The operating system lets go of it when the process ends, however it ends; the file stays.
+type lock struct{ f *os.File }
+
+// acquire locks the file at name, creating it if absent, and writes this process's id to it.
+func acquire(name string) (*lock, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &PathError{Path: filepath.Dir(name), Reason: "it cannot be written to: " + cause(err)}
+	}
+	err = filelock.Try(f)
+	if errors.Is(err, filelock.ErrBusy) {
+		pid := holder(f)
+		return nil, errors.Join(lockedError(filepath.Dir(name), pid), f.Close())
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock data folder: %w", errors.Join(err, f.Close()))
+	}
+	return &lock{f}, nil
+}
+
+// release lets go of the lock.
+func (l *lock) release() error { return l.f.Close() }
+
+// holder reads the process id from a lock file; 0 if there is none, as between another process's lock and its write.
+func holder(f *os.File) int {
+	var b [20]byte
+	n, _ := f.ReadAt(b[:], 0)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return pid
+}

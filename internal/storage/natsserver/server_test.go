@@ -1,0 +1,129 @@
+package natsserver
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// start starts a server that the test's end stops.
+func start(t *testing.T, c Config) *Server {
+	t.Helper()
+	s, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func makeStream(t *testing.T, s *Server, storage jetstream.StorageType) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(s.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "s", Subjects: []string{"s.*"}, Storage: storage,
+		MaxMsgsPerSubject: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func TestEmbeddedKeepsItsStateOverRestarts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "nats")
+	s, err := Start(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := makeStream(t, s, jetstream.FileStorage)
+	if _, err := js.Publish(t.Context(), "s.a", []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync("s"); err != nil {
+		t.Fatal(err)
+	}
+	if s.Shared() || s.InMemory() || s.ClientURL() != "" || s.Healthy() != nil {
+		t.Errorf("shared %v, in memory %v, URL %q, healthy %v", s.Shared(), s.InMemory(), s.ClientURL(), s.Healthy())
+	}
+	s.Close()
+	s.Close()
+
+	s = start(t, Config{Dir: dir})
+	js, _ = jetstream.New(s.Conn())
+	stream, err := js.Stream(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetLastMsgForSubject(t.Context(), "s.a"); err != nil || string(m.Data) != "kept" {
+		t.Errorf("got %v, %v after a restart, want the message", m, err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder: %v, %v: want mode 0700", info.Mode(), err)
+	}
+}
+
+func TestInMemoryLeavesNothing(t *testing.T) {
+	s := start(t, Config{})
+	if !s.InMemory() {
+		t.Error("not in memory")
+	}
+	js := makeStream(t, s, jetstream.MemoryStorage)
+	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync("s"); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	if _, err := os.Stat(s.scratch); !os.IsNotExist(err) {
+		t.Errorf("scratch folder after Close: %v", err)
+	}
+}
+
+func TestListenOpensAPortForOthers(t *testing.T) {
+	s := start(t, Config{Listen: "127.0.0.1:0"})
+	if !s.Shared() || s.ClientURL() == "" {
+		t.Fatalf("shared %v, URL %q", s.Shared(), s.ClientURL())
+	}
+	other := start(t, Config{URL: s.ClientURL()})
+	if !other.Shared() || other.InMemory() {
+		t.Errorf("shared %v, in memory %v", other.Shared(), other.InMemory())
+	}
+	if _, err := other.Conn().Request("$JS.API.INFO", nil, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := other.Sync("any"); err != nil {
+		t.Error(err)
+	}
+	// A taken port is an error, and does not end the process.
+	address := s.ClientURL()[len("nats://"):]
+	if _, err := Start(Config{Listen: address}); err == nil {
+		t.Error("started on a taken port")
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for name, c := range map[string]Config{
+		"replicas out of range":      {URL: "nats://127.0.0.1:1", Replicas: 6},
+		"replicas without a cluster": {Replicas: 3},
+		"certificate without key":    {URL: "nats://127.0.0.1:1", CertFile: "x"},
+		"credentials when embedded":  {Credentials: "x"},
+		"folder with URL":            {URL: "nats://127.0.0.1:1", Dir: "x"},
+		"bad address":                {Listen: "nonsense"},
+		"bad port":                   {Listen: "127.0.0.1:x"},
+		"nobody there":               {URL: "nats://127.0.0.1:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if s, err := Start(c); err == nil {
+				s.Close()
+				t.Error("started")
+			}
+		})
+	}
+}

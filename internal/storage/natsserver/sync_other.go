@@ -1,0 +1,8 @@
+//go:build !linux
+
+package natsserver
+
+import "os"
+
+// fdatasync is a full sync where the system has nothing less.
+func fdatasync(f *os.File) error { return f.Sync() }

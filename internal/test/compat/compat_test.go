@@ -1,0 +1,150 @@
+package compat
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+var update = flag.Bool("update", false, "write docs/compatibility.md anew")
+
+const (
+	page  = "../../../docs/compatibility.md"
+	begin = "<!-- generated: operations -->\n"
+	end   = "<!-- end of operations -->"
+)
+
+func TestPageIsCurrent(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks its marks %q and %q", page, begin, end)
+	}
+	want := head + begin + tables() + end + tail
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Errorf("%s is not current: run go generate ./internal/test/compat", page)
+	}
+}
+
+// line is one line of the page: an operation on a kind of resource. Operations that answer to several methods, or are
+// told apart by headers, have several rows and one line.
+type line struct {
+	name     string
+	on       frontend.Level
+	requests []string
+	states   []frontend.State
+	notes    []string
+}
+
+func tables() string {
+	var b strings.Builder
+	for _, s := range []struct {
+		name, reference string
+		rows            []frontend.Row
+	}{
+		{"Blob", "operations-on-the-blob-service", blobsvc.Operations()},
+		{"Queue", "operations-on-the-queue-service", queuesvc.Operations()},
+		{"Table", "operations-on-tables", tablesvc.Operations()},
+	} {
+		lines := merge(s.rows)
+		fmt.Fprintf(&b, "\n## %s service\n\n%s\n", s.name, summary(lines))
+		fmt.Fprintf(&b, "Names are those of the [REST reference](https://learn.microsoft.com/rest/api/storageservices/%s).\n\n", s.reference)
+		b.WriteString("| operation | on | request | state | note |\n| --- | --- | --- | --- | --- |\n")
+		for _, l := range lines {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.name, l.on, strings.Join(l.requests, "<br>"), l.state(), strings.Join(l.notes, " "))
+		}
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+func merge(rows []frontend.Row) []line {
+	var lines []line
+	for _, r := range rows {
+		i := slices.IndexFunc(lines, func(l line) bool { return l.name == r.Name && l.on == r.On })
+		if i < 0 {
+			i = len(lines)
+			lines = append(lines, line{name: r.Name, on: r.On})
+		}
+		l := &lines[i]
+		if q := request(r); !slices.Contains(l.requests, q) {
+			l.requests = append(l.requests, q)
+		}
+		if !slices.Contains(l.states, r.State) {
+			l.states = append(l.states, r.State)
+		}
+		if r.Note != "" && !slices.Contains(l.notes, r.Note) {
+			l.notes = append(l.notes, r.Note)
+		}
+	}
+	return lines
+}
+
+// request shows what a row selects on.
+func request(r frontend.Row) string {
+	var q []string
+	if r.Restype != "" {
+		q = append(q, "restype="+r.Restype)
+	}
+	if r.Comp != "" {
+		q = append(q, "comp="+r.Comp)
+	}
+	if len(q) == 0 {
+		return "`" + r.Method + "`"
+	}
+	return "`" + r.Method + " ?" + strings.Join(q, "&") + "`"
+}
+
+// state is the common state of the line's rows: complete only if all are, not implemented only if all are.
+func (l line) state() frontend.State {
+	if len(l.states) == 1 {
+		return l.states[0]
+	}
+	return frontend.Partial
+}
+
+func summary(lines []line) string {
+	count := make(map[frontend.State]int)
+	for _, l := range lines {
+		count[l.state()]++
+	}
+	return fmt.Sprintf("%d operations: %d complete, %d partial, %d not implemented (answered 501, error code `NotImplemented`).",
+		len(lines), count[frontend.Complete], count[frontend.Partial], count[frontend.NotImplemented])
+}
+
+// A state that no row has, and a line of mixed states, are told apart.
+func TestMerge(t *testing.T) {
+	lines := merge([]frontend.Row{
+		{Name: "A", Method: "GET", On: "x"},
+		{Name: "A", Method: "HEAD", On: "x", State: frontend.NotImplemented, Note: "Later."},
+		{Name: "A", Method: "GET", On: "y", Comp: "c", Restype: "r"},
+		{Name: "B", Method: "PUT", On: "x", State: frontend.NotImplemented},
+	})
+	var got []string
+	for _, l := range lines {
+		got = append(got, fmt.Sprint(l.name, l.on, l.requests, l.state(), l.notes))
+	}
+	want := []string{"Ax[`GET` `HEAD`] partial [Later.]", "Ay[`GET ?restype=r&comp=c`] complete []", "Bx[`PUT`] not implemented []"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if s := summary(lines); !strings.HasPrefix(s, "3 operations: 1 complete, 1 partial, 1 not implemented") {
+		t.Errorf("got %s", s)
+	}
+}

@@ -1,0 +1,189 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
+)
+
+var (
+	kills = flag.Int("kills", 20, "how often the process is killed")
+	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes the time")
+	keep  = flag.String("keep", "", "folder for the data, which is then left there")
+)
+
+const (
+	// enough is how many operations a server must have done before it is killed.
+	enough = 50
+	// patience is how long is waited for what must come. A busy machine takes its time.
+	patience = 2 * time.Minute
+)
+
+// worker writes to one service and remembers what it was promised. One goroutine calls it at a time.
+type worker interface {
+	// connect makes the worker use a server that has just started.
+	connect(s *server) error
+	// step does one operation and waits for its answer.
+	step(ctx context.Context, rnd *rand.Rand) error
+	// verify compares what the server has with the ledger. final is the last time.
+	verify(ctx context.Context, final bool) error
+	// acknowledged is how many operations the server has promised.
+	acknowledged() int
+}
+
+func TestKill(t *testing.T) {
+	var workers []worker
+	for i := range 3 {
+		workers = append(workers, newTableWorker(i), newBlobWorker(i), newQueueWorker(i))
+	}
+	killAgainAndAgain(t, *kills, workers)
+}
+
+// Versions of blobs, and containers that are deleted and restored.
+func TestKillHistory(t *testing.T) {
+	var workers []worker
+	for i := range 4 {
+		workers = append(workers, newHistoryWorker(i))
+	}
+	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-versioning", "--container-soft-delete-days", "1")
+}
+
+// killAgainAndAgain runs a server with flags n times, under the load of workers, and kills it each time but the last.
+func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
+	t.Helper()
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	if testing.Short() {
+		n = min(n, 3)
+	}
+	t.Logf("seed %d, %d kills", *seed, n)
+	rnd := rand.New(rand.NewPCG(*seed, 0))
+	binary := build(t)
+	data := filepath.Join(t.TempDir(), "data")
+	if *keep != "" {
+		data = filepath.Join(*keep, t.Name())
+	}
+	var slowest, fsckTime time.Duration
+	for kill := range n {
+		s := start(t, binary, data, flags...)
+		slowest = max(slowest, s.took)
+		connectAll(t, s, workers)
+		if kill > 0 {
+			verifyAll(t, workers, false)
+		}
+		if t.Failed() {
+			t.Fatalf("after kill %d of seed %d", kill, *seed)
+		}
+		load := time.Duration(100+rnd.IntN(900)) * time.Millisecond
+		runAll(t, s, workers, load, rnd)
+		fsckTime += fsckClean(t, data)
+	}
+	s := start(t, binary, data, flags...)
+	connectAll(t, s, workers)
+	verifyAll(t, workers, true)
+	s.terminate(t)
+	fsckClean(t, data)
+	total := 0
+	for _, w := range workers {
+		total += w.acknowledged()
+	}
+	t.Logf("%d operations were acknowledged; slowest start %v, fsck %v on average", total, slowest, fsckTime/time.Duration(n))
+}
+
+func connectAll(t *testing.T, s *server, workers []worker) {
+	t.Helper()
+	for _, w := range workers {
+		if err := w.connect(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runAll lets all workers work, kills the server after a while in which enough was done, and waits until all have noticed.
+func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *rand.Rand) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), load+2*patience)
+	defer cancel()
+	var done atomic.Int64
+	fulfilled := make(chan struct{})
+	var killed sync.WaitGroup
+	killed.Go(func() {
+		timer := time.NewTimer(load) // the one thing that is to happen at a random time
+		defer timer.Stop()
+		<-timer.C
+		select {
+		case <-fulfilled:
+		case <-time.After(patience):
+			t.Errorf("%d operations in %v are too few for a test", done.Load(), patience)
+		}
+		s.kill(t)
+	})
+	var wg sync.WaitGroup
+	for _, w := range workers {
+		r := rand.New(rand.NewPCG(rnd.Uint64(), rnd.Uint64()))
+		wg.Go(func() {
+			for {
+				err := w.step(ctx, r)
+				if refused(err) {
+					t.Errorf("the server refused: %v", err)
+				}
+				if err != nil {
+					return
+				}
+				if done.Add(1) == enough {
+					close(fulfilled)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	killed.Wait()
+	if ctx.Err() != nil {
+		t.Error("workers hang")
+	}
+}
+
+// refused tells an answer of the server from a connection that broke.
+func refused(err error) bool {
+	return errors.As(err, new(*azcore.ResponseError)) || errors.As(err, new(*mismatch))
+}
+
+func verifyAll(t *testing.T, workers []worker, final bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, w := range workers {
+		wg.Go(func() {
+			if err := w.verify(ctx, final); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func fsckClean(t *testing.T, data string) time.Duration {
+	t.Helper()
+	r, err := fsck.Check(t.Context(), data, fsck.Options{TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Clean {
+		_ = r.WriteText(os.Stderr)
+		t.Error("fsck found errors")
+	}
+	return r.Took
+}

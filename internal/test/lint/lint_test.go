@@ -1,0 +1,217 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lazuli-storage/lazuli/"
+
+// pkg is what `go list` says of a package.
+type pkg struct {
+	ImportPath, Dir, Name string
+	GoFiles, Imports      []string
+}
+
+// name is the path below the module.
+func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+// list runs `go list` in the module's folder.
+func list(t *testing.T, args ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Name,GoFiles,Imports"}, args...)...)
+	cmd.Dir = "../../.."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// rule says what packages may import from this module, or who may import a library.
+type rule struct {
+	// from and to are patterns of path.Match, or folders ending in "/...".
+	from, to string
+	// except are packages that the rule leaves alone.
+	except []string
+	why    string
+}
+
+// testSupport are packages that only tests import: TestBinaryHasNoTestLibraries sees to it.
+var testSupport = []string{"internal/test/testaccount", "internal/test/fulldisk"}
+
+var services = []string{"tablesvc", "queuesvc", "blobsvc"}
+
+func rules() []rule {
+	list := []rule{
+		{from: "internal/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
+		{from: "internal/...", to: "workers/...", why: "workers build on internal packages, not the other way round",
+			except: append([]string{"internal/cli/demo"}, testSupport...)}, // demo: the body of `lazuli demo`, which runs a role
+		{from: "internal/...", to: "lazulitest", why: "a test helper is for tests", except: testSupport},
+		{from: "internal/...", to: "examples/...", why: "examples are for readers", except: []string{"internal/cli/demo"}},
+		{from: "workers/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
+		{from: "workers/...", to: "lazulitest", why: "a test helper is for tests"},
+		{from: "lazulitest/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
+		{from: "examples/...", to: "internal/...", why: "an example shows what a user can write, and users cannot import internal packages"},
+	}
+	for _, s := range services {
+		list = append(list,
+			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round",
+				except: []string{"internal/server", "internal/cli/fsck"}}, // these two put the services together
+			rule{from: "workers/...", to: s + "/...", why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
+			rule{from: "examples/...", to: s + "/...", why: "examples reach storage through the Azure SDK"},
+		)
+		for _, other := range services {
+			if other != s {
+				list = append(list, rule{from: s + "/...", to: other + "/...", why: "services never import each other"})
+			}
+		}
+		for _, outer := range []string{"cmd", "workers", "lazulitest", "examples"} {
+			list = append(list, rule{from: s + "/...", to: outer + "/...", why: "dependencies point from cmd inwards"})
+		}
+	}
+	for _, inner := range []string{"storage/...", "azure/wire", "azure/auth", "azure/frontend", "server/..."} {
+		list = append(list, rule{from: "workers/...", to: "internal/" + inner,
+			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"})
+	}
+	// The groups of internal, from the bottom up: storage engines know no protocol, the protocol knows no server.
+	for _, r := range []struct{ from, to, why string }{
+		{"internal/storage/...", "internal/azure/...", "storage engines do not know the protocol"},
+		{"internal/storage/...", "internal/server/...", "storage engines do not know the server"},
+		{"internal/azure/...", "internal/server/...", "the protocol does not know the server that is assembled from it"},
+		{"internal/httpserver/...", "internal/server/...", "listeners do not know what is served"},
+		{"internal/sdk/...", "internal/server/...", "the client side reaches the server through the protocol"},
+		{"internal/sdk/...", "internal/storage/...", "the client side reaches the server through the protocol"},
+	} {
+		list = append(list, rule{from: r.from, to: r.to, why: r.why})
+	}
+	for _, group := range []string{"azure", "httpserver", "storage", "sdk", "server"} {
+		list = append(list, rule{from: "internal/" + group + "/...", to: "internal/cli/...", why: "bodies of verbs are for the command"})
+	}
+	return list
+}
+
+// libraries may be imported by the packages named and no other: the seam behind which they can be replaced.
+var libraries = map[string][]string{
+	"go.etcd.io/bbolt":               {"internal/storage/store"},
+	"github.com/nats-io/nats-server": {"internal/storage/natsserver"},
+	"github.com/spf13/cobra":         {"cmd/lazuli"},
+	"github.com/goccy/go-yaml":       {"internal/server/config", "internal/cli/seed"},
+}
+
+// testLibraries must not be linked into the binary.
+var testLibraries = []string{
+	"testing", "net/http/httptest", "github.com/google/go-cmp", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
+	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", module + "lazulitest",
+	module + testSupport[0],
+}
+
+func matches(pattern, name string) bool {
+	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == folder || strings.HasPrefix(name, folder+"/")
+	}
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	packages := list(t, "./...")
+	if len(packages) < 5 {
+		t.Fatalf("found %d packages; the rules would check nothing", len(packages))
+	}
+	for _, p := range packages {
+		for _, imported := range p.Imports {
+			to, inside := strings.CutPrefix(imported, module)
+			if !inside {
+				continue
+			}
+			for _, r := range rules() {
+				if matches(r.from, p.name()) && matches(r.to, to) && !slices.Contains(r.except, p.name()) {
+					t.Errorf("%s imports %s: %s", p.name(), to, r.why)
+				}
+			}
+		}
+	}
+}
+
+func TestLibrariesStayBehindTheirSeam(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		for _, imported := range p.Imports {
+			for library, allowed := range libraries {
+				if (imported == library || strings.HasPrefix(imported, library+"/")) && !slices.Contains(allowed, p.name()) {
+					t.Errorf("%s imports %s, which is for %s", p.name(), imported, strings.Join(allowed, ", "))
+				}
+			}
+		}
+	}
+}
+
+func TestBinaryHasNoTestLibraries(t *testing.T) {
+	deps := list(t, "-deps", "./cmd/lazuli")
+	if len(deps) < 100 {
+		t.Fatalf("found %d packages below cmd/lazuli; the rule would check nothing", len(deps))
+	}
+	for _, p := range deps {
+		for _, library := range testLibraries {
+			if p.ImportPath == library || strings.HasPrefix(p.ImportPath, library+"/") {
+				t.Errorf("the binary links %s; importers: %v", p.ImportPath, importers(deps, p.ImportPath))
+			}
+		}
+	}
+}
+
+func importers(packages []pkg, of string) (names []string) {
+	for _, p := range packages {
+		if slices.Contains(p.Imports, of) {
+			names = append(names, p.ImportPath)
+		}
+	}
+	return names
+}
+
+func TestPackagesSayWhatTheyAre(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if slices.Contains([]string{"utils", "util", "common", "helpers", "types", "misc"}, path.Base(p.name())) {
+			t.Errorf("%s: the name says nothing of what the package provides", p.name())
+		}
+		if len(p.GoFiles) > 0 && !documented(t, p) {
+			t.Errorf("%s has no package comment", p.name())
+		}
+	}
+}
+
+func documented(t *testing.T, p pkg) bool {
+	t.Helper()
+	return slices.ContainsFunc(p.GoFiles, func(name string) bool {
+		var f *ast.File
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
+	})
+}
