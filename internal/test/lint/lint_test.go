@@ -215,3 +215,45 @@ func documented(t *testing.T, p pkg) bool {
 		return f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
 	})
 }
+
+// TestStateKnowsNoProtocol holds the rule that carries the design of the services: what a service keeps, and how it changes, is
+// said in values. Requests, headers and Azure's errors end in the handlers above it. The rule covers the packages of the service
+// that its state builds on as well.
+func TestStateKnowsNoProtocol(t *testing.T) {
+	packages := map[string]pkg{}
+	for _, p := range list(t, "./...") {
+		packages[p.name()] = p
+	}
+	for _, service := range services {
+		state := service + "/internal/state"
+		if _, ok := packages[state]; !ok {
+			continue
+		}
+		for _, name := range below(packages, state, service) {
+			for _, imported := range packages[name].Imports {
+				if to := strings.TrimPrefix(imported, module); imported == "net/http" || matches("internal/azure/...", to) {
+					t.Errorf("%s imports %s: %s speaks in values and knows no protocol", name, to, state)
+				}
+			}
+		}
+	}
+}
+
+// below returns the packages that belong to the state of a service: those in the folder of state itself, and those of the service
+// that they import, directly or not.
+func below(packages map[string]pkg, state, service string) (names []string) {
+	for name := range packages {
+		if matches(state+"/...", name) {
+			names = append(names, name)
+		}
+	}
+	for i := 0; i < len(names); i++ {
+		for _, imported := range packages[names[i]].Imports {
+			name := strings.TrimPrefix(imported, module)
+			if matches(service+"/...", name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
