@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read
@@ -25,7 +26,7 @@ const (
 // accesses are reads that are not in the records yet.
 type accesses struct {
 	mu   sync.Mutex
-	keys map[string]ticks // blob keys and when they were read
+	keys map[string]ticks.Ticks // blob keys and when they were read
 }
 
 // wasRead notes that a blob was read.
@@ -39,7 +40,7 @@ func (s *Service) wasRead(c *call, b *blobRecord, gen, slot uint64) {
 	defer a.mu.Unlock()
 	if len(a.keys) < maxAccessed {
 		if a.keys == nil {
-			a.keys = map[string]ticks{}
+			a.keys = map[string]ticks.Ticks{}
 		}
 		a.keys[string(blobKey(gen, c.blob, slot))] = now
 	}
@@ -52,7 +53,7 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 	keys := a.keys
 	a.keys = nil
 	a.mu.Unlock()
-	batch := make(map[string]ticks, min(len(keys), accessBatch))
+	batch := make(map[string]ticks.Ticks, min(len(keys), accessBatch))
 	for k, at := range keys {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -90,6 +91,6 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 // sendAccess sets the header with the last access time.
 func (s *Service) sendAccess(c *call, b *blobRecord) {
 	if s.managed(c).AccessTimes && b.accessed != 0 {
-		c.Set("x-ms-last-access-time", b.accessed.rfc1123())
+		c.Set("x-ms-last-access-time", b.accessed.RFC1123())
 	}
 }

@@ -93,7 +93,7 @@ func (s *Service) setServiceProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.db.Update(func(tx *store.Tx) error {
 		tx.Put(accountsBucket, []byte(c.Account), value)
 		if key := containerKey(c.Account, webContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {

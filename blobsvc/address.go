@@ -5,11 +5,12 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // address says which record of a blob a request is about: the base blob, or the snapshot or version of a time. At most one
 // of the two is set.
-type address struct{ snapshot, version ticks }
+type address struct{ snapshot, version ticks.Ticks }
 
 // errMutuallyExclusive: a request names a snapshot and a version.
 var errMutuallyExclusive = fail(http.StatusBadRequest, "MutuallyExclusiveQueryParameters", "The specified query parameters are mutually exclusive.")
@@ -19,7 +20,7 @@ func (c *call) address() (a address, err error) {
 	if c.Query.Has("snapshot") {
 		s := c.Query.Get("snapshot")
 		var ok bool
-		if a.snapshot, ok = parseSnapshotTime(s); !ok {
+		if a.snapshot, ok = ticks.ParseISO(s); !ok {
 			return a, invalidQuery("snapshot", s)
 		}
 	}
@@ -30,7 +31,7 @@ func (c *call) address() (a address, err error) {
 		s := c.Query.Get("versionid")
 		var ok bool
 		// All seven digits of the second are needed here, unlike in a snapshot's time.
-		if a.version, ok = parseSnapshotTime(s); !ok || len(s) != len(wire.ISO7) {
+		if a.version, ok = ticks.ParseISO(s); !ok || len(s) != len(wire.ISO7) {
 			return a, invalidQuery("versionid", s)
 		}
 	}

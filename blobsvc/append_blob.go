@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // maxAppends is the number of blocks that an append blob can have.
@@ -85,7 +86,7 @@ func (s *Service) appendBlock(c *call) error {
 
 // append adds received content to the end of an append blob, and answers; extra adds response headers.
 func (s *Service) append(c *call, conditions appendConditions, up *upload, extra func()) error {
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	var at, blocks int64
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.kind != appendBlob {
@@ -139,8 +140,8 @@ func (s *Service) sealBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.next(c.Now)
-	var out ticks
+	changed := s.ticks.Next(c.Now)
+	var out ticks.Ticks
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.kind != appendBlob {
 			return errInvalidBlobType

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Markers are opaque to clients: a version, and the position in base64.
@@ -148,7 +149,7 @@ func (w *blobWriter) flush() error {
 type blobWriter struct {
 	*page
 	c                      *call
-	now                    ticks
+	now                    ticks.Ticks
 	metadata, copies, tags bool
 	versions               bool
 	policies, holds        bool
@@ -175,10 +176,10 @@ func (w *blobWriter) write(item listed) error {
 	b.settle(w.now)
 	slot := item.slot
 	if b.isSnapshot(slot) {
-		w.text("Snapshot", ticks(slot).iso())
+		w.text("Snapshot", ticks.Ticks(slot).ISO())
 	}
 	if b.version != 0 && w.versions {
-		w.text("VersionId", b.version.iso())
+		w.text("VersionId", b.version.ISO())
 		if slot == baseSlot && b.deleted == 0 {
 			w.raw("<IsCurrentVersion>true</IsCurrentVersion>")
 		}
@@ -238,7 +239,7 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 	}
 	w.time("Last-Modified", b.changed)
 	w.raw("<Etag>")
-	w.b = b.changed.appendETag(w.b)
+	w.b = b.changed.AppendHexETag(w.b)
 	w.raw("</Etag>")
 	w.int("Content-Length", b.length)
 	h := &b.headers
@@ -309,7 +310,7 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		}
 		w.echo("CopyStatusDescription", cp.description)
 		if b.isDestination(slot) {
-			w.text("CopyDestinationSnapshot", b.incremental.to.iso())
+			w.text("CopyDestinationSnapshot", b.incremental.to.ISO())
 		}
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")

@@ -14,7 +14,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if err := s.mayAdd(c, b, nil); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (s *Service) setBlobProperties(c *call) error {
 		}
 	}
 	ofPages := seq.kind != "" || size >= 0
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	var out blobRecord
 	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if ofPages && b.kind != pageBlob {

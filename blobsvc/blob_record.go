@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // blobKind is the type of a blob.
@@ -47,7 +48,7 @@ func parseBlobKind(s string) (blobKind, bool) {
 type blobRecord struct {
 	kind blobKind
 	// created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
-	created, changed ticks
+	created, changed ticks.Ticks
 	// length is the size of the content in bytes.
 	length  int64
 	content content
@@ -59,7 +60,7 @@ type blobRecord struct {
 
 	// tier is the access tier that was set, "" where the account's default is inferred; tierChanged is when.
 	tier        string
-	tierChanged ticks
+	tierChanged ticks.Ticks
 	// rehydrateTo is the tier that an archived blob is on its way to.
 	rehydrateTo string
 
@@ -80,15 +81,15 @@ type blobRecord struct {
 	incremental incremental
 
 	// expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
-	expires, accessed ticks
+	expires, accessed ticks.Ticks
 
 	// deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
-	deleted  ticks
+	deleted  ticks.Ticks
 	keptDays int64
 
 	// version is the id of a version: in the base slot that of the current one, elsewhere the slot. 0 for a snapshot, and
 	// for a base blob that was written while no versions were kept.
-	version ticks
+	version ticks.Ticks
 	protection
 }
 
@@ -110,7 +111,7 @@ type copyRecord struct {
 	// status is one of the copy states.
 	status      string
 	copied, of  int64
-	completed   ticks
+	completed   ticks.Ticks
 	description string
 }
 
@@ -119,7 +120,7 @@ type incremental struct {
 	// source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
 	// became.
 	source   string
-	last, to ticks
+	last, to ticks.Ticks
 }
 
 // The states of a copy.
@@ -254,10 +255,10 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 		case btKind:
 			b.kind = blobKind(d.uint())
 		case btCreated:
-			b.created = ticks(d.uint())
+			b.created = ticks.Ticks(d.uint())
 			b.changed = b.created
 		case btChanged:
-			b.changed = ticks(d.uint())
+			b.changed = ticks.Ticks(d.uint())
 		case btLength:
 			b.length = int64(d.uint())
 		case btContentID:
@@ -303,7 +304,7 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 		case btTier:
 			b.tier = d.string()
 		case btTierChanged:
-			b.tierChanged = ticks(d.uint())
+			b.tierChanged = ticks.Ticks(d.uint())
 		case btRehydrateTo:
 			b.rehydrateTo = d.string()
 		case btSequence:
@@ -313,25 +314,25 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 		case btSealed:
 			b.sealed = d.bool()
 		case btCopy:
-			b.copy = copyRecord{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks(d.uint()), d.string()}
+			b.copy = copyRecord{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), d.string()}
 		case btDeleted:
-			b.deleted = ticks(d.uint())
+			b.deleted = ticks.Ticks(d.uint())
 		case btKeptDays:
 			b.keptDays = int64(d.uint())
 		case btVersion:
-			b.version = ticks(d.uint())
+			b.version = ticks.Ticks(d.uint())
 		case btUntil:
-			b.until = ticks(d.uint())
+			b.until = ticks.Ticks(d.uint())
 		case btLocked:
 			b.locked = d.bool()
 		case btHold:
 			b.hold = d.bool()
 		case btExpires:
-			b.expires = ticks(d.uint())
+			b.expires = ticks.Ticks(d.uint())
 		case btAccessed:
-			b.accessed = ticks(d.uint())
+			b.accessed = ticks.Ticks(d.uint())
 		case btIncremental:
-			b.incremental = incremental{d.string(), ticks(d.uint()), ticks(d.uint())}
+			b.incremental = incremental{d.string(), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())}
 		default:
 			d.fail()
 		}
@@ -391,7 +392,7 @@ type pendingRecord struct {
 	// set is the first part of the keys of the blocks.
 	set uint64
 	// last is when the last block came; a week later all are dropped.
-	last ticks
+	last ticks.Ticks
 	// count is the number of blocks, idLength the length of their ids in bytes, before base64.
 	count    int64
 	idLength int
@@ -407,7 +408,7 @@ func (p pendingRecord) encode() []byte {
 
 func decodePending(v []byte) (pendingRecord, error) {
 	d := newDecoder(v)
-	p := pendingRecord{set: d.uint(), last: ticks(d.uint()), count: int64(d.uint()), idLength: int(d.uint())}
+	p := pendingRecord{set: d.uint(), last: ticks.Ticks(d.uint()), count: int64(d.uint()), idLength: int(d.uint())}
 	return p, d.err()
 }
 

@@ -1,10 +1,14 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/storage/store"
+import (
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
 
 // blobCheck is what an operation asks of its preconditions before it changes a blob, a method of [preconditions]. It brings
 // the blob up to date.
-type blobCheck func(p *preconditions, b *blobRecord, now ticks) error
+type blobCheck func(p *preconditions, b *blobRecord, now ticks.Ticks) error
 
 // updateBlob changes the base blob in one transaction, once the preconditions of a write hold. change may run twice and
 // writes the record itself if it is to be kept.

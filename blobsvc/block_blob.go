@@ -221,7 +221,7 @@ func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *uploa
 	if b.headers.md5 == "" {
 		b.headers.md5 = string(up.md5)
 	}
-	b.created = s.ticks.next(c.Now)
+	b.created = s.ticks.Next(c.Now)
 	b.changed = b.created
 	if b.tier != "" {
 		b.tierChanged = b.created

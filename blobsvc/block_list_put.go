@@ -110,7 +110,7 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	b.changed = s.ticks.next(c.Now)
+	b.changed = s.ticks.Next(c.Now)
 	if b.tier != "" {
 		b.tierChanged = b.changed
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The change feed: what happened to blobs, in order, as Avro files in the container $blobchangefeed. An event is recorded in the
@@ -21,13 +22,13 @@ const changeFeedContainer = "$blobchangefeed"
 // feedEvent is one entry of the feed, as the changes bucket has it.
 type feedEvent struct {
 	kind                            event
-	at                              ticks
+	at                              ticks.Ticks
 	api, requestID, clientRequestID string
 	base, container, blob           string
-	etag                            ticks
+	etag                            ticks.Ticks
 	contentType, blobType, tier     string
 	length                          int64
-	snapshot, version               ticks
+	snapshot, version               ticks.Ticks
 	copyID                          string // of events that were recorded by a version without details
 	feedDetails
 	account string // not stored: the key has it
@@ -58,7 +59,7 @@ func (s *Service) recordEvent(tx *store.Tx, c *call, e event, slot uint64, b *bl
 	f.clientRequestID = f.clientRequestID[:min(len(f.clientRequestID), maxEventRequestID)]
 	f.tier, _ = b.accessTier(slot)
 	if b.isSnapshot(slot) {
-		f.snapshot = ticks(slot)
+		f.snapshot = ticks.Ticks(slot)
 	}
 	tx.Put(changesBucket, changeKey(c.Account, nextID(tx)), f.encode())
 }
@@ -103,7 +104,7 @@ func decodeFeedEvent(k, v []byte) (f feedEvent, err error) {
 	for _, s := range f.texts() {
 		*s = d.string()
 	}
-	f.at, f.etag, f.length, f.snapshot, f.version = ticks(d.uint()), ticks(d.uint()), int64(d.uint()), ticks(d.uint()), ticks(d.uint())
+	f.at, f.etag, f.length, f.snapshot, f.version = ticks.Ticks(d.uint()), ticks.Ticks(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())
 	if d.more() {
 		f.feedDetails.decode(&d)
 	} else if f.copyID != "" {
@@ -155,22 +156,22 @@ func (f *feedEvent) appendAvro(b []byte) []byte {
 		b = binary.AppendVarint(b, 1)
 		text(s)
 	}
-	iso := func(t ticks) string {
+	iso := func(t ticks.Ticks) string {
 		if t == 0 {
 			return ""
 		}
-		return t.iso()
+		return t.ISO()
 	}
 	b = binary.AppendVarint(b, feedSchemaVersion)
 	text("/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lazuli/providers/Microsoft.Storage/storageAccounts/" + f.account)
 	text("/blobServices/default/containers/" + f.container + "/blobs/" + f.blob)
 	text(eventNames[f.kind])
-	text(f.at.iso())
+	text(f.at.ISO())
 	text(f.id())
 	text(f.api)
 	text(f.clientRequestID)
 	text(f.requestID)
-	text(f.etag.etag())
+	text(f.etag.HexETag())
 	text(f.contentType)
 	b = binary.AppendVarint(b, f.length)
 	text(f.blobType)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // before is what was there before a write: those who overwrite, delete or change a blob leave it in their call for the feed, which tells
@@ -14,10 +15,10 @@ type before struct {
 	there bool
 	tier  string
 	// version is the previous version that it is now, if it is one.
-	version ticks
+	version ticks.Ticks
 	// softDeleted is set if it is kept as soft-deleted, and snapshot is as which snapshot, if it is one.
 	softDeleted bool
-	snapshot    ticks
+	snapshot    ticks.Ticks
 	// headers and tags are those that Set Blob Properties and Set Blob Tags replace.
 	headers *contentHeaders
 	tags    *[]tag
@@ -60,16 +61,16 @@ func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
 		}
 	}
 	if was.snapshot != 0 {
-		add(&d.previous, "SoftDeleteSnapshot", was.snapshot.iso())
+		add(&d.previous, "SoftDeleteSnapshot", was.snapshot.ISO())
 	}
 	if was.there || was.softDeleted {
 		add(&d.previous, "WasBlobSoftDeleted", fmt.Sprint(was.softDeleted))
 	}
 	if was.version != 0 {
 		if e != eventDeleted && b.version != 0 {
-			add(&d.previous, "BlobVersion", b.version.iso())
+			add(&d.previous, "BlobVersion", b.version.ISO())
 		}
-		add(&d.previous, "LastVersion", was.version.iso())
+		add(&d.previous, "LastVersion", was.version.ISO())
 	}
 	add(&d.previous, "PreviousTier", was.tier)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The layout of the feed, with one shard and a segment for each hour:
@@ -238,9 +239,9 @@ func (b *feedStep) commit(st *feedState, keys [][]byte) error {
 	if err != nil {
 		return err
 	}
-	times := make([]ticks, len(b.files))
+	times := make([]ticks.Ticks, len(b.files))
 	for i := range times {
-		times[i] = b.s.ticks.next(b.now)
+		times[i] = b.s.ticks.Next(b.now)
 	}
 	return b.s.db.Update(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, b.account, changeFeedContainer)
@@ -266,7 +267,7 @@ func (b *feedStep) commit(st *feedState, keys [][]byte) error {
 }
 
 // put stores a file's record.
-func (f *feedFile) put(tx *store.Tx, gen uint64, at ticks) error {
+func (f *feedFile) put(tx *store.Tx, gen uint64, at ticks.Ticks) error {
 	var old blobRecord
 	err := getBlob(tx, gen, f.name, baseSlot, &old)
 	there := err == nil

@@ -197,10 +197,10 @@ func (c *checker) blob(k, v []byte) error {
 	case slot == baseSlot:
 		c.audit.Blobs++
 		if b.version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), uint64(b.version))) != nil {
-			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.version.iso())
+			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.version.ISO())
 		}
 	case uint64(b.version) != slot:
-		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.version.iso())
+		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.version.ISO())
 	default:
 		c.audit.Versions++
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Background work, in rounds:
@@ -239,7 +240,7 @@ func removeKeys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []b
 
 // expireBlocks drops uncommitted blocks that were abandoned.
 func (s *Service) expireBlocks(ctx context.Context, now time.Time) error {
-	limit := ticksOf(now.Add(-blockLifetime))
+	limit := ticks.Of(now.Add(-blockLifetime))
 	return s.sweep(ctx, pendingBucket, func(v []byte) (bool, error) {
 		p, err := decodePending(v)
 		return err == nil && p.last <= limit, err

@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.
@@ -45,13 +46,13 @@ func (c *call) leaseID(header string) (string, error) {
 }
 
 // checkRead decides whether b may be read, and brings it up to date: conditional headers come first, then the lease.
-func (p *preconditions) checkRead(b *blobRecord, now ticks) error {
+func (p *preconditions) checkRead(b *blobRecord, now ticks.Ticks) error {
 	b.settle(now)
 	if p.IfNoneMatch == "*" {
 		return errUnsatisfiableCondition
 	}
 	if !p.Empty() {
-		if err := p.CheckRead(b.changed.etag(), b.changed.time()); err != nil {
+		if err := p.CheckRead(b.changed.HexETag(), b.changed.Time()); err != nil {
 			return err
 		}
 	}
@@ -67,7 +68,7 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 		return errBlobAlreadyExists
 	}
 	if !p.Empty() {
-		if err := p.CheckWrite(b.changed.etag(), b.changed.time()); err != nil {
+		if err := p.CheckWrite(b.changed.HexETag(), b.changed.Time()); err != nil {
 			return err
 		}
 	}
@@ -75,7 +76,7 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 }
 
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
-func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
+func (p *preconditions) checkWrite(b *blobRecord, now ticks.Ticks) error {
 	if b.incremental.source != "" {
 		return errIncrementalDestination
 	}
@@ -83,7 +84,7 @@ func (p *preconditions) checkWrite(b *blobRecord, now ticks) error {
 }
 
 // checkDelete is checkWrite for Delete Blob, which may remove what cannot be written.
-func (p *preconditions) checkDelete(b *blobRecord, now ticks) error {
+func (p *preconditions) checkDelete(b *blobRecord, now ticks.Ticks) error {
 	b.settle(now)
 	if b.copy.status == copyPending {
 		return errPendingCopy
@@ -101,10 +102,10 @@ func (p *preconditions) checkDelete(b *blobRecord, now ticks) error {
 }
 
 // checkLeasing is for Lease Blob, which judges the lease itself, and for what has no lease.
-func (p *preconditions) checkLeasing(b *blobRecord, _ ticks) error { return p.checkConditions(b) }
+func (p *preconditions) checkLeasing(b *blobRecord, _ ticks.Ticks) error { return p.checkConditions(b) }
 
 // checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; one that is named must be right.
-func (p *preconditions) checkSnapshot(b *blobRecord, now ticks) error {
+func (p *preconditions) checkSnapshot(b *blobRecord, now ticks.Ticks) error {
 	b.settle(now)
 	if b.copy.status == copyPending {
 		return errPendingCopy
@@ -116,7 +117,7 @@ func (p *preconditions) checkSnapshot(b *blobRecord, now ticks) error {
 }
 
 // checkTagging is for Set Blob Tags, which knows no condition but the one on tags.
-func (p *preconditions) checkTagging(b *blobRecord, now ticks) error {
+func (p *preconditions) checkTagging(b *blobRecord, now ticks.Ticks) error {
 	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (p *preconditions) checkTagging(b *blobRecord, now ticks) error {
 
 // checkTier is for Set Blob Tier, which knows no condition but the one on tags, and needs no lease; one that is named must
 // be right.
-func (p *preconditions) checkTier(b *blobRecord, now ticks) error {
+func (p *preconditions) checkTier(b *blobRecord, now ticks.Ticks) error {
 	b.settle(now)
 	if err := p.checkTags(b); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (p *preconditions) checkTier(b *blobRecord, now ticks) error {
 }
 
 // checkAbort is for Abort Copy Blob, which needs the lease and nothing else.
-func (p *preconditions) checkAbort(b *blobRecord, now ticks) error {
+func (p *preconditions) checkAbort(b *blobRecord, now ticks.Ticks) error {
 	return b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors)
 }
 

@@ -34,7 +34,7 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.next(c.Now), metadata: metadata, access: access, immutable: s.managed(c).Immutability}
+	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.Next(c.Now), metadata: metadata, access: access, immutable: s.managed(c).Immutability}
 	err = s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(c.Account, c.container)
 		if tx.Get(containersBucket, key) != nil {
@@ -134,7 +134,7 @@ func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *
 		if err != nil {
 			return err
 		}
-		if err := p.CheckWrite(rec.changed.etag(), rec.changed.time()); err != nil {
+		if err := p.CheckWrite(rec.changed.HexETag(), rec.changed.Time()); err != nil {
 			return err
 		}
 		if leased {
@@ -155,7 +155,7 @@ func (s *Service) setContainerMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.updateContainer(c, false, func(tx *store.Tx, rec *containerRecord) error {
 		rec.metadata, rec.changed = metadata, changed
 		putContainer(tx, c.Account, c.container, rec)
@@ -172,7 +172,7 @@ func (s *Service) setContainerMetadata(c *call) error {
 // The record goes now, the contents in the background, or once the container can no longer be restored. The name can be
 // used again at once; on Azure it is blocked for some time.
 func (s *Service) deleteContainer(c *call) error {
-	deleted := s.ticks.next(c.Now)
+	deleted := s.ticks.Next(c.Now)
 	err := s.updateContainer(c, true, func(tx *store.Tx, rec *containerRecord) error {
 		if rec.immutable {
 			switch none, err := empty(tx, rec.gen); {

@@ -35,7 +35,7 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.updateContainer(c, false, func(tx *store.Tx, rec *containerRecord) error {
 		rec.access, rec.policies, rec.changed = access, policies, changed
 		putContainer(tx, c.Account, c.container, rec)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // maxListResults is the size of the largest page, and of a page when none was asked for.
@@ -168,13 +169,13 @@ func (l *containerListing) walk(tx *store.Tx, fn func(name string, rec *containe
 	return nil
 }
 
-func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata bool, now ticks) {
+func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata bool, now ticks.Ticks) {
 	x.Open("Container").Text("Name", name)
 	if rec.deleted != 0 {
 		x.Text("Version", rec.version()).Bool("Deleted", true)
 	}
 	x.Open("Properties")
-	x.Text("Last-Modified", rec.changed.rfc1123()).Text("Etag", rec.changed.quotedETag())
+	x.Text("Last-Modified", rec.changed.RFC1123()).Text("Etag", rec.changed.QuotedHexETag())
 	writeLease(x, rec.lease, now)
 	if rec.access != "" {
 		x.Text("PublicAccess", rec.access)
@@ -187,7 +188,7 @@ func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata boo
 		x.Text("DefaultEncryptionScope", rec.scope).Bool("DenyEncryptionScopeOverride", rec.onlyScope)
 	}
 	if rec.deleted != 0 {
-		x.Text("DeletedTime", rec.deleted.rfc1123()).Int("RemainingRetentionDays", int64(max(0, rec.purgeAt()-now)/day))
+		x.Text("DeletedTime", rec.deleted.RFC1123()).Int("RemainingRetentionDays", int64(max(0, rec.purgeAt()-now)/day))
 	}
 	x.Close("Properties")
 	if metadata {
@@ -196,7 +197,7 @@ func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata boo
 	x.Close("Container")
 }
 
-func writeLease(x *wire.XML, l lease, now ticks) {
+func writeLease(x *wire.XML, l lease, now ticks.Ticks) {
 	l = l.at(now)
 	x.Text("LeaseStatus", l.status()).Text("LeaseState", l.state.String())
 	if kind := l.durationKind(); kind != "" {

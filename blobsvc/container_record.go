@@ -4,6 +4,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // containerRecord is the state of one container.
@@ -11,14 +12,14 @@ type containerRecord struct {
 	// gen is the generation, the first part of the keys of everything in the container.
 	gen uint64
 	// changed is when properties, metadata or the access policy last changed: Last-Modified and the entity tag.
-	changed  ticks
+	changed  ticks.Ticks
 	metadata []wire.Meta
 	lease    lease
 	// access is the public access level: "", "blob" or "container".
 	access   string
 	policies []properties.StoredPolicy
 	// deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
-	deleted  ticks
+	deleted  ticks.Ticks
 	keptDays int64
 	// scope is the encryption scope of new blobs that name none, "" for none; onlyScope lets them have no other.
 	scope     string
@@ -75,7 +76,7 @@ func decodeContainer(v []byte) (c containerRecord, err error) {
 		case ctGen:
 			c.gen = d.uint()
 		case ctChanged:
-			c.changed = ticks(d.uint())
+			c.changed = ticks.Ticks(d.uint())
 		case ctMetadata:
 			c.metadata = d.metadata()
 		case ctLease:
@@ -89,7 +90,7 @@ func decodeContainer(v []byte) (c containerRecord, err error) {
 				p.ID, p.Start, p.Expiry, p.Permissions, p.Bare = d.string(), d.string(), d.string(), d.string(), d.uint() == 1
 			}
 		case ctDeleted:
-			c.deleted = ticks(d.uint())
+			c.deleted = ticks.Ticks(d.uint())
 		case ctKeptDays:
 			c.keptDays = int64(d.uint())
 		case ctScope:
@@ -137,7 +138,7 @@ func (e *encoder) lease(tag byte, l lease) {
 }
 
 func (d *decoder) lease() lease {
-	return lease{state: leaseState(d.byte()), id: d.string(), duration: int64(d.uint()) - 1, until: ticks(d.uint())}
+	return lease{state: leaseState(d.byte()), id: d.string(), duration: int64(d.uint()) - 1, until: ticks.Ticks(d.uint())}
 }
 
 // getContainer reads a container. It fails with errContainerNotFound.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Soft delete of containers: where the account keeps deleted containers, the record of one goes to the graves bucket, under
@@ -19,17 +20,17 @@ import (
 // https://learn.microsoft.com/azure/storage/blobs/soft-delete-container-overview
 
 // graveKey is the key of a deleted container. The name alone is the key before those of its versions.
-func graveKey(account, container string, deleted ticks) []byte {
+func graveKey(account, container string, deleted ticks.Ticks) []byte {
 	return binary.BigEndian.AppendUint64(append(containerKey(account, container), 0), uint64(deleted))
 }
 
 // parseGraveKey splits a key of the graves bucket. container aliases k.
-func parseGraveKey(k []byte) (account string, container []byte, deleted ticks, err error) {
+func parseGraveKey(k []byte) (account string, container []byte, deleted ticks.Ticks, err error) {
 	a, rest, ok := bytes.Cut(k, []byte{0})
 	if !ok || len(rest) < 1+1+8 || rest[len(rest)-9] != 0 {
 		return "", nil, 0, errKey
 	}
-	return string(a), rest[:len(rest)-9], ticks(binary.BigEndian.Uint64(rest[len(rest)-8:])), nil
+	return string(a), rest[:len(rest)-9], ticks.Ticks(binary.BigEndian.Uint64(rest[len(rest)-8:])), nil
 }
 
 // epoch1601 is the year 1601 in ticks, from which Azure counts the versions of deleted containers.
@@ -39,19 +40,19 @@ const epoch1601 = 504911232000000000
 func (c *containerRecord) version() string { return fmt.Sprintf("%016X", int64(c.deleted-epoch1601)) }
 
 // parseContainerVersion reads what version writes.
-func parseContainerVersion(s string) (ticks, bool) {
+func parseContainerVersion(s string) (ticks.Ticks, bool) {
 	n, err := strconv.ParseInt(s, 16, 64)
 	if err != nil || n <= 0 || n > 1<<62 || len(s) != 16 {
 		return 0, false
 	}
-	return ticks(n) + epoch1601, true
+	return ticks.Ticks(n) + epoch1601, true
 }
 
 // purgeAt is when a deleted container goes for good.
-func (c *containerRecord) purgeAt() ticks { return c.deleted + ticks(c.keptDays)*day }
+func (c *containerRecord) purgeAt() ticks.Ticks { return c.deleted + ticks.Ticks(c.keptDays)*day }
 
 // inter deletes a container: for days it can be restored.
-func inter(tx *store.Tx, account, name string, rec containerRecord, at ticks, days int64) {
+func inter(tx *store.Tx, account, name string, rec containerRecord, at ticks.Ticks, days int64) {
 	tx.Delete(containersBucket, containerKey(account, name))
 	if days == 0 {
 		abandon(tx, account, rec.gen)
@@ -110,7 +111,7 @@ func (s *Service) restoreContainer(c *call) error {
 
 // purgeContainers leaves deleted containers to the garbage whose time is over.
 func (s *Service) purgeContainers(ctx context.Context, now time.Time) error {
-	limit := ticksOf(now)
+	limit := ticks.Of(now)
 	return s.sweep(ctx, gravesBucket, func(v []byte) (bool, error) {
 		rec, err := decodeContainer(v)
 		return err == nil && rec.purgeAt() <= limit, err

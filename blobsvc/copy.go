@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // clone takes over content, type and properties of a source into b. Metadata, tags and tier of b stay where the request
@@ -62,7 +63,7 @@ func (s *Service) copyBlob(c *call) error {
 		return err
 	}
 	id := uuid.NewString()
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
@@ -77,7 +78,7 @@ func (s *Service) copyBlob(c *call) error {
 }
 
 // copyTo puts a copy of src in place. b carries what the request said about the new blob.
-func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks) error {
+func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks.Ticks) error {
 	var from blobRecord
 	if err := src.read(tx, c.now(), &from); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 }
 
 // finishCopyTo puts b in place, a copy that has its content.
-func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks) error {
+func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks.Ticks) error {
 	if err := c.shapeCopy(b, changed); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *precon
 }
 
 // shapeCopy gives a copy the times, the tier and the seal that the request asks for.
-func (c *call) shapeCopy(b *blobRecord, changed ticks) error {
+func (c *call) shapeCopy(b *blobRecord, changed ticks.Ticks) error {
 	b.created, b.changed = changed, changed
 	if b.tier != "" {
 		if b.kind != blockBlob {
@@ -170,7 +171,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if src.remote != nil {
 		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, false, func(err error) error { return err })
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	var md5 string
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
@@ -214,7 +215,7 @@ func (c *call) copyTags(src *copySource, b *blobRecord) (bool, error) {
 	return true, nil
 }
 
-func (c *call) answerCopyNow(changed ticks, id, md5 string) error {
+func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
@@ -254,7 +255,7 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 	if copyTags {
 		b.tags = from.tags
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
 		b := *b
 		if err := s.sameKind(tx, c, b.kind); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // isDestination reports whether the record in a slot is the destination of incremental copies itself, of which only the
@@ -33,7 +34,7 @@ func (s *Service) incrementalCopy(c *call) error {
 		return errIncrementalNoSnapshot
 	}
 	id := uuid.NewString()
-	changed, at := s.ticks.next(c.Now), s.ticks.next(c.Now)
+	changed, at := s.ticks.Next(c.Now), s.ticks.Next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
 		var from, b blobRecord
 		if err := src.read(tx, c.now(), &from); err != nil {
@@ -82,7 +83,7 @@ func (s *Service) incrementalCopy(c *call) error {
 }
 
 // incrementalTarget decides whether a snapshot of source may be copied into the blob that a call names, and loads that if it is there.
-func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *preconditions, source string, snapshot ticks, b *blobRecord) (there bool, err error) {
+func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *preconditions, source string, snapshot ticks.Ticks, b *blobRecord) (there bool, err error) {
 	switch err := getBlob(tx, gen, c.blob, baseSlot, b); {
 	case err == errBlobNotFound:
 		return false, p.checkCreate()
@@ -101,7 +102,7 @@ func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *preconditions, sou
 
 // endIncremental makes b, which has the content of a snapshot of its source and says what was copied, a snapshot of its own at the
 // time at.
-func (s *Service) endIncremental(tx *store.Tx, c *call, gen uint64, b *blobRecord, snapshot, changed, at ticks) (err error) {
+func (s *Service) endIncremental(tx *store.Tx, c *call, gen uint64, b *blobRecord, snapshot, changed, at ticks.Ticks) (err error) {
 	b.changed = changed
 	b.copy.status, b.copy.copied, b.copy.completed = copySuccess, b.length, changed
 	b.incremental.last, b.incremental.to = snapshot, at

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // An incremental copy from outside this process is a pending copy (copy_pending.go) of those pages alone that differ from the snapshot
@@ -54,7 +55,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 	if body.of.kind != pageBlob || body.of.length%pageSize != 0 {
 		return errInvalidSourceBlobType
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	job := copyJob{account: c.Account, container: c.container, id: uuid.NewString(), url: src.url, intent: src.remote.intent, etag: body.etag, snapshot: snapshot}
 	var key []byte
 	err = s.update(c, func(tx *store.Tx) error {
@@ -100,7 +101,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 
 // remoteSnapshot splits a source's address into the blob's, by which the destination knows it again whatever signs the next request, and
 // the snapshot.
-func remoteSnapshot(address string) (source string, snapshot ticks, err error) {
+func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
@@ -109,7 +110,7 @@ func remoteSnapshot(address string) (source string, snapshot ticks, err error) {
 	if text == "" {
 		return "", 0, errIncrementalNoSnapshot
 	}
-	snapshot, ok := parseSnapshotTime(text)
+	snapshot, ok := ticks.ParseISO(text)
 	if !ok {
 		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
 	}
@@ -243,7 +244,7 @@ func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
 	if err != nil {
 		return err
 	}
-	changed, at := s.ticks.next(s.now()), s.ticks.next(s.now())
+	changed, at := s.ticks.Next(s.now()), s.ticks.Next(s.now())
 	return s.changeCopyOf(key, id, func(tx *store.Tx, c *call, job *copyJob, b *blobRecord) (event, error) {
 		if err := resizePages(tx, b, b.copy.of); err != nil {
 			return 0, err

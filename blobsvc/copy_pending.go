@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // A copy from outside the process is pending: the blob is there, empty, and a job in the copies bucket says where its content
@@ -59,7 +60,7 @@ type copyJob struct {
 	set    uint64
 	blocks int64
 	// snapshot is the source's that an incremental copy copies, 0 for any other copy.
-	snapshot ticks
+	snapshot ticks.Ticks
 }
 
 func (j *copyJob) encode() []byte {
@@ -82,7 +83,7 @@ func decodeCopyJob(v []byte) (j copyJob, err error) {
 	}
 	j.set, j.blocks = d.uint(), int64(d.uint())
 	if d.more() {
-		j.snapshot = ticks(d.uint())
+		j.snapshot = ticks.Ticks(d.uint())
 	}
 	return j, d.err()
 }
@@ -109,7 +110,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	}
 	b.adopt(&body.of)
 	b.length, b.blocks = 0, 0
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	b.copy = copyRecord{id: uuid.NewString(), source: src.url, status: copyPending, of: body.of.length}
 	if err := c.shapeCopy(&b, changed); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (j copyJob) put(tx *store.Tx, c *call, b *blobRecord) (key []byte, err erro
 }
 
 // answerPending runs the job of a key in the background, and says so.
-func (s *Service) answerPending(c *call, key []byte, id string, changed ticks) error {
+func (s *Service) answerPending(c *call, key []byte, id string, changed ticks.Ticks) error {
 	s.startCopy(key, id)
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
@@ -415,7 +416,7 @@ func (j *copyJob) chunks() pendingRecord { return pendingRecord{set: j.set, coun
 
 // endCopy makes the chunks the blob's content.
 func (s *Service) endCopy(key []byte, id string) error {
-	changed := s.ticks.next(s.now())
+	changed := s.ticks.Next(s.now())
 	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
 		list, err := job.arrived(tx)
 		if err != nil {
@@ -441,7 +442,7 @@ func (s *Service) endCopy(key []byte, id string) error {
 
 // failCopy gives a copy up. Its blob stays, empty.
 func (s *Service) failCopy(key []byte, id string, why error) error {
-	changed := s.ticks.next(s.now())
+	changed := s.ticks.Next(s.now())
 	e := errCannotVerifyCopySource
 	if errors.As(why, &e) {
 		why = nil
@@ -469,7 +470,7 @@ func (s *Service) abortCopy(c *call) error {
 	if err != nil {
 		return invalidQuery("copyid", c.Query.Get("copyid"))
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err = s.updateBase(c, (*preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.copy.status != copyPending {
 			return errNoPendingCopy

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // copySource is the blob that x-ms-copy-source names.
@@ -165,14 +166,14 @@ func sameHost(u *url.URL, host string) bool {
 }
 
 // read loads a source of this process in tx and checks its conditions. It fails with errSource.
-func (src *copySource) read(tx *store.Tx, now ticks, b *blobRecord) error {
+func (src *copySource) read(tx *store.Tx, now ticks.Ticks, b *blobRecord) error {
 	if err := src.load(tx, now, b); err != nil {
 		return errSource{err}
 	}
 	return nil
 }
 
-func (src *copySource) load(tx *store.Tx, now ticks, b *blobRecord) error {
+func (src *copySource) load(tx *store.Tx, now ticks.Ticks, b *blobRecord) error {
 	gen, err := containerGen(tx, src.account, src.container)
 	if err != nil {
 		return err
@@ -191,7 +192,7 @@ func (src *copySource) load(tx *store.Tx, now ticks, b *blobRecord) error {
 		return errPendingCopy
 	}
 	if !src.conditions.Empty() {
-		if err := src.conditions.CheckRead(b.changed.etag(), b.changed.time()); err != nil {
+		if err := src.conditions.CheckRead(b.changed.HexETag(), b.changed.Time()); err != nil {
 			return err
 		}
 	}

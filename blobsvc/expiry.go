@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // A blob with an expiry time is deleted when it has come, as Delete Blob with its snapshots would: it stays as a version or
@@ -31,7 +32,7 @@ func errExpiryPassed(value string) error {
 
 // expiry reads x-ms-expiry-option and x-ms-expiry-time for a blob of the given creation time; 0 for never. given is false if
 // the request says nothing about it.
-func (c *call) expiry(created ticks) (at ticks, given bool, err error) {
+func (c *call) expiry(created ticks.Ticks) (at ticks.Ticks, given bool, err error) {
 	option, value := c.Header("X-Ms-Expiry-Option"), c.Header("X-Ms-Expiry-Time")
 	if option == "" {
 		if value != "" {
@@ -51,7 +52,7 @@ func (c *call) expiry(created ticks) (at ticks, given bool, err error) {
 		if err != nil {
 			return 0, true, wire.InvalidHeader("x-ms-expiry-time", value)
 		}
-		at = ticksOf(t)
+		at = ticks.Of(t)
 	case "RelativeToCreation":
 		base = created
 		fallthrough
@@ -61,7 +62,7 @@ func (c *call) expiry(created ticks) (at ticks, given bool, err error) {
 		if err != nil || ms <= 0 || ms > int64(1<<62)/10_000 {
 			return 0, true, wire.InvalidHeader("x-ms-expiry-time", value)
 		}
-		at = base + ticks(ms*int64(time.Millisecond/100))
+		at = base + ticks.Ticks(ms*int64(time.Millisecond/100))
 	default:
 		return 0, true, wire.InvalidHeader("x-ms-expiry-option", option)
 	}
@@ -72,14 +73,14 @@ func (c *call) expiry(created ticks) (at ticks, given bool, err error) {
 }
 
 // maxExpiry is the end of the year 9999, the last time that has a form in a header.
-const maxExpiry ticks = 3155378975999999999
+const maxExpiry ticks.Ticks = 3155378975999999999
 
 // setBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
 func (s *Service) setBlobExpiry(c *call) error {
 	if c.Header("X-Ms-Expiry-Option") == "" {
 		return wire.MissingHeader("x-ms-expiry-option")
 	}
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		var err error
 		if b.expires, _, err = c.expiry(b.created); err != nil {
@@ -99,7 +100,7 @@ func (s *Service) setBlobExpiry(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-func expiryKey(at ticks, blob []byte) []byte {
+func expiryKey(at ticks.Ticks, blob []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(blob)), uint64(at)), blob...)
 }
 
@@ -125,7 +126,7 @@ func (s *Service) expiryKnown() {
 // expireDue removes the blobs whose time has come. It costs nothing while there are none.
 func (s *Service) expireDue() {
 	next := s.expirer.next.Load()
-	if next == 0 || ticks(next) > ticksOf(s.now()) {
+	if next == 0 || ticks.Ticks(next) > ticks.Of(s.now()) {
 		return
 	}
 	if err := s.expireBlobs(context.Background(), s.now()); err != nil {

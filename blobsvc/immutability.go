@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The refusals of immutability policies and legal holds themselves.
@@ -48,7 +49,7 @@ func (c *call) policyHeaders() (p protection, sent bool, err error) {
 	if err != nil || !until.After(c.Now) {
 		return p, false, wire.InvalidHeader(untilHeader, text)
 	}
-	p.until = ticksOf(until)
+	p.until = ticks.Of(until)
 	return p, mode != "", nil
 }
 
@@ -174,7 +175,7 @@ func (s *Service) setLegalHold(c *call) error {
 // sendProtection sets the headers about a policy and a hold.
 func (c *call) sendProtection(p *protection) {
 	if p.until != 0 {
-		c.Set(untilHeader, p.until.rfc1123())
+		c.Set(untilHeader, p.until.RFC1123())
 		c.Set(modeHeader, p.mode())
 	}
 	if p.hold {

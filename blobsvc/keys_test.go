@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // anyName draws a blob name: any characters but U+0000.
@@ -92,21 +93,21 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := blobRecord{
 			kind:    rapid.SampledFrom([]blobKind{blockBlob, pageBlob, appendBlob}).Draw(t, "kind"),
-			created: ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
-			changed: ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
+			created: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
+			changed: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
 			length:  rapid.Int64Range(0, 1<<50).Draw(t, "length"),
 			content: content{id: rapid.Uint64().Draw(t, "content"), pieces: drawPieces(t)},
 			headers: contentHeaders{contentType: text.Draw(t, "type"), encoding: text.Draw(t, "encoding"),
 				language: text.Draw(t, "language"), cacheControl: text.Draw(t, "cache"), md5: text.Draw(t, "md5"),
 				dispositionSet: rapid.Bool().Draw(t, "disposition set")},
 			lease: lease{state: leaseLeased, id: text.Draw(t, "lease"), duration: rapid.Int64Range(-1, 60).Draw(t, "duration"),
-				until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
+				until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
 			tier: text.Draw(t, "tier"), tierChanged: 7, rehydrateTo: text.Draw(t, "rehydrate"),
 			sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
 			sealed:  rapid.Bool().Draw(t, "sealed"),
-			deleted: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), keptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
-			version: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
-			protection: protection{until: ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
+			deleted: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), keptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
+			version: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
+			protection: protection{until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
 				hold: rapid.Bool().Draw(t, "hold")},
 			encryption: encryption{text.Draw(t, "key"), text.Draw(t, "scope")},
 		}

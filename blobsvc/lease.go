@@ -1,6 +1,10 @@
 package blobsvc
 
-import "time"
+import (
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
 
 // leaseState is the state of a lease as it is stored. Two of Azure's states come about by the passing of time alone and
 // are computed by [lease.at]: Expired out of Leased, Broken out of Breaking.
@@ -39,11 +43,11 @@ type lease struct {
 	// duration is in seconds, or infinite; it is 0 unless Leased or Expired.
 	duration int64
 	// until is when a Leased lease expires, 0 for an infinite one; or when a Breaking lease is broken.
-	until ticks
+	until ticks.Ticks
 }
 
 // at returns the lease as it is at now: a lease whose time has run out is Expired or Broken.
-func (l lease) at(now ticks) lease {
+func (l lease) at(now ticks.Ticks) lease {
 	switch {
 	case l.state == leaseLeased && l.duration != infinite && now >= l.until:
 		l.state = leaseExpired
@@ -73,16 +77,16 @@ func (l lease) durationKind() string {
 	}
 }
 
-func leased(id string, seconds int64, now ticks) lease {
+func leased(id string, seconds int64, now ticks.Ticks) lease {
 	l := lease{state: leaseLeased, id: id, duration: seconds}
 	if seconds != infinite {
-		l.until = now + ticks(seconds*int64(time.Second/100))
+		l.until = now + ticks.Ticks(seconds*int64(time.Second/100))
 	}
 	return l
 }
 
 // acquire takes the lease under id for seconds, or infinite. A caller that proposed no id draws a fresh one.
-func (l lease) acquire(id string, seconds int64, now ticks) (lease, error) {
+func (l lease) acquire(id string, seconds int64, now ticks.Ticks) (lease, error) {
 	l = l.at(now)
 	switch {
 	case l.state == leaseLeased && l.id != id:
@@ -97,7 +101,7 @@ func (l lease) acquire(id string, seconds int64, now ticks) (lease, error) {
 
 // renew starts the lease's duration again. An expired lease can be renewed as long as nobody wrote without it, which
 // would have made it Available.
-func (l lease) renew(id string, now ticks) (lease, error) {
+func (l lease) renew(id string, now ticks.Ticks) (lease, error) {
 	l = l.at(now)
 	switch {
 	case l.state == leaseAvailable || l.id != id:
@@ -109,7 +113,7 @@ func (l lease) renew(id string, now ticks) (lease, error) {
 }
 
 // change gives the lease a new id. Changing to the id that it has is no error, so that the request can be repeated.
-func (l lease) change(id, proposed string, now ticks) (lease, error) {
+func (l lease) change(id, proposed string, now ticks.Ticks) (lease, error) {
 	l = l.at(now)
 	switch {
 	case l.state == leaseAvailable || l.state == leaseBroken || l.state == leaseExpired:
@@ -124,7 +128,7 @@ func (l lease) change(id, proposed string, now ticks) (lease, error) {
 }
 
 // release ends the lease at once.
-func (l lease) release(id string, now ticks) (lease, error) {
+func (l lease) release(id string, now ticks.Ticks) (lease, error) {
 	l = l.at(now)
 	if l.state == leaseAvailable || l.id != id {
 		return l, errLeaseIDMismatchWithLeaseOperation
@@ -137,9 +141,9 @@ const breakPeriodDefault int64 = -1
 
 // breakIn ends the lease after a period in seconds (0 to 60, or breakPeriodDefault). remaining is the number of seconds
 // until another lease can be acquired, which the answer carries. A second break can shorten the period, never lengthen it.
-func (l lease) breakIn(period int64, now ticks) (next lease, remaining int64, err error) {
+func (l lease) breakIn(period int64, now ticks.Ticks) (next lease, remaining int64, err error) {
 	l = l.at(now)
-	second := ticks(time.Second / 100)
+	second := ticks.Ticks(time.Second / 100)
 	left := max(0, (l.until-now+second-1)/second)
 	switch l.state {
 	case leaseAvailable:
@@ -148,12 +152,12 @@ func (l lease) breakIn(period int64, now ticks) (next lease, remaining int64, er
 		return lease{state: leaseBroken, id: l.id}, 0, nil
 	case leaseLeased:
 		if l.duration == infinite {
-			left = max(0, ticks(period))
+			left = max(0, ticks.Ticks(period))
 		}
 	}
 	until := l.until
-	if period >= 0 && (l.duration == infinite || ticks(period) < left) {
-		left = ticks(period)
+	if period >= 0 && (l.duration == infinite || ticks.Ticks(period) < left) {
+		left = ticks.Ticks(period)
 		until = now + left*second
 	}
 	if left == 0 {
@@ -166,7 +170,7 @@ func (l lease) breakIn(period int64, now ticks) (next lease, remaining int64, er
 type leaseErrors struct{ missing, mismatch, lost, notPresent error }
 
 // checkWrite says whether a write with the given lease id, "" for none, may go on.
-func (l lease) checkWrite(id string, now ticks, e *leaseErrors) error {
+func (l lease) checkWrite(id string, now ticks.Ticks, e *leaseErrors) error {
 	l = l.at(now)
 	if id == "" {
 		if l.state == leaseLeased || l.state == leaseBreaking {
@@ -179,7 +183,7 @@ func (l lease) checkWrite(id string, now ticks, e *leaseErrors) error {
 
 // checkRead says whether a read with the given lease id, "" for none, may go on. A read needs no lease, but one that
 // is named must be right.
-func (l lease) checkRead(id string, now ticks, e *leaseErrors) error {
+func (l lease) checkRead(id string, now ticks.Ticks, e *leaseErrors) error {
 	if id == "" {
 		return nil
 	}
@@ -196,7 +200,7 @@ func (l lease) checkRead(id string, now ticks, e *leaseErrors) error {
 }
 
 // afterWrite is the lease once a write was let through: a broken or expired one is gone.
-func (l lease) afterWrite(now ticks) lease {
+func (l lease) afterWrite(now ticks.Ticks) lease {
 	l = l.at(now)
 	if l.state == leaseBroken || l.state == leaseExpired {
 		return lease{}

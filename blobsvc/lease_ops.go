@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // leaseRequest is a parsed Lease Blob or Lease Container.
@@ -81,7 +82,7 @@ func (c *call) leaseDuration() (int64, error) {
 }
 
 // apply makes the move that q asks for. remaining is the x-ms-lease-time of a break.
-func (q *leaseRequest) apply(l lease, now ticks) (next lease, remaining int64, err error) {
+func (q *leaseRequest) apply(l lease, now ticks.Ticks) (next lease, remaining int64, err error) {
 	switch q.action {
 	case "acquire":
 		next, err = l.acquire(q.proposed, q.duration, now)
@@ -98,7 +99,7 @@ func (q *leaseRequest) apply(l lease, now ticks) (next lease, remaining int64, e
 }
 
 // answerLease sends what a lease operation came to.
-func (c *call) answerLease(q *leaseRequest, l lease, remaining int64, changed ticks) error {
+func (c *call) answerLease(q *leaseRequest, l lease, remaining int64, changed ticks.Ticks) error {
 	c.sendVersion(changed)
 	switch q.action {
 	case "acquire":
@@ -121,7 +122,7 @@ func (s *Service) leaseBlob(c *call) error {
 	}
 	var out lease
 	var remaining int64
-	var changed ticks
+	var changed ticks.Ticks
 	err = s.updateBase(c, (*preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
 		if b.lease, remaining, err = q.apply(b.lease, c.now()); err != nil {
 			return err
@@ -148,13 +149,13 @@ func (s *Service) leaseContainer(c *call) error {
 	}
 	var out lease
 	var remaining int64
-	var changed ticks
+	var changed ticks.Ticks
 	err = s.db.Update(func(tx *store.Tx) error {
 		rec, err := getContainer(tx, c.Account, c.container)
 		if err != nil {
 			return err
 		}
-		if err := conditions.CheckWrite(rec.changed.etag(), rec.changed.time()); err != nil {
+		if err := conditions.CheckWrite(rec.changed.HexETag(), rec.changed.Time()); err != nil {
 			return err
 		}
 		if rec.lease, remaining, err = q.apply(rec.lease, c.now()); err != nil {

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The matrix of the reference, states across and events down.
 // https://learn.microsoft.com/rest/api/storageservices/lease-blob#outcomes-of-lease-operations-on-blobs-by-lease-state
 func TestLeaseMatrix(t *testing.T) {
-	const now = ticks(1000 * time.Second / 100)
-	const second = ticks(time.Second / 100)
+	const now = ticks.Ticks(1000 * time.Second / 100)
+	const second = ticks.Ticks(time.Second / 100)
 	var (
 		available = lease{}
 		leasedA   = lease{state: leaseLeased, id: "A", duration: 30, until: now + 20*second}
@@ -25,7 +27,7 @@ func TestLeaseMatrix(t *testing.T) {
 	fresh := func(id string) lease { return leased(id, 30, now) }
 	ok := func(l lease) any { return l }
 	breaking := func(seconds int64) any {
-		return lease{state: leaseBreaking, id: "A", until: now + ticks(seconds)*second}
+		return lease{state: leaseBreaking, id: "A", until: now + ticks.Ticks(seconds)*second}
 	}
 	broken := ok(brokenA)
 	for _, row := range []struct {
@@ -92,7 +94,7 @@ func TestLeaseMatrix(t *testing.T) {
 	}
 }
 
-func write(id string, now ticks) func(lease) (lease, error) {
+func write(id string, now ticks.Ticks) func(lease) (lease, error) {
 	return func(l lease) (lease, error) {
 		if err := l.checkWrite(id, now, &blobLeaseErrors); err != nil {
 			return l, err
@@ -101,7 +103,7 @@ func write(id string, now ticks) func(lease) (lease, error) {
 	}
 }
 
-func read(id string, now ticks) func(lease) (lease, error) {
+func read(id string, now ticks.Ticks) func(lease) (lease, error) {
 	return func(l lease) (lease, error) { return l, l.checkRead(id, now, &blobLeaseErrors) }
 }
 
@@ -123,7 +125,7 @@ func TestBreakingEndsInBroken(t *testing.T) {
 	if err != nil || left != 10 {
 		t.Fatalf("left %d, %v", left, err)
 	}
-	second := ticks(time.Second / 100)
+	second := ticks.Ticks(time.Second / 100)
 	if got := l.at(10*second - 1).state; got != leaseBreaking {
 		t.Errorf("before the end: %v", got)
 	}

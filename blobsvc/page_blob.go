@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Limits of page blobs.
@@ -57,7 +58,7 @@ func (s *Service) createPageBlob(c *call) error {
 
 // createEmpty puts a blob without content in place and answers.
 func (s *Service) createEmpty(c *call, b *blobRecord, p *preconditions) error {
-	b.created = s.ticks.next(c.Now)
+	b.created = s.ticks.Next(c.Now)
 	b.changed = b.created
 	err := s.update(c, func(tx *store.Tx) error {
 		b := *b
@@ -167,7 +168,7 @@ func (s *Service) putPage(c *call) error {
 // writePages puts received content at [start, end) of a page blob, or clears that range if up is nil, and answers; extra adds
 // response headers.
 func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, up *upload, extra func()) error {
-	changed := s.ticks.next(c.Now)
+	changed := s.ticks.Next(c.Now)
 	var sequence int64
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
 		if b.kind != pageBlob {
@@ -287,7 +288,7 @@ func pageOfSpans(list []span, from int64, limit int) (page []span, next int64) {
 }
 
 // previousSnapshot is the snapshot to which differences are asked for, by its time or by its URL; 0 for none.
-func (s *Service) previousSnapshot(c *call) (ticks, error) {
+func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 	text := c.Query.Get("prevsnapshot")
 	if address := c.Header("X-Ms-Previous-Snapshot-Url"); address != "" {
 		invalid := wire.InvalidHeader("x-ms-previous-snapshot-url", address)
@@ -309,7 +310,7 @@ func (s *Service) previousSnapshot(c *call) (ticks, error) {
 	} else if !c.Query.Has("prevsnapshot") {
 		return 0, nil
 	}
-	previous, ok := parseSnapshotTime(text)
+	previous, ok := ticks.ParseISO(text)
 	if !ok {
 		return 0, invalidQuery("prevsnapshot", text)
 	}

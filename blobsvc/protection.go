@@ -1,12 +1,16 @@
 package blobsvc
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
 
 // protection is what keeps a blob from being changed or deleted: an immutability policy, a legal hold, or both.
 // https://learn.microsoft.com/azure/storage/blobs/immutable-version-level-worm-policies
 type protection struct {
 	// until is the end of the immutability policy in whole seconds, 0 without one. A locked one can only be prolonged.
-	until  ticks
+	until  ticks.Ticks
 	locked bool
 	hold   bool
 }
@@ -18,7 +22,7 @@ var (
 )
 
 // mayGo says whether what is protected may be deleted.
-func (p *protection) mayGo(now ticks) error {
+func (p *protection) mayGo(now ticks.Ticks) error {
 	switch {
 	case p.hold:
 		return errImmutableHold

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 const (
@@ -28,9 +30,9 @@ type remotePages struct {
 
 // remoteChanges asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
 // 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
-func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks, length int64) (changed, cleared []span, err error) {
+func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks.Ticks, length int64) (changed, cleared []span, err error) {
 	if before != 0 {
-		changed, cleared, err = s.remotePageRanges(ctx, job, "&prevsnapshot="+before.iso(), length)
+		changed, cleared, err = s.remotePageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
 			return changed, cleared, err
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Versions at which answers change.
@@ -14,15 +15,15 @@ const (
 )
 
 // now is the time of the request in ticks.
-func (c *call) now() ticks { return ticksOf(c.Now) }
+func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }
 
 // sendVersion sets ETag and Last-Modified, and the id of the version that the call wrote.
-func (c *call) sendVersion(changed ticks) {
+func (c *call) sendVersion(changed ticks.Ticks) {
 	if c.wrote != 0 && c.version() >= v20191212 {
-		c.Set("x-ms-version-id", c.wrote.iso())
+		c.Set("x-ms-version-id", c.wrote.ISO())
 	}
-	c.Set("ETag", changed.quotedETag())
-	c.Set("Last-Modified", changed.rfc1123())
+	c.Set("ETag", changed.QuotedHexETag())
+	c.Set("Last-Modified", changed.RFC1123())
 }
 
 // sendLease sets the headers about a lease.
@@ -57,12 +58,12 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 	c.Set("x-ms-server-encrypted", "true")
 	c.sendEncryption(b.encryption)
 	if c.version() >= v20171109 {
-		c.Set("x-ms-creation-time", b.created.rfc1123())
+		c.Set("x-ms-creation-time", b.created.RFC1123())
 	}
 	if i := &b.incremental; i.source != "" {
 		c.Set("x-ms-incremental-copy", "true")
 		if slot == baseSlot {
-			c.Set("x-ms-copy-destination-snapshot", i.to.iso())
+			c.Set("x-ms-copy-destination-snapshot", i.to.ISO())
 		}
 	}
 	switch b.kind {
@@ -76,19 +77,19 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 	}
 	switch {
 	case b.isSnapshot(slot):
-		c.Set("x-ms-snapshot", ticks(slot).iso())
+		c.Set("x-ms-snapshot", ticks.Ticks(slot).ISO())
 	case slot == baseSlot:
 		c.sendLease(b.lease)
 	}
 	if b.version != 0 && c.version() >= v20191212 {
-		c.Set("x-ms-version-id", b.version.iso())
+		c.Set("x-ms-version-id", b.version.ISO())
 		if slot == baseSlot {
 			c.Set("x-ms-is-current-version", "true")
 		}
 	}
 	c.sendProtection(&b.protection)
 	if b.expires != 0 && slot == baseSlot {
-		c.Set("x-ms-expiry-time", b.expires.rfc1123())
+		c.Set("x-ms-expiry-time", b.expires.RFC1123())
 	}
 	if len(b.tags) > 0 && c.version() >= v20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.tags)))
@@ -99,7 +100,7 @@ func (c *call) sendBlob(b *blobRecord, slot uint64) {
 		c.Set("x-ms-copy-status", cp.status)
 		c.Set("x-ms-copy-progress", progress(cp.copied, cp.of))
 		if cp.completed != 0 {
-			c.Set("x-ms-copy-completion-time", cp.completed.rfc1123())
+			c.Set("x-ms-copy-completion-time", cp.completed.RFC1123())
 		}
 		set("x-ms-copy-status-description", cp.description)
 	}
@@ -136,7 +137,7 @@ func (c *call) sendTier(b *blobRecord, slot uint64) {
 		c.Set("x-ms-access-tier-inferred", "true")
 	}
 	if b.tierChanged != 0 {
-		c.Set("x-ms-access-tier-change-time", b.tierChanged.rfc1123())
+		c.Set("x-ms-access-tier-change-time", b.tierChanged.RFC1123())
 	}
 	if b.rehydrateTo != "" {
 		c.Set("x-ms-archive-status", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))

@@ -19,6 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Config is what the service works with.
@@ -62,7 +63,7 @@ type Service struct {
 	copier
 	now      func() time.Time
 	log      *slog.Logger
-	ticks    tickSource
+	ticks    ticks.Source
 	handler  http.Handler
 	settings settingsCache
 	features properties.Features
@@ -103,7 +104,7 @@ type call struct {
 	// freed is the content in bytes that the call's transaction gave up.
 	freed int64
 	// wrote is the id of the version that the call's transaction made, 0 for none.
-	wrote ticks
+	wrote ticks.Ticks
 	// expires is set if the call's transaction wrote a blob that does.
 	expires bool
 	// changed is set if the call's transaction wrote the blob.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
@@ -13,8 +14,8 @@ func (s *Service) snapshotBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	at, version := s.ticks.next(c.Now), s.ticks.next(c.Now)
-	var out ticks
+	at, version := s.ticks.Next(c.Now), s.ticks.Next(c.Now)
+	var out ticks.Ticks
 	err = s.updateBase(c, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
 		if err := s.unlock(c.Account, b, c.key); err != nil {
 			return err
@@ -47,7 +48,7 @@ func (s *Service) snapshotBlob(c *call) error {
 		return err
 	}
 	c.sendVersion(out)
-	c.Set("x-ms-snapshot", at.iso())
+	c.Set("x-ms-snapshot", at.ISO())
 	c.Set("x-ms-request-server-encrypted", "false") // nothing was written but a reference
 	return c.Status(http.StatusCreated)
 }

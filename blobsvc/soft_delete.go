@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Soft delete: while the account has a delete retention policy, a deleted blob or snapshot stays where it is, marked, and
@@ -22,15 +23,17 @@ func (s *Service) retentionDays(account string) int64 {
 	return 0
 }
 
-const day = ticks(24 * time.Hour / 100)
+const day = ticks.Ticks(24 * time.Hour / 100)
 
 // purgeAt is when a deleted blob goes for good.
-func (b *blobRecord) purgeAt() ticks { return b.deleted + ticks(b.keptDays)*day }
+func (b *blobRecord) purgeAt() ticks.Ticks { return b.deleted + ticks.Ticks(b.keptDays)*day }
 
 // remainingDays is the whole days until then.
-func (b *blobRecord) remainingDays(now ticks) int64 { return int64(max(0, b.purgeAt()-now) / day) }
+func (b *blobRecord) remainingDays(now ticks.Ticks) int64 {
+	return int64(max(0, b.purgeAt()-now) / day)
+}
 
-func purgeKey(at ticks, blob []byte) []byte {
+func purgeKey(at ticks.Ticks, blob []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(blob)), uint64(at)), blob...)
 }
 
@@ -44,13 +47,13 @@ func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *bl
 
 // setAside makes room in the base slot for a new blob: what was deleted there before, or is overwritten now, stays as a
 // deleted snapshot, whose time it returns.
-func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) ticks {
+func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) ticks.Ticks {
 	if old.deleted != 0 {
 		tx.Delete(deletedBucket, purgeKey(old.purgeAt(), blobKey(gen, c.blob, baseSlot)))
 	} else {
 		old.deleted, old.keptDays = c.now(), s.retentionDays(c.Account)
 	}
-	at := s.ticks.next(c.Now)
+	at := s.ticks.Next(c.Now)
 	s.bury(tx, gen, c.blob, uint64(at), old)
 	return at
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // sweepDue takes from a bucket, in batches, the entries that are due: their keys begin with the time of that, in ticks. remove does
 // what is to be done for each and says how many bytes it freed; any is whether some were. An entry that is gone when its turn
 // comes is left alone.
 func (s *Service) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time, remove func(tx *store.Tx, k, v []byte) (int64, error)) (any bool, err error) {
-	limit := uint64(ticksOf(now))
+	limit := uint64(ticks.Of(now))
 	for ctx.Err() == nil {
 		var due [][]byte
 		err := s.db.View(func(tx *store.Tx) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // archiveTier is the tier whose blobs cannot be read until they are moved to another.
@@ -42,8 +43,8 @@ func (c *call) newTier(kind blobKind) (string, error) {
 const rehydrateAfter = time.Minute
 
 // settle brings about what the passing of time has: a rehydration that has ended.
-func (b *blobRecord) settle(now ticks) {
-	if b.rehydrateTo != "" && now >= b.tierChanged+ticks(rehydrateAfter/100) {
+func (b *blobRecord) settle(now ticks.Ticks) {
+	if b.rehydrateTo != "" && now >= b.tierChanged+ticks.Ticks(rehydrateAfter/100) {
 		b.tier, b.rehydrateTo = b.rehydrateTo, ""
 	}
 }

@@ -1,6 +1,10 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/storage/store"
+import (
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
 
 // Versions: while they are kept, a write of a whole blob or of its metadata gives the blob a new version, and the state
 // before it stays as a previous version. Deleting the blob makes the current version a previous one. Writing pages,
@@ -28,7 +32,7 @@ func (b *blobRecord) isVersion(slot uint64) bool { return slot != baseSlot && b.
 func (b *blobRecord) isSnapshot(slot uint64) bool { return slot != baseSlot && b.version == 0 }
 
 // retire stores a base blob as a previous version, whose id it returns. The caller writes or deletes what is in the base slot.
-func retire(tx *store.Tx, gen uint64, name string, b blobRecord) ticks {
+func retire(tx *store.Tx, gen uint64, name string, b blobRecord) ticks.Ticks {
 	b.lease, b.expires = lease{}, 0
 	if b.version == 0 {
 		// A blob that was there before versions were kept gets the time of its creation as id.
@@ -43,7 +47,7 @@ func retire(tx *store.Tx, gen uint64, name string, b blobRecord) ticks {
 
 // newVersion makes the base blob b a new version, with the id at, and stores what it was as a previous version. Without
 // versions it does nothing. The caller writes b.
-func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, at ticks) error {
+func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, at ticks.Ticks) error {
 	if !s.staysVersion(c, b) {
 		return nil
 	}
@@ -60,7 +64,7 @@ func (s *Service) newVersion(tx *store.Tx, c *call, gen uint64, b *blobRecord, a
 }
 
 // numberVersion gives b, about to be written to the base slot, its version id, and the answer the header with it.
-func (s *Service) numberVersion(c *call, b *blobRecord, at ticks) {
+func (s *Service) numberVersion(c *call, b *blobRecord, at ticks.Ticks) {
 	b.version, c.wrote = 0, 0
 	if s.versioning(c) {
 		b.version, c.wrote = at, at

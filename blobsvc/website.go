@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The static website of an account: the blobs of its $web container, read by anybody at a host name of its own, with index
@@ -143,7 +144,7 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 		if err := getBlob(tx, gen, name, baseSlot, &b); err != nil {
 			return err
 		}
-		if b.settle(ticksOf(r.Now)); b.tier == archiveTier {
+		if b.settle(ticks.Of(r.Now)); b.tier == archiveTier {
 			return errBlobNotFound
 		}
 		if err := s.unlock(r.Account, &b, nil); err != nil {
@@ -165,12 +166,12 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 			h[f[0]] = []string{f[1]}
 		}
 	}
-	h["Etag"] = []string{b.changed.quotedETag()} // the form that ServeContent looks for
+	h["Etag"] = []string{b.changed.QuotedHexETag()} // the form that ServeContent looks for
 	if status == http.StatusOK {
 		if b.headers.md5 != "" {
 			h["Content-Md5"] = []string{base64MD5(b.headers.md5)}
 		}
-		http.ServeContent(r.Out, r.HTTP, name, b.changed.time(), &webReader{blobReader: &body})
+		http.ServeContent(r.Out, r.HTTP, name, b.changed.Time(), &webReader{blobReader: &body})
 		return nil
 	}
 	h["Content-Length"] = []string{strconv.FormatInt(b.length, 10)}

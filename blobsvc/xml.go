@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // page is the document of a listing, or the part of it that was not sent yet. It has wire.XML's form, written into a buffer
@@ -72,9 +73,9 @@ func (p *page) int(name string, n int64) {
 	p.end(name)
 }
 
-func (p *page) time(name string, t ticks) {
+func (p *page) time(name string, t ticks.Ticks) {
 	p.start(name)
-	p.b = t.appendRFC1123(p.b)
+	p.b = t.AppendRFC1123(p.b)
 	p.end(name)
 }
 
@@ -151,7 +152,7 @@ func (p *page) tagSet(list []tag) {
 	p.raw("</TagSet>")
 }
 
-func (p *page) lease(l lease, now ticks) {
+func (p *page) lease(l lease, now ticks.Ticks) {
 	l = l.at(now)
 	if l.state == leaseAvailable {
 		p.raw("<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>")

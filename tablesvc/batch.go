@@ -237,7 +237,7 @@ func (st *step) answer(r entity.Record) answer {
 	case remove:
 		return answer{status: http.StatusNoContent}
 	}
-	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: r.Timestamp().ETag()}}}
+	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: r.Timestamp().DateTimeETag()}}}
 }
 
 // failure is the answer to a part that failed; index, if not negative, says which.
@@ -279,7 +279,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	case onEntity:
 		body, at, err := s.readOne(q, nil)
 		return answer{status: http.StatusOK, contentType: q.format.contentType("entry"), body: body,
-			headers: []wire.Detail{{Name: "ETag", Value: at.ETag()}}}, q.format, err
+			headers: []wire.Detail{{Name: "ETag", Value: at.DateTimeETag()}}}, q.format, err
 	case onTable, onPartition:
 		options, err := q.parseQuery()
 		if err != nil {

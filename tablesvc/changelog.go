@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -58,7 +59,7 @@ func (k changeKind) String() string {
 // watchRecord says what is logged of a table.
 type watchRecord struct {
 	next, first uint64
-	asked       entity.Ticks
+	asked       ticks.Ticks
 }
 
 func (w watchRecord) encode() []byte {
@@ -72,7 +73,7 @@ func decodeWatch(b []byte) (w watchRecord, err error) {
 	if len(b) != watchSize || b[0] != changeVersion {
 		return w, fmt.Errorf("record of a watched table is damaged: %x", b[:min(len(b), watchSize)])
 	}
-	w = watchRecord{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), entity.Ticks(binary.BigEndian.Uint64(b[17:]))}
+	w = watchRecord{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), ticks.Ticks(binary.BigEndian.Uint64(b[17:]))}
 	if w.first == 0 || w.first > w.next {
 		return w, fmt.Errorf("record of a watched table has the changes %d to %d", w.first, w.next)
 	}
@@ -80,13 +81,13 @@ func decodeWatch(b []byte) (w watchRecord, err error) {
 }
 
 // lapsed reports whether nobody asks any more.
-func (w watchRecord) lapsed(at entity.Ticks) bool { return at.Time().Sub(w.asked.Time()) > watchFor }
+func (w watchRecord) lapsed(at ticks.Ticks) bool { return at.Time().Sub(w.asked.Time()) > watchFor }
 
 // loggedChange is one record of the log.
 type loggedChange struct {
 	number         uint64
 	kind           changeKind
-	at             entity.Ticks
+	at             ticks.Ticks
 	partition, row []byte
 }
 
@@ -110,7 +111,7 @@ func decodeChange(key, b []byte) (c loggedChange, err error) {
 		return c, errors.New("record of a change is damaged")
 	}
 	return loggedChange{
-		number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), kind: changeKind(b[1]), at: entity.Ticks(binary.BigEndian.Uint64(b[2:])),
+		number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), kind: changeKind(b[1]), at: ticks.Ticks(binary.BigEndian.Uint64(b[2:])),
 		partition: bytes.Clone(b[changeHeader:split]), row: bytes.Clone(b[split:]),
 	}, nil
 }
@@ -150,7 +151,7 @@ func (l *changeLog) note(tx *store.Tx, table uint64, c loggedChange) error {
 
 // watch begins to log a table's changes, or goes on with it. After a lapse the log begins anew behind a gap, and what was there before
 // is forgotten.
-func (l *changeLog) watch(tx *store.Tx, table uint64, now entity.Ticks) (watchRecord, error) {
+func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRecord, error) {
 	key := tableIDKey(table)
 	w := watchRecord{next: 1, first: 1, asked: now}
 	if b := tx.Get(bucketWatched, key); b != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
@@ -43,13 +44,13 @@ func (s *Service) queryEntity(c *call) error {
 		return err
 	}
 	*buf = body
-	c.Set("ETag", at.ETag())
+	c.Set("ETag", at.DateTimeETag())
 	c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
 	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
 }
 
 // readOne renders the entity that the address names, appended to buf, and returns its Timestamp.
-func (s *Service) readOne(c *call, buf []byte) (body []byte, at entity.Ticks, err error) {
+func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err error) {
 	f := c.form()
 	if f.Select, err = c.selection(&f); err != nil {
 		return nil, 0, err

@@ -164,7 +164,7 @@ type answer struct {
 // insertAnswer is the answer to an insert: the entity, or just where it is.
 func insertAnswer(f entity.Form, prefer string, as format, m *mutation, r entity.Record) answer {
 	location := f.Base + "/" + string(entity.AppendAddress(nil, f.Table, m.partition, m.row))
-	etag := wire.Detail{Name: "ETag", Value: r.Timestamp().ETag()}
+	etag := wire.Detail{Name: "ETag", Value: r.Timestamp().DateTimeETag()}
 	if prefer == preferNoContent {
 		return answer{status: http.StatusNoContent,
 			headers: []wire.Detail{{Name: "Location", Value: location}, {Name: "DataServiceId", Value: location}, etag}}
@@ -206,7 +206,7 @@ func (s *Service) change(c *call, ch change) error {
 	if err != nil {
 		return err
 	}
-	c.Set("ETag", r.Timestamp().ETag())
+	c.Set("ETag", r.Timestamp().DateTimeETag())
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // maxChangePage is how many changes are answered at once.
@@ -61,7 +61,7 @@ func (s *Service) queryChanges(c *call) error {
 		ch := &changes[i]
 		e := changeEntry{PartitionKey: string(ch.partition), RowKey: string(ch.row), Timestamp: ch.at.String(), Change: ch.kind.String()}
 		if ch.kind != changeDelete {
-			e.ETag = ch.at.ETag()
+			e.ETag = ch.at.DateTimeETag()
 		}
 		page.Value = append(page.Value, e)
 	}
@@ -81,7 +81,7 @@ func boardKey(account, table string) string { return longpoll.Key(account, strin
 
 // changesAfter reads a page of a table's log, and begins to log if nobody did.
 func (s *Service) changesAfter(c *call, position string) (changes []loggedChange, at string, known bool, err error) {
-	now := entity.TicksOf(s.now())
+	now := ticks.Of(s.now())
 	var table uint64
 	var w watchRecord
 	var begun bool

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // feedPage is what an answer with changes says, each as "change partition/row".
@@ -143,7 +143,7 @@ func TestFeed(t *testing.T) {
 	// Nobody asks for a week: the log ends, and who comes back is told.
 	err = f.svc.db.Update(func(tx *store.Tx) error {
 		w, err := decodeWatch(tx.Get(bucketWatched, tableIDKey(2)))
-		w.asked = entity.TicksOf(time.Now().Add(-watchFor - time.Hour))
+		w.asked = ticks.Of(time.Now().Add(-watchFor - time.Hour))
 		tx.Put(bucketWatched, tableIDKey(2), w.encode())
 		return err
 	})
@@ -163,7 +163,7 @@ func TestFeedIsBounded(t *testing.T) {
 	f.feed(t, "Orders", "x")
 	var log changeLog
 	log.on.Store(true)
-	at := entity.TicksOf(time.Now())
+	at := ticks.Of(time.Now())
 	err := f.svc.db.Update(func(tx *store.Tx) error {
 		// As if a million changes had been made before.
 		tx.Put(bucketWatched, tableIDKey(1), watchRecord{next: keepChanges + 1, first: 1, asked: at}.encode())

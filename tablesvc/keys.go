@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -54,7 +55,7 @@ func tableIDKey(id uint64) []byte { return entity.AppendTableID(nil, id) }
 // An id is never used twice: a table that is deleted and created anew is another table.
 type table struct {
 	id       uint64
-	created  entity.Ticks
+	created  ticks.Ticks
 	name     string // as it was written when the table was created
 	policies []properties.StoredPolicy
 }
@@ -93,7 +94,7 @@ func decodeTable(b []byte) (t table, err error) {
 		return t, fmt.Errorf("table record is damaged: %x", b[:min(len(b), tableHeader)])
 	}
 	n := tableHeader + int(b[tableHeader-1])
-	t = table{id: id, created: entity.Ticks(binary.BigEndian.Uint64(b[9:])), name: string(b[tableHeader:n])}
+	t = table{id: id, created: ticks.Ticks(binary.BigEndian.Uint64(b[9:])), name: string(b[tableHeader:n])}
 	if len(b) > n {
 		if err := json.Unmarshal(b[n:], &t.policies); err != nil {
 			return t, fmt.Errorf("access policies of table %s: %w", t.name, err)

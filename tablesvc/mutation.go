@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -31,7 +32,7 @@ type mutation struct {
 // condition is If-Match. The zero value is none.
 type condition struct {
 	kind conditionKind
-	etag entity.Ticks
+	etag ticks.Ticks
 }
 
 type conditionKind uint8
@@ -61,7 +62,7 @@ func parseIfMatch(s string) (condition, error) {
 	}
 	if text, err := url.PathUnescape(tag); err == nil {
 		if text, ok := strings.CutPrefix(text, "datetime'"); ok {
-			if t, ok := entity.ParseTicks(strings.TrimSuffix(text, "'")); ok {
+			if t, ok := ticks.Parse(strings.TrimSuffix(text, "'")); ok {
 				return condition{kind: oneVersion, etag: t}, nil
 			}
 		}
@@ -91,7 +92,7 @@ func (c condition) holds(r entity.Record) bool {
 //	insertOrReplace  | created      | replaced               | (has no condition)
 //	insertOrMerge    | created      | merged                 | (has no condition)
 //	remove           | not found    | gone                   | condition not met
-func (m *mutation) next(old entity.Record, at entity.Ticks) (entity.Record, error) {
+func (m *mutation) next(old entity.Record, at ticks.Ticks) (entity.Record, error) {
 	switch {
 	case old == nil:
 		switch m.change {
@@ -120,7 +121,7 @@ func (m *mutation) next(old entity.Record, at entity.Ticks) (entity.Record, erro
 }
 
 // stamped returns r with the timestamp, in place where r has it already: closures of Update may run twice.
-func stamped(r entity.Record, at entity.Ticks) entity.Record {
+func stamped(r entity.Record, at ticks.Ticks) entity.Record {
 	if r.Timestamp() != at {
 		r = append(make(entity.Record, 0, len(r)), r...)
 		r.SetTimestamp(at)
@@ -129,7 +130,7 @@ func stamped(r entity.Record, at entity.Ticks) entity.Record {
 }
 
 // apply carries the mutation out and returns the entity's new record, nil for one that went.
-func (m *mutation) apply(tx *store.Tx, log *changeLog, table uint64, at entity.Ticks) (entity.Record, error) {
+func (m *mutation) apply(tx *store.Tx, log *changeLog, table uint64, at ticks.Ticks) (entity.Record, error) {
 	key := entity.AppendKey(make([]byte, 0, entity.TableIDLen+1+len(m.partition)+len(m.row)), table, m.partition, m.row)
 	old := entity.Record(tx.Get(bucketEntities, key))
 	r, err := m.next(old, at)

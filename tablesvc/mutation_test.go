@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -58,7 +59,7 @@ func TestMutationMatrix(t *testing.T) {
 }
 
 func TestParseIfMatch(t *testing.T) {
-	at, _ := entity.ParseTicks("2017-11-10T02:46:53.636692Z")
+	at, _ := ticks.Parse("2017-11-10T02:46:53.636692Z")
 	for text, want := range map[string]condition{
 		"*": {kind: anyVersion},
 		`W/"datetime'2017-11-10T02%3A46%3A53.636692Z'"`:  {oneVersion, at},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -13,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Config is what a service is made of.
@@ -37,8 +36,7 @@ type Service struct {
 	// features are the service properties that may be turned on.
 	features properties.Features
 
-	// lastTick is the latest Timestamp that was handed out.
-	lastTick atomic.Int64
+	ticks ticks.Source // of Timestamps
 	// properties has the service properties by account, as the store has them: CORS rules are asked for by every
 	// request with an Origin.
 	properties sync.Map // string to *properties.Properties
@@ -119,15 +117,7 @@ func (s *Service) load() error {
 }
 
 // tick returns a new Timestamp: now, or just after the last one that was handed out.
-func (s *Service) tick() entity.Ticks {
-	for {
-		last := s.lastTick.Load()
-		next := max(int64(entity.TicksOf(s.now())), last+1)
-		if s.lastTick.CompareAndSwap(last, next) {
-			return entity.Ticks(next)
-		}
-	}
-}
+func (s *Service) tick() ticks.Ticks { return s.ticks.Next(s.now()) }
 
 // admit remembers who calls, for operations that check more than their need. It is the front-end's Admit.
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Atom is the format of versions before 2015-12-11.
@@ -162,7 +164,7 @@ func appendFeed(dst []byte, base, title string, now time.Time) []byte {
 	dst = append(dst, '/')
 	dst = append(dst, title...)
 	dst = append(dst, "</id><updated>"...)
-	dst = TicksOf(now.Truncate(time.Second)).Append(dst, ":")
+	dst = ticks.Of(now.Truncate(time.Second)).Append(dst, ":")
 	dst = append(dst, `</updated><link rel="self" title="`...)
 	dst = append(dst, title...)
 	dst = append(dst, `" href="`...)
@@ -187,7 +189,7 @@ func (f *Form) appendEntry(dst, partition, row []byte, r Record) []byte {
 	dst = append(dst, `" href="`...)
 	dst = append(dst, address...)
 	dst = append(dst, `" /><title /><updated>`...)
-	dst = (t - t%ticksPerSecond).Append(dst, ":")
+	dst = (t - t%ticks.Second).Append(dst, ":")
 	dst = append(dst, `</updated><author><name /></author><content type="application/xml"><m:properties>`...)
 	if f.Select == nil {
 		dst = appendXMLString(dst, []byte("PartitionKey"), partition)
@@ -224,7 +226,7 @@ func appendXMLSelected(dst []byte, name string, partition, row []byte, r Record)
 	return append(append(append(dst, "<d:"...), name...), ` m:null="true" />`...)
 }
 
-func appendXMLTime(dst []byte, t Ticks) []byte {
+func appendXMLTime(dst []byte, t ticks.Ticks) []byte {
 	dst = append(dst, `<d:Timestamp m:type="Edm.DateTime">`...)
 	return append(t.Append(dst, ":"), "</d:Timestamp>"...)
 }
@@ -295,7 +297,7 @@ func appendTableEntry(dst []byte, base, account, name string, now time.Time) []b
 	dst = append(append(append(dst, "/Tables('"...), name...), `')</id><category term="`...)
 	dst = append(append(append(dst, account...), ".Tables"...), atomScheme...)
 	dst = append(append(append(dst, `<link rel="edit" title="Tables" href="Tables('`...), name...), `')" /><title /><updated>`...)
-	dst = TicksOf(now.Truncate(time.Second)).Append(dst, ":")
+	dst = ticks.Of(now.Truncate(time.Second)).Append(dst, ":")
 	dst = append(dst, `</updated><author><name /></author><content type="application/xml"><m:properties>`...)
 	dst = appendXMLString(dst, []byte("TableName"), []byte(name))
 	return append(dst, "</m:properties></content></entry>"...)

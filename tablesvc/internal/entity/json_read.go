@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Parsed is an entity as a client sent it.
@@ -178,14 +180,14 @@ func ParseText(t Type, text, buf []byte) ([]byte, error) {
 		}
 		return nil, ErrInvalidInput
 	case DateTime:
-		ticks, ok := ParseTicks(string(text))
+		at, ok := ticks.Parse(string(text))
 		switch {
 		case !ok:
 			return nil, ErrInvalidInput
-		case ticks < MinTicks || ticks > MaxTicks:
+		case at < MinTicks || at > MaxTicks:
 			return nil, ErrOutOfRange
 		}
-		return binary.BigEndian.AppendUint64(buf, uint64(ticks)), nil
+		return binary.BigEndian.AppendUint64(buf, uint64(at)), nil
 	case Double:
 		f, ok := parseDouble(string(text))
 		if !ok {

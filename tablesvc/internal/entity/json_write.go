@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Metadata is how much a JSON answer tells beside the data.
@@ -152,7 +154,7 @@ func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r 
 	return append(dst, `":null`...)
 }
 
-func (f *Form) appendTimestamp(dst []byte, t Ticks) []byte {
+func (f *Form) appendTimestamp(dst []byte, t ticks.Ticks) []byte {
 	if f.Metadata == FullMetadata {
 		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
 	}
@@ -237,7 +239,7 @@ func AppendText(dst []byte, t Type, data []byte) []byte {
 	n := binary.BigEndian.Uint64(data)
 	switch t {
 	case DateTime:
-		return Ticks(n).Append(dst, ":")
+		return ticks.Ticks(n).Append(dst, ":")
 	case Double:
 		return AppendDouble(dst, math.Float64frombits(n))
 	}

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The limits of the data model.
@@ -16,6 +17,11 @@ const (
 	maxStringUnits = 32 << 10 // 64 KiB of UTF-16
 	maxBinaryBytes = 64 << 10 // 64 KiB
 	maxEntityBytes = 1 << 20  // by the formula of CheckSize
+
+	// MinTicks is 1601-01-01T00:00:00Z, the earliest DateTime that may be stored.
+	MinTicks ticks.Ticks = 504_911_232_000_000_000
+	// MaxTicks is 9999-12-31T23:59:59.9999999Z, the latest.
+	MaxTicks ticks.Ticks = 3_155_378_975_999_999_999
 )
 
 // CheckKey says whether s may be a PartitionKey or a RowKey: at most 512 UTF-16 code units, without "/", "\", "#",

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Record is the stored form of an entity, without its keys:
@@ -43,7 +45,7 @@ const (
 )
 
 // NewRecord begins a record without properties. The room is a hint in bytes.
-func NewRecord(t Ticks, room int) Record {
+func NewRecord(t ticks.Ticks, room int) Record {
 	r := make(Record, recordHeader, recordHeader+room)
 	r[0] = recordVersion
 	r.SetTimestamp(t)
@@ -51,10 +53,12 @@ func NewRecord(t Ticks, room int) Record {
 }
 
 // Timestamp returns when the entity was last changed.
-func (r Record) Timestamp() Ticks { return Ticks(binary.BigEndian.Uint64(r[1:recordHeader])) }
+func (r Record) Timestamp() ticks.Ticks {
+	return ticks.Ticks(binary.BigEndian.Uint64(r[1:recordHeader]))
+}
 
 // SetTimestamp sets it in place.
-func (r Record) SetTimestamp(t Ticks) { binary.BigEndian.PutUint64(r[1:recordHeader], uint64(t)) }
+func (r Record) SetTimestamp(t ticks.Ticks) { binary.BigEndian.PutUint64(r[1:recordHeader], uint64(t)) }
 
 // fixedSize is the number of bytes of a value of each type, -1 for those with a length.
 var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4, Int64: 8}

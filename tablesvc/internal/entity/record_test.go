@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // value draws a value of any type.
@@ -20,7 +22,7 @@ func value() *rapid.Generator[Value] {
 		case Boolean:
 			return BoolValue(rapid.Bool().Draw(t, "bool"))
 		case DateTime:
-			return TimeValue(Ticks(rapid.Int64Range(int64(MinTicks), int64(MaxTicks)).Draw(t, "ticks")))
+			return TimeValue(ticks.Ticks(rapid.Int64Range(int64(MinTicks), int64(MaxTicks)).Draw(t, "ticks")))
 		case Double:
 			return DoubleValue(rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, 0.1, 5e-324,
 				math.MaxFloat64, math.NaN(), math.Inf(1), math.Inf(-1), 1e15, 123456789012345678, 1e-5, 0.0001})).Draw(t, "double"))
@@ -50,7 +52,7 @@ func properties(t *rapid.T, label string) (names []string, values map[string]Val
 	return names, values
 }
 
-func build(ts Ticks, names []string, values map[string]Value) Record {
+func build(ts ticks.Ticks, names []string, values map[string]Value) Record {
 	r := NewRecord(ts, 0)
 	for _, n := range names {
 		r = r.Append(n, values[n])

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Type is the type of a property. The numbers are on disk and never change.
@@ -14,7 +16,7 @@ const (
 	String   Type = 1 // UTF-8 in memory and on disk, at most 32 Ki UTF-16 code units
 	Binary   Type = 2 // at most 64 KiB
 	Boolean  Type = 3
-	DateTime Type = 4 // UTC ticks, see [Ticks]
+	DateTime Type = 4 // UTC ticks, see [ticks.Ticks]
 	Double   Type = 5 // any IEEE 754 value, NaN and the infinities included
 	GUID     Type = 6 // 16 bytes in the order of the text form
 	Int32    Type = 7
@@ -75,7 +77,7 @@ func Int64Value(n int64) Value { return Value{Type: Int64, Num: uint64(n)} }
 func DoubleValue(f float64) Value { return Value{Type: Double, Num: math.Float64bits(f)} }
 
 // TimeValue returns a DateTime.
-func TimeValue(t Ticks) Value { return Value{Type: DateTime, Num: uint64(t)} }
+func TimeValue(t ticks.Ticks) Value { return Value{Type: DateTime, Num: uint64(t)} }
 
 // Float returns the value of a Double.
 func (v Value) Float() float64 { return math.Float64frombits(v.Num) }

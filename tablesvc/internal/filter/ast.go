@@ -3,6 +3,7 @@ package filter
 import (
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -177,7 +178,7 @@ func constant(v entity.Value) string {
 		}
 		return "false"
 	case entity.DateTime:
-		return "datetime'" + entity.Ticks(v.Num).String() + "'"
+		return "datetime'" + ticks.Ticks(v.Num).String() + "'"
 	case entity.GUID:
 		return "guid'" + string(entity.AppendGUID(nil, v.Bytes)) + "'"
 	case entity.Int64:

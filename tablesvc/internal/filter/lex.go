@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -142,11 +143,11 @@ func (l *lexer) typed(t token, prefix string) (token, error) {
 	t.kind = constantToken
 	switch prefix {
 	case "datetime":
-		ticks, ok := entity.ParseTicks(s)
+		at, ok := ticks.Parse(s)
 		if !ok {
 			return t, l.fail(t.at, "%q is no date and time", s)
 		}
-		t.value = entity.TimeValue(ticks)
+		t.value = entity.TimeValue(at)
 	case "guid":
 		g, ok := entity.ParseGUID(s)
 		if !ok {

@@ -1,42 +1,24 @@
-package entity
+package ticks
 
 import "time"
 
-// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00, the precision and epoch of Azure's DateTime.
-type Ticks int64
-
 const (
-	ticksPerSecond = 10_000_000
-	ticksPerDay    = 86400 * ticksPerSecond
-	unixTicks      = 621_355_968_000_000_000 // 1970-01-01
-	// MinTicks is 1601-01-01T00:00:00Z, the earliest DateTime that may be stored.
-	MinTicks Ticks = 504_911_232_000_000_000
-	// MaxTicks is 9999-12-31T23:59:59.9999999Z, the latest.
-	MaxTicks Ticks = 3_155_378_975_999_999_999
+	perDay = 86400 * Second
+	// fileTimeEpoch is 1601-01-01 in ticks.
+	fileTimeEpoch = 504_911_232_000_000_000
 )
 
-// TicksOf cuts t to 100 ns.
-func TicksOf(t time.Time) Ticks {
-	return Ticks(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100 + unixTicks)
-}
-
-// Time returns t as a time in UTC.
-func (t Ticks) Time() time.Time {
-	n := int64(t) - unixTicks
-	return time.Unix(n/ticksPerSecond, n%ticksPerSecond*100).UTC()
-}
-
 // FileTime returns t as 100 ns since 1601, as Azure has it in the continuation tokens of table listings.
-func (t Ticks) FileTime() int64 { return int64(t - MinTicks) }
+func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 
-// Append writes t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon is what
-// stands for ":", so that entity tags can have "%3A".
+// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":";
+// entity tags have "%3A".
 func (t Ticks) Append(dst []byte, colon string) []byte {
-	day, rest := int64(t)/ticksPerDay, int64(t)%ticksPerDay
+	day, rest := int64(t)/perDay, int64(t)%perDay
 	year, month, dom := civil(day)
 	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-',
 		byte('0'+month/10), byte('0'+month%10), '-', byte('0'+dom/10), byte('0'+dom%10), 'T')
-	second, fraction := rest/ticksPerSecond, rest%ticksPerSecond
+	second, fraction := rest/Second, rest%Second
 	h, m, s := second/3600, second/60%60, second%60
 	dst = append(dst, byte('0'+h/10), byte('0'+h%10))
 	dst = append(dst, colon...)
@@ -45,7 +27,7 @@ func (t Ticks) Append(dst []byte, colon string) []byte {
 	dst = append(dst, byte('0'+s/10), byte('0'+s%10))
 	if fraction > 0 {
 		dst = append(dst, '.')
-		for unit := int64(ticksPerSecond / 10); fraction > 0; unit /= 10 {
+		for unit := int64(Second / 10); fraction > 0; unit /= 10 {
 			dst = append(dst, byte('0'+fraction/unit))
 			fraction %= unit
 		}
@@ -76,22 +58,22 @@ func civil(day int64) (year, month, dom int64) {
 	return year, month, dom
 }
 
-// timeLayouts are the forms of DateTime that are read. A form without a zone is UTC.
+// timeLayouts are the accepted forms of DateTime. A form without a zone is UTC.
 // https://learn.microsoft.com/rest/api/storageservices/formatting-datetime-values
 var timeLayouts = []string{
 	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
 	"2006-01-02Z07:00", "2006-01-02",
 }
 
-// ParseTicks reads a DateTime in any of the ISO 8601 forms that Azure documents, with up to seven decimals kept. It
-// does not check the range: clients send 0001-01-01 for a Timestamp that is ignored.
-func ParseTicks(s string) (Ticks, bool) {
+// Parse parses a DateTime in any of the ISO 8601 forms that Azure documents. It keeps seven decimals and drops the rest.
+// It does not check the range: clients send 0001-01-01 for a Timestamp that is ignored.
+func Parse(s string) (Ticks, bool) {
 	if t, ok := parseUTC(s); ok {
 		return t, true
 	}
 	for _, layout := range timeLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
-			return TicksOf(t), t.Year() >= 1 && t.Year() <= 9999
+			return Of(t), t.Year() >= 1 && t.Year() <= 9999
 		}
 	}
 	return 0, false
@@ -118,7 +100,7 @@ func parseUTC(s string) (Ticks, bool) {
 			return 0, false
 		}
 		rest = rest[1:]
-		unit := int64(ticksPerSecond)
+		unit := int64(Second)
 		for i := range len(rest) {
 			if rest[i] < '0' || rest[i] > '9' {
 				return 0, false
@@ -128,7 +110,7 @@ func parseUTC(s string) (Ticks, bool) {
 		}
 	}
 	day := daysBefore(year, month) + int64(dom) - 1
-	return Ticks(day*ticksPerDay + (int64(h)*3600+int64(m)*60+int64(sec))*ticksPerSecond + fraction), true
+	return Ticks(day*perDay + (int64(h)*3600+int64(m)*60+int64(sec))*Second + fraction), true
 }
 
 func digits(s string) (n int, ok bool) {
@@ -166,12 +148,12 @@ func daysBefore(year, month int) int64 {
 	return days
 }
 
-// AppendETag writes the entity tag of an entity that was changed at t: W/"datetime'2017-11-10T02%3A46%3A53.636692Z'".
-func (t Ticks) AppendETag(dst []byte) []byte {
+// AppendDateTimeETag appends the entity tag of a table entity that was changed at t: W/"datetime'2017-11-10T02%3A46%3A53.636692Z'".
+func (t Ticks) AppendDateTimeETag(dst []byte) []byte {
 	dst = append(dst, `W/"datetime'`...)
 	dst = t.Append(dst, "%3A")
 	return append(dst, `'"`...)
 }
 
-// ETag returns the entity tag of an entity that was changed at t.
-func (t Ticks) ETag() string { return string(t.AppendETag(make([]byte, 0, 48))) }
+// DateTimeETag returns the entity tag of a table entity that was changed at t.
+func (t Ticks) DateTimeETag() string { return string(t.AppendDateTimeETag(make([]byte, 0, 48))) }

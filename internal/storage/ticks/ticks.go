@@ -1,0 +1,105 @@
+// Package ticks holds the form of time that records, entity tags and snapshot ids are made of: 100 ns since year 1, the
+// precision and the epoch of Azure's times. [Source] makes each change of a process have a time of its own.
+//
+// It knows no storage format and no HTTP; entity tags of the Table service are in tablesvc/internal/entity.
+package ticks
+
+import "time"
+
+// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00. The zero value is the zero [time.Time]; records use
+// it for "none".
+type Ticks int64
+
+// Second is the number of ticks in a second.
+const Second = 10_000_000
+
+// unixEpoch is 1970-01-01 in ticks.
+const unixEpoch = 621_355_968_000_000_000
+
+// Of converts t and drops what is finer than 100 ns.
+func Of(t time.Time) Ticks {
+	return Ticks(t.Unix()*Second + int64(t.Nanosecond())/100 + unixEpoch)
+}
+
+// Time returns t as a time in UTC.
+func (t Ticks) Time() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	n := int64(t) - unixEpoch
+	return time.Unix(n/Second, n%Second*100).UTC()
+}
+
+// Add returns t+d.
+func (t Ticks) Add(d time.Duration) Ticks { return t + Ticks(d/100) }
+
+// RFC1123 returns t as Last-Modified has it: "Fri, 26 Jun 2015 23:39:12 GMT".
+func (t Ticks) RFC1123() string { return string(t.AppendRFC1123(make([]byte, 0, 29))) }
+
+// AppendRFC1123 appends [Ticks.RFC1123] to b. It avoids package time's layouts because listings format two times for each
+// item.
+func (t Ticks) AppendRFC1123(b []byte) []byte {
+	u := t.Time()
+	year, month, day := u.Date()
+	hour, minute, second := u.Clock()
+	b = append(b, "SunMonTueWedThuFriSat"[3*u.Weekday():][:3]...)
+	b = append(b, ',', ' ')
+	b = appendTwo(b, day)
+	b = append(b, ' ')
+	b = append(b, "JanFebMarAprMayJunJulAugSepOctNovDec"[3*(month-1):][:3]...)
+	b = append(b, ' ')
+	b = appendTwo(b, year/100)
+	b = appendTwo(b, year%100)
+	b = append(b, ' ')
+	b = appendTwo(b, hour)
+	b = append(b, ':')
+	b = appendTwo(b, minute)
+	b = append(b, ':')
+	b = appendTwo(b, second)
+	return append(b, " GMT"...)
+}
+
+func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10%10), byte('0'+n%10)) }
+
+// iso7 is the layout of snapshot and version ids.
+const iso7 = "2006-01-02T15:04:05.0000000Z"
+
+// ISO returns t with seven decimals, as snapshot and version ids have it: "2015-06-26T23:39:12.1234567Z".
+func (t Ticks) ISO() string { return t.Time().Format(iso7) }
+
+// ParseISO parses what [Ticks.ISO] returns, also with fewer decimals, as Azure accepts it. ok is false for anything else
+// and for years before 1601.
+func ParseISO(s string) (t Ticks, ok bool) {
+	if len(s) > len(iso7) || len(s) == 0 || s[len(s)-1] != 'Z' {
+		return 0, false
+	}
+	parsed, err := time.Parse("2006-01-02T15:04:05.9999999Z", s)
+	if err != nil || parsed.Year() < 1601 {
+		return 0, false
+	}
+	return Of(parsed), true
+}
+
+// HexETag returns the entity tag of a change made at t, without quotes: hexadecimal, as blobs and containers have it.
+func (t Ticks) HexETag() string { return string(t.AppendHexETag(make([]byte, 0, 18))) }
+
+// AppendHexETag appends [Ticks.HexETag] to b.
+func (t Ticks) AppendHexETag(b []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	b = append(b, "0x"...)
+	started := false
+	for shift := 60; shift >= 0; shift -= 4 {
+		digit := int64(t) >> shift & 15
+		if digit != 0 || started || shift == 0 {
+			started = true
+			b = append(b, digits[digit])
+		}
+	}
+	return b
+}
+
+// QuotedHexETag returns [Ticks.HexETag] in quotes, as the ETag header has it.
+func (t Ticks) QuotedHexETag() string {
+	b := append(make([]byte, 0, 20), '"')
+	return string(append(t.AppendHexETag(b), '"'))
+}
