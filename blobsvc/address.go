@@ -41,8 +41,15 @@ func (c *call) address() (a address, err error) {
 // isBase reports whether a names the blob without snapshot or version.
 func (a address) isBase() bool { return a == address{} }
 
-// onBaseOnly refuses a version id on an operation that is of the base blob alone.
-func (c *call) onBaseOnly() error {
+// refuseRecord refuses a snapshot or version in the URL of an operation that acts on the base blob.
+func (c *call) refuseRecord() error {
+	if c.Query.Has("snapshot") {
+		return wire.InvalidQuery("snapshot", c.Query.Get("snapshot"), "This operation is only allowed on the root blob. Snapshot should not be provided.")
+	}
+	return c.refuseVersion()
+}
+
+func (c *call) refuseVersion() error {
 	if c.Query.Has("versionid") {
 		return wire.InvalidQuery("versionid", c.Query.Get("versionid"), "This operation is only allowed on the root blob. Version id should not be provided.")
 	}

@@ -47,7 +47,7 @@ func TestReadVersions(t *testing.T) {
 	f.do("PUT", at+"&comp=block&blockid=YQ==", "x").want(t, 400, "InvalidQueryParameterValue")
 	f.do("PUT", at+"&comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 400, "InvalidQueryParameterValue")
 	f.do("PUT", at+"&comp=snapshot", "").want(t, 400, "InvalidQueryParameterValue")
-	f.do("PUT", at+"&comp=undelete", "").want(t, 200, "")
+	f.do("PUT", at+"&comp=undelete", "").want(t, 400, "InvalidQueryParameterValue")
 
 	p := box.NewPageBlobClient("p")
 	first := must(p.Create(ctx, 1024, nil))(t)
@@ -57,6 +57,35 @@ func TestReadVersions(t *testing.T) {
 	ranges := must(must(p.WithVersionID(*first.VersionID))(t).NewGetPageRangesPager(&pageblob.GetPageRangesOptions{}).NextPage(ctx))(t)
 	if len(ranges.PageRange) != 1 || *ranges.PageRange[0].End != 511 {
 		t.Errorf("%+v", ranges.PageRange)
+	}
+}
+
+// Operations on the base blob refuse a snapshot in the URL, rather than act on the base blob all the same.
+func TestWritesRefuseSnapshots(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "base", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	for _, tc := range []struct {
+		name, query, body string
+		headers           []string
+	}{
+		{"Put Blob", "", "x", []string{"x-ms-blob-type", "BlockBlob"}},
+		{"Set Blob Metadata", "&comp=metadata", "", []string{"x-ms-meta-k", "v"}},
+		{"Set Blob Properties", "&comp=properties", "", []string{"x-ms-blob-content-type", "text/html"}},
+		{"Lease Blob", "&comp=lease", "", []string{"x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1"}},
+		{"Snapshot Blob", "&comp=snapshot", "", nil},
+		{"Undelete Blob", "&comp=undelete", "", nil},
+		{"Put Block", "&comp=block&blockid=YQ==", "x", nil},
+		{"Put Block List", "&comp=blocklist", "<BlockList/>", nil},
+		{"Copy Blob", "", "", []string{"x-ms-copy-source", f.base + "/box/b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f.do("PUT", "/box/b?snapshot="+at+tc.query, tc.body, tc.headers...).want(t, 400, "InvalidQueryParameterValue")
+		})
+	}
+	if r := f.do("GET", "/box/b", "").want(t, 200, ""); r.body != "base" {
+		t.Errorf("the base blob is %q", r.body)
 	}
 }
 

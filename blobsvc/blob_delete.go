@@ -47,7 +47,7 @@ func (s *Service) deleteBlob(c *call) error {
 		if at.snapshot != 0 {
 			return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 		}
-		if err := c.onBaseOnly(); err != nil {
+		if err := c.refuseVersion(); err != nil {
 			return err
 		}
 	}

@@ -18,9 +18,6 @@ func (s *Service) updateBlob(c *call, change func(tx *store.Tx, gen uint64, b *b
 
 // updateBase is updateBlob for operations that check something else than writes do.
 func (s *Service) updateBase(c *call, check blobCheck, change func(tx *store.Tx, gen uint64, b *blobRecord) error) error {
-	if err := c.onBaseOnly(); err != nil {
-		return err
-	}
 	return s.updateAt(c, address{}, check, func(tx *store.Tx, gen, _ uint64, b *blobRecord) error { return change(tx, gen, b) })
 }
 

@@ -116,9 +116,6 @@ const earlyCheck = 1 * mib
 // that exists, stay; snapshots and versions stay; uncommitted blocks go. b was changed at a time of its own, which becomes
 // the id of its version.
 func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord) error {
-	if err := c.onBaseOnly(); err != nil {
-		return err
-	}
 	gen, err := containerGen(tx, c.Account, c.container)
 	if err != nil {
 		return err
@@ -303,9 +300,6 @@ func (s *Service) putBlock(c *call) error {
 
 // blockTarget finds the blob for which a block is staged: none, or a block blob whose lease the caller holds.
 func (s *Service) blockTarget(tx *store.Tx, c *call, lease string) (gen uint64, err error) {
-	if err := c.onBaseOnly(); err != nil {
-		return 0, err
-	}
 	if gen, err = containerGen(tx, c.Account, c.container); err != nil {
 		return 0, err
 	}

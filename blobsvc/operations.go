@@ -12,7 +12,7 @@ import (
 var (
 	delegation = auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}
 	ofAccess   = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}
-	immutable  = auth.Need{On: auth.OnObject, Any: "i"}
+	immutable  = auth.Need{On: auth.OnObject, Any: "i", Record: true}
 	onAccount  = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
 	ofManagers = func(any string) auth.Need {
 		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
@@ -22,7 +22,8 @@ var (
 	onBox          = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
 	onBoxByAcct    = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
 	onObject       = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
-	readBlob       = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob}
+	onRecord       = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
+	readBlob       = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}
 	readBox        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
 	listBox        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
 	everyone       = auth.Need{Public: auth.Everyone}
@@ -66,8 +67,8 @@ var operations = []op{
 	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: aboutAccount(onAccount), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onObject), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onObject), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onRecord), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onRecord), Do: (*Service).getAccountInformation},
 	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: delegation, Do: (*Service).getUserDelegationKey},
 	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: partsOnAccount, Do: (*Service).blobBatch},
 	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},
@@ -101,8 +102,8 @@ var operations = []op{
 	{Name: "GetBlobMetadata", Method: get, On: onBlob, Comp: "metadata", Needs: readBlob, Do: (*Service).getBlobMetadata},
 	{Name: "GetBlobMetadata", Method: head, On: onBlob, Comp: "metadata", Needs: readBlob, Do: (*Service).getBlobMetadata},
 	{Name: "SetBlobMetadata", Method: put, On: onBlob, Comp: "metadata", Needs: onObject("w"), Do: (*Service).setBlobMetadata},
-	{Name: "GetBlobTags", Method: get, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).getBlobTags},
-	{Name: "SetBlobTags", Method: put, On: onBlob, Comp: "tags", Needs: onObject("t"), Do: (*Service).setBlobTags},
+	{Name: "GetBlobTags", Method: get, On: onBlob, Comp: "tags", Needs: onRecord("t"), Do: (*Service).getBlobTags},
+	{Name: "SetBlobTags", Method: put, On: onBlob, Comp: "tags", Needs: onRecord("t"), Do: (*Service).setBlobTags},
 	{Name: "LeaseBlob", Method: put, On: onBlob, Comp: "lease", Needs: onObject("wd"), Do: (*Service).leaseBlob},
 	{Name: "SnapshotBlob", Method: put, On: onBlob, Comp: "snapshot", Needs: onObject("cw"), Do: (*Service).snapshotBlob},
 	{Name: "CopyBlob", Method: put, On: onBlob, Has: []string{copySourceHeader}, HasNot: []string{blobTypeHeader, requiresSync}, Needs: onObject("cw"), Do: (*Service).copyBlob,
@@ -110,14 +111,14 @@ var operations = []op{
 	{Name: "CopyBlobFromURL", Method: put, On: onBlob, Has: []string{copySourceHeader, requiresSync}, HasNot: []string{blobTypeHeader}, Needs: onObject("cw"), Do: (*Service).copyBlobFromURL,
 		State: frontend.Partial, Note: "Tags of a source in another service cannot be taken over."},
 	{Name: "AbortCopyBlob", Method: put, On: onBlob, Comp: "copy", Needs: onObject("w"), Do: (*Service).abortCopy},
-	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onObject(deleteLetters), Do: (*Service).deleteBlob},
+	{Name: "DeleteBlob", Method: del, On: onBlob, Needs: onRecord(deleteLetters), Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: onBlob, Comp: "undelete", Needs: onObject("w"), Do: (*Service).undeleteBlob},
-	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onObject("w"), Do: (*Service).setBlobTier},
+	{Name: "SetBlobTier", Method: put, On: onBlob, Comp: "tier", Needs: onRecord("w"), Do: (*Service).setBlobTier},
 	{Name: "SetBlobExpiry", Method: put, On: onBlob, Comp: "expiry", Needs: onObject("w"), Do: (*Service).setBlobExpiry},
 	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).setImmutabilityPolicy},
 	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).deleteImmutabilityPolicy},
 	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, Do: (*Service).setLegalHold},
-	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onObject("r"), Do: (*Service).queryBlobContents,
+	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onRecord("r"), Do: (*Service).queryBlobContents,
 		State: frontend.Partial, Note: "Answers in the Arrow format are refused."},
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 

@@ -210,6 +210,11 @@ func (s *Service) Close() error {
 // https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	c.identity = id
+	if c.blob != "" && !need.Record {
+		if err := c.refuseRecord(); err != nil {
+			return err
+		}
+	}
 	if id.Mechanism != auth.Anonymous {
 		return c.mayLogs(need)
 	}

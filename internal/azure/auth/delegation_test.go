@@ -94,7 +94,7 @@ func TestUserDelegationSAS(t *testing.T) {
 	a := authenticator(t, is, auth.Assignment{Principal: "reader", Role: "Storage Blob Data Reader", Scope: account},
 		auth.Assignment{Principal: "writer", Role: "Storage Blob Data Contributor", Scope: account})
 	reader, writer := delegator(t, a, is, "reader"), delegator(t, a, is, "writer")
-	read, write := auth.Need{On: auth.OnObject, Any: "r"}, auth.Need{On: auth.OnObject, Any: "w"}
+	read, write := auth.Need{On: auth.OnObject, Any: "r", Record: true}, auth.Need{On: auth.OnObject, Any: "w"}
 	expiry := now.Add(time.Hour)
 	bound := auth.ObjectID("guest")
 

@@ -118,6 +118,8 @@ func (id Identity) checkToken(svc wire.Service, n Need) error {
 		return ErrAuthorizationFailure
 	} else if svc == wire.Blob && t.Resource != "c" && n.On != OnObject {
 		return ErrAuthorizationFailure // a blob's token says nothing of its container
+	} else if svc == wire.Blob && (t.Resource == "bs" || t.Resource == "bv") && !n.Record {
+		return ErrAuthorizationFailure
 	}
 	return id.Holds(n)
 }

@@ -56,4 +56,7 @@ type Need struct {
 	Bearer Action
 	// Public opens the operation to anonymous callers.
 	Public Public
+	// Record is set if the operation acts on the snapshot or version that the URL names. Other operations act on the base
+	// blob: a SAS for a snapshot or a version (sr=bs, sr=bv) does not permit them.
+	Record bool
 }

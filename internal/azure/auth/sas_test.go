@@ -68,7 +68,7 @@ func must(t *testing.T, err error) {
 
 func TestSAS(t *testing.T) {
 	tokens := signed(t)
-	read := Need{On: OnObject, Any: "r"}
+	read := Need{On: OnObject, Any: "r", Record: true}
 	for _, tc := range []struct {
 		name, token string
 		svc         wire.Service

@@ -360,6 +360,29 @@ func TestServiceSAS(t *testing.T) {
 	})
 }
 
+// A SAS for a snapshot or a version lets its holder do nothing to the base blob.
+func TestSnapshotSAS(t *testing.T) {
+	h := build(t)
+	const at = "2026-08-13T10:00:00.0000000Z"
+	sign := func(kind string) string {
+		q, err := auth.Token{Resource: kind, Snapshot: at, Permissions: letters, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, wire.Blob, "box/thing")
+		must(t, err)
+		return q
+	}
+	for _, row := range tables[wire.Blob] {
+		r, ok := find(t, wire.Blob, row)
+		if !ok || row.On != "blob" {
+			continue
+		}
+		for kind, parameter := range map[string]string{"bs": "snapshot", "bv": "versionid"} {
+			name := label(wire.Blob, row) + ", SAS of kind " + kind
+			expect(t, name, h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+at+"&"+sign(kind))), r.record || r.public == "*", "AuthorizationFailure")
+			other := strings.Replace(at, "10", "11", 1)
+			expect(t, name+" for another one", h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+other+"&"+sign(kind))), r.public == "*", "AuthenticationFailed")
+		}
+	}
+}
+
 // short are the roles by the letters that rules use.
 var short = map[string]string{"Reader": "R", "Contributor": "C", "Owner": "O", "Delegator": "D", "Processor": "P", "Sender": "S"}
 

@@ -16,6 +16,8 @@ type rule struct {
 	service string
 	// object is whether a SAS for one blob suffices too.
 	object bool
+	// record is whether a SAS for one snapshot or version suffices: the operation acts on what such a SAS is for, or on nothing.
+	record bool
 	// roles are the short names of roles that may: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor), S(ender).
 	roles string
 	// public is the least public access level for anonymous callers: "", "container", "blob"; "*" is everybody.
@@ -40,7 +42,7 @@ var rules = map[string]map[string]rule{
 		// Any permission lets a SAS ask for the account's kind; no data role does.
 		"GetAccountInformation":           {on: "s", account: "rwdxylacutfi"},
 		"GetAccountInformation@container": {on: "c", account: "rwdxylacutfi", service: "="},
-		"GetAccountInformation@blob":      {on: "o", account: "rwdxylacutfi", service: "=", object: true},
+		"GetAccountInformation@blob":      {on: "o", account: "rwdxylacutfi", service: "=", object: true, record: true},
 		"GetUserDelegationKey":            {on: "s", roles: "RCOD", bearerOnly: true},
 		"BlobBatch":                       {on: "s", account: "dw", roles: readers},
 		"BlobBatch@container":             {on: "c", account: "dw", service: "=", roles: readers},
@@ -61,34 +63,34 @@ var rules = map[string]map[string]rule{
 
 		"PutBlob":                      {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"PutBlobFromURL":               {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"GetBlob":                      {on: "o", account: "r", service: "=", object: true, roles: readers, public: "blob"},
-		"GetBlobProperties":            {on: "o", account: "r", service: "=", object: true, roles: readers, public: "blob"},
+		"GetBlob":                      {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
+		"GetBlobProperties":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
 		"SetBlobProperties":            {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetBlobMetadata":              {on: "o", account: "r", service: "=", object: true, roles: readers, public: "blob"},
+		"GetBlobMetadata":              {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
 		"SetBlobMetadata":              {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetBlobTags":                  {on: "o", account: "t", service: "=", object: true, roles: "O"},
-		"SetBlobTags":                  {on: "o", account: "t", service: "=", object: true, roles: "O"},
+		"GetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
+		"SetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
 		"LeaseBlob":                    {on: "o", account: "wd", service: "=", object: true, roles: writers},
 		"SnapshotBlob":                 {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"CopyBlob":                     {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"CopyBlobFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"AbortCopyBlob":                {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"DeleteBlob":                   {on: "o", account: "d", service: "=", object: true, roles: writers},
+		"DeleteBlob":                   {on: "o", account: "d", service: "=", object: true, record: true, roles: writers},
 		"UndeleteBlob":                 {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"SetBlobTier":                  {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"SetBlobTier":                  {on: "o", account: "w", service: "=", object: true, record: true, roles: writers},
 		"SetBlobExpiry":                {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"SetBlobImmutabilityPolicy":    {on: "o", account: "i", service: "=", object: true, roles: "O"},
-		"DeleteBlobImmutabilityPolicy": {on: "o", account: "i", service: "=", object: true, roles: "O"},
-		"SetBlobLegalHold":             {on: "o", account: "i", service: "=", object: true, roles: "O"},
-		"QueryBlobContents":            {on: "o", account: "r", service: "=", object: true, roles: readers},
+		"SetBlobImmutabilityPolicy":    {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
+		"DeleteBlobImmutabilityPolicy": {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
+		"SetBlobLegalHold":             {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
+		"QueryBlobContents":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers},
 		"PutBlock":                     {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"PutBlockFromURL":              {on: "o", account: "w", service: "=", object: true, roles: writers},
 		// A new blob of blocks may also be created by a SAS that may create.
 		"PutBlockList":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"GetBlockList":        {on: "o", account: "r", service: "=", object: true, roles: readers, public: "blob"},
+		"GetBlockList":        {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
 		"PutPage":             {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"PutPageFromURL":      {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetPageRanges":       {on: "o", account: "r", service: "=", object: true, roles: readers, public: "blob"},
+		"GetPageRanges":       {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
 		"IncrementalCopyBlob": {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"AppendBlock":         {on: "o", account: "aw", service: "=", object: true, roles: writers},
 		"AppendBlockFromURL":  {on: "o", account: "aw", service: "=", object: true, roles: writers},
