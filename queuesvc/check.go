@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
-	"github.com/lazuli-storage/lazuli/queuesvc/state"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Counts is what [Check] has seen.

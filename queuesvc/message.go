@@ -6,7 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc/state"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // updateMessage is Update Message: a new visibility timeout from now on and, with a body, a new text.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/queuesvc/state"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Versions at which messages change.

@@ -18,7 +18,7 @@ func (s *Service) createQueue(c *call) error {
 	if err != nil {
 		return err
 	}
-	created, err := s.state.Create(c.HTTP.Context(), c.Account, c.queue, metadata)
+	created, err := s.state.Create(c.HTTP.Context(), c.Account, c.queue, toState(metadata))
 	switch {
 	case err != nil:
 		return s.failure(c, err)
@@ -54,7 +54,7 @@ func (s *Service) getQueueMetadata(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	c.SetMetadata(metadata)
+	c.SetMetadata(toWire(metadata))
 	c.SetInt("x-ms-approximate-messages-count", int64(n))
 	c.noCache()
 	return c.Status(http.StatusOK)
@@ -67,7 +67,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.SetMetadata(c.HTTP.Context(), c.Account, c.queue, metadata); err != nil {
+	if err := s.state.SetMetadata(c.HTTP.Context(), c.Account, c.queue, toState(metadata)); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusNoContent)
@@ -76,7 +76,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 // getQueueACL is Get Queue ACL.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-acl
 func (s *Service) getQueueACL(c *call) error {
-	list, err := s.state.Policies(c.HTTP.Context(), c.Account, c.queue)
+	list, err := s.policiesOf(c.HTTP.Context(), c.Account, c.queue)
 	if err != nil {
 		return s.failure(c, err)
 	}
@@ -98,7 +98,7 @@ func (s *Service) setQueueACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.SetPolicies(c.HTTP.Context(), c.Account, c.queue, list); err != nil {
+	if err := s.setPolicies(c.HTTP.Context(), c.Account, c.queue, list); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusNoContent)

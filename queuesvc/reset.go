@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lazuli-storage/lazuli/queuesvc/state"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // resetBatch is how many queues are listed at once.

@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
-	"github.com/lazuli-storage/lazuli/queuesvc/state"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Config is what a Queue service is made of.
@@ -95,7 +95,7 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 	if c.queue == "" {
 		return auth.Policy{}, false, nil
 	}
-	list, err := s.state.Policies(c.HTTP.Context(), c.Account, c.queue)
+	list, err := s.policiesOf(c.HTTP.Context(), c.Account, c.queue)
 	if errors.Is(err, state.ErrQueueNotFound) {
 		return auth.Policy{}, false, nil
 	}

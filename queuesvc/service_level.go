@@ -55,7 +55,7 @@ func (s *Service) listQueues(c *call) error {
 				x.Text("Url", c.Base+"/"+q.Name)
 			}
 			if withMetadata {
-				x.Metadata(q.Metadata)
+				x.Metadata(toWire(q.Metadata))
 			}
 			x.Close("Queue")
 		}

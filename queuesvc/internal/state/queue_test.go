@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
@@ -182,9 +181,9 @@ func TestClear(t *testing.T) {
 
 func TestQueuesInTheCatalog(t *testing.T) {
 	s := memory(t)
-	meta := func(pairs ...string) (list []wire.Meta) {
+	meta := func(pairs ...string) (list []Meta) {
 		for i := 0; i < len(pairs); i += 2 {
-			list = append(list, wire.Meta{Name: pairs[i], Value: pairs[i+1]})
+			list = append(list, Meta{Name: pairs[i], Value: pairs[i+1]})
 		}
 		return list
 	}
@@ -274,7 +273,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.SetMetadata(ctx, "acct", "orders", []wire.Meta{{Name: "a", Value: "b"}}); err != nil {
+	if err := s.SetMetadata(ctx, "acct", "orders", []Meta{{Name: "a", Value: "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()

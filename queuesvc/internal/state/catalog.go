@@ -13,9 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // The catalog is a stream with one subject per queue and one per account:
@@ -30,13 +27,16 @@ const (
 	catalogPrefix = "lazuli.catalog."
 )
 
+// Meta is one name and value of a queue's metadata.
+type Meta struct{ Name, Value string }
+
 // catalogEntry is what the catalog says of a queue.
 type catalogEntry struct {
 	Version int `json:"version"` // 1
 	// Incarnation tells a queue from one of the same name that was deleted: it is part of the stream's name.
-	Incarnation string                    `json:"incarnation"`
-	Metadata    []wire.Meta               `json:"metadata,omitempty"`
-	Policies    []properties.StoredPolicy `json:"policies,omitempty"`
+	Incarnation string          `json:"incarnation"`
+	Metadata    []Meta          `json:"metadata,omitempty"`
+	Policies    json.RawMessage `json:"policies,omitempty"` // opaque to this package
 	// NoStream says that the queue never had a message, and no stream for any (stream.go).
 	NoStream bool `json:"noStream,omitempty"`
 }
@@ -385,8 +385,8 @@ func unavailable(err error) error {
 }
 
 // sameMetadata compares as the service does: names without regard to case.
-func sameMetadata(a, b []wire.Meta) bool {
-	fold := func(pairs []wire.Meta) map[string]string {
+func sameMetadata(a, b []Meta) bool {
+	fold := func(pairs []Meta) map[string]string {
 		m := make(map[string]string, len(pairs))
 		for _, p := range pairs {
 			m[strings.ToLower(p.Name)] = p.Value

@@ -15,8 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
@@ -140,7 +138,7 @@ func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
 
 // Create makes a queue. created is false if it existed with the same metadata. A queue that was deleted can be made
 // again at once: the new one is another stream.
-func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []wire.Meta) (created bool, err error) {
+func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []Meta) (created bool, err error) {
 	for range conflictRounds {
 		r, err := s.lookup(ctx, accountName, queue)
 		if err != nil {
@@ -261,7 +259,7 @@ func (s *Store) queueGone(ctx context.Context, q *Queue) bool {
 }
 
 // Metadata returns a queue's metadata. The caller must not change it.
-func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]wire.Meta, error) {
+func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]Meta, error) {
 	e, err := s.entry(ctx, accountName, queue)
 	if err != nil {
 		return nil, err
@@ -270,12 +268,12 @@ func (s *Store) Metadata(ctx context.Context, accountName, queue string) ([]wire
 }
 
 // SetMetadata replaces a queue's metadata.
-func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, metadata []wire.Meta) error {
+func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, metadata []Meta) error {
 	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Metadata = metadata; return e })
 }
 
-// Policies returns a queue's stored access policies. The caller must not change them.
-func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]properties.StoredPolicy, error) {
+// Policies returns what SetPolicies stored for a queue, nil if nothing was. The caller must not change it.
+func (s *Store) Policies(ctx context.Context, accountName, queue string) (json.RawMessage, error) {
 	e, err := s.entry(ctx, accountName, queue)
 	if err != nil {
 		return nil, err
@@ -283,8 +281,8 @@ func (s *Store) Policies(ctx context.Context, accountName, queue string) ([]prop
 	return e.Policies, nil
 }
 
-// SetPolicies replaces a queue's stored access policies.
-func (s *Store) SetPolicies(ctx context.Context, accountName, queue string, policies []properties.StoredPolicy) error {
+// SetPolicies replaces a queue's stored access policies, a JSON document.
+func (s *Store) SetPolicies(ctx context.Context, accountName, queue string, policies json.RawMessage) error {
 	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Policies = policies; return e })
 }
 
@@ -302,7 +300,7 @@ func (s *Store) entry(ctx context.Context, accountName, queue string) (*catalogE
 // Listed is a queue in a listing.
 type Listed struct {
 	Name     string
-	Metadata []wire.Meta
+	Metadata []Meta
 }
 
 // List returns up to n queues in the order of their names: those that begin with prefix and are not before from. next
