@@ -1,11 +1,8 @@
 package blobsvc
 
 import (
-	"encoding/json"
-	"maps"
+	"context"
 	"net/http"
-	"sync"
-	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -13,60 +10,30 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// supported are the service properties that are honoured; turning on another is refused.
-func (s *Service) supported() properties.Features {
-	can := s.features
-	can.DeleteRetention, can.StaticWebsite = true, true
-	return can
+// supported returns the service properties that can be turned on: features are those that others implement.
+func supported(features properties.Features) properties.Features {
+	features.DeleteRetention, features.StaticWebsite = true, true
+	return features
 }
 
-// settingsCache holds the service properties of all accounts, for CORS asks for them with every request.
-type settingsCache struct {
-	mu  sync.Mutex // guards changes: transaction and cache together
-	set atomic.Pointer[map[string]*properties.Properties]
-}
-
-func (s *settingsCache) load(db *store.DB) error {
-	set := map[string]*properties.Properties{}
-	err := db.View(func(tx *store.Tx) error {
+// loadProperties reads the service properties of all accounts.
+func (s *Service) loadProperties() error {
+	return s.db.View(func(tx *store.Tx) error {
 		cur := tx.Cursor(accountsBucket)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
-			p := new(properties.Properties)
-			if err := json.Unmarshal(v, p); err != nil {
+			if err := s.properties.Load(string(k), v); err != nil {
 				return err
 			}
-			set[string(k)] = p
 		}
 		return nil
 	})
-	s.set.Store(&set)
-	return err
-}
-
-// of returns the properties of an account; nobody changes what it returns.
-func (s *settingsCache) of(account string) *properties.Properties {
-	if p := (*s.set.Load())[account]; p != nil {
-		return p
-	}
-	return new(properties.Properties)
-}
-
-func (s *settingsCache) put(account string, p *properties.Properties) {
-	set := maps.Clone(*s.set.Load())
-	set[account] = p
-	s.set.Store(&set)
 }
 
 // before sets CORS headers, and the version of a request that names none: that of its batch, or the default.
 func (s *Service) before(r *wire.Request) {
 	batched(r)
-	if len(*s.settings.set.Load()) == 0 {
-		return
-	}
-	p := s.settings.of(r.Account)
-	if len(p.CORS) > 0 {
-		properties.SetCORS(r, p.CORS)
-	}
+	p := s.properties.Of(r.Account)
+	s.properties.SetCORS(r)
 	if r.Version == 0 && p.DefaultVersion != "" {
 		r.Version, _ = wire.ParseVersion(p.DefaultVersion)
 	}
@@ -74,48 +41,32 @@ func (s *Service) before(r *wire.Request) {
 
 // getServiceProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties
 func (s *Service) getServiceProperties(c *call) error {
-	return c.XML(http.StatusOK, s.settings.of(c.Account).XML(wire.Blob, c.version()))
+	return s.properties.Get(c.Request, c.version())
 }
 
 // setServiceProperties: https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties
 func (s *Service) setServiceProperties(c *call) error {
-	body, err := c.ReadBody(properties.MaxBody)
-	if err != nil {
+	if err := s.properties.Set(c.Request); err != nil {
 		return err
 	}
-	s.settings.mu.Lock()
-	defer s.settings.mu.Unlock()
-	p, err := s.settings.of(c.Account).Update(wire.Blob, body, s.supported())
-	if err != nil {
-		return err
-	}
-	value, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	changed := s.ticks.Next(c.Now)
-	err = s.db.Update(func(tx *store.Tx) error {
-		tx.Put(accountsBucket, []byte(c.Account), value)
-		if key := containerKey(c.Account, webContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
+	return c.Status(http.StatusAccepted)
+}
+
+// storeProperties writes the service properties of an account, and creates the container of its static website.
+func (s *Service) storeProperties(_ context.Context, account string, p *properties.Properties, value []byte) error {
+	changed := s.ticks.Next(s.now())
+	return s.db.Update(func(tx *store.Tx) error {
+		tx.Put(accountsBucket, []byte(account), value)
+		if key := containerKey(account, webContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
 			rec := containerRecord{gen: nextID(tx), changed: changed}
 			tx.Put(containersBucket, key, rec.encode())
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	s.settings.put(c.Account, &p)
-	return c.Status(http.StatusAccepted)
 }
 
 // preflight: https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
-func (s *Service) preflight(c *call) error {
-	if err := properties.Preflight(c.Request, s.settings.of(c.Account).CORS); err != nil {
-		return err
-	}
-	return c.Status(http.StatusOK)
-}
+func (s *Service) preflight(c *call) error { return s.properties.Preflight(c.Request) }
 
 // getAccountInformation: https://learn.microsoft.com/rest/api/storageservices/get-account-information
 func (s *Service) getAccountInformation(c *call) error {
@@ -130,15 +81,7 @@ func (s *Service) getAccountInformation(c *call) error {
 const v20190707 wire.Version = 20190707
 
 // getServiceStats: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats
-// There is one copy of the data: the secondary endpoint reads what the primary wrote, so it is never behind.
-func (s *Service) getServiceStats(c *call) error {
-	if !c.Secondary {
-		return invalidQuery("comp", c.Comp)
-	}
-	x := wire.NewXML(256).Open("StorageServiceStats").Open("GeoReplication").Text("Status", "live").
-		Text("LastSyncTime", wire.FormatRFC1123(c.Now)).Close("GeoReplication").Close("StorageServiceStats")
-	return c.XML(http.StatusOK, x)
-}
+func (s *Service) getServiceStats(c *call) error { return properties.Stats(c.Request) }
 
 // getUserDelegationKey: https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
 func (s *Service) getUserDelegationKey(c *call) error {

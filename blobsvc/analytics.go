@@ -36,5 +36,5 @@ func (c *call) mayLogs(need auth.Need) error {
 // ServiceProperties returns what Set Blob Service Properties last set for an account, for those who write logs and
 // metrics. It must not be changed.
 func (s *Service) ServiceProperties(account string) *properties.Properties {
-	return s.settings.of(account)
+	return s.properties.Of(account)
 }

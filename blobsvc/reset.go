@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"bytes"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -11,8 +10,26 @@ import (
 // immutability hold it up, and nothing can be restored. An empty prefix is everything, the service properties too. It is an
 // operator's tool, not an operation of the REST reference.
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
-	s.settings.mu.Lock()
-	defer s.settings.mu.Unlock()
+	remove := func() error {
+		deleted, err = s.removeContainers(account, prefix)
+		return err
+	}
+	if prefix == "" {
+		err = s.properties.Remove(account, remove)
+	} else {
+		err = remove()
+	}
+	if err != nil {
+		return 0, err
+	}
+	s.freed(int64(deleted))
+	s.wakeCleaner()
+	return deleted, nil
+}
+
+// removeContainers removes an account's containers whose names begin with prefix, with an empty prefix also its service
+// properties.
+func (s *Service) removeContainers(account, prefix string) (deleted int, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		var err error
 		if deleted, err = forsake(tx, containersBucket, account, prefix); err != nil {
@@ -26,15 +43,7 @@ func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	if prefix == "" {
-		s.settings.put(account, new(properties.Properties))
-	}
-	s.freed(int64(deleted))
-	s.wakeCleaner()
-	return deleted, nil
+	return deleted, err
 }
 
 // forsake removes an account's records of containers from a bucket and leaves their contents to the garbage.

@@ -61,15 +61,14 @@ type Service struct {
 	egress   *egress.Policy
 	web      *http.Client // for copy sources elsewhere
 	copier
-	now      func() time.Time
-	log      *slog.Logger
-	ticks    ticks.Source
-	handler  http.Handler
-	settings settingsCache
-	features properties.Features
-	scopes   *scopes
-	expirer  expirer
-	accesses accesses
+	now        func() time.Time
+	log        *slog.Logger
+	ticks      ticks.Source
+	handler    http.Handler
+	properties *properties.Registry
+	scopes     *scopes
+	expirer    expirer
+	accesses   accesses
 	// feedWriter is held while the change feed is written.
 	feedWriter sync.Mutex
 	changed    func(account, container, blob string)
@@ -130,7 +129,6 @@ func New(c Config) (*Service, error) {
 		callers:  c.Authenticator(),
 		now:      c.Now,
 		log:      c.Log,
-		features: c.Features,
 		changed:  c.Changed,
 		common:   c.Common,
 		egress:   &c.Egress,
@@ -166,7 +164,8 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.extents.Close())
 	}
-	if err := s.settings.load(s.db); err != nil {
+	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
+	if err := s.loadProperties(); err != nil {
 		return nil, errors.Join(err, s.db.Close(), s.extents.Close())
 	}
 	s.handler = frontend.New(frontend.Config[*Service, *call]{

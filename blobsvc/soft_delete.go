@@ -17,7 +17,7 @@ import (
 
 // retentionDays is for how many days the account keeps what is deleted now; 0 means not at all.
 func (s *Service) retentionDays(account string) int64 {
-	if r := s.settings.of(account).DeleteRetention; r.Enabled {
+	if r := s.properties.Of(account).DeleteRetention; r.Enabled {
 		return int64(r.Days)
 	}
 	return 0
@@ -110,7 +110,7 @@ var (
 
 // deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot or version before its time.
 func (s *Service) deletePermanently(c *call, at address) error {
-	if at.isBase() || !s.settings.of(c.Account).DeleteRetention.AllowPermanentDelete {
+	if at.isBase() || !s.properties.Of(c.Account).DeleteRetention.AllowPermanentDelete {
 		return errPermanentDelete
 	}
 	err := s.update(c, func(tx *store.Tx) error {

@@ -84,7 +84,7 @@ var errWebNotFound = fail(http.StatusNotFound, "WebContentNotFound", "The reques
 
 // webContent answers with a blob, or with the error document.
 func (s *Service) webContent(r *wire.Request) error {
-	site := s.settings.of(r.Account).StaticWebsite
+	site := s.properties.Of(r.Account).StaticWebsite
 	switch method := r.HTTP.Method; {
 	case s.common.RequireHTTPS && r.HTTP.TLS == nil:
 		return auth.ErrAccountRequiresHTTPS

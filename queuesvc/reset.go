@@ -27,9 +27,7 @@ func (s *Service) Reset(ctx context.Context, account, prefix string) (deleted in
 		more = from != ""
 	}
 	if prefix == "" && len(s.state.Properties(account)) > 0 {
-		s.setting.Lock()
-		defer s.setting.Unlock()
-		return deleted, s.state.SetProperties(ctx, account, nil)
+		return deleted, s.properties.Remove(account, func() error { return s.state.SetProperties(ctx, account, nil) })
 	}
 	return deleted, nil
 }

@@ -2,7 +2,6 @@ package queuesvc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,16 +29,13 @@ type Config struct {
 
 // Service is the Queue service. It is safe for concurrent use.
 type Service struct {
-	state    *state.Store
-	log      *slog.Logger
-	front    *frontend.Frontend[*Service, *call]
-	common   frontend.Common
-	now      func() time.Time
-	features properties.Features
-	// settings has the service properties by account, parsed: every request asks for the CORS rules.
-	settings sync.Map   // string to *settings
-	setting  sync.Mutex // held while service properties are read and changed
-	close    sync.Once
+	state      *state.Store
+	log        *slog.Logger
+	front      *frontend.Frontend[*Service, *call]
+	common     frontend.Common
+	now        func() time.Time
+	properties *properties.Registry
+	close      sync.Once
 }
 
 // New opens the queues and returns when they can be used. Call Close when no requests are served any more.
@@ -47,7 +43,7 @@ func New(c Config) (*Service, error) {
 	if c.NATS == nil || c.Accounts == nil {
 		return nil, errors.New("queuesvc: Config.NATS and Config.Accounts are required")
 	}
-	s := &Service{log: c.Log, features: c.Features, common: c.Common, now: c.Now}
+	s := &Service{log: c.Log, common: c.Common, now: c.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -58,6 +54,8 @@ func New(c Config) (*Service, error) {
 	if s.state, err = state.Open(context.Background(), c.NATS, s.log); err != nil {
 		return nil, fmt.Errorf("opening queues: %w", err)
 	}
+	s.properties = properties.NewRegistry(wire.Queue, c.Features,
+		properties.Backend{Store: s.storeProperties, Current: s.state.Properties}, s.log)
 	s.front = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Queue,
 		State:      s,
@@ -107,33 +105,9 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 }
 
 // before sets the headers of cross-origin answers. It is the front-end's Before.
-func (s *Service) before(r *wire.Request) { properties.SetCORS(r, s.propertiesOf(r.Account).CORS) }
+func (s *Service) before(r *wire.Request) { s.properties.SetCORS(r) }
 
-// settings are an account's service properties as stored and as parsed.
-type settings struct {
-	stored []byte
-	parsed properties.Properties
-}
-
-// noSettings is what an account has that has set nothing.
-var noSettings properties.Properties
-
-// propertiesOf returns an account's service properties. They must not be changed.
-func (s *Service) propertiesOf(account string) *properties.Properties {
-	stored := s.state.Properties(account)
-	if len(stored) == 0 {
-		return &noSettings
-	}
-	if v, ok := s.settings.Load(account); ok {
-		if cached := v.(*settings); &cached.stored[0] == &stored[0] && len(cached.stored) == len(stored) {
-			return &cached.parsed
-		}
-	}
-	fresh := &settings{stored: stored}
-	if err := json.Unmarshal(stored, &fresh.parsed); err != nil {
-		s.log.Error("stored queue service properties cannot be read", "account", account, "err", err)
-		return &noSettings
-	}
-	s.settings.Store(account, fresh)
-	return &fresh.parsed
+// storeProperties writes the service properties of an account.
+func (s *Service) storeProperties(ctx context.Context, account string, _ *properties.Properties, value []byte) error {
+	return s.state.SetProperties(ctx, account, value)
 }

@@ -1,7 +1,6 @@
 package queuesvc
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -73,52 +72,28 @@ func (s *Service) listQueues(c *call) error {
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties
 func (s *Service) getServiceProperties(c *call) error {
 	c.noCache()
-	return c.XML(http.StatusOK, s.propertiesOf(c.Account).XML(wire.Queue, c.Version))
+	return s.properties.Get(c.Request, c.Version)
 }
 
 // setServiceProperties is Set Queue Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties
 func (s *Service) setServiceProperties(c *call) error {
-	body, err := c.ReadBody(properties.MaxBody)
-	if err != nil {
-		return err
-	}
-	s.setting.Lock()
-	defer s.setting.Unlock()
-	p, err := s.propertiesOf(c.Account).Update(wire.Queue, body, s.features)
-	if err != nil {
-		return err
-	}
-	stored, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if err := s.state.SetProperties(c.HTTP.Context(), c.Account, stored); err != nil {
+	if err := s.properties.Set(c.Request); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusAccepted)
 }
 
-// getServiceStats is Get Queue Service Stats. It is answered by the secondary endpoint alone.
+// getServiceStats is Get Queue Service Stats.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats
 func (s *Service) getServiceStats(c *call) error {
-	if !c.Secondary {
-		return wire.InvalidQuery("comp", c.Query.Get("comp"), "")
-	}
 	c.noCache()
-	return c.XML(http.StatusOK, wire.NewXML(256).Open("StorageServiceStats").Open("GeoReplication").
-		Text("Status", "live").Text("LastSyncTime", wire.FormatRFC1123(c.Now)).
-		Close("GeoReplication").Close("StorageServiceStats"))
+	return properties.Stats(c.Request)
 }
 
 // preflight is Preflight Queue Request.
 // https://learn.microsoft.com/rest/api/storageservices/preflight-queue-request
-func (s *Service) preflight(c *call) error {
-	if err := properties.Preflight(c.Request, s.propertiesOf(c.Account).CORS); err != nil {
-		return err
-	}
-	return c.Status(http.StatusOK)
-}
+func (s *Service) preflight(c *call) error { return s.properties.Preflight(c.Request) }
 
 // getUserDelegationKey is Get User Delegation Key.
 // https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
@@ -22,10 +21,4 @@ func (c *call) mayAnalytics(table string, need auth.Need) error {
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions
-}
-
-// ServiceProperties returns what Set Table Service Properties last set for an account, for those who write logs and
-// metrics. It must not be changed.
-func (s *Service) ServiceProperties(account string) *properties.Properties {
-	return s.propertiesOf(account)
 }

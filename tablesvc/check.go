@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
@@ -175,7 +176,7 @@ func (c *checker) checkProperties() {
 				c.found(bucketService, k, "the next table id has %d bytes", len(v))
 			}
 		case bytes.HasPrefix(k, propertiesKey("")):
-			if _, err := decodeProperties(v); err != nil {
+			if err := properties.Check(v); err != nil {
 				c.found(bucketService, k, "%v", err)
 			}
 		default:

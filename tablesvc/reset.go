@@ -10,6 +10,28 @@ import (
 // prefix is everything, the service properties too. It is an operator's tool, not an operation of the REST reference.
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	var keys [][]byte
+	remove := func() error {
+		keys, err = s.removeTables(account, prefix)
+		return err
+	}
+	if prefix == "" {
+		err = s.properties.Remove(account, remove)
+	} else {
+		err = remove()
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range keys {
+		s.tables.forget(string(k))
+	}
+	s.reaper.notify()
+	return len(keys), nil
+}
+
+// removeTables removes the records of the tables, and with an empty prefix the service properties. It returns the keys of
+// the tables.
+func (s *Service) removeTables(account, prefix string) (keys [][]byte, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		keys = keys[:0]
 		start := tableKey(account, prefix)
@@ -30,15 +52,5 @@ func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	for _, k := range keys {
-		s.tables.forget(string(k))
-	}
-	if prefix == "" {
-		s.properties.Delete(account)
-	}
-	s.reaper.notify()
-	return len(keys), nil
+	return keys, err
 }

@@ -30,16 +30,11 @@ type Config struct {
 
 // Service is the Table service. It is an http.Handler by way of [Service.Handler] and safe for concurrent use.
 type Service struct {
-	db    *store.DB
-	front *frontend.Frontend[*Service, *call]
-	now   func() time.Time
-	// features are the service properties that may be turned on.
-	features properties.Features
-
-	ticks ticks.Source // of Timestamps
-	// properties has the service properties by account, as the store has them: CORS rules are asked for by every
-	// request with an Origin.
-	properties sync.Map // string to *properties.Properties
+	db         *store.DB
+	front      *frontend.Frontend[*Service, *call]
+	now        func() time.Time
+	ticks      ticks.Source // of Timestamps
+	properties *properties.Registry
 
 	tables  tableIDs
 	changes changeLog
@@ -63,10 +58,11 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening table store: %w", err)
 	}
-	s := &Service{db: db, now: c.Now, features: c.Features, common: c.Common}
+	s := &Service{db: db, now: c.Now, common: c.Common}
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Store: s.storeProperties}, c.Log)
 	s.front = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Table,
 		State:      s,
@@ -106,11 +102,9 @@ func (s *Service) load() error {
 		prefix := propertiesKey("")
 		c := tx.Cursor(bucketService)
 		for k, v := c.Seek(prefix); k != nil && len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix); k, v = c.Next() {
-			p, err := decodeProperties(v)
-			if err != nil {
-				return fmt.Errorf("service properties of %s: %w", k[len(prefix):], err)
+			if err := s.properties.Load(string(k[len(prefix):]), v); err != nil {
+				return err
 			}
-			s.properties.Store(string(k[len(prefix):]), p)
 		}
 		return nil
 	})
@@ -130,7 +124,7 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 
 // before sets the headers that all answers share. It is the front-end's Before.
 func (s *Service) before(r *wire.Request) {
-	properties.SetCORS(r, s.propertiesOf(r.Account).CORS)
+	s.properties.SetCORS(r)
 	if r.Comp == "" && r.HTTP.Method != http.MethodOptions {
 		setODataHeaders(r)
 	}

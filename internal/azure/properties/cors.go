@@ -110,10 +110,10 @@ func corsXML(x *wire.XML, rules []Rule) {
 var ErrCORSPreflightFailure = &wire.Error{Status: http.StatusForbidden, Code: "CorsPreflightFailure",
 	Message: "CORS not enabled or no matching rule found for this request."}
 
-// Preflight answers the question of a browser whether it may send a request: the first rule that matches origin,
+// preflight decides whether a browser may send the request that it describes: the first rule that matches origin,
 // method and headers decides. It sets the answer's headers; the caller sends 200.
 // https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
-func Preflight(r *wire.Request, rules []Rule) error {
+func preflight(r *wire.Request, rules []Rule) error {
 	origin, method := r.Header("Origin"), r.Header("Access-Control-Request-Method")
 	if origin == "" {
 		return wire.MissingHeader("Origin")
@@ -141,9 +141,9 @@ func Preflight(r *wire.Request, rules []Rule) error {
 	return ErrCORSPreflightFailure
 }
 
-// SetCORS sets the CORS headers of the answer to an actual request. Rules that do not match are no error: the
+// setCORS sets the CORS headers of the answer to an actual request. Rules that do not match are no error: the
 // browser refuses the answer.
-func SetCORS(r *wire.Request, rules []Rule) {
+func setCORS(r *wire.Request, rules []Rule) {
 	if len(rules) == 0 || r.HTTP.Method == http.MethodOptions {
 		return
 	}

@@ -155,7 +155,7 @@ func TestCORS(t *testing.T) {
 				}
 			}
 			r := request(t, "OPTIONS", h...)
-			err := Preflight(r, rules)
+			err := preflight(r, rules)
 			if (err == nil) != (tc.want == nil) || !errors.Is(err, tc.want) || answer(r, "Access-Control-Allow-Origin") != tc.allow {
 				t.Errorf("got %v, origin %q; want %v, %q", err, answer(r, "Access-Control-Allow-Origin"), tc.want, tc.allow)
 			}
@@ -173,7 +173,7 @@ func TestCORS(t *testing.T) {
 		{"", "PUT", "", "", ""},
 	} {
 		r := request(t, tc.method, "Origin", tc.origin)
-		SetCORS(r, rules)
+		setCORS(r, rules)
 		if answer(r, "Access-Control-Allow-Origin") != tc.allow || answer(r, "Vary") != tc.vary || answer(r, "Access-Control-Expose-Headers") != tc.expose {
 			t.Errorf("%s from %q: got %v", tc.method, tc.origin, r.Out.Header())
 		}
