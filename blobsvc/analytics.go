@@ -18,16 +18,9 @@ func (c *call) mayLogs(need auth.Need) error {
 	switch {
 	case c.container != logsContainer && c.container != changeFeedContainer || c.System():
 		return nil
-	case c.container == changeFeedContainer:
-		if m := c.HTTP.Method; m == http.MethodGet || m == http.MethodHead {
-			return nil
-		}
-		return wire.ErrInsufficientAccountPermissions
-	}
-	switch need.Any {
-	case "r", "l", "t", "f":
+	case c.HTTP.Method == http.MethodGet, c.HTTP.Method == http.MethodHead, need.Any == readBlob.Any:
 		return nil
-	case deleteLetters:
+	case c.container == logsContainer && need.Any == deleteLetters:
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions

@@ -202,17 +202,24 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	return c.answerCopyNow(changed, id, md5)
 }
 
-// copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
+// x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
+const (
+	sourceTagOption = "X-Ms-Copy-Source-Tag-Option"
+	copyTagOption   = "COPY"
+)
+
+// copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option. The caller
+// needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
 func (c *call) copyTags(src *copySource, b *blobRecord) (bool, error) {
-	switch option := c.Header("X-Ms-Copy-Source-Tag-Option"); {
+	switch option := c.Header(sourceTagOption); {
 	case option == "" || option == "REPLACE":
 		return false, nil
-	case option != "COPY" || b.tags != nil:
+	case option != copyTagOption || b.tags != nil:
 		return false, wire.InvalidHeader("x-ms-copy-source-tag-option", option)
 	case src.remote != nil:
 		return false, wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
 	}
-	return true, nil
+	return true, c.holdsTags()
 }
 
 func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {

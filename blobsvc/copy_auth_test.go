@@ -2,6 +2,7 @@ package blobsvc_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
@@ -73,5 +75,55 @@ func TestCopySourceAuthorization(t *testing.T) {
 				f.send(hr).want(t, want, code)
 			}
 		})
+	}
+}
+
+// Tags of a source are read, and those of a copy set, with the permission for tags (t) alone.
+func TestCopySourceTagsNeedPermission(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/src?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/dst?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/src/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
+	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
+	signed := func(container, permissions string) string {
+		return must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob, container))(t)
+	}
+	const mismatch, unreadable = "AuthorizationPermissionMismatch", "CannotVerifyCopySource"
+	for _, tc := range []struct {
+		name, caller, source string
+		header, value        string
+		code                 string // "" for success
+	}{
+		{"copy tags with both permissions", "cwt", "rt", "x-ms-copy-source-tag-option", "COPY", ""},
+		{"copy tags without permission to read them", "cwt", "r", "x-ms-copy-source-tag-option", "COPY", unreadable},
+		{"copy tags without permission to set them", "cw", "rt", "x-ms-copy-source-tag-option", "COPY", mismatch},
+		{"replace tags without any", "cw", "r", "x-ms-copy-source-tag-option", "REPLACE", ""},
+		{"condition on tags with permission to read them", "cw", "rt", "x-ms-source-if-tags", "stage = 'secret'", ""},
+		{"condition on tags without", "cwt", "r", "x-ms-source-if-tags", "stage = 'secret'", unreadable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}} {
+				headers := append([]string{"x-ms-copy-source", f.base + "/src/b?" + signed("src", tc.source), tc.header, tc.value}, operation...)
+				r := f.anonymous("PUT", "/dst/copy?"+signed("dst", tc.caller), headers...)
+				if tc.code != "" {
+					r.want(t, 403, tc.code)
+				} else if r.status >= 300 {
+					t.Errorf("%v: answer %d %s", operation, r.status, r.body)
+				}
+			}
+		})
+	}
+}
+
+// A source's signature for https is not good for an address of https that came over http.
+func TestCopySourceProtocol(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
+	token := must(auth.Token{Permissions: "r", Expiry: "2100-01-01", Protocol: "https"}.Sign(auth.DevelopmentAccount, key, wire.Blob, "box"))(t)
+	for _, scheme := range []string{"http", "https"} {
+		source := strings.Replace(f.base, "http", scheme, 1) + "/box/b?" + token
+		f.do("PUT", "/box/copy", "", "x-ms-copy-source", source).want(t, 403, "CannotVerifyCopySource")
 	}
 }

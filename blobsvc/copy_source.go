@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -79,7 +78,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if src.at, err = at.address(); err != nil {
 		return src, err
 	}
-	return src, s.mayCopy(c, at)
+	return src, s.mayCopy(c, at, src.conditions.tags != nil || c.Header(sourceTagOption) == copyTagOption)
 }
 
 // inner is the request that would read a source, if it is one to this process; nil otherwise.
@@ -89,10 +88,8 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	}
 	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
 		RemoteAddr: c.HTTP.RemoteAddr}
-	if u.Scheme == "https" {
-		if hr.TLS = c.HTTP.TLS; hr.TLS == nil { // it came through something that ends TLS
-			hr.TLS = new(tls.ConnectionState)
-		}
+	if u.Scheme == "https" { // the credential in the address came over the caller's connection: it is no safer than that
+		hr.TLS = c.HTTP.TLS
 	}
 	if v := c.VersionHeader; v != "" {
 		hr.Header["X-Ms-Version"] = []string{v}
@@ -109,20 +106,23 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 
 // mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for it,
 // because the container is public, or because it is of the account that the caller has the key of. A caller with a token for
-// the account needs a role that lets them read the source, too.
+// the account needs a role that lets them read the source, too. tags asks for the permission to read the source's tags as well.
 // https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
-func (s *Service) mayCopy(c, at *call) error {
+func (s *Service) mayCopy(c, at *call, tags bool) error {
 	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
 		switch c.identity.Mechanism {
 		case auth.SharedKey:
 			return nil
 		case auth.Bearer:
-			if c.identity.At(at.container).Check(wire.Blob, readBlob) == nil {
+			if id := c.identity.At(at.container); id.Check(wire.Blob, readBlob) == nil && (!tags || id.Holds(ofTags) == nil) {
 				return nil
 			}
 		}
 	}
 	err := s.mayRead(at)
+	if err == nil && tags {
+		err = at.holdsTags()
+	}
 	var e *wire.Error
 	if errors.As(err, &e) {
 		return fail(e.Status, "CannotVerifyCopySource", e.Message)

@@ -82,8 +82,10 @@ func (c *call) headerTags() ([]tag, error) {
 
 // holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its own.
 func (c *call) holdsTags() error {
-	return c.identity.Holds(auth.Need{On: auth.OnObject, All: "t"})
+	return c.identity.Holds(ofTags)
 }
+
+var ofTags = auth.Need{On: auth.OnObject, All: "t"}
 
 // tagDocument is the body of Set Blob Tags.
 type tagDocument struct {
