@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -85,10 +86,21 @@ func (s *Service) askRemote(ctx context.Context, address string, header http.Hea
 		if errors.Is(err, egress.ErrRefused) {
 			return nil, errSourceRefused
 		}
+		if errors.Is(err, egress.ErrNotPublic) { // the operator may want to know; the client must not, see egress.ErrNotPublic
+			s.log.Info("a copy source was refused: the name of its host leads to a private address", "service", "blob", "source", hostOf(address))
+		}
 		return nil, errCannotVerifyCopySource
 	}
 	resp.Body = newLively(resp.Body, cancel)
 	return resp, nil
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // read takes in the head of a source's answer.
@@ -193,8 +205,7 @@ func (l *lively) Close() error {
 }
 
 var (
-	// errSourceRefused: the configuration does not allow the source's host, or its name leads to an address that is not
-	// public. It says no more, for the caller chose the host.
+	// errSourceRefused: the configuration does not allow the source's host.
 	errSourceRefused = fail(http.StatusForbidden, "CannotVerifyCopySource",
 		"This server may not read copy sources at this host. Its operator can allow it with --allow-copy-source.")
 	// errSourceLength: the source does not tell its length.

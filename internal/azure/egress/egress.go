@@ -14,8 +14,13 @@ import (
 	"time"
 )
 
-// ErrRefused means that a policy does not allow an address. Its text names the host and nothing else.
-var ErrRefused = errors.New("the server is not allowed to call this host")
+var (
+	// ErrRefused means that a policy does not allow a URL, as far as its text tells.
+	ErrRefused = errors.New("the server is not allowed to call this host")
+	// ErrNotPublic means that the name of an allowed host leads to an address that is not public. Clients must not be told
+	// the difference to a name that does not exist: it would tell them the names of a private network.
+	ErrNotPublic = errors.New("the host has no public address")
+)
 
 // Policy is to whom requests may be sent. The zero value allows nobody.
 type Policy struct {
@@ -160,12 +165,12 @@ func (g guarded) CloseIdleConnections() { g.next.CloseIdleConnections() }
 func (p *Policy) control(_, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return ErrRefused
+		return ErrNotPublic
 	}
 	if Public(addr.Addr()) || p.Private || p.lists(addr.Addr()) {
 		return nil
 	}
-	return ErrRefused
+	return ErrNotPublic
 }
 
 // lists reports whether an address is listed itself.
@@ -179,7 +184,8 @@ func (p *Policy) lists(a netip.Addr) bool {
 	return false
 }
 
-// Fetch starts a GET of a URL that the policy allows. The caller closes the answer's body. header may be nil.
+// Fetch starts a GET of a URL that the policy allows. The caller closes the answer's body. header may be nil. It fails with
+// [ErrRefused], [ErrNotPublic], or because the host cannot be reached.
 func (p *Policy) Fetch(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response, error) {
 	u, err := url.Parse(address)
 	if err != nil {

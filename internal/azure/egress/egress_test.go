@@ -101,7 +101,7 @@ func TestAddressIsCheckedWhenDialled(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if !errors.Is(err, ErrRefused) || called {
+	if !errors.Is(err, ErrNotPublic) || errors.Is(err, ErrRefused) || called {
 		t.Fatalf("%v, called %v", err, called)
 	}
 	p.Private = true
