@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -147,13 +148,13 @@ const feedSchemaVersion = 5
 
 // appendAvro appends the event as a record of feedSchema.
 func (f *feedEvent) appendAvro(b []byte) []byte {
-	text := func(s string) { b = avroText(b, s) }
+	text := func(s string) { b = avro.AppendString(b, s) }
 	some := func(s string) {
 		if s == "" {
-			b = binary.AppendVarint(b, 0)
+			b = avro.AppendLong(b, 0)
 			return
 		}
-		b = binary.AppendVarint(b, 1)
+		b = avro.AppendLong(b, 1)
 		text(s)
 	}
 	iso := func(t ticks.Ticks) string {
@@ -162,7 +163,7 @@ func (f *feedEvent) appendAvro(b []byte) []byte {
 		}
 		return t.ISO()
 	}
-	b = binary.AppendVarint(b, feedSchemaVersion)
+	b = avro.AppendLong(b, feedSchemaVersion)
 	text("/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lazuli/providers/Microsoft.Storage/storageAccounts/" + f.account)
 	text("/blobServices/default/containers/" + f.container + "/blobs/" + f.blob)
 	text(eventNames[f.kind])
@@ -173,17 +174,17 @@ func (f *feedEvent) appendAvro(b []byte) []byte {
 	text(f.requestID)
 	text(f.etag.HexETag())
 	text(f.contentType)
-	b = binary.AppendVarint(b, f.length)
+	b = avro.AppendLong(b, f.length)
 	text(f.blobType)
 	some(iso(f.version))
 	some(f.containerVersion())
 	some(f.tier)
 	text(f.url())
 	text(fmt.Sprintf("%016x%016x%016x", 1, 0, f.seq))
-	b = avroSomePairs(b, f.previous)
+	b = appendOptionalMap(b, f.previous)
 	some(iso(f.snapshot))
 	b = f.appendProperties(b)
-	b = avroSomePairs(b, f.async)
+	b = appendOptionalMap(b, f.async)
 	b = f.appendTags(b)
-	return binary.AppendVarint(b, 0) // restorePointMarker: nothing is restored to a point in time
+	return avro.AppendLong(b, 0) // restorePointMarker: nothing is restored to a point in time
 }

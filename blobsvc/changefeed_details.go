@@ -1,9 +1,9 @@
 package blobsvc
 
 import (
-	"encoding/binary"
 	"fmt"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -153,50 +153,42 @@ func (f *feedDetails) containerVersion() string {
 	return fmt.Sprintf("%016X", f.container)
 }
 
-// avroPairs appends a map of strings.
-func avroPairs(b []byte, list []tag) []byte {
-	if len(list) > 0 {
-		b = binary.AppendVarint(b, int64(len(list)))
-		for _, t := range list {
-			b = avroText(avroText(b, t.key), t.value)
-		}
+// appendMap appends a map of strings.
+func appendMap(b []byte, list []tag) []byte {
+	b = avro.AppendMapHead(b, len(list))
+	for _, t := range list {
+		b = avro.AppendString(avro.AppendString(b, t.key), t.value)
 	}
-	return binary.AppendVarint(b, 0)
+	return avro.AppendMapEnd(b)
 }
 
-// avroSomePairs appends a map of strings, or null for none.
-func avroSomePairs(b []byte, list []tag) []byte {
+// appendOptionalMap appends a union of null and a map of strings: null for an empty one.
+func appendOptionalMap(b []byte, list []tag) []byte {
 	if len(list) == 0 {
-		return binary.AppendVarint(b, 0)
+		return avro.AppendLong(b, 0)
 	}
-	return avroPairs(binary.AppendVarint(b, 1), list)
-}
-
-func avroText(b []byte, s string) []byte {
-	return append(binary.AppendVarint(b, int64(len(s))), s...)
+	return appendMap(avro.AppendLong(b, 1), list)
 }
 
 // appendProperties appends blobPropertiesUpdated.
 func (f *feedDetails) appendProperties(b []byte) []byte {
 	if len(f.properties) == 0 {
-		return binary.AppendVarint(b, 0)
+		return avro.AppendLong(b, 0)
 	}
-	b = binary.AppendVarint(b, 1)
-	b = binary.AppendVarint(b, int64(len(f.properties)))
+	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(f.properties))
 	for _, p := range f.properties {
-		b = avroPairs(avroText(b, p.name), []tag{{"current", p.current}, {"previous", p.previous}})
+		b = appendMap(avro.AppendString(b, p.name), []tag{{"current", p.current}, {"previous", p.previous}})
 	}
-	return binary.AppendVarint(b, 0)
+	return avro.AppendMapEnd(b)
 }
 
 // appendTags appends blobTagsUpdated.
 func (f *feedDetails) appendTags(b []byte) []byte {
 	if !f.tagged {
-		return binary.AppendVarint(b, 0)
+		return avro.AppendLong(b, 0)
 	}
-	b = binary.AppendVarint(b, 1)
-	b = binary.AppendVarint(b, 2)
-	b = avroPairs(avroText(b, "previous"), f.before)
-	b = avroPairs(avroText(b, "current"), f.now)
-	return binary.AppendVarint(b, 0)
+	b = avro.AppendMapHead(avro.AppendLong(b, 1), 2)
+	b = appendMap(avro.AppendString(b, "previous"), f.before)
+	b = appendMap(avro.AppendString(b, "current"), f.now)
+	return avro.AppendMapEnd(b)
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -208,25 +208,17 @@ func (b *feedStep) document(st *feedState, status string, paths []string) {
 }
 
 // events adds an Avro block to the open file, after the file's head if it is the first. The marker between blocks follows from
-// the file's name, so that nobody has to remember it.
-// https://avro.apache.org/docs/1.11.1/specification/#object-container-files
+// the file's name, so it need not be stored.
 func (b *feedStep) events(st *feedState, events []feedEvent) {
-	marker := md5.Sum([]byte(b.account + "/" + st.file()))
+	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
 	if st.Count == 1 {
-		out = append(out, "Obj\x01"...)
-		out = binary.AppendVarint(out, 2)
-		for _, s := range [...]string{"avro.schema", feedSchema, "avro.codec", "null"} {
-			out = append(binary.AppendVarint(out, int64(len(s))), s...)
-		}
-		out = append(binary.AppendVarint(out, 0), marker[:]...)
+		out = avro.AppendHeader(out, feedSchema, marker)
 	}
 	for i := range events {
 		records = events[i].appendAvro(records)
 	}
-	out = binary.AppendVarint(out, int64(len(events)))
-	out = binary.AppendVarint(out, int64(len(records)))
-	out = append(append(out, records...), marker[:]...)
+	out = avro.AppendBlock(out, len(events), records, marker)
 	b.add(st.file(), "application/octet-stream", out, true)
 }
 

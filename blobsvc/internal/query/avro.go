@@ -2,8 +2,9 @@ package query
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"io"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 )
 
 // schema is the union of records that an answer consists of. Clients look at the names.
@@ -24,10 +25,9 @@ const (
 
 // frames writes an Avro object container file without compression, with one record in each block, so that a client can act
 // on every record at once.
-// https://avro.apache.org/docs/1.11.1/specification/#object-container-files
 type frames struct {
 	w    io.Writer
-	sync [16]byte
+	sync avro.Marker
 	head []byte
 	some bool // a record was written
 }
@@ -37,27 +37,13 @@ func newFrames(w io.Writer) (*frames, error) {
 	if _, err := rand.Read(f.sync[:]); err != nil {
 		return nil, err
 	}
-	b := append([]byte(nil), "Obj\x01"...)
-	b = binary.AppendVarint(b, 2) // entries of the metadata
-	for _, s := range [...]string{"avro.schema", schema, "avro.codec", "null"} {
-		b = appendString(b, s)
-	}
-	b = binary.AppendVarint(b, 0)
-	b = append(b, f.sync[:]...)
-	_, err := w.Write(b)
+	_, err := w.Write(avro.AppendHeader(nil, schema, f.sync))
 	return f, err
-}
-
-// appendString appends a string of Avro. encoding/binary's varints are the zigzag ones of Avro.
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendVarint(b, int64(len(s))), s...)
 }
 
 // block writes one record: head, with the branch of the union first, and then data.
 func (f *frames) block(head, data []byte) error {
-	b := binary.AppendVarint(nil, 1)
-	b = binary.AppendVarint(b, int64(len(head)+len(data)))
-	b = append(b, head...)
+	b := append(avro.AppendBlockHead(nil, 1, len(head)+len(data)), head...)
 	if _, err := f.w.Write(b); err != nil {
 		return err
 	}
@@ -72,8 +58,8 @@ func (f *frames) block(head, data []byte) error {
 
 func (f *frames) result(data []byte) error {
 	f.some = true
-	head := binary.AppendVarint(f.head[:0], resultBranch)
-	return f.block(binary.AppendVarint(head, int64(len(data))), data)
+	head := avro.AppendLong(f.head[:0], resultBranch)
+	return f.block(avro.AppendLong(head, int64(len(data))), data)
 }
 
 // error tells of an error. It is never the first record: the client for Python cannot take it then.
@@ -83,23 +69,19 @@ func (f *frames) error(e *recordError) error {
 			return err
 		}
 	}
-	head := binary.AppendVarint(f.head[:0], errorBranch)
-	if e.fatal {
-		head = append(head, 1)
-	} else {
-		head = append(head, 0)
-	}
-	head = appendString(head, e.name)
-	head = appendString(head, e.description)
-	return f.block(binary.AppendVarint(head, e.at), nil)
+	head := avro.AppendLong(f.head[:0], errorBranch)
+	head = avro.AppendBool(head, e.fatal)
+	head = avro.AppendString(head, e.name)
+	head = avro.AppendString(head, e.description)
+	return f.block(avro.AppendLong(head, e.at), nil)
 }
 
 func (f *frames) progress(scanned, total int64) error {
-	head := binary.AppendVarint(f.head[:0], progressBranch)
-	head = binary.AppendVarint(head, scanned)
-	return f.block(binary.AppendVarint(head, total), nil)
+	head := avro.AppendLong(f.head[:0], progressBranch)
+	head = avro.AppendLong(head, scanned)
+	return f.block(avro.AppendLong(head, total), nil)
 }
 
 func (f *frames) end(total int64) error {
-	return f.block(binary.AppendVarint(binary.AppendVarint(f.head[:0], endBranch), total), nil)
+	return f.block(avro.AppendLong(avro.AppendLong(f.head[:0], endBranch), total), nil)
 }
