@@ -314,11 +314,11 @@ func (w *blobWriter) properties(b *blobRecord, slot uint64) {
 		}
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")
-	if b.encryption.key != "" {
-		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.encryption.key)))
+	if b.encryption.KeySHA256 != "" {
+		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.encryption.KeySHA256)))
 	}
-	if b.encryption.scope != "" {
-		w.text("EncryptionScope", b.encryption.scope)
+	if b.encryption.Scope != "" {
+		w.text("EncryptionScope", b.encryption.Scope)
 	}
 	if b.deleted != 0 {
 		w.time("DeletedTime", b.deleted)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/crc64nvme"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -198,7 +199,7 @@ type blobReader struct {
 	// can still be sent.
 	content *extent.Reader
 	// opener stands before content if it is encrypted.
-	opener *opener
+	opener *encryption.Opener
 	// at and done are where Read is: the run, and the bytes of it that were read.
 	at   int
 	done int64
@@ -210,11 +211,11 @@ func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64)
 	if r.x, err = b.content.extract(tx, off, n, b.length); err != nil {
 		return err
 	}
-	if b.encryption != (encryption{}) {
+	if b.encryption != (encryption.ID{}) {
 		if b.opened == nil {
-			return errUsesCustomerKey
+			return encryption.ErrKeyMissing
 		}
-		r.opener = &opener{block: b.opened, runs: r.x.seals}
+		r.opener = encryption.NewOpener(b.opened, r.x.seals)
 	}
 	return r.rewind()
 }
@@ -241,8 +242,7 @@ func (r *blobReader) seek(off int64) (err error) {
 		r.content, err = r.s.extents.NewReader(r.x.slices, skip, n)
 	}
 	if r.opener != nil {
-		r.opener.content = r.content
-		r.opener.seek(content)
+		r.opener.Reset(r.content, content)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"encoding/binary"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -71,8 +72,8 @@ type blobRecord struct {
 	// sealed is set for an append blob that takes no more blocks.
 	sealed bool
 
-	copy copyRecord
-	encryption
+	copy       copyRecord
+	encryption encryption.ID
 	// opened is what a request unlocked the content with, nil for content in the clear; it is not stored.
 	opened cipher.Block
 
@@ -182,8 +183,8 @@ func (b *blobRecord) encode() []byte {
 		e.tag(btPieces)
 		e.pieces(b.content.pieces)
 	}
-	e.text(btKey, b.encryption.key)
-	e.text(btScope, b.encryption.scope)
+	e.text(btKey, b.encryption.KeySHA256)
+	e.text(btScope, b.encryption.Scope)
 	if sealed(b.content.pieces) {
 		seals := newEncoder(20 * len(b.content.pieces))
 		seals.seals(b.content.pieces)
@@ -270,9 +271,9 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 				d.skipPieces()
 			}
 		case btKey:
-			b.encryption.key = d.string()
+			b.encryption.KeySHA256 = d.string()
 		case btScope:
-			b.encryption.scope = d.string()
+			b.encryption.Scope = d.string()
 		case btSeals:
 			seals := decoder{s: d.string()}
 			if pieces {
@@ -417,10 +418,10 @@ func encodeBlock(p piece) []byte {
 	e := newEncoder(32)
 	e.uvarint(uint64(p.length))
 	e.slices(p.slices)
-	if p.iv != "" {
-		e.string(p.iv)
-		e.string(p.by.key)
-		e.string(p.by.scope)
+	if p.seal.IV != "" {
+		e.string(p.seal.IV)
+		e.string(p.by.KeySHA256)
+		e.string(p.by.Scope)
 	}
 	return e.b
 }
@@ -430,8 +431,8 @@ func decodeBlock(v []byte) (p piece, err error) {
 	p.length = int64(d.uint())
 	p.slices = d.slices()
 	if d.more() {
-		p.iv = d.string()
-		p.by = encryption{d.string(), d.string()}
+		p.seal.IV = d.string()
+		p.by = encryption.ID{KeySHA256: d.string(), Scope: d.string()}
 	}
 	return p, d.err()
 }

@@ -187,7 +187,7 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		return err
 	}
 	for i := range pieces {
-		if err := pieces[i].by.matches(b.encryption); err != nil {
+		if err := pieces[i].by.Matches(b.encryption); err != nil {
 			return err
 		}
 	}

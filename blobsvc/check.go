@@ -236,7 +236,7 @@ func (c *checker) layout(b *blobRecord) error {
 		switch {
 		case sum != p.length:
 			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.start, p.length, sum)
-		case !p.sealedBy(b.encryption):
+		case !p.seal.Fits(b.encryption):
 			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.start)
 		case p.start < at || p.start > at && b.kind != pageBlob:
 			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.start, at)
@@ -369,7 +369,7 @@ func (c *checker) block(k, v []byte) error {
 	if sum != p.length {
 		return fmt.Errorf("the block is %d bytes long and has %d", p.length, sum)
 	}
-	if !p.sealedBy(p.by) {
+	if !p.seal.Fits(p.by) {
 		return errors.New("the block is not encrypted as it says")
 	}
 	return nil

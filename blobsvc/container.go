@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -18,6 +19,25 @@ func (c *call) publicAccess() (string, error) {
 	default:
 		return "", wire.InvalidHeader("x-ms-blob-public-access", s)
 	}
+}
+
+// defaultScope reads the scope that a new container gives its blobs, "" for none, and whether they can have no other.
+func (s *Service) defaultScope(c *call) (scope string, only bool, err error) {
+	scope = c.Header("X-Ms-Default-Encryption-Scope")
+	switch deny := c.Header("X-Ms-Deny-Encryption-Scope-Override"); deny {
+	case "", "false":
+	case "true":
+		if only = true; scope == "" {
+			return "", false, wire.MissingHeader("x-ms-default-encryption-scope")
+		}
+	default:
+		return "", false, wire.InvalidHeader("x-ms-deny-encryption-scope-override", deny)
+	}
+	if scope == "" || scope == encryption.AccountScope {
+		return "", only, nil
+	}
+	_, err = s.scopes.Cipher(c.Account, scope)
+	return scope, only, err
 }
 
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
@@ -81,7 +101,7 @@ func (s *Service) getContainerProperties(c *call) error {
 	c.Set("x-ms-has-immutability-policy", "false")
 	c.Set("x-ms-has-legal-hold", "false")
 	if c.version() >= v20190202 {
-		c.Set("x-ms-default-encryption-scope", encryption{scope: rec.scope}.scopeName())
+		c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.scope}.ScopeName())
 		c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.onlyScope))
 	}
 	if c.version() >= v20201002 {

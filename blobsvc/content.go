@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -30,9 +31,9 @@ type piece struct {
 	block string
 	// slices hold the bytes, length in all.
 	slices []extent.Slice
-	seal
+	seal   encryption.Seal
 	// by is how a block is encrypted that is not yet part of a blob.
-	by encryption
+	by encryption.ID
 }
 
 func (p *piece) end() int64 { return p.start + p.length }
@@ -122,20 +123,20 @@ func decodePieces(v []byte) ([]piece, error) {
 
 // sealed reports whether any of the pieces is encrypted.
 func sealed(list []piece) bool {
-	return slices.ContainsFunc(list, func(p piece) bool { return p.iv != "" })
+	return slices.ContainsFunc(list, func(p piece) bool { return p.seal.IV != "" })
 }
 
 // seals are those of all pieces of a list, whose length they do not repeat.
 func (e *encoder) seals(list []piece) {
 	for i := range list {
-		e.string(list[i].iv)
-		e.uvarint(uint64(list[i].off))
+		e.string(list[i].seal.IV)
+		e.uvarint(uint64(list[i].seal.Offset))
 	}
 }
 
 func (d *decoder) seals(list []piece) {
 	for i := range list {
-		list[i].seal = seal{d.string(), int64(d.uint())}
+		list[i].seal = encryption.Seal{IV: d.string(), Offset: int64(d.uint())}
 	}
 }
 
@@ -268,7 +269,7 @@ type extract struct {
 	// be 0.
 	runs []int64
 	// seals are those of the content, if it is encrypted.
-	seals []sealedRun
+	seals []encryption.Run
 }
 
 // extract returns what [off, off+n) consists of. It ends at limit.
@@ -288,8 +289,8 @@ func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err erro
 			x.skip = from - p.start // only the first piece can begin before the range
 		}
 		x.slices = append(x.slices, p.slices...)
-		if p.iv != "" {
-			x.seals = append(x.seals, sealedRun{p.seal.at(from - p.start), to - from})
+		if p.seal.IV != "" {
+			x.seals = append(x.seals, encryption.Run{Seal: p.seal.At(from - p.start), Length: to - from})
 		}
 		x.runs[len(x.runs)-1] += to - from
 		x.content += to - from
@@ -302,7 +303,7 @@ func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err erro
 
 // window returns the part of p that lies in [from, to), both within it.
 func (p *piece) window(from, to int64) piece {
-	out := piece{start: from, length: to - from, block: p.block, seal: p.seal.at(from - p.start)}
+	out := piece{start: from, length: to - from, block: p.block, seal: p.seal.At(from - p.start)}
 	at := p.start
 	for _, x := range p.slices {
 		lo, hi := max(from, at), min(to, at+x.Length)

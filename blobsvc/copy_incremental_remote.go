@@ -74,7 +74,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 		}
 		if !there {
 			b = blobRecord{kind: pageBlob, created: changed, encryption: by, incremental: incremental{source: source}}
-		} else if err := b.encryption.matches(by); err != nil {
+		} else if err := b.encryption.Matches(by); err != nil {
 			return err
 		}
 		length := b.length // of the content that is there until the new one has come
@@ -183,7 +183,7 @@ func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, b
 		n += x.end - x.start
 	}
 	up := new(upload)
-	if up.sealer, err = s.newSealer(job.account, b.encryption, nil); err != nil {
+	if up.sealer, err = s.scopes.NewSealer(job.account, b.encryption, nil); err != nil {
 		return nil, err
 	}
 	if err := s.store(up, &spanReader{r: body, at: first, spans: batch}, n, false); err != nil {

@@ -250,7 +250,7 @@ func (s *Service) runCopy(ctx context.Context, key []byte, id string) {
 // final reports whether asking the source again is useless.
 func final(err error) bool {
 	var e *wire.Error
-	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
+	return errors.As(azureError(err), &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
 }
 
 // transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
@@ -287,7 +287,7 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 		for at < total {
 			n := min(copyChunk, total-at)
 			up := new(upload)
-			if up.sealer, err = s.newSealer(job.account, b.encryption, nil); err != nil {
+			if up.sealer, err = s.scopes.NewSealer(job.account, b.encryption, nil); err != nil {
 				return moved, err
 			}
 			if err := s.store(up, body, n, false); err != nil {
@@ -444,7 +444,7 @@ func (s *Service) endCopy(key []byte, id string) error {
 func (s *Service) failCopy(key []byte, id string, why error) error {
 	changed := s.ticks.Next(s.now())
 	e := errCannotVerifyCopySource
-	if errors.As(why, &e) {
+	if errors.As(azureError(why), &e) {
 		why = nil
 	}
 	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {

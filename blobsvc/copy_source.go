@@ -221,7 +221,7 @@ func copyError(err error) error {
 func syncCopyError(err error) error {
 	var src errSource
 	var e *wire.Error
-	if errors.As(err, &src) && errors.As(src.error, &e) {
+	if errors.As(err, &src) && errors.As(azureError(src.error), &e) {
 		return fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err

@@ -7,53 +7,14 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// encryption says with whose key content lies in the extents: a customer's, known by its SHA-256 alone, that of an encryption
-// scope, or nobody's, which is the zero value. A blob and all of its pieces have one encryption. Content is encrypted, nothing
-// else: names, properties, metadata and tags are not.
-type encryption struct {
-	// key is the SHA-256 of a customer's key: 32 bytes, or "".
-	key string
-	// scope is the name of an encryption scope, or "".
-	scope string
-}
-
-// accountScope is the encryption scope of the account's own key. Content in it is not encrypted.
-const accountScope = "$account-encryption-key"
-
-// scopeName is the name that answers have.
-func (e encryption) scopeName() string {
-	if e.scope == "" {
-		return accountScope
-	}
-	return e.scope
-}
-
-// customerKey is a key that came with a request.
-type customerKey struct {
-	key []byte // 32 bytes
-	sha string
-}
-
-// The failures of encryption. Codes of the first four, and of the policy, are Azure's; those about scopes that are not there
-// are ours, since Azure makes scopes elsewhere and documents the status alone.
-var (
-	errUsesCustomerKey = fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
-		"The blob is encrypted with customer specified encryption, but it was not provided in the request.")
-	errUsesNoCustomerKey = fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
-		"The blob is not encrypted with customer specified encryption, but it was provided in the request.")
-	errOtherCustomerKey = fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
-		"The given customer specified encryption does not match the encryption used to encrypt the blob.")
-	// errContainerScope: a request names a scope where the container has its own and permits no other.
-	errContainerScope = fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy.")
-	errNoScope        = fail(http.StatusNotFound, "EncryptionScopeNotFound", "The specified encryption scope does not exist.")
-	errScopeDisabled  = fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled.")
-	errOtherScope     = fail(http.StatusConflict, "BlobEncryptionScopeMismatch", "The given encryption scope does not match the one used to encrypt the blob.")
-)
+// errContainerScope: a request names a scope where the container has its own and permits no other.
+var errContainerScope = fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy.")
 
 // readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure takes keys over https alone; here also from the same
 // machine, where nobody listens.
@@ -70,7 +31,7 @@ func (c *call) readKeys() (err error) {
 }
 
 // readKey reads one key with its hash and algorithm: all three or none.
-func (c *call) readKey(canonical, prefix string) (*customerKey, error) {
+func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error) {
 	present := 0
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
 		if c.HasHeader(canonical + name) {
@@ -99,7 +60,7 @@ func (c *call) readKey(canonical, prefix string) (*customerKey, error) {
 	if s := c.Header(canonical + "Key-Sha256"); s != base64.StdEncoding.EncodeToString(sum[:]) {
 		return nil, wire.InvalidHeader(prefix+"key-sha256", s)
 	}
-	return &customerKey{key, string(sum[:])}, nil
+	return &encryption.CustomerKey{Key: key, SHA256: string(sum[:])}, nil
 }
 
 // local reports whether a request came from this machine or this process.
@@ -110,16 +71,8 @@ func local(remote string) bool {
 
 // unlock makes sure that the holder of key, nil for none, may read and change the content of b, a blob of the account, and lets it be
 // opened.
-func (s *Service) unlock(account string, b *blobRecord, key *customerKey) (err error) {
-	switch by := b.encryption; {
-	case by.key == "" && key != nil:
-		return errUsesNoCustomerKey
-	case by.key != "" && key == nil:
-		return errUsesCustomerKey
-	case by.key != "" && by.key != key.sha:
-		return errOtherCustomerKey
-	}
-	b.opened, err = s.cipherOf(account, b.encryption, key)
+func (s *Service) unlock(account string, b *blobRecord, key *encryption.CustomerKey) (err error) {
+	b.opened, err = s.scopes.Unlock(account, b.encryption, key)
 	return err
 }
 
@@ -132,7 +85,7 @@ func (c *call) wantedScope() (scope string, named bool, err error) {
 		}
 		header = t.Scope
 	}
-	if header == accountScope {
+	if header == encryption.AccountScope {
 		return "", true, nil
 	}
 	return header, header != "", nil
@@ -143,7 +96,7 @@ func (c *call) onExisting() bool { return c.Comp == "page" || c.Comp == "appendb
 
 // encryptionFor decides how content that the call writes is encrypted: with the key or scope that it names, as the blob
 // that it adds to, or with the container's default scope.
-func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption, err error) {
+func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption.ID, err error) {
 	defer func() { c.under = by }()
 	if s.plain(c) && !c.onExisting() {
 		return by, nil
@@ -160,43 +113,28 @@ func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption, err error
 		return by, errContainerScope
 	}
 	if c.key != nil {
-		return encryption{key: c.key.sha}, nil
+		return encryption.ID{KeySHA256: c.key.SHA256}, nil
 	}
 	if !named {
 		scope = rec.scope
 		if c.onExisting() {
 			var b blobRecord
 			switch err := getBlob(tx, rec.gen, c.blob, baseSlot, &b); {
-			case err == nil && b.encryption.key != "":
-				return by, errUsesCustomerKey
+			case err == nil && b.encryption.KeySHA256 != "":
+				return by, encryption.ErrKeyMissing
 			case err == nil:
-				scope = b.encryption.scope
+				scope = b.encryption.Scope
 			case err != errBlobNotFound: // the transaction that follows says so
 				return by, err
 			}
 		}
 	}
 	if scope != "" {
-		if _, err := s.scopeCipher(c.Account, scope); err != nil {
+		if _, err := s.scopes.Cipher(c.Account, scope); err != nil {
 			return by, err
 		}
 	}
-	return encryption{scope: scope}, nil
-}
-
-// matches makes sure that what is there is encrypted as a request asks for.
-func (e encryption) matches(asked encryption) error {
-	switch {
-	case e == asked:
-		return nil
-	case e.key == "" && asked.key == "":
-		return errOtherScope
-	case e.key == "":
-		return errUsesNoCustomerKey
-	case asked.key == "":
-		return errUsesCustomerKey
-	}
-	return errOtherCustomerKey
+	return encryption.ID{Scope: scope}, nil
 }
 
 // mayAdd makes sure that the caller may add up, nil for no content, to b.
@@ -205,7 +143,7 @@ func (s *Service) mayAdd(c *call, b *blobRecord, up *upload) error {
 	if err := s.unlock(c.Account, b, c.key); err != nil || up == nil {
 		return err
 	}
-	return b.encryption.matches(up.by())
+	return b.encryption.Matches(up.by())
 }
 
 // errOtherEncryption: a copy cannot share the bytes of its source, which are encrypted in another way. It is never answered.
@@ -214,13 +152,13 @@ var errOtherEncryption = errors.New("blobsvc: the copy is encrypted in another w
 // sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if that is not how from is. Scopes of
 // two accounts are two, whatever their names.
 func (s *Service) sameEncryption(tx *store.Tx, c *call, src *copySource, b, from *blobRecord) (err error) {
-	if from.encryption.key != "" {
-		return errSource{errUsesCustomerKey}
+	if from.encryption.KeySHA256 != "" {
+		return errSource{encryption.ErrKeyMissing}
 	}
 	if b.encryption, err = s.encryptionFor(tx, c); err != nil {
 		return err
 	}
-	if b.encryption == from.encryption && (from.encryption.scope == "" || src.account == c.Account) {
+	if b.encryption == from.encryption && (from.encryption.Scope == "" || src.account == c.Account) {
 		return nil
 	}
 	if from.kind != blockBlob {
@@ -243,7 +181,7 @@ func (c *call) noKeys() error {
 // plain reports whether nothing that the call writes can be encrypted: the common case, decided without a look at the
 // database.
 func (s *Service) plain(c *call) bool {
-	if c.key != nil || !s.scopes.none(c.Account, s.managed(c).Scopes) || c.HasHeader("X-Ms-Encryption-Scope") {
+	if c.key != nil || !s.scopes.Unused(c.Account) || c.HasHeader("X-Ms-Encryption-Scope") {
 		return false
 	}
 	t := c.identity.Token()
@@ -251,11 +189,11 @@ func (s *Service) plain(c *call) bool {
 }
 
 // sealerFor returns what encrypts the content of a call; nil if it is not to be encrypted.
-func (s *Service) sealerFor(c *call) (*sealer, error) {
+func (s *Service) sealerFor(c *call) (*encryption.Sealer, error) {
 	if s.plain(c) {
 		return nil, nil
 	}
-	var by encryption
+	var by encryption.ID
 	err := s.db.View(func(tx *store.Tx) (err error) {
 		by, err = s.encryptionFor(tx, c)
 		return err
@@ -263,7 +201,7 @@ func (s *Service) sealerFor(c *call) (*sealer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newSealer(c.Account, by, c.key)
+	return s.scopes.NewSealer(c.Account, by, c.key)
 }
 
 // sendEncrypted says that what was written is encrypted at rest, which Azure says of every write, and with what.
@@ -273,11 +211,11 @@ func (c *call) sendEncrypted() {
 }
 
 // sendEncryption sets the headers that tell of a customer's key or a scope.
-func (c *call) sendEncryption(by encryption) {
-	if by.key != "" {
-		c.Set("x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString([]byte(by.key)))
+func (c *call) sendEncryption(by encryption.ID) {
+	if by.KeySHA256 != "" {
+		c.Set("x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString([]byte(by.KeySHA256)))
 	}
-	if by.scope != "" {
-		c.Set("x-ms-encryption-scope", by.scope)
+	if by.Scope != "" {
+		c.Set("x-ms-encryption-scope", by.Scope)
 	}
 }

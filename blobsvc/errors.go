@@ -1,8 +1,11 @@
 package blobsvc
 
 import (
+	"errors"
 	"net/http"
+	"reflect"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -105,6 +108,36 @@ var (
 		notPresent: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
 	}
 )
+
+// azureErrors are the errors of the packages below the handlers, and what answers them. Codes of the first three, and of disabled
+// scopes, are Azure's; the others about scopes are our own, since Azure creates scopes elsewhere and documents the status alone.
+var azureErrors = map[error]*wire.Error{
+	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
+		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
+	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
+		"The blob is not encrypted with customer specified encryption, but it was provided in the request."),
+	encryption.ErrKeyMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
+		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
+	encryption.ErrScopeNotFound: fail(http.StatusNotFound, "EncryptionScopeNotFound", "The specified encryption scope does not exist."),
+	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled."),
+	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobEncryptionScopeMismatch", "The given encryption scope does not match the one used to encrypt the blob."),
+}
+
+// azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.
+func azureError(err error) error {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if _, ok := e.(*wire.Error); ok {
+			return err
+		}
+		if !reflect.TypeOf(e).Comparable() {
+			continue
+		}
+		if a, ok := azureErrors[e]; ok {
+			return a
+		}
+	}
+	return err
+}
 
 func fail(status int, code, message string) *wire.Error {
 	return &wire.Error{Status: status, Code: code, Message: message}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -80,7 +81,7 @@ func drawPieces(t *rapid.T) (list []piece) {
 		at += rapid.Int64Range(0, 1000).Draw(t, "gap")
 		p := piece{start: at, length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), block: rapid.String().Draw(t, "block"), slices: drawSlices(t)}
 		if rapid.Bool().Draw(t, "sealed") {
-			p.seal = seal{rapid.StringN(1, 16, -1).Draw(t, "counter"), rapid.Int64Range(0, 1<<40).Draw(t, "place")}
+			p.seal = encryption.Seal{IV: rapid.StringN(1, 16, -1).Draw(t, "counter"), Offset: rapid.Int64Range(0, 1<<40).Draw(t, "place")}
 		}
 		list = append(list, p)
 		at = p.end()
@@ -109,7 +110,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 			version: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
 			protection: protection{until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
 				hold: rapid.Bool().Draw(t, "hold")},
-			encryption: encryption{text.Draw(t, "key"), text.Draw(t, "scope")},
+			encryption: encryption.ID{KeySHA256: text.Draw(t, "key"), Scope: text.Draw(t, "scope")},
 		}
 		if b.headers.dispositionSet {
 			b.headers.disposition = text.Draw(t, "disposition")

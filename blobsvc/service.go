@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
@@ -66,7 +67,7 @@ type Service struct {
 	ticks      ticks.Source
 	handler    http.Handler
 	properties *properties.Registry
-	scopes     *scopes
+	scopes     *encryption.Scopes
 	expirer    expirer
 	accesses   accesses
 	// feedWriter is held while the change feed is written.
@@ -97,9 +98,9 @@ type call struct {
 	// identity is who calls.
 	identity auth.Identity
 	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
-	key, sourceKey *customerKey
+	key, sourceKey *encryption.CustomerKey
 	// under is how the call's transaction encrypted what it wrote.
-	under encryption
+	under encryption.ID
 	// freed is the content in bytes that the call's transaction gave up.
 	freed int64
 	// wrote is the id of the version that the call's transaction made, 0 for none.
@@ -150,8 +151,11 @@ func New(c Config) (*Service, error) {
 	if c.Ephemeral {
 		keys = ""
 	}
-	if s.scopes, err = openScopes(keys); err == nil {
-		err = s.declareScopes()
+	declared := func(account string) []string { return s.accounts.Blob(account).Scopes }
+	if s.scopes, err = encryption.OpenScopes(keys, declared); err == nil {
+		for _, account := range s.accounts.Names() { // so that a file that cannot be written ends the start
+			err = errors.Join(err, s.scopes.Declare(account))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encryption scopes: %w", err)
@@ -177,6 +181,7 @@ func New(c Config) (*Service, error) {
 		Admit:      (*Service).admit,
 		Policy:     (*Service).policy,
 		Before:     (*Service).before,
+		Errors:     azureError,
 		Common:     c.Common,
 	})
 	s.expiryKnown()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/minio/crc64nvme"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -21,8 +22,9 @@ type upload struct {
 	w      *extent.Writer
 	slices []extent.Slice
 	length int64
-	// sealer encrypts the content on its way; nil for none.
-	sealer *sealer
+	// sealer encrypts the content; nil for none. sealed is its buffer.
+	sealer *encryption.Sealer
+	sealed *[chunkSize]byte
 	// md5 is nil unless it was asked for.
 	md5 []byte
 	// crc is Azure's CRC64 (the NVMe polynomial), valid if hasCRC.
@@ -31,7 +33,10 @@ type upload struct {
 }
 
 func (u *upload) close() {
-	u.sealer.close()
+	if u.sealed != nil {
+		chunks.Put(u.sealed)
+		u.sealed = nil
+	}
 	if u.w != nil {
 		_ = u.w.Close()
 		u.w = nil
@@ -43,11 +48,7 @@ func (u *upload) pieces() []piece {
 	if u.length == 0 {
 		return nil
 	}
-	p := piece{length: u.length, slices: u.slices}
-	if u.sealer != nil {
-		p.iv, p.by = u.sealer.iv, u.sealer.by
-	}
-	return []piece{p}
+	return []piece{{length: u.length, slices: u.slices, seal: u.sealer.Seal(), by: u.sealer.ID()}}
 }
 
 // blocks returns the content as blocks of the ids and lengths of list; as one piece if that is not what it is made of.
@@ -279,17 +280,25 @@ func (u *upload) copySmall(body io.Reader, wantMD5 bool) error {
 	if u.hasCRC {
 		u.crc = crc64nvme.Checksum(b)
 	}
-	_, err := u.w.Write(u.sealer.seal(b))
+	return u.write(b)
+}
+
+// write stores the next bytes of the content, at most chunkSize, encrypted if they are to be. It leaves b as it is.
+func (u *upload) write(b []byte) error {
+	if u.sealer != nil {
+		if u.sealed == nil {
+			u.sealed = chunks.Get().(*[chunkSize]byte)
+		}
+		out := u.sealed[:len(b)]
+		u.sealer.Encrypt(out, b)
+		b = out
+	}
+	_, err := u.w.Write(b)
 	return err
 }
 
-// by is how the content is encrypted.
-func (u *upload) by() encryption {
-	if u.sealer == nil {
-		return encryption{}
-	}
-	return u.sealer.by
-}
+// by identifies the key that the content is encrypted with.
+func (u *upload) by() encryption.ID { return u.sealer.ID() }
 
 // copyLarge reads and writes in this goroutine while another computes the MD5, which is the slowest of the steps. Four
 // chunks are under way at most.
@@ -338,7 +347,7 @@ func (u *upload) copyLarge(body io.Reader, wantMD5 bool) error {
 				if u.hasCRC {
 					u.crc = crc64nvme.Update(u.crc, b)
 				}
-				_, err = u.w.Write(u.sealer.seal(b))
+				err = u.write(b)
 			} else {
 				err = wire.BodyError(err)
 			}

@@ -70,7 +70,7 @@ func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account strin
 	}
 	if err := s.webContent(req); err != nil {
 		var e *wire.Error
-		if !errors.As(err, &e) {
+		if !errors.As(azureError(err), &e) {
 			s.log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
 			e = wire.ErrInternal
 		}

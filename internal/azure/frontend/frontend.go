@@ -34,6 +34,9 @@ type Config[S, C any] struct {
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
 	// Before, if set, runs once the request is parsed and before authentication; CORS headers are set there.
 	Before func(S, *wire.Request)
+	// Errors, if set, returns the *wire.Error that answers an error of the layers below the handlers. An error that it does not
+	// know it returns as it is.
+	Errors func(error) error
 	Common
 }
 
@@ -253,6 +256,9 @@ func RefuseAnonymous(r *wire.Request) error {
 // fail answers with err. What is not a protocol error is logged under the request's id and answered as InternalError.
 func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {
 	var e *wire.Error
+	if f.Errors != nil {
+		err = f.Errors(err)
+	}
 	if !errors.As(err, &e) {
 		f.Log.Error("request failed", "service", f.Service.String(), "account", r.Account, "op", r.Operation,
 			"request_id", r.ID, "err", err)
