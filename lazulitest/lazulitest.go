@@ -18,7 +18,7 @@
 //	account.RequireEnqueued("invoices", Invoice{Order: 42})
 //	account.RequireEntity("Shipped", "eu", "42", nil)
 //
-// A test moves time with a [Clock], and breaks steps with [Faults].
+// A test moves time with a [Clock], breaks steps of workers with [Faults], and lets requests fail with a [FaultRule].
 package lazulitest
 
 import (
@@ -52,6 +52,7 @@ type config struct {
 	server.Config
 	blob  accountprops.Blob // of accounts that have no settings of their own
 	clock *Clock
+	rules []FaultRule
 }
 
 // WithClock makes the services take the time from now instead of the system: message visibility, expiry and leases
@@ -87,6 +88,12 @@ func WithBlobImmutability() Option {
 	return func(c *config) { c.blob.Versioning, c.blob.Immutability = true, true }
 }
 
+// WithFault adds a fault rule: requests that it matches fail on purpose, so that a test sees what its client makes of it. More rules can
+// be added with [Lazuli.AddFault] while the stack runs.
+func WithFault(rule FaultRule) Option {
+	return func(c *config) { c.rules = append(c.rules, rule) }
+}
+
 // WithContainerSoftDelete lets deleted containers be restored for so many days.
 func WithContainerSoftDelete(days int) Option {
 	return func(c *config) { c.blob.ContainerDays = days }
@@ -98,7 +105,7 @@ const stopTimeout = time.Minute
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.
 func Start(t testing.TB, options ...Option) *Lazuli {
 	t.Helper()
-	c := config{Config: server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)}}
+	c := config{Config: server.Config{InMemory: true, Faults: true, Log: slog.New(slog.DiscardHandler)}}
 	for _, o := range options {
 		o(&c)
 	}
@@ -117,6 +124,9 @@ func Start(t testing.TB, options ...Option) *Lazuli {
 	}
 	l := &Lazuli{stack: s, accounts: accounts, made: made}
 	t.Cleanup(func() { l.stop(t) })
+	for _, r := range c.rules {
+		l.AddFault(t, r)
+	}
 	return l
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -29,4 +30,21 @@ func loadSeed(path string, accounts *auth.Accounts) (*seed.Seed, error) {
 
 func applySeed(ctx context.Context, s *seed.Seed, b backend) error {
 	return s.Apply(ctx, seed.Target{URL: b.URL, Transport: b.Transport()})
+}
+
+// addFaults adds the seed's fault rules to the server's.
+func addFaults(s *seed.Seed, b backend) error {
+	if len(s.Faults) == 0 {
+		return nil
+	}
+	rules := b.Faults()
+	if rules == nil {
+		return usageError{errors.New("the seed has fault rules, which need --faults")}
+	}
+	for _, r := range s.Faults {
+		if _, err := rules.Add(r); err != nil {
+			return usageError{fmt.Errorf("seed: %w", err)}
+		}
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/cli/seed"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
@@ -37,6 +38,9 @@ type backend interface {
 	Stop(ctx context.Context) error
 	// Transport carries requests to the services without a network.
 	Transport() *inproc.Transport
+
+	// Faults are the rules by which requests fail on purpose; nil where they are not allowed.
+	Faults() *faultrule.Set
 
 	admin.State
 }
@@ -111,6 +115,14 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 				return nil
 			}
 		}
+		if c.Faults {
+			o.Faults = func() *faultrule.Set {
+				if b := services.Load(); b != nil {
+					return (*b).Faults()
+				}
+				return nil
+			}
+		}
 		if seeding != nil {
 			o.Seed = func(ctx context.Context) error { return applySeed(ctx, seeding, *services.Load()) }
 		}
@@ -134,7 +146,11 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		return err
 	}
 	if seeding != nil {
-		if err := applySeed(ctx, seeding, b); err != nil {
+		err := applySeed(ctx, seeding, b)
+		if err == nil {
+			err = addFaults(seeding, b) // last: the seed itself must not meet them
+		}
+		if err != nil {
 			return errors.Join(err, stop(b, c.ShutdownTimeout))
 		}
 	}

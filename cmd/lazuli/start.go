@@ -40,6 +40,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		Log:     log,
 		Observe: requestlog.Observer(log),
 		Metrics: metrics,
+		Faults:  c.Faults,
 	}
 	if !c.InMemory {
 		sc.Location = c.Location

@@ -139,11 +139,19 @@ const adminTimeout = 30 * time.Second
 
 // askAdmin sends a request to an admin listener on this machine and returns the answer's body.
 func askAdmin(ctx context.Context, method, address string) ([]byte, error) {
+	return sendAdmin(ctx, method, address, nil)
+}
+
+// sendAdmin is askAdmin with a body, which is JSON.
+func sendAdmin(ctx context.Context, method, address string, content io.Reader) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	req, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return nil, err
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the process is here
 	resp, err := transport.RoundTrip(req)
@@ -155,7 +163,7 @@ func askAdmin(ctx context.Context, method, address string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode/100 == 2 {
 		return body, nil
 	}
 	var failure struct{ Error string }

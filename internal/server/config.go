@@ -65,6 +65,8 @@ type Config struct {
 	Observe func(*wire.Request, frontend.Outcome)
 	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
 	BlobChanged func(account, container, blob string)
+	// Faults allows fault rules: [Stack.Faults], and the header by which a request asks for a fault of its own.
+	Faults bool
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }

@@ -85,7 +85,7 @@ func (s *Stack) open() (err error) {
 	}()
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: o.board}
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: frontend.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {
 			switch svc {
@@ -145,4 +145,14 @@ func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*w
 			observe(r, o)
 		}
 	}
+}
+
+// operationNames are the names of all operations of the three services.
+func operationNames() (names []string) {
+	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations()} {
+		for _, row := range rows {
+			names = append(names, row.Name)
+		}
+	}
+	return names
 }

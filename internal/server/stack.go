@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
@@ -27,6 +28,7 @@ type Stack struct {
 	servers []*server
 	started time.Time
 	metrics *telemetry.Metrics // nil without Config.Metrics
+	faults  *faultrule.Set     // nil without Config.Faults
 
 	gate     *gate
 	services atomic.Pointer[services] // nil where they could not be opened again
@@ -56,6 +58,9 @@ func Start(c Config) (_ *Stack, err error) {
 	s := &Stack{config: c, started: c.Now(), gate: newGate()}
 	if c.Metrics != nil {
 		s.metrics = telemetry.NewMetrics(c.Metrics)
+	}
+	if c.Faults {
+		s.faults = faultrule.NewSet(operationNames(), c.Now)
 	}
 	s.servers = []*server{
 		{service: wire.Blob, flag: "--blob-port", addr: c.Blob, idle: c.BlobKeepAlive},
@@ -180,6 +185,9 @@ func (s *Stack) Ready() error {
 	}
 	return nil
 }
+
+// Faults are the rules by which requests fail on purpose, or nil where [Config] does not allow them.
+func (s *Stack) Faults() *faultrule.Set { return s.faults }
 
 // Path is the data folder.
 func (s *Stack) Path() string { return s.dir.Path() }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -63,6 +64,8 @@ type Common struct {
 	Limit *Limiter
 	// Board is where requests wait for changes; nil lets none wait.
 	Board *longpoll.Board
+	// Faults are the rules by which requests fail on purpose; nil has none.
+	Faults *faultrule.Set
 	// Progress is how long a connection may take for the next part of a request or of an answer, before it is cut
 	// off: 0 is [DefaultProgress], negative is for ever.
 	Progress time.Duration
@@ -196,10 +199,24 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
 		return id, wire.ErrInsufficientAccountPermissions
 	}
-	if text := r.Query.Get("timeout"); text != "" {
-		return id, bounded(r, text, func() error { return op.Do(f.State, call) })
+	if f.Faults != nil && !r.System() {
+		fault, err := f.Faults.Find(r)
+		if err != nil {
+			return id, err
+		}
+		if fault != nil {
+			return id, fault.Serve(r, func() error { return f.do(r, op, call) })
+		}
 	}
-	return id, op.Do(f.State, call)
+	return id, f.do(r, op, call)
+}
+
+// do runs the operation, within the time that the request gives.
+func (f *Frontend[S, C]) do(r *wire.Request, op *Operation[S, C], call C) error {
+	if text := r.Query.Get("timeout"); text != "" {
+		return bounded(r, text, func() error { return op.Do(f.State, call) })
+	}
+	return op.Do(f.State, call)
 }
 
 // admit completes the identity with its stored access policy and checks it against the operation's need.

@@ -49,6 +49,8 @@ type Request struct {
 	Operation string
 	// Failure is the error that was answered, nil for success. The front-end sets it.
 	Failure *Error
+	// Fault is the name of the fault rule that had an effect on the request, "" for none.
+	Fault string
 }
 
 // Options decide how requests are read.

@@ -2,6 +2,7 @@ package seed
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 )
 
 // Limits of a seed file.
@@ -21,7 +24,11 @@ const (
 )
 
 // Seed is what a file says, by account.
-type Seed struct{ accounts map[string]content }
+type Seed struct {
+	accounts map[string]content
+	// Faults are the fault rules of the file, for the whole server.
+	Faults []faultrule.Rule
+}
 
 // content is what one account holds.
 type content struct {
@@ -180,6 +187,7 @@ func parse(text []byte, fallback string) (*Seed, error) {
 	var doc struct {
 		Content  content            `yaml:",inline"`
 		Accounts map[string]content `yaml:"accounts"`
+		Faults   []map[string]any   `yaml:"faults"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &doc, yaml.DisallowUnknownField()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -198,6 +206,17 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		if err := c.check(); err != nil {
 			return nil, fmt.Errorf("account %s, %w", name, err)
 		}
+	}
+	for i, members := range doc.Faults {
+		text, err := json.Marshal(members)
+		if err != nil {
+			return nil, fmt.Errorf("fault rule %d: %w", i+1, err)
+		}
+		rule, err := faultrule.Decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("fault rule %d: %w", i+1, err)
+		}
+		s.Faults = append(s.Faults, rule)
 	}
 	return s, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 )
 
 // Options configure the admin endpoints.
@@ -34,6 +36,9 @@ type Options struct {
 	State func() State
 	// Seed makes again what the seed has and the state lacks; nil is no seed.
 	Seed func(context.Context) error
+	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. A nil
+	// function refuses them.
+	Faults func() *faultrule.Set
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
 	// TLS, if set, answers https at the same address as http: client libraries ask token issuers over nothing else.
@@ -67,6 +72,12 @@ func NewHandler(o Options) http.Handler {
 	if o.Workers != nil {
 		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
 		e.Any("/workers/*", echo.WrapHandler(http.StripPrefix("/workers", o.Workers)))
+	}
+	if o.Faults != nil {
+		faultHandler{o.Faults}.routes(e)
+	} else {
+		e.Any("/admin/faults", refuseFaults)
+		e.Any("/admin/faults/*", refuseFaults)
 	}
 	if o.State != nil {
 		stateHandler{state: o.State, seed: o.Seed}.routes(e)

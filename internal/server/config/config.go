@@ -86,6 +86,8 @@ type Config struct {
 	NoAdmin bool
 	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
 	AllowHosts []string
+	// Faults allows fault rules, see package faultrule.
+	Faults bool
 	// AdminState lets the admin listener reset, copy and restore all data.
 	AdminState bool
 	// Seed is a file with tables, queues and containers to be made at the start where they are missing. "" for none.

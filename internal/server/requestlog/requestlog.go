@@ -12,8 +12,8 @@ import (
 
 // Observer returns a function for [frontend.Common.Observe] that logs to log, or nil if log leaves out debug lines.
 //
-// The keys are service, account, op, method, path, status, code (Azure's error code, if there was an error), bytes,
-// ms, version, client (the user agent), request_id and client_request_id. Query strings are left out, since they hold
+// The keys are service, account, op, method, path, status, code (Azure's error code, if there was an error), fault (the
+// fault rule that had an effect, if any), bytes, ms, version, client (the user agent), request_id and client_request_id. Query strings are left out, since they hold
 // signatures, and so are bodies and all other headers.
 func Observer(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
@@ -30,6 +30,9 @@ func Observer(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
 		}
 		if r.Failure != nil {
 			attrs = append(attrs, slog.String("code", r.Failure.Code))
+		}
+		if r.Fault != "" {
+			attrs = append(attrs, slog.String("fault", r.Fault))
 		}
 		attrs = append(attrs,
 			slog.Int64("bytes", o.Written),

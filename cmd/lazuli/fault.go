@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+)
+
+// newFaultCommand makes `lazuli fault`, which sets the fault rules of a running server.
+func newFaultCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fault",
+		Short: "Make chosen requests of a running server fail: errors, delays, broken connections, lost responses",
+		Long: `Add, list and remove the fault rules of a running server that was started with --faults. A rule chooses
+requests and says how they fail; docs/faults.md describes the actions and what the Azure SDKs make of them.
+--admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
+		Args: cobra.NoArgs,
+	}
+	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
+	ask := func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error) {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return sendAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+"/admin/faults"+path, body)
+	}
+	cmd.AddCommand(newFaultAdd(ask), newFaultList(ask), newFaultRemove(ask))
+	return cmd
+}
+
+// adminCaller sends a request to the admin listener that the command's flags name.
+type adminCaller func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error)
+
+func newFaultAdd(ask adminCaller) *cobra.Command {
+	var r faultrule.Rule
+	var t faultrule.Throttle
+	var window, delay, retryAfter time.Duration
+	var truncate, corrupt int64
+	cmd := &cobra.Command{
+		Use:   "add",
+		Short: "Add a rule; its name is printed",
+		Example: `  lazuli fault add --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
+  lazuli fault add --service queue --operation "Put Message" --unanswered --nth 2
+  lazuli fault add --resource 'Employees*' --throttle-requests 100 --throttle-per partition`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
+			if cmd.Flags().Changed("truncate") {
+				r.Truncate = &truncate
+			}
+			if cmd.Flags().Changed("corrupt") {
+				r.Corrupt = &corrupt
+			}
+			if t != (faultrule.Throttle{}) {
+				r.Throttle = &t
+			}
+			text, err := json.Marshal(r)
+			if err != nil {
+				return usageError{err}
+			}
+			answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+			if err != nil {
+				return err
+			}
+			var added faultrule.Rule
+			if err := json.Unmarshal(answer, &added); err != nil {
+				return fmt.Errorf("the response is not a fault rule: %w", err)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), added.Name)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Name, "name", "", "name of the rule; empty makes one")
+	f.StringVar(&r.Service, "service", "", "blob, queue or table; empty is all of them")
+	f.StringVar(&r.Operation, "operation", "", `operation's name in the REST reference, "Put Blob"; * stands for any characters`)
+	f.StringVar(&r.Resource, "resource", "", "path below the account, photos/2026/*; * stands for any characters, ? for one")
+	f.StringVar(&r.Account, "account", "", "account's name")
+	f.StringVar(&r.Client, "client", "", "User-Agent header; * stands for any characters")
+	f.IntVar(&r.Skip, "skip", 0, "number of matching requests that pass first")
+	f.IntVar(&r.Nth, "nth", 0, "let every nth matching request fail")
+	f.Float64Var(&r.Share, "share", 0, "share of matching requests that fail, 0.1 for a tenth")
+	f.Uint64Var(&r.Seed, "seed", 0, "seed that makes the choice of --share repeatable")
+	f.IntVar(&r.Count, "count", 0, "number of requests that fail at most; 0 is no limit")
+	f.DurationVar(&window, "for", 0, "time for which the rule has effect; 0 is no limit")
+	f.DurationVar(&delay, "delay", 0, "time to wait before the operation")
+	f.IntVar(&r.Slow, "slow", 0, "speed of the bodies of request and response in bytes per second")
+	f.StringVar(&r.Error, "error", "", "error to answer with: ServerBusy, OperationTimedOut or InternalError")
+	f.DurationVar(&retryAfter, "retry-after", 0, "Retry-After header of --error and --throttle-*, in whole seconds")
+	f.StringVar(&r.Reset, "reset", "", "break the connection: before the operation, during the response, or after it")
+	f.Int64Var(&truncate, "truncate", 0, "end the connection after so many bytes of the response's body")
+	f.Int64Var(&corrupt, "corrupt", 0, "change one bit of the byte at this offset of the response's body")
+	f.BoolVar(&r.CorruptRequest, "corrupt-request", false, "let --corrupt change the request's body")
+	f.BoolVar(&r.Unanswered, "unanswered", false, "run the operation and break the connection in place of the response")
+	f.Float64Var(&t.Requests, "throttle-requests", 0, "requests per second, beyond which 503 ServerBusy is answered")
+	f.Float64Var(&t.Bytes, "throttle-bytes", 0, "bytes per second, beyond which 503 ServerBusy is answered")
+	f.StringVar(&t.Per, "throttle-per", "", "what has the rate: account, container or partition (default account)")
+	return cmd
+}
+
+func newFaultList(ask adminCaller) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body, err := ask(cmd, http.MethodGet, "", nil)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := cmd.OutOrStdout().Write(body)
+				return err
+			}
+			var rules []faultrule.Status
+			if err := json.Unmarshal(body, &rules); err != nil {
+				return fmt.Errorf("the response is not a list of fault rules: %w", err)
+			}
+			if len(rules) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "no fault rules")
+				return nil
+			}
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "NAME\tSTATE\tREQUESTS\tHITS\tRULE")
+			for _, r := range rules {
+				state := "active"
+				if r.Ended {
+					state = "ended"
+				}
+				name := r.Name
+				r.Rule.Name = ""
+				rule, err := json.Marshal(r.Rule)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", name, state, r.Requests, r.Hits, rule)
+			}
+			return tw.Flush()
+		}}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the rules as JSON")
+	return cmd
+}
+
+func newFaultRemove(ask adminCaller) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{Use: "rm [name ...]", Short: "Remove rules by name, or all of them",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			switch {
+			case all && len(names) > 0:
+				return usageError{errors.New("--all and names exclude each other")}
+			case all:
+				_, err := ask(cmd, http.MethodDelete, "", nil)
+				return err
+			case len(names) == 0:
+				return usageError{errors.New("which rule? give its name, or --all")}
+			}
+			for _, name := range names {
+				if strings.TrimSpace(name) == "" {
+					return usageError{errors.New("the name of a rule is not empty")}
+				}
+				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(name), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	cmd.Flags().BoolVar(&all, "all", false, "remove all rules")
+	return cmd
+}
