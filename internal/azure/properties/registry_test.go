@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,19 +68,19 @@ func TestSetsChangeBackendAndMemoryInTheSameOrder(t *testing.T) {
 		v       = newValues()
 		written = make(chan struct{}) // the first write is done
 		second  = make(chan error, 1)
-		once    sync.Once
+		first   atomic.Bool
 		r       *Registry
 	)
 	r = NewRegistry(wire.Table, Features{}, Backend{Store: func(ctx context.Context, account string, p *Properties, value []byte) error {
 		err := v.store(ctx, account, p, value)
-		once.Do(func() {
+		if first.CompareAndSwap(false, true) {
 			close(written)
 			select { // without the lock the second Set ends here
 			case err := <-second:
 				second <- err
 			case <-time.After(50 * time.Millisecond):
 			}
-		})
+		}
 		return err
 	}}, nil)
 	go func() {
