@@ -3,12 +3,14 @@ package blobsvc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -24,8 +26,6 @@ import (
 //
 // All of it continues after a restart, for the garbage is in the database.
 const (
-	// garbageBatch is how many keys one transaction removes, so that requests never wait long behind it.
-	garbageBatch = 1000
 	// blockLifetime is how long uncommitted blocks are kept after the last of them came.
 	// https://learn.microsoft.com/rest/api/storageservices/put-block#remarks
 	blockLifetime = 7 * 24 * time.Hour
@@ -169,7 +169,7 @@ func (s *Service) collect(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// removeBatch removes up to garbageBatch keys of one piece of garbage. done is set when nothing is left.
+// removeBatch removes up to sweep.Batch keys of one piece of garbage. done is set when nothing is left.
 func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool, err error) {
 	switch kind {
 	case garbageContent:
@@ -216,94 +216,51 @@ func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool,
 	return false, errKey
 }
 
-// removeKeys removes up to garbageBatch keys that begin with id. each, if not nil, is called for them first.
+// removeKeys removes up to [sweep.Batch] keys that begin with id. each, if not nil, is called for them first.
 func removeKeys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool, err error) {
-	scope := generationPrefix(id)
-	var keys [][]byte
-	cur := tx.Cursor(bucket)
-	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		if len(keys) == garbageBatch {
-			break
-		}
-		if each != nil {
-			if err := each(k, v); err != nil {
-				return false, err
-			}
-		}
-		keys = append(keys, bytes.Clone(k))
-	}
-	for _, k := range keys {
-		tx.Delete(bucket, k)
-	}
-	return len(keys) < garbageBatch, nil
+	next, err := sweep.Prefix(tx, bucket, generationPrefix(id), nil, sweep.Batch, each)
+	return next == nil, err
 }
 
 // expireBlocks drops uncommitted blocks that were abandoned.
 func (s *Service) expireBlocks(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now.Add(-blockLifetime))
-	return s.sweep(ctx, pendingBucket, func(v []byte) (bool, error) {
+	_, err := s.sweep(ctx, sweep.Rule{Bucket: pendingBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		p, err := decodePending(v)
-		return err == nil && p.last <= limit, err
-	}, func(tx *store.Tx, k, v []byte) error {
-		p, err := decodePending(v)
-		if err != nil {
-			return err
+		if err != nil || p.last > limit {
+			return sweep.Keep, err
 		}
-		tx.Delete(pendingBucket, k)
-		dropBlockSet(tx, p)
-		return nil
-	})
+		return sweep.Remove, nil
+	}, Remove: func(tx *store.Tx, _, v []byte) (int64, error) {
+		p, err := decodePending(v)
+		if err == nil {
+			dropBlockSet(tx, p)
+		}
+		return 1, err
+	}})
+	return err
 }
 
-// sweep looks through a bucket and removes what is due, in batches. An entry that changed since it was found is asked about
-// again.
-func (s *Service) sweep(ctx context.Context, bucket store.Bucket, due func(v []byte) (bool, error), remove func(tx *store.Tx, k, v []byte) error) error {
-	from := []byte{}
-	for from != nil && ctx.Err() == nil {
-		var found [][]byte
-		err := s.db.View(func(tx *store.Tx) error {
-			cur := tx.Cursor(bucket)
-			k, v := cur.Seek(from)
-			for ; k != nil && len(found) < garbageBatch; k, v = cur.Next() {
-				is, err := due(v)
-				if err != nil {
-					return err
-				}
-				if is {
-					found = append(found, bytes.Clone(k))
-				}
-			}
-			from = bytes.Clone(k)
-			return nil
-		})
-		if err != nil {
-			return err
+// sweep removes from a bucket what the rule finds, and counts the content that it freed.
+func (s *Service) sweep(ctx context.Context, r sweep.Rule) (any bool, err error) {
+	done, err := sweep.Run(ctx, s.db, r)
+	s.freed(done.Freed)
+	return done.Removed > 0, err
+}
+
+// sweepDue removes from a bucket the entries that are due: their keys begin with the time of that, in ticks. remove does
+// the rest for each and returns how many bytes of content it freed.
+func (s *Service) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time, remove func(tx *store.Tx, k, v []byte) (int64, error)) (any bool, err error) {
+	limit := uint64(ticks.Of(now))
+	return s.sweep(ctx, sweep.Rule{Bucket: bucket, Remove: remove, Decide: func(k, _ []byte) (sweep.Decision, error) {
+		switch {
+		case len(k) <= 8:
+			return sweep.Keep, errKey
+		case binary.BigEndian.Uint64(k) > limit:
+			return sweep.Stop, nil
 		}
-		if len(found) == 0 {
-			continue
-		}
-		err = s.db.Update(func(tx *store.Tx) error {
-			for _, k := range found {
-				v := tx.Get(bucket, k)
-				if v == nil {
-					continue
-				}
-				is, err := due(v)
-				if err == nil && is {
-					err = remove(tx, k, v)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		s.freed(1)
-	}
-	return ctx.Err()
+		return sweep.Remove, nil
+	}})
 }
 
 // Compact gives space back: it removes extents that nothing refers to and moves the rest of those that little refers

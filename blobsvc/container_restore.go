@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -112,20 +113,22 @@ func (s *Service) restoreContainer(c *call) error {
 // purgeContainers leaves deleted containers to the garbage whose time is over.
 func (s *Service) purgeContainers(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now)
-	return s.sweep(ctx, gravesBucket, func(v []byte) (bool, error) {
+	_, err := s.sweep(ctx, sweep.Rule{Bucket: gravesBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		rec, err := decodeContainer(v)
-		return err == nil && rec.purgeAt() <= limit, err
-	}, func(tx *store.Tx, k, v []byte) error {
+		if err != nil || rec.purgeAt() > limit {
+			return sweep.Keep, err
+		}
+		return sweep.Remove, nil
+	}, Remove: func(tx *store.Tx, k, v []byte) (int64, error) {
 		account, _, _, err := parseGraveKey(k)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		rec, err := decodeContainer(v)
-		if err != nil {
-			return err
+		if err == nil {
+			abandon(tx, account, rec.gen)
 		}
-		tx.Delete(gravesBucket, k)
-		abandon(tx, account, rec.gen)
-		return nil
-	})
+		return 1, err
+	}})
+	return err
 }

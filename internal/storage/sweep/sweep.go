@@ -1,0 +1,153 @@
+// Package sweep removes many keys of a store in the background: a batch in each transaction, so that requests never wait
+// long behind one, and from where an earlier process ended.
+//
+// [Prefix] removes the keys with a common prefix, inside a transaction of the caller. [Run] looks through a bucket and
+// removes what a [Rule] finds.
+package sweep
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Batch is how many keys one transaction removes.
+const Batch = 1000
+
+// Prefix removes up to limit keys of a bucket that begin with prefix, at or after from; a nil from is the first. It calls
+// each, if not nil, before it removes a key. next is where to go on, nil when no key is left.
+//
+// Going on at next saves walking past the keys that earlier batches removed.
+func Prefix(tx *store.Tx, b store.Bucket, prefix, from []byte, limit int, each func(k, v []byte) error) (next []byte, err error) {
+	if from == nil {
+		from = prefix
+	}
+	var keys [][]byte
+	c := tx.Cursor(b)
+	for k, v := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		if len(keys) == limit {
+			next = bytes.Clone(k)
+			break
+		}
+		if each != nil {
+			if err := each(k, v); err != nil {
+				return nil, err
+			}
+		}
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		tx.Delete(b, k)
+	}
+	return next, nil
+}
+
+// Decision is what a [Rule] does with an entry.
+type Decision uint8
+
+const (
+	// Keep leaves the entry.
+	Keep Decision = iota
+	// Remove removes it.
+	Remove
+	// Stop leaves the entry and all after it, in a bucket that is ordered by what the rule decides.
+	Stop
+)
+
+// Rule says what to remove from a bucket. Its functions may be called more than once for an entry.
+type Rule struct {
+	Bucket store.Bucket
+	// Decide is called for each entry, and again in the transaction that removes it: the entry may have changed.
+	Decide func(k, v []byte) (Decision, error)
+	// Remove, if set, runs in the transaction that removes the entry. It returns how many bytes of content lost their last
+	// reference.
+	Remove func(tx *store.Tx, k, v []byte) (freed int64, err error)
+}
+
+// Result is what a sweep did.
+type Result struct {
+	// Removed is the number of entries.
+	Removed int
+	// Freed is the sum of what Rule.Remove returned, in bytes.
+	Freed int64
+}
+
+// Run looks through the bucket once and removes what the rule finds, until ctx is done. The result holds also with an error:
+// what it counts is committed.
+func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
+	for from := []byte{}; from != nil; {
+		if err := ctx.Err(); err != nil {
+			return done, err
+		}
+		var found [][]byte
+		if found, from, err = r.find(db, from); err != nil {
+			return done, err
+		}
+		if len(found) == 0 {
+			continue
+		}
+		batch, err := r.remove(db, found)
+		if err != nil {
+			return done, err
+		}
+		done.Removed += batch.Removed
+		done.Freed += batch.Freed
+	}
+	return done, nil
+}
+
+// find returns up to [Batch] keys to remove, and the key to go on at, nil at the end.
+func (r *Rule) find(db *store.DB, from []byte) (found [][]byte, next []byte, err error) {
+	err = db.View(func(tx *store.Tx) error {
+		c := tx.Cursor(r.Bucket)
+		for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+			if len(found) == Batch {
+				next = bytes.Clone(k)
+				return nil
+			}
+			what, err := r.Decide(k, v)
+			switch {
+			case err != nil:
+				return err
+			case what == Stop:
+				return nil
+			case what == Remove:
+				found = append(found, bytes.Clone(k))
+			}
+		}
+		return nil
+	})
+	return found, next, err
+}
+
+// remove removes those of the keys that the rule still finds.
+func (r *Rule) remove(db *store.DB, keys [][]byte) (done Result, err error) {
+	err = db.Update(func(tx *store.Tx) error {
+		done = Result{}
+		for _, k := range keys {
+			v := tx.Get(r.Bucket, k)
+			if v == nil {
+				continue
+			}
+			what, err := r.Decide(k, v)
+			if err != nil {
+				return err
+			}
+			if what != Remove {
+				continue
+			}
+			if r.Remove != nil {
+				freed, err := r.Remove(tx, k, v)
+				if err != nil {
+					return err
+				}
+				done.Freed += freed
+			}
+			tx.Delete(r.Bucket, k)
+			done.Removed++
+		}
+		return nil
+	})
+	return done, err
+}
