@@ -69,8 +69,8 @@ type listener interface {
 
 // Queue registers a handler for the messages of a queue, by default the queue called like the function. A mistake in the
 // settings is reported by Start.
-func (a *App) Queue(name string, h QueueHandler, options ...Option) *Function {
-	f := a.register(name, queueTrigger, options)
+func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Function {
+	f := register(a, name, queueTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
@@ -83,11 +83,17 @@ func (a *App) Queue(name string, h QueueHandler, options ...Option) *Function {
 	return f
 }
 
-func (a *App) register(name, trigger string, options []Option) *Function {
+// register adds a function. O is the option type of its trigger; of Config.Defaults it takes those that are one.
+func register[O Option](a *App, name, trigger string, options []O) *Function {
 	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
 	f.stats.init()
-	for _, o := range append(append([]Option{}, a.config.Defaults...), options...) {
-		o(&f.settings)
+	for _, o := range a.config.Defaults {
+		if o, ok := o.(O); ok {
+			o.apply(&f.settings)
+		}
+	}
+	for _, o := range options {
+		o.apply(&f.settings)
 	}
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -110,7 +116,7 @@ type Message[T any] struct {
 
 // Queue registers a handler for messages whose bodies are the JSON of a T. A body that is not goes to the poison queue at
 // once, since no later attempt could read it.
-func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error, options ...Option) *Function {
+func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error, options ...QueueOption) *Function {
 	return a.Queue(name, func(ctx context.Context, raw QueueMessage) error {
 		m := Message[T]{Raw: raw}
 		if err := json.Unmarshal(raw.Body, &m.Body); err != nil {

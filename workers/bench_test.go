@@ -26,11 +26,11 @@ func durableAccount(b *testing.B) *lazulitest.Account {
 func BenchmarkEmptyHandler(b *testing.B) {
 	for _, bc := range []struct {
 		name    string
-		options []workers.Option
+		options []workers.QueueOption
 	}{
 		{"defaults", nil},
-		{"batch32", []workers.Option{workers.WithBatchSize(32)}},
-		{"concurrency128", []workers.Option{workers.WithBatchSize(32), workers.WithNewBatchThreshold(96)}},
+		{"batch32", []workers.QueueOption{workers.WithBatchSize(32)}},
+		{"concurrency128", []workers.QueueOption{workers.WithBatchSize(32), workers.WithNewBatchThreshold(96)}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			a := durableAccount(b)

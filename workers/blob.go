@@ -28,7 +28,9 @@ type BlobHandler func(ctx context.Context, b *blob.Client) error
 
 // WithPath sets which blobs trigger: "container/folder/{name}.csv". What is in braces matches any text; the container must be
 // given in full. A container alone means all of its blobs.
-func WithPath(path string) Option { return func(s *settings) { s.path = path } }
+func WithPath(path string) BlobOption {
+	return blobOption(func(s *settings) { s.path = path })
+}
 
 // blobPoisonQueue is where blob triggers' messages go that failed for good, as in Azure Functions.
 const blobPoisonQueue = "webjobs-blobtrigger-poison"
@@ -45,8 +47,8 @@ const blobPoisonQueue = "webjobs-blobtrigger-poison"
 //
 // Every state of a blob that lasts until the next scan is handled, at least once. A blob that is gone or has changed before its
 // message is handled is skipped: the change has a message of its own.
-func (a *App) Blob(name string, h BlobHandler, options ...Option) *Function {
-	f := a.register(name, blobTrigger, options)
+func (a *App) Blob(name string, h BlobHandler, options ...BlobOption) *Function {
+	f := register(a, name, blobTrigger, options)
 	fail := func(err error) {
 		if err != nil {
 			a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))

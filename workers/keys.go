@@ -15,8 +15,8 @@ import (
 // A message that waits for its key's turn counts as in work: its lease is renewed, and it takes one of the places that WithConcurrency
 // gives. So give enough of them for several keys. Its timeout begins with its turn. At a stop it is given back without having counted as an attempt
 // that failed. Other instances have limits of their own.
-func ConcurrencyPerKey[T any](key func(T) string, n int) Option {
-	return func(s *settings) {
+func ConcurrencyPerKey[T any](key func(T) string, n int) QueueOption {
+	return queueOption(func(s *settings) {
 		s.perKey = n
 		s.key = nil
 		if key != nil {
@@ -28,7 +28,7 @@ func ConcurrencyPerKey[T any](key func(T) string, n int) Option {
 				return key(v)
 			}
 		}
-	}
+	})
 }
 
 // validateKeys names what is wrong with the settings of ConcurrencyPerKey.

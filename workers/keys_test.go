@@ -95,7 +95,7 @@ func TestConcurrencyPerKeyStops(t *testing.T) {
 }
 
 func TestConcurrencyPerKeyMistakes(t *testing.T) {
-	for says, o := range map[string]Option{
+	for says, o := range map[string]QueueOption{
 		"less than 1":        ConcurrencyPerKey(func(keyed) string { return "" }, 0),
 		"without a function": ConcurrencyPerKey[keyed](nil, 1),
 	} {

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// Option changes one setting of one function. An option that does not concern the function's trigger has no effect.
-type Option func(*settings)
-
 // Encoding is how a message's bytes are written in the queue.
 type Encoding string
 
@@ -59,52 +56,72 @@ func defaultSettings(name string) settings {
 }
 
 // WithConnection names the connection to use. See Config.Connections.
-func WithConnection(name string) Option { return func(s *settings) { s.connection = name } }
+func WithConnection(name string) CommonOption {
+	return commonOption(func(s *settings) { s.connection = name })
+}
 
 // WithQueueName sets the queue. By default it is called like the function.
-func WithQueueName(name string) Option { return func(s *settings) { s.queueName = name } }
+func WithQueueName(name string) QueueOption {
+	return queueOption(func(s *settings) { s.queueName = name })
+}
 
 // WithMessageEncoding sets how message bodies are encoded. A body that cannot be decoded goes to the poison queue without
 // a call. Default Base64.
-func WithMessageEncoding(e Encoding) Option { return func(s *settings) { s.encoding = e } }
+func WithMessageEncoding(e Encoding) QueueOption {
+	return queueOption(func(s *settings) { s.encoding = e })
+}
 
 // WithBatchSize sets how many messages are asked for at once, 1 to 32. Default 16.
-func WithBatchSize(n int) Option { return func(s *settings) { s.batchSize = n } }
+func WithBatchSize(n int) MessageOption {
+	return messageOption(func(s *settings) { s.batchSize = n })
+}
 
 // WithNewBatchThreshold sets the number of messages in work at or below which the next batch is fetched. So at most batch
 // size + threshold messages are in work on one instance; a batch size of 1 with a threshold of 0 handles one at a time.
 // Default: half the batch size for each processor.
-func WithNewBatchThreshold(n int) Option { return func(s *settings) { s.newBatchThreshold = n } }
+func WithNewBatchThreshold(n int) MessageOption {
+	return messageOption(func(s *settings) { s.newBatchThreshold = n })
+}
 
 // WithConcurrency sets batch size and threshold so that at most n messages are in work on one instance.
-func WithConcurrency(n int) Option {
-	return func(s *settings) {
+func WithConcurrency(n int) MessageOption {
+	return messageOption(func(s *settings) {
 		s.batchSize = min(32, n/2+1)
 		s.newBatchThreshold = n - s.batchSize
-	}
+	})
 }
 
 // WithMaxDequeueCount sets after how many attempts a failing message is moved to the poison queue, at least 1. Default 5.
-func WithMaxDequeueCount(n int) Option { return func(s *settings) { s.maxDequeueCount = int64(n) } }
+func WithMaxDequeueCount(n int) MessageOption {
+	return messageOption(func(s *settings) { s.maxDequeueCount = int64(n) })
+}
 
 // WithVisibilityTimeout sets how long a message stays invisible after a failed attempt. It is not the lease. Default 0.
 // The same as WithRetry(Fixed(d)).
-func WithVisibilityTimeout(d time.Duration) Option { return WithRetry(Fixed(d)) }
+func WithVisibilityTimeout(d time.Duration) MessageOption { return WithRetry(Fixed(d)) }
 
 // WithRetry sets how long a message stays invisible after each failed attempt. Default Fixed(0).
-func WithRetry(p RetryPolicy) Option { return func(s *settings) { s.retry = p } }
+func WithRetry(p RetryPolicy) CommonOption {
+	return commonOption(func(s *settings) { s.retry = p })
+}
 
 // WithMaxPollingInterval sets the longest wait between polls of an empty queue, at least 100 ms. Default 1 min, or 2 s when
 // the account is on this machine.
-func WithMaxPollingInterval(d time.Duration) Option { return func(s *settings) { s.maxPolling = d } }
+func WithMaxPollingInterval(d time.Duration) MessageOption {
+	return messageOption(func(s *settings) { s.maxPolling = d })
+}
 
 // WithLease sets for how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The
 // lease is renewed at half its length for as long as the handler runs; so it only bounds how long a message stays
 // hidden after its instance died. Default 1 min. (Azure Functions: 10 min, not settable.)
-func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
+func WithLease(d time.Duration) MessageOption {
+	return messageOption(func(s *settings) { s.lease = d })
+}
 
 // WithTimeout cancels a handler's context after d, with the cause ErrTimeout. Default: no limit.
-func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+func WithTimeout(d time.Duration) CommonOption {
+	return commonOption(func(s *settings) { s.timeout = d })
+}
 
 const maxLease = 7 * 24 * time.Hour
 

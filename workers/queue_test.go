@@ -445,13 +445,13 @@ func TestTimeoutAndStuckHandler(t *testing.T) {
 
 func TestConcurrencyBound(t *testing.T) {
 	for name, c := range map[string]struct {
-		options []Option
+		options []QueueOption
 		want    int64
 	}{
-		"one at a time":    {[]Option{WithBatchSize(1), WithNewBatchThreshold(0)}, 1},
-		"batch and a half": {[]Option{WithBatchSize(8), WithNewBatchThreshold(4)}, 12},
-		"concurrency 7":    {[]Option{WithConcurrency(7)}, 7},
-		"concurrency 100":  {[]Option{WithConcurrency(100)}, 100},
+		"one at a time":    {[]QueueOption{WithBatchSize(1), WithNewBatchThreshold(0)}, 1},
+		"batch and a half": {[]QueueOption{WithBatchSize(8), WithNewBatchThreshold(4)}, 12},
+		"concurrency 7":    {[]QueueOption{WithConcurrency(7)}, 7},
+		"concurrency 100":  {[]QueueOption{WithConcurrency(100)}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, Config{}, func(b *bench) {

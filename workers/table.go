@@ -28,11 +28,15 @@ type TableChange = bindings.TableChange
 type TableHandler func(ctx context.Context, c TableChange) error
 
 // WithTable names the table whose changes trigger. By default it is called like the function.
-func WithTable(name string) Option { return func(s *settings) { s.table = name } }
+func WithTable(name string) TableOption {
+	return tableOption(func(s *settings) { s.table = name })
+}
 
 // WithExisting makes a table trigger also run for the entities that are there when the app first starts, as updates. By default it
 // begins with what changes from then on.
-func WithExisting(existing bool) Option { return func(s *settings) { s.existing = existing } }
+func WithExisting(existing bool) TableOption {
+	return tableOption(func(s *settings) { s.existing = existing })
+}
 
 // tablePoisonQueue is where table triggers' messages go that failed for good.
 const tablePoisonQueue = "webjobs-tabletrigger-poison"
@@ -48,8 +52,8 @@ const tablePoisonQueue = "webjobs-tabletrigger-poison"
 // gets is the entity with exactly the ETag of the change. Two changes of one entity can be handled in either order only if the first
 // failed, and is then no longer told. Should the log not reach back to where the app stopped - a week has passed, or a million changes -
 // the handler is called for every entity of the table, as an update; deletions in between are not told.
-func (a *App) Table(name string, h TableHandler, options ...Option) *Function {
-	f := a.register(name, tableTrigger, options)
+func (a *App) Table(name string, h TableHandler, options ...TableOption) *Function {
+	f := register(a, name, tableTrigger, options)
 	fail := func(err error) {
 		if err != nil {
 			a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
@@ -86,7 +90,7 @@ type Change[T any] struct {
 
 // Table registers a handler for changes of entities that are the JSON of a T. A change whose entity is not goes to the poison queue at
 // once.
-func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...Option) *Function {
+func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...TableOption) *Function {
 	return a.Table(name, func(ctx context.Context, raw TableChange) error {
 		c := Change[T]{Raw: raw}
 		if raw.Entity != nil {

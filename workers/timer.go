@@ -24,19 +24,27 @@ type TimerHandler func(ctx context.Context, t TimerInfo) error
 
 // WithSchedule sets when a timer runs, in UTC: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
 // of week}", or an interval "hh:mm:ss".
-func WithSchedule(schedule string) Option { return func(s *settings) { s.schedule = schedule } }
+func WithSchedule(schedule string) TimerOption {
+	return timerOption(func(s *settings) { s.schedule = schedule })
+}
 
 // WithRunOnStartup makes a timer also run when an instance begins to keep it.
-func WithRunOnStartup(run bool) Option { return func(s *settings) { s.runOnStartup = run } }
+func WithRunOnStartup(run bool) TimerOption {
+	return timerOption(func(s *settings) { s.runOnStartup = run })
+}
 
 // WithMaxRetryCount lets a timer's run that failed be tried again up to n times, after the delays of WithRetry, before the schedule goes on; -1
 // is for as long as it takes. Default 0. The count is in memory: should the process die, the run counts as missed, and another instance
 // begins anew. As in Azure Functions, retry policies are for timers; messages have WithMaxDequeueCount.
-func WithMaxRetryCount(n int) Option { return func(s *settings) { s.maxRetries = n } }
+func WithMaxRetryCount(n int) TimerOption {
+	return timerOption(func(s *settings) { s.maxRetries = n })
+}
 
 // WithMonitor makes a timer remember its runs in the storage account, so that one that was missed while no instance was up is
 // made up for, once. By default a timer does so whose runs are a minute or more apart.
-func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &monitor } }
+func WithMonitor(monitor bool) TimerOption {
+	return timerOption(func(s *settings) { s.monitor = &monitor })
+}
 
 // Timer registers a handler that runs at the times of WithSchedule.
 //
@@ -45,8 +53,8 @@ func WithMonitor(monitor bool) Option { return func(s *settings) { s.monitor = &
 // the end of the last. A run that should have happened while no instance was up happens once, late, with IsPastDue. A
 // failed run is logged, and not repeated before its next time, unless WithMaxRetryCount says so. A run that is cut off by the death of its process is repeated
 // if the timer is monitored: at least once.
-func (a *App) Timer(name string, h TimerHandler, options ...Option) *Function {
-	f := a.register(name, timerTrigger, options)
+func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Function {
+	f := register(a, name, timerTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}

@@ -40,14 +40,14 @@ func (b *timerBench) record(info TimerInfo) {
 }
 
 // app starts an instance with a timer called tick.
-func (b *timerBench) app(schedule string, h TimerHandler, options ...Option) *App {
+func (b *timerBench) app(schedule string, h TimerHandler, options ...TimerOption) *App {
 	b.Helper()
 	app := New(Config{Storage: &Storage{}, Logger: slog.New(slog.NewTextHandler(b.log, nil)), StuckTimeout: time.Minute})
 	app.openHost = func(*Storage) (hostStore, error) { return b.host, nil }
 	if h == nil {
 		h = func(_ context.Context, info TimerInfo) error { b.record(info); return nil }
 	}
-	app.Timer("tick", h, append([]Option{WithSchedule(schedule)}, options...)...)
+	app.Timer("tick", h, append([]TimerOption{WithSchedule(schedule)}, options...)...)
 	if err := app.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}

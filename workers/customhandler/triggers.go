@@ -18,34 +18,25 @@ import (
 // register hands a function to the runtime, which owns its trigger. HTTP triggers are served by the host itself.
 func (h *Host) register(f *function) {
 	b, host := f.trigger, h.project.host
-	options := []workers.Option{workers.WithConnection(b.connection)}
-	if h.config.Lease > 0 {
-		options = append(options, workers.WithLease(h.config.Lease))
-	}
 	switch b.kind {
 	case kindHTTPTrigger:
 		return
 	case kindQueueTrigger:
-		q := host.queues
-		options = append(options, workers.WithQueueName(b.target.source), workers.WithBatchSize(q.batchSize),
-			workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility), workers.WithMessageEncoding(q.encoding))
-		if q.threshold >= 0 {
-			options = append(options, workers.WithNewBatchThreshold(q.threshold))
-		}
-		if q.maxPolling > 0 {
-			options = append(options, workers.WithMaxPollingInterval(q.maxPolling))
-		}
 		h.app.Queue(f.name, func(ctx context.Context, m workers.QueueMessage) error {
 			inv := h.newInvocation(ctx, f, "New queue message detected on '"+b.target.source+"'.")
 			inv.fromQueue(m, b)
 			_, err := h.call(ctx, inv)
 			return err
-		}, options...)
+		}, h.queueOptions(b, host.queues)...)
 	case kindBlobTrigger:
-		options = append(options, workers.WithPath(b.path), workers.WithConcurrency(host.blobs.maxParallel), workers.WithMaxDequeueCount(host.blobs.poisonThreshold))
+		options := []workers.BlobOption{workers.WithConnection(b.connection), workers.WithPath(b.path),
+			workers.WithConcurrency(host.blobs.maxParallel), workers.WithMaxDequeueCount(host.blobs.poisonThreshold)}
+		if h.config.Lease > 0 {
+			options = append(options, workers.WithLease(h.config.Lease))
+		}
 		h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
 	case kindTimerTrigger:
-		options = append(options, workers.WithSchedule(b.schedule), workers.WithRunOnStartup(b.runOnStartup), workers.WithConnection(workers.DefaultConnection))
+		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule), workers.WithRunOnStartup(b.runOnStartup)}
 		if b.monitor != nil {
 			options = append(options, workers.WithMonitor(*b.monitor))
 		}
@@ -57,6 +48,22 @@ func (h *Host) register(f *function) {
 		}, options...)
 	}
 	h.storage = true
+}
+
+// queueOptions returns the options of a queue trigger: those of the binding, and those of host.json.
+func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
+	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source), workers.WithBatchSize(q.batchSize),
+		workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility), workers.WithMessageEncoding(q.encoding)}
+	if q.threshold >= 0 {
+		options = append(options, workers.WithNewBatchThreshold(q.threshold))
+	}
+	if q.maxPolling > 0 {
+		options = append(options, workers.WithMaxPollingInterval(q.maxPolling))
+	}
+	if h.config.Lease > 0 {
+		options = append(options, workers.WithLease(h.config.Lease))
+	}
+	return options
 }
 
 // fromQueue takes what a queue trigger offers.

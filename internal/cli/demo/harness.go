@@ -30,8 +30,8 @@ type WorkerSettings struct {
 }
 
 // Options are the settings as a queue trigger takes them.
-func (s WorkerSettings) Options() []workers.Option {
-	return []workers.Option{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
+func (s WorkerSettings) Options() []workers.QueueOption {
+	return []workers.QueueOption{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
 }
 
 // Config describes a run of a demonstration.

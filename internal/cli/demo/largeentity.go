@@ -358,7 +358,7 @@ func openPages(storage *workers.Storage, s WorkerSettings) (*bookOfTerms, *large
 }
 
 // RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say, and sweeps.
-func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings, options ...workers.Option) error {
+func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings, options ...workers.QueueOption) error {
 	book, store, err := openPages(storage, s)
 	if err != nil {
 		return err

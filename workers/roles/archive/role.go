@@ -56,13 +56,13 @@ func New(storage *workers.Storage, current string, target Target) (*Role, error)
 }
 
 // Register makes the role the handler of a queue whose messages are Keys in JSON.
-func (r *Role) Register(app *workers.App, name string, options ...workers.Option) *workers.Function {
+func (r *Role) Register(app *workers.App, name string, options ...workers.QueueOption) *workers.Function {
 	return Register(app, name, r, func(k Key) (Key, error) { return k, nil }, options...)
 }
 
 // Register makes the role the handler of a queue with messages of one's own type, of which key finds the entity's name. An error
 // of key sends the message to the poison queue.
-func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error), options ...workers.Option) *workers.Function {
+func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error), options ...workers.QueueOption) *workers.Function {
 	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
 		k, err := key(m.Body)
 		if err != nil {

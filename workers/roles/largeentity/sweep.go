@@ -39,8 +39,8 @@ func (s *Sweeper) Create(ctx context.Context) error { return s.engine.create(ctx
 const DefaultSchedule = "0 */10 * * * *"
 
 // Register makes the sweeper the handler of a timer, which one instance at a time keeps, by a lease.
-func (s *Sweeper) Register(app *workers.App, name string, options ...workers.Option) *workers.Function {
-	options = append([]workers.Option{workers.WithSchedule(DefaultSchedule)}, options...)
+func (s *Sweeper) Register(app *workers.App, name string, options ...workers.TimerOption) *workers.Function {
+	options = append([]workers.TimerOption{workers.WithSchedule(DefaultSchedule)}, options...)
 	return app.Timer(name, func(ctx context.Context, _ workers.TimerInfo) error {
 		_, err := s.Sweep(ctx)
 		return err

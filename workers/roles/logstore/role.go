@@ -15,14 +15,14 @@ const concurrency = 1024
 
 // Register makes the writer the handler of a queue whose messages are Records in JSON. A message is deleted once its line is in a blob.
 // The writer is to be closed after the app has stopped.
-func Register(app *workers.App, name string, w *Writer, options ...workers.Option) *workers.Function {
+func Register(app *workers.App, name string, w *Writer, options ...workers.QueueOption) *workers.Function {
 	return RegisterFunc(app, name, w, func(r Record) (Record, error) { return r, nil }, options...)
 }
 
 // RegisterFunc makes the writer the handler of a queue with messages of one's own type, of which record makes a line. An error of record sends
 // the message to the poison queue.
-func RegisterFunc[T any](app *workers.App, name string, w *Writer, record func(T) (Record, error), options ...workers.Option) *workers.Function {
-	options = append([]workers.Option{workers.WithConcurrency(concurrency)}, options...)
+func RegisterFunc[T any](app *workers.App, name string, w *Writer, record func(T) (Record, error), options ...workers.QueueOption) *workers.Function {
+	options = append([]workers.QueueOption{workers.WithConcurrency(concurrency)}, options...)
 	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
 		r, err := record(m.Body)
 		if err != nil {
