@@ -56,6 +56,20 @@ const (
 	tableTrigger = "tableTrigger"
 )
 
+// source returns what the function listens to, as attributes of a log record.
+func (f *Function) source() []any {
+	s := &f.settings
+	switch f.trigger {
+	case blobTrigger:
+		return []any{"path", s.path}
+	case tableTrigger:
+		return []any{"table", s.table}
+	case timerTrigger:
+		return []any{"schedule", s.schedule}
+	}
+	return []any{"queue", s.queueName}
+}
+
 // Name returns the name under which the function is registered.
 func (f *Function) Name() string { return f.name }
 

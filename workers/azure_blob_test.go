@@ -229,3 +229,24 @@ func TestBlobRegistration(t *testing.T) {
 		}
 	}
 }
+
+// Two programs with one host ID and one function name, and different paths: each handles the blobs of its own path, and neither removes
+// the other's receipts.
+func TestBlobTriggersWithOneNameAndTwoPaths(t *testing.T) {
+	t.Parallel()
+	b := newBlobBench(t)
+	b.upload("a.txt", "1")
+	b.upload("b.csv", "2")
+	start(t, b.app(nil))
+	other := workers.New(workers.Config{ConnectionString: b.ConnectionString, HostID: b.host, Logger: slog.New(slog.DiscardHandler)})
+	other.Blob("texts", b.record, workers.WithPath(b.container+"/{name}.csv"), workers.WithMaxPollingInterval(100*time.Millisecond))
+	start(t, other)
+	eventually(t, "both blobs were handled", func() bool { return b.count() >= 2 })
+	eventually(t, "both blobs have receipts", func() bool { return b.receipts() == 2 })
+	b.upload("c.csv", "3")
+	eventually(t, "the new blob has a receipt", func() bool { return b.receipts() == 3 })
+	eventually(t, "all were handled", func() bool { return b.count() >= 3 })
+	if b.count() != 3 {
+		t.Errorf("handled %q", b.seen)
+	}
+}

@@ -28,9 +28,9 @@ import (
 
 func newApp(a *testaccount.Account) *workers.App {
 	return workers.New(workers.Config{
-		ConnectionString: a.ConnectionString,
-		Logger:           slog.New(slog.DiscardHandler),
-		Defaults:         []workers.Option{workers.WithMaxPollingInterval(100 * time.Millisecond)},
+		ConnectionString: a.ConnectionString, HostID: "lazuli",
+		Logger:   slog.New(slog.DiscardHandler),
+		Defaults: []workers.Option{workers.WithMaxPollingInterval(100 * time.Millisecond)},
 	})
 }
 

@@ -68,6 +68,13 @@ func (a *App) Blob(name string, h BlobHandler, options ...BlobOption) *Function 
 	return f
 }
 
+// scope distinguishes the locks of functions with the same name that watch different sources.
+func scope(source string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(source))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
 // hashedQueueName is the queue between what finds a trigger's work and its handlers. A hash keeps it within a queue name's rules.
 func hashedQueueName(prefix, hostID, function string) string {
 	h := fnv.New64a()
@@ -111,7 +118,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 	l := &blobListener{
 		function: f, pattern: pattern, blobs: storage.Blobs, nudge: newNudge(), every: f.settings.maxPolling, clock: a.config.Clock, log: log,
 		lock: &singleton{
-			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".BlobScan", owner: uuid.NewString(),
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + scope(f.settings.path) + ".BlobScan", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
 		},
 	}
@@ -130,7 +137,7 @@ func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pat
 		return nil, err
 	}
 	l.scanner = &blobScanner{
-		blobs: storage.Blobs, pattern: pattern, function: f.name,
+		blobs: storage.Blobs, pattern: pattern, function: f.name, log: log,
 		receipts: "blobreceipts/" + a.config.HostID + "/" + f.name + "/" + pattern.Container + "/",
 		put:      l.put,
 	}

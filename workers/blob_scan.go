@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,9 @@ type blobScanner struct {
 	receipts string // prefix of the receipts' names in hostContainer; a blob's name follows
 	put      func(context.Context, blobMessage) error
 
+	log    *slog.Logger
+	absent bool // the last scan found no container
+
 	// told are the ETags that a message was put for, by the blobs' names, as of the last scan and what followed it.
 	told map[string]string
 	// position is where in the service's feed of changes to go on after that; empty if it has none.
@@ -60,11 +64,16 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	for ask := first; pager.More(); ask = ctx {
 		page, err := pager.NextPage(ask)
 		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-			break // As good as empty.
+			if !s.absent {
+				s.log.Warn("the container does not exist; waiting for it", "container", s.pattern.Container)
+			}
+			s.absent = true
+			break
 		}
 		if err != nil {
 			return fmt.Errorf("list container %s: %w", s.pattern.Container, err)
 		}
+		s.absent = false
 		for _, item := range page.Segment.BlobItems {
 			name, etag, ok := s.match(item)
 			if !ok {
@@ -98,10 +107,15 @@ func (s *blobScanner) scan(ctx context.Context) error {
 // match returns a listed blob's name and ETag if it is one that triggers.
 func (s *blobScanner) match(item *container.BlobItem) (name, etag string, ok bool) {
 	name = value(item.Name)
-	if _, match := s.pattern.Match(name); !match || item.Properties == nil || item.Properties.ETag == nil {
+	if !s.matches(name) || item.Properties == nil || item.Properties.ETag == nil {
 		return "", "", false
 	}
 	return name, string(*item.Properties.ETag), true
+}
+
+func (s *blobScanner) matches(name string) bool {
+	_, ok := s.pattern.Match(name)
+	return ok
 }
 
 // follow waits for changes, for most at most, and notifies of them. It leaves the position empty if a scan is needed.
@@ -162,7 +176,10 @@ func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
 		for _, item := range page.Segment.BlobItems {
 			for name, etag := range item.Metadata {
 				if strings.EqualFold(name, receiptTag) { // Headers are canonicalised on their way.
-					known[value(item.Name)[len(s.receipts):]] = value(etag)
+					// Receipts of blobs that do not match belong to a function of the same name with another path.
+					if blob := value(item.Name)[len(s.receipts):]; s.matches(blob) {
+						known[blob] = value(etag)
+					}
 				}
 			}
 		}

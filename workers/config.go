@@ -24,8 +24,10 @@ type Config struct {
 	// Connections maps further names that WithConnection may use to connection strings. A name that is not in here is
 	// looked up as an environment variable, as in Azure Functions.
 	Connections map[string]string
-	// HostID names the app within the storage account, where several instances of it find each other's locks and
-	// records. Default "lazuli".
+	// HostID identifies the app within the storage account. Instances with the same HostID share the locks, records and queues of
+	// timers, blob triggers and table triggers, and so divide the work; different apps on one account need different ones. At most
+	// 100 characters: letters, digits, '-', '_' and '.'. The default is derived from the import path of the main package, or from the
+	// executable's name where the build has no import path (go run FILE). Start logs it.
 	HostID string
 	// Logger receives the runtime's own records; nil means slog.Default(). Invocation id and function are added to records
 	// that concern one call. A handler's own logging is its own affair: see NewLogHandler.
@@ -47,7 +49,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.HostID == "" {
-		c.HostID = "lazuli"
+		c.HostID = defaultHostID()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

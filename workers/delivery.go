@@ -23,7 +23,7 @@ var (
 )
 
 // delivery is one message that this instance received, from then until it is settled. All of its fields belong to the
-// goroutine in live.
+// goroutine in run.
 type delivery struct {
 	l       *queueListener
 	message receivedMessage // receipt is the current one
@@ -60,8 +60,8 @@ func (d *delivery) step(e messageEvent) effect {
 	return effect
 }
 
-// live takes the message from received to gone.
-func (d *delivery) live(soft, hard context.Context) {
+// run takes the message from received to gone.
+func (d *delivery) run(soft, hard context.Context) {
 	d.invocation = d.newInvocation()
 	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count", d.message.dequeueCount)
 
@@ -74,7 +74,7 @@ func (d *delivery) live(soft, hard context.Context) {
 	}
 	effect := d.step(event)
 	if effect.kind == doRun {
-		effect = d.run(soft, hard)
+		effect = d.runHandler(soft, hard)
 	}
 	if d.state == settling {
 		d.settle(context.WithoutCancel(hard), effect)
@@ -101,9 +101,9 @@ func (d *delivery) newInvocation() *InvocationContext {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// run calls the handler and keeps the lease until it returns. The lease is renewed also while the app drains: it must not
+// runHandler calls the handler and keeps the lease until it returns. The lease is renewed also while the app drains: it must not
 // lapse as long as somebody works on the message.
-func (d *delivery) run(soft, hard context.Context) effect {
+func (d *delivery) runHandler(soft, hard context.Context) effect {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
 	returned := make(chan error, 1)
@@ -136,7 +136,7 @@ func (d *delivery) run(soft, hard context.Context) effect {
 	stopping := hard.Done()
 
 	cancelled := false
-	giveUpOn := func(cause error) {
+	cancelHandler := func(cause error) {
 		cancel(cause)
 		if !cancelled {
 			cancelled = true
@@ -156,13 +156,13 @@ func (d *delivery) run(soft, hard context.Context) effect {
 			} else if d.step(leaseLost).kind == doCancel {
 				d.l.function.stats.leaseLost.Add(1)
 				d.log.Warn("the lease on the message is lost; cancelling its handler")
-				giveUpOn(ErrLeaseLost)
+				cancelHandler(ErrLeaseLost)
 			}
 		case <-limit.C():
-			giveUpOn(ErrTimeout)
+			cancelHandler(ErrTimeout)
 		case <-stopping:
 			stopping = nil
-			giveUpOn(ErrStopping)
+			cancelHandler(ErrStopping)
 		case <-stuck.C():
 			d.abandon(ctx)
 			return d.finish(ctx, ErrStuck)
@@ -207,22 +207,11 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 
 // invoke calls the handler through the middleware; a panic becomes an error.
 func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
-	ctx = context.WithValue(NewContext(ctx, d.invocation), deliveryKey{}, m)
-	ctx = context.WithValue(ctx, boundKey{}, d.l.bound)
+	ctx = context.WithValue(NewContext(ctx, d.invocation), boundKey{}, d.l.bound)
+	d.invocation.call = func(ctx context.Context) error { return d.l.handler(ctx, m) }
 	// A handler without tracing passes on the trace that its message came with.
 	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)
 	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
-}
-
-type deliveryKey struct{}
-
-// callHandler is the innermost of the middleware chain.
-func (l *queueListener) callHandler(ctx context.Context, _ *MiddlewareContext) error {
-	m, ok := ctx.Value(deliveryKey{}).(QueueMessage)
-	if !ok {
-		return errNoInvocation
-	}
-	return l.handler(ctx, m)
 }
 
 func (d *delivery) queueMessage() QueueMessage {
@@ -235,6 +224,7 @@ func (d *delivery) queueMessage() QueueMessage {
 
 // finish records the handler's outcome and returns what follows from it.
 func (d *delivery) finish(ctx context.Context, err error) effect {
+	err = withCause(ctx, err)
 	d.facts.outcome = err
 	d.facts.interrupted = errors.Is(context.Cause(ctx), ErrStopping) || err == errNotBegun
 	stats := &d.l.function.stats

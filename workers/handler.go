@@ -10,14 +10,17 @@ import (
 
 // NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:
 //
-//	GET  /                      the functions, as JSON
-//	POST /{function}/pause      App.Pause
-//	POST /{function}/resume     App.Resume
+//	GET  /workers                        the functions, a Report as JSON
+//	POST /workers/{function}/pause       App.Pause
+//	POST /workers/{function}/resume      App.Resume
 //
-// It has no authentication: serve it where only operators come, as the admin listener does. `lazuli workers` is its client.
+// The same is served without the prefix /workers. So it can be the handler of a whole listener, or be mounted in a mux at /workers/,
+// with or without http.StripPrefix. `lazuli workers --admin-port PORT` is its client; it uses the prefix.
+//
+// The handler has no authentication: serve it on a loopback address.
 func NewHandler(apps ...*App) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+	report := func(w http.ResponseWriter, _ *http.Request) {
 		report := Report{Functions: []FunctionReport{}}
 		for _, a := range apps {
 			for _, s := range a.Stats() {
@@ -25,7 +28,7 @@ func NewHandler(apps ...*App) http.Handler {
 			}
 		}
 		answer(w, http.StatusOK, report)
-	})
+	}
 	set := func(paused bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			err := ErrNoFunction
@@ -41,9 +44,20 @@ func NewHandler(apps ...*App) http.Handler {
 			answer(w, http.StatusOK, map[string]any{"function": r.PathValue("function"), "paused": paused})
 		}
 	}
-	mux.HandleFunc("POST /{function}/pause", set(true))
-	mux.HandleFunc("POST /{function}/resume", set(false))
-	return mux
+	for _, path := range []string{"GET /{$}", "GET /workers", "GET /workers/{$}"} {
+		mux.HandleFunc(path, report)
+	}
+	for _, prefix := range []string{"", "/workers"} {
+		mux.HandleFunc("POST "+prefix+"/{function}/pause", set(true))
+		mux.HandleFunc("POST "+prefix+"/{function}/resume", set(false))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" { // As http.StripPrefix leaves of /workers; the mux would redirect to the root.
+			report(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -25,6 +25,8 @@ type InvocationContext struct {
 	OutboundTraceAttributes map[string]string
 
 	messageID string
+	// call calls the function's handler with the trigger's value. It is the innermost handler of the middleware chain.
+	call func(ctx context.Context) error
 }
 
 // TraceContext is a trace in the notation of W3C Trace Context.

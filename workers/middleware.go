@@ -1,6 +1,9 @@
 package workers
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Handler is what middleware wraps: one invocation. Its error is the invocation's.
 type Handler func(ctx context.Context, mc *MiddlewareContext) error
@@ -24,9 +27,20 @@ func (a *App) Use(m Middleware) {
 	}
 }
 
-func (a *App) compose(h Handler) Handler {
+// compose returns the middleware around the call of an invocation.
+func (a *App) compose() Handler {
+	h := Handler(callHandler)
 	for i := len(a.middleware) - 1; i >= 0; i-- {
 		h = a.middleware[i].Wrap(h)
 	}
 	return h
+}
+
+var errNoInvocation = errors.New("workers: middleware passed on another invocation than the one it was given")
+
+func callHandler(ctx context.Context, mc *MiddlewareContext) error {
+	if mc == nil || mc.InvocationContext == nil || mc.call == nil {
+		return errNoInvocation
+	}
+	return mc.call(ctx)
 }

@@ -64,6 +64,20 @@ func RetryAfter(err error, delay time.Duration) error {
 	return &retryAfterError{err, delay}
 }
 
+type loggedError struct{ err error }
+
+func (e *loggedError) Error() string { return e.err.Error() }
+func (e *loggedError) Unwrap() error { return e.err }
+
+// Logged marks an error that the handler has logged: the runtime treats it as any failure, but logs no line for it.
+// Logged(nil) is nil.
+func Logged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &loggedError{err}
+}
+
 type snoozeError struct{ delay time.Duration }
 
 func (e *snoozeError) Error() string { return fmt.Sprintf("workers: snoozed for %v", e.delay) }

@@ -37,14 +37,15 @@ type queueListener struct {
 	hostID        string
 	random        func() float64
 
-	keys     *keyLimit // nil if messages are not limited by key
-	inFlight atomic.Int64
-	busy     atomic.Int64  // 1 from before a poll until what it brought is in flight
-	canWait  bool          // the service lets requests wait, as far as is known; it belongs to listen
-	inVain   int           // how often in a row there was nothing to receive after a wait; it belongs to listen
-	freed    chan struct{} // has a token when a message was finished since it was last drained
-	woken    chan struct{} // has a token when wake was called
-	working  sync.WaitGroup
+	keys         *keyLimit // nil if messages are not limited by key
+	inFlight     atomic.Int64
+	busy         atomic.Int64  // 1 from before a poll until what it brought is in flight
+	canWait      bool          // the service lets requests wait, as far as is known; it belongs to listen
+	emptyWakeups int           // how often in a row there was nothing to receive after a wait; it belongs to listen
+	absent       bool          // the last poll found no queue; it belongs to listen
+	freed        chan struct{} // has a token when a message was finished since it was last drained
+	woken        chan struct{} // has a token when wake was called
+	working      sync.WaitGroup
 
 	mu        sync.Mutex // guards abandoned
 	abandoned int        // handlers given up as stuck
@@ -90,7 +91,7 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 	if s.key != nil {
 		l.keys = newKeyLimit(s.perKey)
 	}
-	l.wrapped = a.compose(l.callHandler)
+	l.wrapped = a.compose()
 	var err error
 	if l.queue, err = a.openQueue(storage, s.queueName); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (l *queueListener) wake() {
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
 	var failing string // the last poll's error, so that a lasting one is logged once
-	l.canWait, l.inVain = true, 0
+	l.canWait, l.emptyWakeups = true, 0
 	for l.function.gate.pass(soft) {
 		l.busy.Store(1)
 		messages, err := l.poll(hard)
@@ -137,11 +138,11 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 		}
 		if len(messages) == 0 {
 			l.busy.Store(0)
-			l.rest(soft, &backOff, err == nil)
+			l.waitForNextPoll(soft, &backOff, err == nil)
 			continue
 		}
 		backOff.found()
-		l.inVain = 0
+		l.emptyWakeups = 0
 		l.begin(soft, hard, messages)
 		l.busy.Store(0)
 		l.waitForRoom(soft)
@@ -161,11 +162,16 @@ func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
 	asked := l.clock.Now()
 	got, err := l.queue.receive(ctx, l.settings.batchSize, l.settings.lease)
 	if errors.Is(err, errNoQueue) {
+		if !l.absent && l.function.trigger == queueTrigger { // Other triggers create their queues with the first message.
+			l.log.Warn("the queue does not exist; waiting for it")
+		}
+		l.absent = true
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	l.absent = false
 	messages := make([]*delivery, 0, len(got))
 	for _, m := range got {
 		messages = append(messages, newDelivery(l, m, asked.Add(l.settings.lease)))
@@ -185,7 +191,7 @@ func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) 
 		l.function.stats.inFlight.Add(1)
 		l.working.Go(func() {
 			defer l.end()
-			d.live(soft, hard)
+			d.run(soft, hard)
 		})
 	}
 }
@@ -213,13 +219,13 @@ func (l *queueListener) waitForRoom(soft context.Context) {
 // longWait is how long a request waits at the service for a message.
 const longWait = 30 * time.Second
 
-// rest waits until it is time to poll again: at the service, if that lets requests wait, and else by the back-off.
-func (l *queueListener) rest(soft context.Context, b *pollingBackOff, works bool) {
+// waitForNextPoll waits until it is time to poll again: at the service, if that lets requests wait, and else by the back-off.
+func (l *queueListener) waitForNextPoll(soft context.Context, b *pollingBackOff, works bool) {
 	interval := b.empty(l.random())
 	// Where others receive what woke us, or what we are shown cannot be received, waiting must not become a busy loop.
-	if !works || !l.canWait || l.inVain > 1 {
-		if l.inVain > 1 {
-			interval, l.inVain = minPollingInterval, 0
+	if !works || !l.canWait || l.emptyWakeups > 1 {
+		if l.emptyWakeups > 1 {
+			interval, l.emptyWakeups = minPollingInterval, 0
 		}
 		l.pause(soft, interval)
 		return
@@ -238,13 +244,13 @@ func (l *queueListener) rest(soft context.Context, b *pollingBackOff, works bool
 	}()
 	select {
 	case r := <-done:
-		if l.inVain++; l.clock.Now().Sub(began) > minPollingInterval {
-			l.inVain = 0
+		if l.emptyWakeups++; l.clock.Now().Sub(began) > minPollingInterval {
+			l.emptyWakeups = 0
 		}
 		if r.err != nil || !r.can {
 			// An error, or a queue that is not there, may pass; a service that lets nobody wait will not begin to.
 			l.canWait = r.err != nil
-			l.inVain = 0
+			l.emptyWakeups = 0
 			l.pause(soft, interval)
 		}
 		return

@@ -32,18 +32,26 @@ type singleton struct {
 // work gets are done like lead's own, and also, with the cause ErrLeaseLost, when the lock is lost. The lock is renewed until
 // work returns, and then released.
 func (s *singleton) lead(soft, hard context.Context, work func(soft, hard context.Context)) {
-	failing := ""
+	failing, waiting := "", false // what was logged last
 	for soft.Err() == nil {
 		asked := s.clock.Now()
 		id, err := s.store.acquire(hard, s.name, s.owner, s.period)
 		s.elsewhere.Store(errors.Is(err, errHeldByOther))
 		switch {
 		case err == nil:
-			failing = ""
+			if waiting {
+				s.log.Info("this instance holds the lock now", "lock", s.name)
+			}
+			failing, waiting = "", false
 			s.hold(soft, hard, id, asked.Add(s.period), work)
 			continue
-		case errors.Is(err, errHeldByOther), hard.Err() != nil:
+		case errors.Is(err, errHeldByOther):
 			failing = ""
+			if !waiting {
+				s.log.Info("another instance holds the lock; waiting for it", "lock", s.name)
+			}
+			waiting = true
+		case hard.Err() != nil:
 		case sdkerr.Text(err) != failing: // Once for as long as it lasts.
 			failing = sdkerr.Text(err)
 			s.log.Error("cannot ask for the lock; trying on", "lock", s.name, "err", sdkerr.Short(err))

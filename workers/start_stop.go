@@ -39,6 +39,9 @@ func (a *App) Start(ctx context.Context) error {
 	if p := a.config.LockPeriod; p < 15*time.Second || p > time.Minute {
 		return fmt.Errorf("workers: Config.LockPeriod %v is not within 15 s to 60 s", p)
 	}
+	if !hostIDs.MatchString(a.config.HostID) {
+		return fmt.Errorf("workers: Config.HostID %q is not 1 to 100 letters, digits, '-', '_' and '.'", a.config.HostID)
+	}
 	listeners, err := a.buildListeners()
 	if err != nil {
 		return err
@@ -59,6 +62,9 @@ func (a *App) Start(ctx context.Context) error {
 		})
 	}
 	a.current = r
+	for _, f := range a.functions {
+		a.config.Logger.Info("listening", append([]any{"function", f.name, "trigger", f.trigger, "host", a.config.HostID}, f.source()...)...)
+	}
 	unwatch := context.AfterFunc(ctx, func() {
 		stop, cancel := a.drainContext()
 		defer cancel()

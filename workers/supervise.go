@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -10,8 +11,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
-
-var errNoInvocation = errors.New("workers: middleware replaced the invocation's context instead of deriving from it")
 
 // supervision is how a handler without a lease of its own is watched.
 type supervision struct {
@@ -27,7 +26,7 @@ func supervise(hard context.Context, s supervision, call func(ctx context.Contex
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
 	returned := make(chan error, 1)
-	go func() { returned <- contain(func() error { return call(ctx) }) }()
+	go func() { returned <- withCause(ctx, contain(func() error { return call(ctx) })) }()
 
 	limit, stuck := timerOf(s.clock, s.timeout), Timer(never{})
 	defer func() { limit.Stop(); stuck.Stop() }()
@@ -54,6 +53,15 @@ func supervise(hard context.Context, s supervision, call func(ctx context.Contex
 			stuck = timerOf(s.clock, s.stuck)
 		}
 	}
+}
+
+// withCause adds to a handler's "context canceled" why its context was cancelled: ErrTimeout, ErrLeaseLost or ErrStopping.
+func withCause(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(err, context.Canceled) || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // contain turns a panic into an error with its stack.
@@ -88,6 +96,9 @@ func dumpStuck(log *slog.Logger, cause error) {
 
 // logFailure logs what a handler failed with; for a panic, with its stack.
 func logFailure(log *slog.Logger, err error) {
+	if errors.As(err, new(*loggedError)) {
+		return
+	}
 	attrs := []any{"err", sdkerr.Short(err)}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {

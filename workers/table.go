@@ -137,7 +137,7 @@ func newTableListener(a *App, f *Function, storage *Storage, h TableHandler) (*t
 		function: f, tables: storage.Tables, feed: tableFeed{storage.Tables.NewClient(f.settings.table)}, store: store,
 		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second, nudge: newNudge(), clock: a.config.Clock, log: log,
 		lock: &singleton{
-			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".TableFeed", owner: uuid.NewString(),
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + f.settings.table + ".TableFeed", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
 		},
 	}

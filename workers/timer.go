@@ -133,7 +133,7 @@ func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Sc
 	if monitor {
 		l.record = "timers/" + a.config.HostID + "/" + f.name + "/status"
 	}
-	l.wrapped = a.compose(l.callHandler)
+	l.wrapped = a.compose()
 	return l
 }
 
@@ -272,16 +272,6 @@ func (l *timerListener) info(status timerStatus, next time.Time, pastDue bool) T
 	}
 }
 
-type timerKey struct{}
-
-func (l *timerListener) callHandler(ctx context.Context, _ *MiddlewareContext) error {
-	info, ok := ctx.Value(timerKey{}).(TimerInfo)
-	if !ok {
-		return errNoInvocation
-	}
-	return l.handler(ctx, info)
-}
-
 func (l *timerListener) call(hard context.Context, info TimerInfo, failures int64) error {
 	stats := &l.function.stats
 	stats.inFlight.Add(1)
@@ -291,10 +281,11 @@ func (l *timerListener) call(hard context.Context, info TimerInfo, failures int6
 		TriggerType: l.function.trigger, TriggerMetadata: map[string]string{},
 		RetryContext: RetryContext{RetryCount: int32(failures), MaxRetryCount: int32(l.function.settings.maxRetries)},
 	}
+	ic.call = func(ctx context.Context) error { return l.handler(ctx, info) }
 	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
 	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log}, func(ctx context.Context) error {
-		return l.wrapped(context.WithValue(context.WithValue(NewContext(ctx, ic), timerKey{}, info), boundKey{}, l.bound), &MiddlewareContext{ic})
+		return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
 	})
 	if errors.Is(err, ErrStuck) {
 		stats.stuck.Add(1)

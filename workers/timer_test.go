@@ -22,11 +22,15 @@ type timerBench struct {
 	log  *testlog.Buffer
 	mu   sync.Mutex
 	runs []string // "hh:mm:ss" or "hh:mm:ss late"
+
+	hostID string // of the apps that are started
 }
 
 func timerBubble(t *testing.T, test func(b *timerBench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(&timerBench{T: t, host: newFakeHost(), log: &testlog.Buffer{}}) })
+	synctest.Test(t, func(t *testing.T) {
+		test(&timerBench{T: t, host: newFakeHost(), log: &testlog.Buffer{}, hostID: "lazuli"})
+	})
 }
 
 func (b *timerBench) record(info TimerInfo) {
@@ -42,7 +46,7 @@ func (b *timerBench) record(info TimerInfo) {
 // app starts an instance with a timer called tick.
 func (b *timerBench) app(schedule string, h TimerHandler, options ...TimerOption) *App {
 	b.Helper()
-	app := New(Config{Storage: &Storage{}, Logger: slog.New(slog.NewTextHandler(b.log, nil)), StuckTimeout: time.Minute})
+	app := New(Config{Storage: &Storage{}, HostID: b.hostID, Logger: slog.New(slog.NewTextHandler(b.log, nil)), StuckTimeout: time.Minute})
 	app.openHost = func(*Storage) (hostStore, error) { return b.host, nil }
 	if h == nil {
 		h = func(_ context.Context, info TimerInfo) error { b.record(info); return nil }

@@ -106,7 +106,7 @@ func (s *roleSet) largeEntity(ctx context.Context) error {
 			return err
 		}
 	}
-	s.app.Timer("large-entity", func(ctx context.Context, _ workers.TimerInfo) error {
+	s.app.Timer(s.largeEntityFunction(), func(ctx context.Context, _ workers.TimerInfo) error {
 		done, err := sweeper.Sweep(ctx)
 		if done.Removed > 0 || done.Reservations > 0 {
 			s.log.Info("swept large entities", "table", s.config.LargeEntityTable, "blobs", done.Blobs, "removed", done.Removed, "reservations", done.Reservations)
@@ -114,6 +114,16 @@ func (s *roleSet) largeEntity(ctx context.Context) error {
 		return err
 	}, workers.WithSchedule(s.config.LargeEntitySchedule))
 	return nil
+}
+
+// largeEntityFunction names the role's function. Timers with the same name share a lock, so sweepers of different tables on one account have
+// different names.
+func (s *roleSet) largeEntityFunction() string {
+	defaults := config.Default().Roles
+	if c := s.config; c.LargeEntityTable != defaults.LargeEntityTable || c.LargeEntityContainer != defaults.LargeEntityContainer {
+		return "large-entity-" + c.LargeEntityTable + "-" + c.LargeEntityContainer
+	}
+	return "large-entity"
 }
 
 func (s *roleSet) logStorage(ctx context.Context) error {

@@ -65,7 +65,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	if err != nil {
 		return err
 	}
-	app := workers.New(workers.Config{Storage: storage, Logger: log, DrainTimeout: c.ShutdownTimeout})
+	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout})
 	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true}
 	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
 	defer cancel()

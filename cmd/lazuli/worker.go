@@ -116,7 +116,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err != nil {
 		return usageError{err}
 	}
-	app := workers.New(workers.Config{Storage: storage, Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
+	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
 		workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 	}})
 	set := &roleSet{app: app, storage: storage, config: roles, log: log, create: f.create}

@@ -153,8 +153,9 @@ func sendAdmin(ctx context.Context, method, address string, content io.Reader) (
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the process is here
-	resp, err := transport.RoundTrip(req)
+	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from /workers.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no process answers at %s: %w", address, err)
 	}

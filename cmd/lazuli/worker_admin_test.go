@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -139,5 +140,40 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 	defer bare.Close()
 	if _, err := workersVerb(t, bare.URL); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a process without workers: %v", err)
+	}
+}
+
+// `lazuli workers` reaches a program that serves workers.NewHandler, wherever the program mounts it.
+func TestWorkersOfOnesOwnProgram(t *testing.T) {
+	app := workers.New(workers.Config{})
+	app.Queue("ship", func(context.Context, workers.QueueMessage) error { return nil })
+	for name, mount := range map[string]func(*http.ServeMux, http.Handler){
+		"the root":                  func(m *http.ServeMux, h http.Handler) { m.Handle("/", h) },
+		"/workers/":                 func(m *http.ServeMux, h http.Handler) { m.Handle("/workers/", h) },
+		"/workers/ without prefix":  func(m *http.ServeMux, h http.Handler) { m.Handle("/workers/", http.StripPrefix("/workers", h)) },
+		"/workers and all below it": func(m *http.ServeMux, h http.Handler) { m.Handle("/workers", h); m.Handle("/workers/", h) },
+		"/workers, /workers/ without prefix": func(m *http.ServeMux, h http.Handler) {
+			m.Handle("/workers", http.StripPrefix("/workers", h))
+			m.Handle("/workers/", http.StripPrefix("/workers", h))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mount(mux, workers.NewHandler(app))
+			server := httptest.NewServer(mux)
+			defer server.Close()
+			if text, err := workersVerb(t, server.URL); err != nil || !strings.Contains(text, "ship      queueTrigger  runs") {
+				t.Errorf("%s, %v", text, err)
+			}
+			if text, err := workersVerb(t, server.URL, "pause", "ship"); err != nil || text != "paused ship\n" {
+				t.Errorf("pause: %s, %v", text, err)
+			}
+			if !app.Stats()[0].Paused {
+				t.Error("the function is not paused")
+			}
+			if text, err := workersVerb(t, server.URL, "resume", "ship"); err != nil || text != "resumed ship\n" {
+				t.Errorf("resume: %s, %v", text, err)
+			}
+		})
 	}
 }

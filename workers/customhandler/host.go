@@ -96,7 +96,7 @@ func Load(c Config) (*Host, error) {
 	h.keep = h.process.run
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
 	h.app = workers.New(workers.Config{
-		Connections: h.connections(), HostID: p.hostID(), Logger: quiet(c.Logger), DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
+		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
 	})
 	for _, m := range c.Middleware {
 		h.app.Use(m)
@@ -279,23 +279,3 @@ func (h *Host) drainTimeout() time.Duration {
 
 // App is the runtime of the functions with storage triggers: for its counters, metrics and live state. It is started and stopped by Run.
 func (h *Host) App() *workers.App { return h.app }
-
-// quiet drops the runtime's own line about a handler that failed: the invocation has logged it.
-func quiet(l *slog.Logger) *slog.Logger { return slog.New(quietHandler{l.Handler()}) }
-
-type quietHandler struct{ slog.Handler }
-
-func (q quietHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "the handler failed" {
-		return nil
-	}
-	return q.Handler.Handle(ctx, r)
-}
-
-func (q quietHandler) WithAttrs(a []slog.Attr) slog.Handler {
-	return quietHandler{q.Handler.WithAttrs(a)}
-}
-
-func (q quietHandler) WithGroup(name string) slog.Handler {
-	return quietHandler{q.Handler.WithGroup(name)}
-}

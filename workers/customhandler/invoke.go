@@ -110,7 +110,7 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	}
 	if err != nil {
 		h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", sdkerr.Short(err))
-		return nil, err
+		return nil, workers.Logged(err)
 	}
 	h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "duration", time.Since(inv.began))
 	return r, nil
