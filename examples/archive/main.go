@@ -1,11 +1,10 @@
-// The archive role in a program of one's own: terms of office that are over move from the table Current to the table Archive.
+// This program uses the archive role: it moves terms of office that have ended from the table Current to the table Archive.
 //
 //	go run ./cmd/lazuli          # in one terminal
 //	go run ./examples/archive    # in another
 //
-// It may be stopped and started at any moment: what it has not finished it finishes then. `lazuli demo archive` proves that by
-// killing it at every step. Without a connection string in the environment variable AzureWebJobsStorage it uses the
-// development account on this machine.
+// It can be stopped and started at any moment and then continues where it stopped; `lazuli demo archive` tests this by killing workers
+// at every step. The connection string is read from the environment; the default is the development account on this machine.
 package main
 
 import (
@@ -23,7 +22,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/examples/archive/records"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 )
@@ -49,7 +47,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("asked for %d records to be archived\n", asked)
+	fmt.Printf("put %d messages, one for each term to archive\n", asked)
 
 	target, err := archive.Table(storage, "Archive")
 	if err != nil {
@@ -72,8 +70,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// untilEmpty waits until nothing is left in the queue, in work or not. Other programs may work on it, too, so what this one has
-// done does not tell. It ends early with ctx.
+// untilEmpty waits until the queue has no messages, visible or hidden, or ctx is done. It asks the queue because other programs may
+// handle messages too.
 func untilEmpty(ctx context.Context, queue *azqueue.QueueClient) error {
 	for ctx.Err() == nil {
 		properties, err := queue.GetProperties(ctx, nil)
@@ -91,7 +89,7 @@ func untilEmpty(ctx context.Context, queue *azqueue.QueueClient) error {
 	return nil
 }
 
-// prepare stores the records of one state in Current and puts a message for each that is over.
+// prepare stores the terms in Current and puts a message for each that has ended.
 func prepare(ctx context.Context, storage *workers.Storage) (asked int, err error) {
 	_, err1 := storage.Tables.CreateTable(ctx, "Current", nil)
 	_, err2 := storage.Tables.CreateTable(ctx, "Archive", nil)
@@ -100,18 +98,15 @@ func prepare(ctx context.Context, storage *workers.Storage) (asked int, err erro
 	if err := errors.Join(unlessExists(err1), unlessExists(err2), err3); err != nil {
 		return 0, err
 	}
-	terms, err := records.Load()
+	terms, err := loadTerms()
 	if err != nil {
 		return 0, err
 	}
 	current := storage.Tables.NewClient("Current")
 	for _, t := range terms {
-		if t.State != "VT" {
-			continue
-		}
 		entity, err := json.Marshal(aztables.EDMEntity{
-			Entity:     aztables.Entity{PartitionKey: t.PartitionKey(), RowKey: t.RowKey()},
-			Properties: map[string]any{"Name": t.Name, "Chamber": t.Chamber, "End": aztables.EDMDateTime(t.End)},
+			Entity:     aztables.Entity{PartitionKey: t.partitionKey(), RowKey: t.rowKey()},
+			Properties: map[string]any{"Name": t.name, "Chamber": t.chamber, "End": aztables.EDMDateTime(t.end)},
 		})
 		if err != nil {
 			return 0, err
@@ -119,10 +114,10 @@ func prepare(ctx context.Context, storage *workers.Storage) (asked int, err erro
 		if _, err := current.UpsertEntity(ctx, entity, nil); err != nil {
 			return 0, err
 		}
-		if !t.Over(time.Now()) {
+		if t.end.After(time.Now()) {
 			continue
 		}
-		message, err := json.Marshal(archive.Key{PartitionKey: t.PartitionKey(), RowKey: t.RowKey()})
+		message, err := json.Marshal(archive.Key{PartitionKey: t.partitionKey(), RowKey: t.rowKey()})
 		if err != nil {
 			return 0, err
 		}

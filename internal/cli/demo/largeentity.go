@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lazuli-storage/lazuli/examples/archive/records"
+	"github.com/lazuli-storage/lazuli/internal/cli/demo/records"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 )

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/examples/archive/records"
+	"github.com/lazuli-storage/lazuli/internal/cli/demo/records"
 )
 
 // entity is a record ready to be loaded.
