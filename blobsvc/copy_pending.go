@@ -24,7 +24,8 @@ import (
 const (
 	// copyChunk is the size in bytes of a chunk.
 	copyChunk = 16 * mib
-	// copiesAtOnce bounds how many copies are under way.
+	// copiesAtOnce bounds how many copies of one account are under way. Each account has its own bound, so that the slow sources of
+	// one do not delay the copies of others.
 	copiesAtOnce = 8
 	// copyAttempts is how often a source is asked without any progress until the copy fails; copyMaxPause bounds the pause
 	// between two.
@@ -35,9 +36,10 @@ const (
 // copier is the state of pending copies.
 type copier struct {
 	pause time.Duration
-	slots chan struct{}
 	root  context.Context // of all copies, from resumeCopies on
 	mu    sync.Mutex
+	// slots limit the copies under way, by account.
+	slots map[string]chan struct{}
 	// running has the way to stop each copy that is under way or waits, by its id.
 	running map[string]context.CancelFunc
 }
@@ -46,7 +48,15 @@ func newCopier(pause time.Duration) copier {
 	if pause <= 0 {
 		pause = time.Second
 	}
-	return copier{pause: pause, slots: make(chan struct{}, copiesAtOnce), running: map[string]context.CancelFunc{}}
+	return copier{pause: pause, slots: map[string]chan struct{}{}, running: map[string]context.CancelFunc{}}
+}
+
+// slotsOf returns the slots of an account. The caller holds mu.
+func (c *copier) slotsOf(account string) chan struct{} {
+	if c.slots[account] == nil {
+		c.slots[account] = make(chan struct{}, copiesAtOnce)
+	}
+	return c.slots[account]
 }
 
 // copyJob is a pending copy.
@@ -155,7 +165,7 @@ func (j copyJob) put(tx *store.Tx, c *call, b *blobRecord) (key []byte, err erro
 
 // answerPending runs the job of a key in the background, and says so.
 func (s *Service) answerPending(c *call, key []byte, id string, changed ticks.Ticks) error {
-	s.startCopy(key, id)
+	s.startCopy(c.Account, key, id)
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
@@ -166,7 +176,7 @@ func (s *Service) answerPending(c *call, key []byte, id string, changed ticks.Ti
 // resumeCopies goes on with the copies that were pending when the process ended.
 func (s *Service) resumeCopies(ctx context.Context) error {
 	s.root = ctx
-	ids := map[string]string{}
+	jobs := map[string]copyJob{}
 	err := s.db.View(func(tx *store.Tx) error {
 		cur := tx.Cursor(copiesBucket)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
@@ -174,21 +184,22 @@ func (s *Service) resumeCopies(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			ids[string(k)] = job.id
+			jobs[string(k)] = job
 		}
 		return nil
 	})
-	for key, id := range ids {
-		s.startCopy([]byte(key), id)
+	for key, job := range jobs {
+		s.startCopy(job.account, []byte(key), job.id)
 	}
 	return err
 }
 
-// startCopy runs the job of a key in the background.
-func (s *Service) startCopy(key []byte, id string) {
+// startCopy runs the job of a key, a copy to an account, in the background.
+func (s *Service) startCopy(account string, key []byte, id string) {
 	ctx, cancel := context.WithCancel(s.root)
 	s.copier.mu.Lock()
 	s.running[id] = cancel
+	slots := s.slotsOf(account)
 	s.copier.mu.Unlock()
 	s.done.Go(func() {
 		defer func() {
@@ -198,8 +209,8 @@ func (s *Service) startCopy(key []byte, id string) {
 			s.copier.mu.Unlock()
 		}()
 		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 			s.runCopy(ctx, key, id)
 		case <-ctx.Done():
 		}

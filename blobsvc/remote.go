@@ -18,8 +18,12 @@ import (
 // hosts that the configuration allows (internal/azure/egress).
 
 const (
-	// remoteTimeout bounds the wait for a source's answer, and for the next bytes of its content.
+	// remoteTimeout bounds the wait for a source's answer, and for each next remoteUnit of its content, unless the configuration names
+	// another time.
 	remoteTimeout = 30 * time.Second
+	// remoteUnit is how much of a source's content must come within that time, in bytes; fewer are enough at its end. It bounds the
+	// slowest source, at 2 KiB/s: a slower one would occupy a request or a copy's slot for as long as it likes.
+	remoteUnit = 64 << 10
 	// remoteVersion is the version that a source is asked for where a token demands that one is named.
 	remoteVersion = "2021-12-02"
 )
@@ -91,7 +95,7 @@ func (s *Service) askRemote(ctx context.Context, address string, header http.Hea
 		}
 		return nil, errCannotVerifyCopySource
 	}
-	resp.Body = newLively(resp.Body, cancel)
+	resp.Body = newPaceReader(resp.Body, s.sourceTimeout, cancel)
 	return resp, nil
 }
 
@@ -178,30 +182,42 @@ func sourceStatus(resp *http.Response) error {
 	return e
 }
 
-// lively ends a request whose content stops coming.
-type lively struct {
+// paceReader reads a source's content and cancels its request if the content comes too slowly: fewer than remoteUnit bytes
+// within the timeout. Time between two reads, in which content is stored, does not count.
+type paceReader struct {
 	io.ReadCloser
-	timer  *time.Timer
-	cancel context.CancelFunc
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	timeout time.Duration
+	// rest and left are the time and the number of bytes until the next unit is complete.
+	rest time.Duration
+	left int
 }
 
-func newLively(body io.ReadCloser, cancel context.CancelFunc) *lively {
-	return &lively{body, time.AfterFunc(remoteTimeout, cancel), cancel}
+func newPaceReader(body io.ReadCloser, timeout time.Duration, cancel context.CancelFunc) *paceReader {
+	r := &paceReader{ReadCloser: body, cancel: cancel, timer: time.AfterFunc(timeout, cancel), timeout: timeout, rest: timeout, left: remoteUnit}
+	r.timer.Stop()
+	return r
 }
 
 // Read implements io.Reader.
-func (l *lively) Read(p []byte) (int, error) {
-	l.timer.Reset(remoteTimeout)
-	n, err := l.ReadCloser.Read(p)
-	l.timer.Stop()
+func (r *paceReader) Read(p []byte) (int, error) {
+	start := time.Now()
+	r.timer.Reset(r.rest)
+	n, err := r.ReadCloser.Read(p)
+	r.timer.Stop()
+	r.rest -= time.Since(start)
+	if r.left -= n; r.left <= 0 {
+		r.rest, r.left = r.timeout, remoteUnit
+	}
 	return n, err
 }
 
 // Close implements io.Closer.
-func (l *lively) Close() error {
-	l.timer.Stop()
-	l.cancel()
-	return l.ReadCloser.Close()
+func (r *paceReader) Close() error {
+	r.timer.Stop()
+	r.cancel()
+	return r.ReadCloser.Close()
 }
 
 var (

@@ -39,6 +39,9 @@ type Config struct {
 	Egress egress.Policy
 	// CopyPause is the pause before a pending copy tries its source again; it grows with each failure. 0 is a second.
 	CopyPause time.Duration
+	// CopyTimeout is how long a copy source outside this process may take for its answer, and for each next 64 KiB of its
+	// content. 0 is 30 seconds.
+	CopyTimeout time.Duration
 	// Changed, if set, is told of every blob that was created or written - content, properties, metadata, tags or tier - once
 	// that is durable, and before the client is answered. It must not block, and must not call the service before it has
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
@@ -61,6 +64,8 @@ type Service struct {
 	callers  *auth.Authenticator // of copy sources
 	egress   *egress.Policy
 	web      *http.Client // for copy sources elsewhere
+	// sourceTimeout is Config.CopyTimeout.
+	sourceTimeout time.Duration
 	copier
 	now        func() time.Time
 	log        *slog.Logger
@@ -133,10 +138,11 @@ func New(c Config) (*Service, error) {
 		changed:  c.Changed,
 		common:   c.Common,
 		egress:   &c.Egress,
-		web:      c.Egress.Client(remoteTimeout),
 		copier:   newCopier(c.CopyPause),
 		cleaner:  newCleaner(),
 	}
+	s.sourceTimeout = cmp.Or(c.CopyTimeout, remoteTimeout)
+	s.web = c.Egress.Client(s.sourceTimeout)
 	if s.now == nil {
 		s.now = time.Now
 	}
