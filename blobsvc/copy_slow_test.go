@@ -20,6 +20,7 @@ func TestSlowSourcesDelayTheirAccountAlone(t *testing.T) {
 	web.cut, web.hold = 10, hold
 	f := startWith(t, func(c *blobsvc.Config) {
 		web.allow(c)
+		c.CopyTimeout = time.Hour
 		manage(c, accountprops.Blob{}, otherAccount(t))
 	})
 	slow := f.container()
