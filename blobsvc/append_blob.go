@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -80,12 +81,12 @@ func (s *Service) appendBlock(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
+	defer up.Close()
 	return s.append(c, conditions, up, func() { c.sendHashes(up) })
 }
 
 // append adds received content to the end of an append blob, and answers; extra adds response headers.
-func (s *Service) append(c *call, conditions appendConditions, up *upload, extra func()) error {
+func (s *Service) append(c *call, conditions appendConditions, up *content.Upload, extra func()) error {
 	changed := s.ticks.Next(c.Now)
 	var at, blocks int64
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
@@ -95,7 +96,7 @@ func (s *Service) append(c *call, conditions appendConditions, up *upload, extra
 		if err := s.mayAdd(c, b, up); err != nil {
 			return err
 		}
-		if err := conditions.check(b.length, up.length); err != nil {
+		if err := conditions.check(b.length, up.Length); err != nil {
 			return err
 		}
 		if err := b.mayChange(); err != nil {
@@ -111,10 +112,10 @@ func (s *Service) append(c *call, conditions appendConditions, up *upload, extra
 			b.content = newContent(tx)
 		}
 		at = b.length
-		p := up.pieces()
-		p[0].start = at
+		p := up.Pieces()
+		p[0].Start = at
 		putPieces(tx, b.content.id, p)
-		b.length += up.length
+		b.length += up.Length
 		b.blocks++
 		blocks = b.blocks
 		b.changed = changed

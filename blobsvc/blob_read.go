@@ -13,9 +13,8 @@ import (
 
 	"github.com/minio/crc64nvme"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -93,7 +92,7 @@ func (s *Service) getBlob(c *call) error {
 		return wire.InvalidHeader(hashName, "true") // two checksums of one answer
 	}
 	var b blobRecord
-	var body blobReader
+	var body *content.Reader
 	var off, n int64
 	var gen uint64
 	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, at uint64) error {
@@ -117,15 +116,17 @@ func (s *Service) getBlob(c *call) error {
 		if hashName != "" && n > rangeHashLimit {
 			return errRangeHashTooLarge
 		}
-		return body.open(s, tx, &b, off, n)
+		var err error
+		body, err = s.openRange(tx, &b, off, n)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer body.close()
+	defer func() { _ = body.Close() }()
 	s.wasRead(c, &b, gen, slot)
 	if hashName != "" {
-		value, err := hashRange(&body, hashName)
+		value, err := hashRange(body, hashName)
 		if err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func (s *Service) getBlob(c *call) error {
 		c.SetInt("x-ms-structured-content-length", n)
 		c.SetInt("Content-Length", structuredSize(n))
 		c.Out.WriteHeader(status)
-		if err := writeStructured(c.Out, &body, n); err != nil {
+		if err := writeStructured(c.Out, body, n); err != nil {
 			return broken(err)
 		}
 		return nil
 	}
-	return body.send(c, status)
+	return c.sendContent(status, body)
 }
 
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
@@ -190,174 +191,36 @@ func (s *Service) getBlobMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// blobReader reads a range of a blob.
-type blobReader struct {
-	s *Service
-	n int64 // bytes in all
-	x extract
-	// content is nil if the range has none. It is opened while the metadata is read, so that a blob that is deleted then
-	// can still be sent.
-	content *extent.Reader
-	// opener stands before content if it is encrypted.
-	opener *encryption.Opener
-	// at and done are where Read is: the run, and the bytes of it that were read.
-	at   int
-	done int64
-}
-
-// open prepares reading n bytes from off of b.
-func (r *blobReader) open(s *Service, tx *store.Tx, b *blobRecord, off, n int64) (err error) {
-	r.s, r.n = s, n
-	if r.x, err = b.content.extract(tx, off, n, b.length); err != nil {
-		return err
+// openRange opens n bytes from off of b, which was unlocked. The caller closes the reader.
+func (s *Service) openRange(tx *store.Tx, b *blobRecord, off, n int64) (*content.Reader, error) {
+	x, err := b.content.extract(tx, off, n, b.length)
+	if err != nil {
+		return nil, err
 	}
-	if b.encryption != (encryption.ID{}) {
-		if b.opened == nil {
-			return encryption.ErrKeyMissing
-		}
-		r.opener = encryption.NewOpener(b.opened, r.x.seals)
-	}
-	return r.rewind()
-}
-
-// rewind goes back to the first byte. The extents stay open: what compaction moves away meanwhile is still there.
-func (r *blobReader) rewind() (err error) { return r.seek(0) }
-
-// seek goes to an offset within the range.
-func (r *blobReader) seek(off int64) (err error) {
-	var content int64 // of the runs before off
-	for r.at = 0; r.at < len(r.x.runs) && off > r.x.runs[r.at]; r.at++ {
-		off -= r.x.runs[r.at]
-		if r.at%2 == 0 {
-			content += r.x.runs[r.at]
-		}
-	}
-	if r.done = off; r.at%2 == 0 {
-		content += off
-	}
-	switch skip, n := r.x.skip+content, r.x.content-content; {
-	case r.content != nil:
-		err = r.content.Reset(r.x.slices, skip, n)
-	case n > 0:
-		r.content, err = r.s.extents.NewReader(r.x.slices, skip, n)
-	}
-	if r.opener != nil {
-		r.opener.Reset(r.content, content)
-	}
-	return err
-}
-
-func (r *blobReader) close() {
-	if r.content != nil {
-		_ = r.content.Close()
-		r.content = nil
-	}
-}
-
-// Close implements io.Closer.
-func (r *blobReader) Close() error {
-	r.close()
-	return nil
-}
-
-// copyTo writes what is left to w.
-func (r *blobReader) copyTo(w io.Writer) error {
-	if r.opener != nil {
-		chunk := chunks.Get().(*[chunkSize]byte)
-		defer chunks.Put(chunk)
-		_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, chunk[:])
-		return err
-	}
-	if len(r.x.runs) == 1 && r.content != nil {
-		n, err := io.Copy(w, r.content) // hands files to the kernel
-		if err == nil && n != r.x.content {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	for i, n := range r.x.runs {
-		var err error
-		switch {
-		case n == 0:
-		case i%2 == 0:
-			_, err = io.CopyN(w, r.content, n)
-		default:
-			err = writeZeros(w, n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Read implements io.Reader, for copies of parts.
-func (r *blobReader) Read(p []byte) (int, error) {
-	for r.at < len(r.x.runs) {
-		left := r.x.runs[r.at] - r.done
-		if left == 0 {
-			r.at, r.done = r.at+1, 0
-			continue
-		}
-		p = p[:min(int64(len(p)), left)]
-		n, err := len(p), error(nil)
-		if r.at%2 == 0 {
-			if n, err = r.read(p); err == io.EOF && n > 0 {
-				err = nil
-			} else if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-		} else {
-			clear(p)
-		}
-		r.done += int64(n)
-		return n, err
-	}
-	return 0, io.EOF
-}
-
-// read reads content, in the clear.
-func (r *blobReader) read(p []byte) (int, error) {
-	if r.opener != nil {
-		return r.opener.Read(p)
-	}
-	return r.content.Read(p)
-}
-
-var zeros [64 << 10]byte
-
-func writeZeros(w io.Writer, n int64) error {
-	for n > 0 {
-		k, err := w.Write(zeros[:min(n, int64(len(zeros)))])
-		if err != nil {
-			return err
-		}
-		n -= int64(k)
-	}
-	return nil
+	return x.Open(s.extents, b.encryption, b.opened)
 }
 
 // smallBody is the size in bytes up to which a body is read into memory and sent in one write with its head, which
 // is quicker than handing the file to the kernel.
 const smallBody = 64 << 10
 
-// send answers with the content.
-func (r *blobReader) send(c *call, status int) error {
-	if r.n > smallBody || len(r.x.runs) != 1 || r.content == nil {
+// sendContent answers with the content that r reads.
+func (c *call) sendContent(status int, r *content.Reader) error {
+	if r.Size() > smallBody || !r.Contiguous() {
 		c.Out.WriteHeader(status)
-		if err := r.copyTo(c.Out); err != nil {
+		if err := r.CopyTo(c.Out); err != nil {
 			return broken(err)
 		}
 		return nil
 	}
-	chunk := chunks.Get().(*[chunkSize]byte)
-	defer chunks.Put(chunk)
+	chunk := content.TakeChunk()
+	defer content.FreeChunk(chunk)
 	// Read before the head is sent: a damaged extent is still an error that can be answered.
-	if _, err := io.ReadFull(r, chunk[:r.n]); err != nil {
+	if _, err := io.ReadFull(r, chunk[:r.Size()]); err != nil {
 		return err
 	}
 	c.Out.WriteHeader(status)
-	_, _ = c.Out.Write(chunk[:r.n])
+	_, _ = c.Out.Write(chunk[:r.Size()])
 	return nil
 }
 
@@ -372,17 +235,17 @@ func broken(err error) error {
 }
 
 // hashRange computes the hash of a range of at most 4 MiB and makes r ready to be read again.
-func hashRange(r *blobReader, name string) (string, error) {
+func hashRange(r *content.Reader, name string) (string, error) {
 	var h hash.Hash
 	if name == "x-ms-range-get-content-md5" {
 		h = md5.New()
 	} else {
 		h = crc64nvme.New()
 	}
-	if err := r.copyTo(h); err != nil {
+	if err := r.CopyTo(h); err != nil {
 		return "", err
 	}
-	if err := r.rewind(); err != nil {
+	if err := r.Rewind(); err != nil {
 		return "", err
 	}
 	sum := h.Sum(nil)

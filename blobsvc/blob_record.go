@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"encoding/binary"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -52,7 +53,7 @@ type blobRecord struct {
 	created, changed ticks.Ticks
 	// length is the size of the content in bytes.
 	length  int64
-	content content
+	content pieceList
 
 	headers  contentHeaders
 	metadata []wire.Meta
@@ -414,25 +415,25 @@ func decodePending(v []byte) (pendingRecord, error) {
 }
 
 // encodeBlock is the record of an uncommitted block: its piece, without the id, which is in the key.
-func encodeBlock(p piece) []byte {
+func encodeBlock(p content.Piece) []byte {
 	e := newEncoder(32)
-	e.uvarint(uint64(p.length))
-	e.slices(p.slices)
-	if p.seal.IV != "" {
-		e.string(p.seal.IV)
-		e.string(p.by.KeySHA256)
-		e.string(p.by.Scope)
+	e.uvarint(uint64(p.Length))
+	e.slices(p.Slices)
+	if p.Seal.IV != "" {
+		e.string(p.Seal.IV)
+		e.string(p.Encryption.KeySHA256)
+		e.string(p.Encryption.Scope)
 	}
 	return e.b
 }
 
-func decodeBlock(v []byte) (p piece, err error) {
+func decodeBlock(v []byte) (p content.Piece, err error) {
 	d := newDecoder(v)
-	p.length = int64(d.uint())
-	p.slices = d.slices()
+	p.Length = int64(d.uint())
+	p.Slices = d.slices()
 	if d.more() {
-		p.seal.IV = d.string()
-		p.by = encryption.ID{KeySHA256: d.string(), Scope: d.string()}
+		p.Seal.IV = d.string()
+		p.Encryption = encryption.ID{KeySHA256: d.string(), Scope: d.string()}
 	}
 	return p, d.err()
 }

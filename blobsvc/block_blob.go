@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -203,20 +204,20 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
+	defer up.Close()
 	if err := s.commitWhole(c, &p, b, up); err != nil {
 		return err
 	}
-	if up.hasCRC {
-		c.Set("x-ms-content-crc64", formatCRC(up.crc))
+	if up.HasCRC64 {
+		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
 	}
 	return c.Status(http.StatusCreated)
 }
 
 // commitWhole makes b, with all that was received as its content, what has the call's name, and sends the headers that say so.
-func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *upload) error {
+func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *content.Upload) error {
 	if b.headers.md5 == "" {
-		b.headers.md5 = string(up.md5)
+		b.headers.md5 = string(up.MD5)
 	}
 	b.created = s.ticks.Next(c.Now)
 	b.changed = b.created
@@ -225,8 +226,8 @@ func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *uploa
 	}
 	err := s.update(c, func(tx *store.Tx) error {
 		b := b
-		b.encryption = up.by()
-		b.content, b.length = layOut(tx, up.pieces())
+		b.encryption = up.Encryption()
+		b.content, b.length = layOut(tx, up.Pieces())
 		return s.replace(tx, c, p, &b)
 	})
 	if err != nil {
@@ -234,7 +235,7 @@ func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *uploa
 	}
 	c.sendVersion(b.changed)
 	c.sendEncrypted()
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.md5))
+	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 	return nil
 }
 
@@ -289,7 +290,7 @@ func (s *Service) putBlock(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
+	defer up.Close()
 	if err := s.stage(c, lease, id, up); err != nil {
 		return err
 	}
@@ -321,8 +322,8 @@ func (s *Service) blockTarget(tx *store.Tx, c *call, lease string) (gen uint64, 
 }
 
 // stage records an uncommitted block.
-func (s *Service) stage(c *call, lease, id string, up *upload) error {
-	value := encodeBlock(up.pieces()[0])
+func (s *Service) stage(c *call, lease, id string, up *content.Upload) error {
+	value := encodeBlock(up.Pieces()[0])
 	return s.db.Update(func(tx *store.Tx) error {
 		gen, err := s.blockTarget(tx, c, lease)
 		if err != nil {

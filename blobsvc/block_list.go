@@ -1,5 +1,7 @@
 package blobsvc
 
+import "github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+
 // blockSource says where a block of a block list is to be looked for.
 type blockSource byte
 
@@ -23,27 +25,27 @@ type blockRef struct {
 //
 // Whatever is not in the result is dropped by the caller: uncommitted blocks that are not named are discarded.
 // https://learn.microsoft.com/rest/api/storageservices/put-block-list#remarks
-func assemble(refs []blockRef, committed []piece, uncommitted func(id string) (piece, bool, error)) ([]piece, error) {
+func assemble(refs []blockRef, committed []content.Piece, uncommitted func(id string) (content.Piece, bool, error)) ([]content.Piece, error) {
 	if len(refs) > maxCommittedBlocks {
 		return nil, errBlockListTooLong
 	}
-	var byID map[string]*piece
-	find := func(id string) *piece {
+	var byID map[string]*content.Piece
+	find := func(id string) *content.Piece {
 		if byID == nil {
-			byID = make(map[string]*piece, len(committed))
+			byID = make(map[string]*content.Piece, len(committed))
 			for i := range committed {
-				if _, seen := byID[committed[i].block]; !seen {
-					byID[committed[i].block] = &committed[i]
+				if _, seen := byID[committed[i].Block]; !seen {
+					byID[committed[i].Block] = &committed[i]
 				}
 			}
 			delete(byID, "")
 		}
 		return byID[id]
 	}
-	out := make([]piece, 0, len(refs))
+	out := make([]content.Piece, 0, len(refs))
 	var total int64
 	for _, ref := range refs {
-		var p piece
+		var p content.Piece
 		found := false
 		if ref.source != fromCommitted {
 			var err error
@@ -59,8 +61,8 @@ func assemble(refs []blockRef, committed []piece, uncommitted func(id string) (p
 		if !found {
 			return nil, errInvalidBlockList
 		}
-		p.block = ref.id
-		if total += p.length; total < 0 {
+		p.Block = ref.id
+		if total += p.Length; total < 0 {
 			return nil, errBlockListTooLong
 		}
 		out = append(out, p)

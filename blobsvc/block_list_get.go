@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -53,9 +54,9 @@ func (s *Service) getBlockList(c *call) error {
 		}
 		if committed {
 			list := newBlockXML(x, "CommittedBlocks")
-			err := b.content.walk(tx, 0, b.length, b.length, func(p *piece) error {
-				if p.block != "" { // Put Blob writes content without blocks
-					list.add(p.block, p.length)
+			err := b.content.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
+				if p.Block != "" { // Put Blob writes content without blocks
+					list.add(p.Block, p.Length)
 				}
 				return nil
 			})
@@ -103,7 +104,7 @@ func walkBlocks(tx *store.Tx, pending []byte, fn func(id string, length int64)) 
 		if err != nil {
 			return err
 		}
-		fn(id, block.length)
+		fn(id, block.Length)
 	}
 	return nil
 }

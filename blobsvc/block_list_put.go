@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -101,9 +102,10 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	up := upload{hasCRC: sent.hasCRC || c.version() >= v20190202}
-	up.hash(body, sent.md5 != nil || !up.hasCRC)
-	if err := sent.check(&up); err != nil {
+	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
+	o.MD5 = sent.md5 != nil || !o.CRC64
+	up := content.Sum(body, o)
+	if err := sent.check(up); err != nil {
 		return err
 	}
 	refs, err := parseBlockList(body)
@@ -122,7 +124,7 @@ func (s *Service) putBlockList(c *call) error {
 		return err
 	}
 	c.sendVersion(b.changed)
-	c.sendHashes(&up)
+	c.sendHashes(up)
 	c.sendEncrypted()
 	return c.Status(http.StatusCreated)
 }
@@ -135,15 +137,15 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 	}
 	var old blobRecord
 	b.created = b.changed
-	var committed []piece
+	var committed []content.Piece
 	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); err {
 	case nil:
 		if old.kind != blockBlob {
 			return errInvalidBlobType
 		}
-		err := old.content.walk(tx, 0, old.length, old.length, func(p *piece) error {
+		err := old.content.walk(tx, 0, old.length, old.length, func(p *content.Piece) error {
 			committed = append(committed, *p)
-			committed[len(committed)-1].by = old.encryption
+			committed[len(committed)-1].Encryption = old.encryption
 			return nil
 		})
 		if err != nil {
@@ -161,13 +163,13 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		}
 		set = pending.set
 	}
-	pieces, err := assemble(refs, committed, func(id string) (piece, bool, error) {
+	pieces, err := assemble(refs, committed, func(id string) (content.Piece, bool, error) {
 		if set == 0 {
-			return piece{}, false, nil
+			return content.Piece{}, false, nil
 		}
 		v := tx.Get(blocksBucket, blockKey(set, id))
 		if v == nil {
-			return piece{}, false, nil
+			return content.Piece{}, false, nil
 		}
 		p, err := decodeBlock(v)
 		return p, true, err
@@ -187,7 +189,7 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		return err
 	}
 	for i := range pieces {
-		if err := pieces[i].by.Matches(b.encryption); err != nil {
+		if err := pieces[i].Encryption.Matches(b.encryption); err != nil {
 			return err
 		}
 	}

@@ -8,16 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
 func TestAssemble(t *testing.T) {
-	block := func(id string, n int64) piece {
-		return piece{block: id, length: n, slices: []extent.Slice{{Extent: uint64(n), Length: n}}}
+	block := func(id string, n int64) content.Piece {
+		return content.Piece{Block: id, Length: n, Slices: []extent.Slice{{Extent: uint64(n), Length: n}}}
 	}
-	committed := []piece{block("a", 1), block("b", 2)}
-	uncommitted := map[string]piece{"b": block("b", 20), "c": block("c", 30)}
+	committed := []content.Piece{block("a", 1), block("b", 2)}
+	uncommitted := map[string]content.Piece{"b": block("b", 20), "c": block("c", 30)}
 	for _, tc := range []struct {
 		name string
 		refs []blockRef
@@ -37,13 +38,13 @@ func TestAssemble(t *testing.T) {
 		{name: "too long", refs: make([]blockRef, maxCommittedBlocks+1), err: errBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := assemble(tc.refs, committed, func(id string) (piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
+			got, err := assemble(tc.refs, committed, func(id string) (content.Piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			}
 			var lengths []int64
 			for _, p := range got {
-				lengths = append(lengths, p.length)
+				lengths = append(lengths, p.Length)
 			}
 			if diff := cmp.Diff(tc.want, lengths); diff != "" {
 				t.Error(diff)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -150,19 +151,19 @@ type feedStep struct {
 // feedFile is a file that is written as a whole, or one that grows.
 type feedFile struct {
 	name, contentType string
-	up                *upload
+	up                *content.Upload
 	grow              bool
 }
 
 func (b *feedStep) close() {
 	for _, f := range b.files {
-		f.up.close()
+		f.up.Close()
 	}
 }
 
-func (b *feedStep) add(name, contentType string, content []byte, grow bool) {
-	up := new(upload)
-	if err := b.s.store(up, bytes.NewReader(content), int64(len(content)), !grow); err != nil {
+func (b *feedStep) add(name, contentType string, text []byte, grow bool) {
+	up, err := content.Store(b.s.extents, bytes.NewReader(text), int64(len(text)), content.Options{MD5: !grow})
+	if err != nil {
 		b.err = errors.Join(b.err, err)
 		return
 	}
@@ -273,8 +274,8 @@ func (f *feedFile) put(tx *store.Tx, gen uint64, at ticks.Ticks) error {
 			b.created = old.created
 			old.content.drop(tx)
 		}
-		b.headers.md5 = string(f.up.md5)
-		b.content, b.length = layOut(tx, f.up.pieces())
+		b.headers.md5 = string(f.up.MD5)
+		b.content, b.length = layOut(tx, f.up.Pieces())
 	default:
 		if b.kind = appendBlob; there {
 			b = old
@@ -282,10 +283,10 @@ func (f *feedFile) put(tx *store.Tx, gen uint64, at ticks.Ticks) error {
 		} else {
 			b.content = newContent(tx)
 		}
-		p := f.up.pieces()
-		p[0].start = b.length
+		p := f.up.Pieces()
+		p[0].Start = b.length
 		putPieces(tx, b.content.id, p)
-		b.length += f.up.length
+		b.length += f.up.Length
 		b.blocks++
 	}
 	putBlob(tx, gen, f.name, baseSlot, &b)

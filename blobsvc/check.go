@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -228,20 +229,20 @@ func (c *checker) blob(k, v []byte) error {
 // layout checks that a blob's pieces make up its length.
 func (c *checker) layout(b *blobRecord) error {
 	at := int64(0)
-	err := b.content.walk(c.tx, 0, b.length, b.length, func(p *piece) error {
+	err := b.content.walk(c.tx, 0, b.length, b.length, func(p *content.Piece) error {
 		var sum int64
-		for _, x := range p.slices {
+		for _, x := range p.Slices {
 			sum += x.Length
 		}
 		switch {
-		case sum != p.length:
-			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.start, p.length, sum)
-		case !p.seal.Fits(b.encryption):
-			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.start)
-		case p.start < at || p.start > at && b.kind != pageBlob:
-			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.start, at)
+		case sum != p.Length:
+			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.Start, p.Length, sum)
+		case !p.Seal.Fits(b.encryption):
+			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.Start)
+		case p.Start < at || p.Start > at && b.kind != pageBlob:
+			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.Start, at)
 		}
-		at = p.end()
+		at = p.End()
 		return nil
 	})
 	if err != nil {
@@ -363,13 +364,13 @@ func (c *checker) block(k, v []byte) error {
 		return fmt.Errorf("nothing refers to block set %d", set)
 	}
 	var sum int64
-	for _, x := range p.slices {
+	for _, x := range p.Slices {
 		sum += x.Length
 	}
-	if sum != p.length {
-		return fmt.Errorf("the block is %d bytes long and has %d", p.length, sum)
+	if sum != p.Length {
+		return fmt.Errorf("the block is %d bytes long and has %d", p.Length, sum)
 	}
-	if !p.seal.Fits(p.by) {
+	if !p.Seal.Fits(p.Encryption) {
 		return errors.New("the block is not encrypted as it says")
 	}
 	return nil
@@ -392,7 +393,7 @@ func (c *checker) pieces(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 || list[len(list)-1].end() != end {
+	if len(list) == 0 || list[len(list)-1].End() != end {
 		return errRecord
 	}
 	if references(c.tx, id) == 0 && !c.isGarbage(garbageContent, id) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
@@ -310,7 +311,7 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 				return false, err
 			}
 			for i := range b.content.pieces {
-				if !each(b.content.pieces[i].slices) {
+				if !each(b.content.pieces[i].Slices) {
 					return false, nil
 				}
 			}
@@ -318,7 +319,7 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 		}},
 		{placeBlock, blocksBucket, func(_, v []byte) (bool, error) {
 			p, err := decodeBlock(v)
-			return err == nil && each(p.slices), err
+			return err == nil && each(p.Slices), err
 		}},
 		{placeContent, contentBucket, func(k, v []byte) (bool, error) {
 			if _, end, err := parsePieceKey(k); err != nil || end == 0 {
@@ -329,7 +330,7 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 				return false, err
 			}
 			for i := range list {
-				if !each(list[i].slices) {
+				if !each(list[i].Slices) {
 					return false, nil
 				}
 			}
@@ -376,9 +377,9 @@ func moveAt(tx *store.Tx, kind byte, key []byte, from, to extent.Slice) error {
 		}
 		return hit
 	}
-	swapAll := func(list []piece) (hit bool) {
+	swapAll := func(list []content.Piece) (hit bool) {
 		for i := range list {
-			hit = swap(list[i].slices) || hit
+			hit = swap(list[i].Slices) || hit
 		}
 		return hit
 	}
@@ -404,7 +405,7 @@ func moveAt(tx *store.Tx, kind byte, key []byte, from, to extent.Slice) error {
 		if err != nil {
 			return err
 		}
-		if swap(p.slices) {
+		if swap(p.Slices) {
 			tx.Put(blocksBucket, key, encodeBlock(p))
 		}
 	case placeContent:

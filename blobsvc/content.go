@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// content is where the bytes of a blob lie: an ordered list of pieces. A short list stands in the blob's own record. A
+// pieceList is where the bytes of a blob lie: an ordered list of pieces. A short list stands in the blob's own record. A
 // long or growing one has an id, and records of its own in the content bucket, each with some pieces and keyed by the
 // offset where the last of them ends: the first record at or after off+1 is the one that holds off.
 //
@@ -18,25 +18,10 @@ import (
 //   - the content of a block blob never changes;
 //   - an append blob adds pieces past the length that any snapshot of it knows;
 //   - a page blob changes in place, so a snapshot or copy of it takes a copy of the list (not of the bytes).
-type content struct {
+type pieceList struct {
 	id     uint64
-	pieces []piece
+	pieces []content.Piece
 }
-
-// piece is a run of content: one block, one append, one write of pages.
-type piece struct {
-	// start is the offset in the blob; length is in bytes, more than 0.
-	start, length int64
-	// block is the id of the block, before base64; "" if there is none.
-	block string
-	// slices hold the bytes, length in all.
-	slices []extent.Slice
-	seal   encryption.Seal
-	// by is how a block is encrypted that is not yet part of a blob.
-	by encryption.ID
-}
-
-func (p *piece) end() int64 { return p.start + p.length }
 
 const (
 	// maxInlinePieces and maxInlineSlices bound what stands in a blob's own record.
@@ -49,34 +34,34 @@ const (
 )
 
 // pieces is a list: number, then start relative to the end of the one before, length, block id and slices of each.
-func (e *encoder) pieces(list []piece) {
+func (e *encoder) pieces(list []content.Piece) {
 	e.uvarint(uint64(len(list)))
 	var end int64
 	for i := range list {
 		p := &list[i]
 		if i == 0 {
-			e.uvarint(uint64(p.start))
+			e.uvarint(uint64(p.Start))
 		} else {
-			e.uvarint(uint64(p.start - end))
+			e.uvarint(uint64(p.Start - end))
 		}
-		e.uvarint(uint64(p.length))
-		e.string(p.block)
-		e.slices(p.slices)
-		end = p.end()
+		e.uvarint(uint64(p.Length))
+		e.string(p.Block)
+		e.slices(p.Slices)
+		end = p.End()
 	}
 }
 
-func (d *decoder) pieces() []piece {
-	list := make([]piece, d.count(4))
+func (d *decoder) pieces() []content.Piece {
+	list := make([]content.Piece, d.count(4))
 	var end int64
 	for i := range list {
 		p := &list[i]
-		p.start = end + int64(d.uint())
-		p.length = int64(d.uint())
-		p.block = d.string()
-		p.slices = d.slices()
-		end = p.end()
-		if p.start < 0 || p.length <= 0 || end < p.start {
+		p.Start = end + int64(d.uint())
+		p.Length = int64(d.uint())
+		p.Block = d.string()
+		p.Slices = d.slices()
+		end = p.End()
+		if p.Start < 0 || p.Length <= 0 || end < p.Start {
 			d.fail()
 			return nil
 		}
@@ -103,7 +88,7 @@ func (d *decoder) skipPieces() {
 	}
 }
 
-func encodePieces(list []piece) []byte {
+func encodePieces(list []content.Piece) []byte {
 	e := newEncoder(32 * len(list))
 	e.pieces(list)
 	if sealed(list) {
@@ -112,7 +97,7 @@ func encodePieces(list []piece) []byte {
 	return e.b
 }
 
-func decodePieces(v []byte) ([]piece, error) {
+func decodePieces(v []byte) ([]content.Piece, error) {
 	d := newDecoder(v)
 	list := d.pieces()
 	if d.more() {
@@ -122,42 +107,42 @@ func decodePieces(v []byte) ([]piece, error) {
 }
 
 // sealed reports whether any of the pieces is encrypted.
-func sealed(list []piece) bool {
-	return slices.ContainsFunc(list, func(p piece) bool { return p.seal.IV != "" })
+func sealed(list []content.Piece) bool {
+	return slices.ContainsFunc(list, func(p content.Piece) bool { return p.Seal.IV != "" })
 }
 
 // seals are those of all pieces of a list, whose length they do not repeat.
-func (e *encoder) seals(list []piece) {
+func (e *encoder) seals(list []content.Piece) {
 	for i := range list {
-		e.string(list[i].seal.IV)
-		e.uvarint(uint64(list[i].seal.Offset))
+		e.string(list[i].Seal.IV)
+		e.uvarint(uint64(list[i].Seal.Offset))
 	}
 }
 
-func (d *decoder) seals(list []piece) {
+func (d *decoder) seals(list []content.Piece) {
 	for i := range list {
-		list[i].seal = encryption.Seal{IV: d.string(), Offset: int64(d.uint())}
+		list[i].Seal = encryption.Seal{IV: d.string(), Offset: int64(d.uint())}
 	}
 }
 
 // layOut gives pieces their offsets and returns the content made of them, with its length. It stores a long list under a
 // new id with one reference.
-func layOut(tx *store.Tx, list []piece) (content, int64) {
+func layOut(tx *store.Tx, list []content.Piece) (pieceList, int64) {
 	var length int64
 	slices := 0
 	for i := range list {
-		list[i].start = length
-		length += list[i].length
-		slices += len(list[i].slices)
+		list[i].Start = length
+		length += list[i].Length
+		slices += len(list[i].Slices)
 	}
 	if len(list) <= maxInlinePieces && slices <= maxInlineSlices {
-		return content{pieces: list}, length
+		return pieceList{pieces: list}, length
 	}
 	c := newContent(tx)
 	for len(list) > 0 {
 		n, slices := 0, 0
-		for n < len(list) && n < piecesPerRecord && (n == 0 || slices+len(list[n].slices) <= slicesPerRecord) {
-			slices += len(list[n].slices)
+		for n < len(list) && n < piecesPerRecord && (n == 0 || slices+len(list[n].Slices) <= slicesPerRecord) {
+			slices += len(list[n].Slices)
 			n++
 		}
 		putPieces(tx, c.id, list[:n])
@@ -167,14 +152,14 @@ func layOut(tx *store.Tx, list []piece) (content, int64) {
 }
 
 // newContent starts a stored list with one reference.
-func newContent(tx *store.Tx) content {
-	c := content{id: nextID(tx)}
+func newContent(tx *store.Tx) pieceList {
+	c := pieceList{id: nextID(tx)}
 	setReferences(tx, c.id, 1)
 	return c
 }
 
-func putPieces(tx *store.Tx, id uint64, list []piece) {
-	tx.Put(contentBucket, pieceKey(id, list[len(list)-1].end()), encodePieces(list))
+func putPieces(tx *store.Tx, id uint64, list []content.Piece) {
+	tx.Put(contentBucket, pieceKey(id, list[len(list)-1].End()), encodePieces(list))
 }
 
 func references(tx *store.Tx, id uint64) uint64 {
@@ -187,7 +172,7 @@ func setReferences(tx *store.Tx, id, n uint64) {
 }
 
 // share returns c for one more record to refer to.
-func (c content) share(tx *store.Tx) content {
+func (c pieceList) share(tx *store.Tx) pieceList {
 	if c.id != 0 {
 		setReferences(tx, c.id, references(tx, c.id)+1)
 	}
@@ -195,7 +180,7 @@ func (c content) share(tx *store.Tx) content {
 }
 
 // drop gives up one reference. The pieces of a content without any are removed in the background.
-func (c content) drop(tx *store.Tx) {
+func (c pieceList) drop(tx *store.Tx) {
 	if c.id == 0 {
 		return
 	}
@@ -211,7 +196,7 @@ func (c content) drop(tx *store.Tx) {
 
 // walk calls fn with the pieces that hold bytes of [off, off+n), in order. limit is the length of the blob: pieces past
 // it belong to a later state of an append blob.
-func (c content) walk(tx *store.Tx, off, n, limit int64, fn func(*piece) error) error {
+func (c pieceList) walk(tx *store.Tx, off, n, limit int64, fn func(*content.Piece) error) error {
 	n = min(n, limit-off)
 	if n <= 0 {
 		return nil
@@ -232,7 +217,7 @@ func (c content) walk(tx *store.Tx, off, n, limit int64, fn func(*piece) error) 
 		if err != nil {
 			return err
 		}
-		if len(list) > 0 && list[0].start >= off+n {
+		if len(list) > 0 && list[0].Start >= off+n {
 			break
 		}
 		if err := walkPieces(list, off, n, fn); err != nil {
@@ -242,13 +227,13 @@ func (c content) walk(tx *store.Tx, off, n, limit int64, fn func(*piece) error) 
 	return nil
 }
 
-func walkPieces(list []piece, off, n int64, fn func(*piece) error) error {
+func walkPieces(list []content.Piece, off, n int64, fn func(*content.Piece) error) error {
 	for i := range list {
 		p := &list[i]
-		if p.end() <= off {
+		if p.End() <= off {
 			continue
 		}
-		if p.start >= off+n {
+		if p.Start >= off+n {
 			break
 		}
 		if err := fn(p); err != nil {
@@ -258,63 +243,13 @@ func walkPieces(list []piece, off, n int64, fn func(*piece) error) error {
 	return nil
 }
 
-// extract is a range of a blob as it is read: the bytes of slices, from skip on, with zeros between them where a page blob
-// has no content.
-type extract struct {
-	slices []extent.Slice
-	skip   int64
-	// content is how many bytes come from slices.
-	content int64
-	// runs are the lengths of what follows each other: content first, then zeros, then content, and so on. The first may
-	// be 0.
-	runs []int64
-	// seals are those of the content, if it is encrypted.
-	seals []encryption.Run
-}
-
 // extract returns what [off, off+n) consists of. It ends at limit.
-func (c content) extract(tx *store.Tx, off, n, limit int64) (x extract, err error) {
+func (c pieceList) extract(tx *store.Tx, off, n, limit int64) (x content.Extract, err error) {
 	n = max(0, min(n, limit-off))
-	end, at := off+n, off
-	x.runs = make([]int64, 1, 3)
-	zeros := func(n int64) {
-		if n > 0 {
-			x.runs = append(x.runs, n, 0)
-		}
-	}
-	err = c.walk(tx, off, n, limit, func(p *piece) error {
-		from, to := max(p.start, off), min(p.end(), end)
-		zeros(from - at)
-		if x.slices == nil {
-			x.skip = from - p.start // only the first piece can begin before the range
-		}
-		x.slices = append(x.slices, p.slices...)
-		if p.seal.IV != "" {
-			x.seals = append(x.seals, encryption.Run{Seal: p.seal.At(from - p.start), Length: to - from})
-		}
-		x.runs[len(x.runs)-1] += to - from
-		x.content += to - from
-		at = to
+	x = content.NewExtract(off, n)
+	err = c.walk(tx, off, n, limit, func(p *content.Piece) error {
+		x.Add(p)
 		return nil
 	})
-	zeros(end - at)
 	return x, err
-}
-
-// window returns the part of p that lies in [from, to), both within it.
-func (p *piece) window(from, to int64) piece {
-	out := piece{start: from, length: to - from, block: p.block, seal: p.seal.At(from - p.start)}
-	at := p.start
-	for _, x := range p.slices {
-		lo, hi := max(from, at), min(to, at+x.Length)
-		switch {
-		case lo >= hi:
-		case hi-lo == x.Length:
-			out.slices = append(out.slices, x)
-		default:
-			out.slices = append(out.slices, x.Sub(lo-at, hi-lo))
-		}
-		at += x.Length
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -30,12 +31,12 @@ func (b *blobRecord) adopt(from *blobRecord) {
 }
 
 // duplicate returns b's content for a blob that may change independently.
-func (c content) duplicate(tx *store.Tx, b *blobRecord) (content, error) {
+func (c pieceList) duplicate(tx *store.Tx, b *blobRecord) (pieceList, error) {
 	if b.kind == blockBlob || c.id == 0 {
 		return c.share(tx), nil
 	}
-	var list []piece
-	err := c.walk(tx, 0, b.length, b.length, func(p *piece) error {
+	var list []content.Piece
+	err := c.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
 		list = append(list, *p)
 		return nil
 	})
@@ -251,13 +252,13 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 	if err != nil {
 		return asError(err)
 	}
-	defer up.close()
+	defer up.Close()
 	if from.kind != blockBlob {
 		return errInvalidSourceBlobType
 	}
 	b.adopt(&from)
 	if src.remote != nil {
-		b.headers.md5 = string(up.md5)
+		b.headers.md5 = string(up.MD5)
 	}
 	if copyTags {
 		b.tags = from.tags
@@ -268,14 +269,14 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 		if err := s.sameKind(tx, c, b.kind); err != nil {
 			return err
 		}
-		b.encryption = up.by()
-		b.content, b.length = layOut(tx, up.blocks(src.blocks))
+		b.encryption = up.Encryption()
+		b.content, b.length = layOut(tx, up.Blocks(src.blocks))
 		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
 	})
 	if err != nil {
 		return err
 	}
-	return c.answerCopyNow(changed, id, string(up.md5))
+	return c.answerCopyNow(changed, id, string(up.MD5))
 }
 
 // errSourceTooLarge: the source is over the limit of a synchronous copy.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -133,7 +134,7 @@ func (s *Service) transferSnapshot(ctx context.Context, key []byte, job *copyJob
 			return moved, err
 		}
 		err = s.addSpans(key, job.id, batch, up)
-		up.close()
+		up.Close()
 		if err != nil {
 			return moved, err
 		}
@@ -168,7 +169,7 @@ func nextBatch(list []span, at int64) (batch, rest []span) {
 }
 
 // fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
-func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, batch []span) (*upload, error) {
+func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, batch []span) (*content.Upload, error) {
 	first, last := batch[0].start, batch[len(batch)-1].end
 	body, err := s.getRemote(ctx, &copySource{url: job.url, remote: &remote{intent: job.intent}}, byteRange{first, last - 1}, job.etag)
 	if err != nil {
@@ -182,11 +183,12 @@ func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, b
 	for _, x := range batch {
 		n += x.end - x.start
 	}
-	up := new(upload)
-	if up.sealer, err = s.scopes.NewSealer(job.account, b.encryption, nil); err != nil {
+	sealer, err := s.scopes.NewSealer(job.account, b.encryption, nil)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.store(up, &spanReader{r: body, at: first, spans: batch}, n, false); err != nil {
+	up, err := content.Store(s.extents, &spanReader{r: body, at: first, spans: batch}, n, content.Options{Sealer: sealer})
+	if err != nil {
 		return nil, sourceBroken(err)
 	}
 	return up, nil
@@ -222,13 +224,13 @@ func (s *spanReader) Read(p []byte) (int, error) {
 }
 
 // addSpans notes ranges that have arrived.
-func (s *Service) addSpans(key []byte, id string, batch []span, up *upload) error {
+func (s *Service) addSpans(key []byte, id string, batch []span, up *content.Upload) error {
 	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
-		all, at := up.pieces()[0], int64(0)
+		all, at := up.Pieces()[0], int64(0)
 		for _, x := range batch {
 			n := x.end - x.start
-			p := all.window(at, at+n)
-			p.by = all.by
+			p := all.Window(at, at+n)
+			p.Encryption = all.Encryption
 			tx.Put(blocksBucket, blockKey(job.set, chunkID(x.start)), encodeBlock(p))
 			at += n
 		}
@@ -262,7 +264,7 @@ func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
 			return 0, err
 		}
 		for i := range list {
-			if err := b.content.cut(tx, list[i].start, list[i].end()); err != nil {
+			if err := b.content.cut(tx, list[i].Start, list[i].End()); err != nil {
 				return 0, err
 			}
 			putPieces(tx, b.content.id, list[i:i+1])

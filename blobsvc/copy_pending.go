@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -297,15 +298,16 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 		}
 		for at < total {
 			n := min(copyChunk, total-at)
-			up := new(upload)
-			if up.sealer, err = s.scopes.NewSealer(job.account, b.encryption, nil); err != nil {
+			sealer, err := s.scopes.NewSealer(job.account, b.encryption, nil)
+			if err != nil {
 				return moved, err
 			}
-			if err := s.store(up, body, n, false); err != nil {
+			up, err := content.Store(s.extents, body, n, content.Options{Sealer: sealer})
+			if err != nil {
 				return moved, sourceBroken(err)
 			}
-			err := s.addChunk(key, id, at, up)
-			up.close()
+			err = s.addChunk(key, id, at, up)
+			up.Close()
 			if err != nil {
 				return moved, err
 			}
@@ -385,11 +387,11 @@ func (s *Service) changeCopyOf(key []byte, id string, change func(tx *store.Tx, 
 func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(at))) }
 
 // addChunk notes a chunk that has arrived.
-func (s *Service) addChunk(key []byte, id string, at int64, up *upload) error {
+func (s *Service) addChunk(key []byte, id string, at int64, up *content.Upload) error {
 	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
-		tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.pieces()[0]))
+		tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.Pieces()[0]))
 		job.blocks++
-		b.copy.copied = at + up.length
+		b.copy.copied = at + up.Length
 		return 0, nil
 	})
 }
@@ -405,7 +407,7 @@ func (s *Service) rewindCopy(key []byte, id string) error {
 }
 
 // arrived returns what has arrived, in order, each piece at the offset that its block is named by.
-func (j *copyJob) arrived(tx *store.Tx) (list []piece, err error) {
+func (j *copyJob) arrived(tx *store.Tx) (list []content.Piece, err error) {
 	scope := generationPrefix(j.set)
 	cur := tx.Cursor(blocksBucket)
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
@@ -416,7 +418,7 @@ func (j *copyJob) arrived(tx *store.Tx) (list []piece, err error) {
 		if len(k) < len(scope)+8 {
 			return nil, errKey
 		}
-		p.start = int64(binary.BigEndian.Uint64(k[len(k)-8:]))
+		p.Start = int64(binary.BigEndian.Uint64(k[len(k)-8:]))
 		list = append(list, p)
 	}
 	return list, nil
@@ -438,8 +440,8 @@ func (s *Service) endCopy(key []byte, id string) error {
 			b.content, b.length = layOut(tx, list)
 		} else {
 			for i := range list {
-				list[i].start = b.length
-				b.length += list[i].length
+				list[i].Start = b.length
+				b.length += list[i].Length
 			}
 			b.content = storePages(tx, list)
 			if b.kind == appendBlob {

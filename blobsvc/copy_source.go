@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -24,7 +25,7 @@ type copySource struct {
 	remote *remote
 	// blocks are the blocks that a source in this process consists of, id and length alone, once [Service.openSource] has read it; nil
 	// unless withBlocks is set.
-	blocks     []piece
+	blocks     []content.Piece
 	withBlocks bool
 }
 

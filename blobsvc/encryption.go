@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -138,12 +139,12 @@ func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption.ID, err er
 }
 
 // mayAdd makes sure that the caller may add up, nil for no content, to b.
-func (s *Service) mayAdd(c *call, b *blobRecord, up *upload) error {
+func (s *Service) mayAdd(c *call, b *blobRecord, up *content.Upload) error {
 	c.under = b.encryption
 	if err := s.unlock(c.Account, b, c.key); err != nil || up == nil {
 		return err
 	}
-	return b.encryption.Matches(up.by())
+	return b.encryption.Matches(up.Encryption())
 }
 
 // errOtherEncryption: a copy cannot share the bytes of its source, which are encrypted in another way. It is never answered.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -126,8 +127,11 @@ var azureErrors = map[error]*wire.Error{
 // azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.
 func azureError(err error) error {
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		if _, ok := e.(*wire.Error); ok {
+		switch e := e.(type) {
+		case *wire.Error:
 			return err
+		case *content.BodyError:
+			return wire.BodyError(e.Err)
 		}
 		if !reflect.TypeOf(e).Comparable() {
 			continue

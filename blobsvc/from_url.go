@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -33,12 +34,12 @@ func (c *call) sourceHashes() (h sourceHashes, err error) {
 	return h, nil
 }
 
-func (h sourceHashes) check(up *upload) error {
-	if h.md5 != nil && string(h.md5) != string(up.md5) {
+func (h sourceHashes) check(up *content.Upload) error {
+	if h.md5 != nil && string(h.md5) != string(up.MD5) {
 		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.md5)).
-			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(up.md5))
+			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(up.MD5))
 	}
-	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.crc) {
+	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.CRC64) {
 		return wire.ErrCRC64Mismatch
 	}
 	return nil
@@ -47,7 +48,7 @@ func (h sourceHashes) check(up *upload) error {
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
 // -crc64. It serves the operations that take a source's bytes before they answer. from is the source, without its content.
 // The caller closes the upload.
-func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, from blobRecord, err error) {
+func (s *Service) fetch(c *call, src *copySource, limit int64) (up *content.Upload, from blobRecord, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
 		return nil, from, err
@@ -67,18 +68,19 @@ func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, from
 	if n > limit {
 		return nil, from, wire.ErrRequestBodyTooLarge
 	}
-	up = &upload{hasCRC: c.version() >= v20190202 || want.crc != nil}
-	if up.sealer, err = s.sealerFor(c); err != nil {
+	sealer, err := s.sealerFor(c)
+	if err != nil {
 		return nil, from, err
 	}
-	if err := s.store(up, body, n, true); err != nil {
+	up, err = content.Store(s.extents, body, n, content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
+	if err != nil {
 		if src.remote != nil {
 			err = sourceBroken(err)
 		}
 		return nil, from, err
 	}
 	if err := want.check(up); err != nil {
-		up.close()
+		up.Close()
 		return nil, from, err
 	}
 	return up, from, nil
@@ -86,8 +88,8 @@ func (s *Service) fetch(c *call, src *copySource, limit int64) (up *upload, from
 
 // sourceBroken is what becomes of a source outside that stopped halfway.
 func sourceBroken(err error) error {
-	var e *wire.Error
-	if errors.As(err, &e) {
+	var body *content.BodyError
+	if errors.As(err, &body) {
 		return errCannotVerifyCopySource
 	}
 	return err
@@ -103,7 +105,7 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 		*from = b.of
 		return b, b.n, nil
 	}
-	r := new(blobReader)
+	var r *content.Reader
 	err = s.db.View(func(tx *store.Tx) error {
 		if err := src.read(tx, c.now(), from); err != nil {
 			return err
@@ -120,15 +122,17 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 		}
 		if src.withBlocks {
 			src.blocks = nil
-			err := from.content.walk(tx, 0, from.length, from.length, func(p *piece) error {
-				src.blocks = append(src.blocks, piece{length: p.length, block: p.block})
+			err := from.content.walk(tx, 0, from.length, from.length, func(p *content.Piece) error {
+				src.blocks = append(src.blocks, content.Piece{Length: p.Length, Block: p.Block})
 				return nil
 			})
 			if err != nil {
 				return err
 			}
 		}
-		return r.open(s, tx, from, off, n)
+		var err error
+		r, err = s.openRange(tx, from, off, n)
+		return err
 	})
 	return r, n, err
 }
@@ -162,8 +166,8 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
-	if up.length == 0 {
+	defer up.Close()
+	if up.Length == 0 {
 		return errInvalidRange
 	}
 	if err := s.stage(c, lease, id, up); err != nil {
@@ -176,12 +180,12 @@ func (s *Service) putBlockFromURL(c *call) error {
 
 // sendFetched sends the hash of content that came from a source: the MD5 if the client named it or its version knows no
 // CRC64, otherwise the CRC64.
-func (c *call) sendFetched(up *upload) {
-	if up.hasCRC && !c.HasHeader("X-Ms-Source-Content-Md5") {
-		c.Set("x-ms-content-crc64", formatCRC(up.crc))
+func (c *call) sendFetched(up *content.Upload) {
+	if up.HasCRC64 && !c.HasHeader("X-Ms-Source-Content-Md5") {
+		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
 		return
 	}
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.md5))
+	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }
 
 // appendBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/append-block-from-url
@@ -205,8 +209,8 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
-	if up.length == 0 {
+	defer up.Close()
+	if up.Length == 0 {
 		return errInvalidRange
 	}
 	return s.append(c, conditions, up, func() { c.sendFetched(up) })
@@ -239,8 +243,8 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
-	if up.length != end-start {
+	defer up.Close()
+	if up.Length != end-start {
 		return wire.InvalidHeader("x-ms-source-range", c.Header("X-Ms-Source-Range"))
 	}
 	return s.writePages(c, start, end, seq, up, func() {
@@ -274,7 +278,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
+	defer up.Close()
 	if inherit {
 		b.inherit(c, &from)
 	}

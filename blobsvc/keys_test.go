@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -75,16 +76,16 @@ func drawSlices(t *rapid.T) []extent.Slice {
 	}), 1, 4).Draw(t, "slices")
 }
 
-func drawPieces(t *rapid.T) (list []piece) {
+func drawPieces(t *rapid.T) (list []content.Piece) {
 	at := int64(0)
 	for range rapid.IntRange(0, 5).Draw(t, "pieces") {
 		at += rapid.Int64Range(0, 1000).Draw(t, "gap")
-		p := piece{start: at, length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), block: rapid.String().Draw(t, "block"), slices: drawSlices(t)}
+		p := content.Piece{Start: at, Length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), Block: rapid.String().Draw(t, "block"), Slices: drawSlices(t)}
 		if rapid.Bool().Draw(t, "sealed") {
-			p.seal = encryption.Seal{IV: rapid.StringN(1, 16, -1).Draw(t, "counter"), Offset: rapid.Int64Range(0, 1<<40).Draw(t, "place")}
+			p.Seal = encryption.Seal{IV: rapid.StringN(1, 16, -1).Draw(t, "counter"), Offset: rapid.Int64Range(0, 1<<40).Draw(t, "place")}
 		}
 		list = append(list, p)
-		at = p.end()
+		at = p.End()
 	}
 	return list
 }
@@ -97,7 +98,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 			created: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
 			changed: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
 			length:  rapid.Int64Range(0, 1<<50).Draw(t, "length"),
-			content: content{id: rapid.Uint64().Draw(t, "content"), pieces: drawPieces(t)},
+			content: pieceList{id: rapid.Uint64().Draw(t, "content"), pieces: drawPieces(t)},
 			headers: contentHeaders{contentType: text.Draw(t, "type"), encoding: text.Draw(t, "encoding"),
 				language: text.Draw(t, "language"), cacheControl: text.Draw(t, "cache"), md5: text.Draw(t, "md5"),
 				dispositionSet: rapid.Bool().Draw(t, "disposition set")},
@@ -150,7 +151,7 @@ func TestContainerRecordRoundTrip(t *testing.T) {
 }
 
 func FuzzDecodeRecords(f *testing.F) {
-	b := blobRecord{kind: blockBlob, length: 5, content: content{pieces: []piece{{length: 5, block: "id", slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
+	b := blobRecord{kind: blockBlob, length: 5, content: pieceList{pieces: []content.Piece{{Length: 5, Block: "id", Slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
 	f.Add(b.encode())
 	f.Add(encodePieces(b.content.pieces))
 	f.Add(graveKey("account", "box", 1<<60))

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -158,7 +159,7 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer up.close()
+	defer up.Close()
 	return s.writePages(c, start, end, seq, up, func() {
 		c.sendHashes(up)
 		c.sendEncrypted()
@@ -167,7 +168,7 @@ func (s *Service) putPage(c *call) error {
 
 // writePages puts received content at [start, end) of a page blob, or clears that range if up is nil, and answers; extra adds
 // response headers.
-func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, up *upload, extra func()) error {
+func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, up *content.Upload, extra func()) error {
 	changed := s.ticks.Next(c.Now)
 	var sequence int64
 	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
@@ -193,8 +194,8 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 			return err
 		}
 		if up != nil {
-			p := up.pieces()
-			p[0].start = start
+			p := up.Pieces()
+			p[0].Start = start
 			putPieces(tx, b.content.id, p)
 		}
 		b.changed = changed
@@ -213,9 +214,9 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 }
 
 // cut removes [start, end) from the pieces of a page blob. Each of them has a record of its own.
-func (c content) cut(tx *store.Tx, start, end int64) error {
-	var hit []piece
-	err := c.walk(tx, start, end-start, end, func(p *piece) error {
+func (c pieceList) cut(tx *store.Tx, start, end int64) error {
+	var hit []content.Piece
+	err := c.walk(tx, start, end-start, end, func(p *content.Piece) error {
 		hit = append(hit, *p)
 		return nil
 	})
@@ -223,12 +224,12 @@ func (c content) cut(tx *store.Tx, start, end int64) error {
 		return err
 	}
 	for _, p := range hit {
-		tx.Delete(contentBucket, pieceKey(c.id, p.end()))
-		if p.start < start {
-			putPieces(tx, c.id, []piece{p.window(p.start, start)})
+		tx.Delete(contentBucket, pieceKey(c.id, p.End()))
+		if p.Start < start {
+			putPieces(tx, c.id, []content.Piece{p.Window(p.Start, start)})
 		}
-		if p.end() > end {
-			putPieces(tx, c.id, []piece{p.window(end, p.end())})
+		if p.End() > end {
+			putPieces(tx, c.id, []content.Piece{p.Window(end, p.End())})
 		}
 	}
 	return nil
@@ -246,9 +247,9 @@ func resizePages(tx *store.Tx, b *blobRecord, size int64) error {
 }
 
 // storePages stores the pieces of a page blob under a new id, one record each.
-func storePages(tx *store.Tx, list []piece) content {
+func storePages(tx *store.Tx, list []content.Piece) pieceList {
 	if len(list) == 0 {
-		return content{}
+		return pieceList{}
 	}
 	c := newContent(tx)
 	for i := range list {
@@ -371,9 +372,9 @@ func (s *Service) getPageRanges(c *call) error {
 			}
 			return err
 		}
-		var before, after []piece
-		collect := func(to *[]piece) func(*piece) error {
-			return func(p *piece) error { *to = append(*to, *p); return nil }
+		var before, after []content.Piece
+		collect := func(to *[]content.Piece) func(*content.Piece) error {
+			return func(p *content.Piece) error { *to = append(*to, *p); return nil }
 		}
 		if err := old.content.walk(tx, off, n, old.length, collect(&before)); err != nil {
 			return err

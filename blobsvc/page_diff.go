@@ -1,6 +1,9 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/internal/storage/store"
+import (
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
 
 // span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
 type span struct {
@@ -18,9 +21,9 @@ func appendSpan(list []span, s span) []span {
 }
 
 // spans returns the pages of [off, off+n) that hold content.
-func (c content) spans(tx *store.Tx, off, n, limit int64) (list []span, err error) {
-	err = c.walk(tx, off, n, limit, func(p *piece) error {
-		list = appendSpan(list, span{start: max(p.start, off), end: min(p.end(), off+n)})
+func (c pieceList) spans(tx *store.Tx, off, n, limit int64) (list []span, err error) {
+	err = c.walk(tx, off, n, limit, func(p *content.Piece) error {
+		list = appendSpan(list, span{start: max(p.Start, off), end: min(p.End(), off+n)})
 		return nil
 	})
 	return list, err
@@ -28,7 +31,7 @@ func (c content) spans(tx *store.Tx, off, n, limit int64) (list []span, err erro
 
 // diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
 // bytes of the same slices: pages that were written anew count as changed, whatever was written.
-func diffPages(before, after []piece, off, end int64) []span {
+func diffPages(before, after []content.Piece, off, end int64) []span {
 	var out []span
 	add := func(from, to int64, cleared bool) {
 		from, to = max(from, off), min(to, end)
@@ -39,26 +42,26 @@ func diffPages(before, after []piece, off, end int64) []span {
 	i, j := 0, 0
 	at := off
 	for at < end {
-		for i < len(before) && before[i].end() <= at {
+		for i < len(before) && before[i].End() <= at {
 			i++
 		}
-		for j < len(after) && after[j].end() <= at {
+		for j < len(after) && after[j].End() <= at {
 			j++
 		}
 		next := end
-		var was, is *piece
+		var was, is *content.Piece
 		if i < len(before) {
-			if p := &before[i]; p.start <= at {
-				was, next = p, min(next, p.end())
+			if p := &before[i]; p.Start <= at {
+				was, next = p, min(next, p.End())
 			} else {
-				next = min(next, p.start)
+				next = min(next, p.Start)
 			}
 		}
 		if j < len(after) {
-			if p := &after[j]; p.start <= at {
-				is, next = p, min(next, p.end())
+			if p := &after[j]; p.Start <= at {
+				is, next = p, min(next, p.End())
 			} else {
-				next = min(next, p.start)
+				next = min(next, p.Start)
 			}
 		}
 		switch {
@@ -74,20 +77,8 @@ func diffPages(before, after []piece, off, end int64) []span {
 
 // samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in both is the
 // same then: what one write brought is never rearranged.
-func samePages(a, b *piece, off int64) bool {
-	x, i, ok := a.place(off)
-	y, j, ok2 := b.place(off)
+func samePages(a, b *content.Piece, off int64) bool {
+	x, i, ok := a.Place(off)
+	y, j, ok2 := b.Place(off)
 	return ok && ok2 && x == y && i == j
-}
-
-// place is where the byte at an offset of the blob lies: the extent, and the offset there.
-func (p *piece) place(off int64) (id uint64, at int64, ok bool) {
-	off -= p.start
-	for _, x := range p.slices {
-		if off < x.Length {
-			return x.Extent, x.Offset + off, off >= 0
-		}
-		off -= x.Length
-	}
-	return 0, 0, false
 }

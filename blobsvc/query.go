@@ -2,10 +2,9 @@ package blobsvc
 
 import (
 	"errors"
-	"io"
 	"net/http"
-	"sync"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -25,7 +24,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		return queryError(err)
 	}
 	var b blobRecord
-	var content blobReader
+	var blob *content.Reader
 	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
 		if b.kind != blockBlob {
 			return errInvalidBlobType
@@ -36,13 +35,15 @@ func (s *Service) queryBlobContents(c *call) error {
 		if b.tier == archiveTier {
 			return errBlobArchived
 		}
-		return content.open(s, tx, &b, 0, b.length)
+		var err error
+		blob, err = s.openRange(tx, &b, 0, b.length)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer content.close()
-	q, err := request.Open(query.Content{Reader: &content, ReaderAt: &blobReaderAt{r: &content}, Size: b.length})
+	defer func() { _ = blob.Close() }()
+	q, err := request.Open(query.Content{Reader: blob, ReaderAt: blob, Size: b.length})
 	if err != nil {
 		return queryError(err)
 	}
@@ -70,27 +71,4 @@ func queryError(err error) error {
 		return fail(http.StatusBadRequest, e.Code, e.Message)
 	}
 	return err
-}
-
-// blobReaderAt reads a blob at random, through a reader of all of it.
-type blobReaderAt struct {
-	mu sync.Mutex // one read at a time
-	r  *blobReader
-}
-
-// ReadAt implements io.ReaderAt.
-func (a *blobReaderAt) ReadAt(p []byte, off int64) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if off < 0 || off >= a.r.n {
-		return 0, io.EOF
-	}
-	if err := a.r.seek(off); err != nil {
-		return 0, err
-	}
-	n, err := io.ReadFull(a.r, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return n, err
 }

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -54,12 +55,12 @@ func (s *Service) snapshotBlob(c *call) error {
 }
 
 // freeze returns b's content for one more record, which will not change when b does.
-func (c content) freeze(tx *store.Tx, b *blobRecord) (content, error) {
+func (c pieceList) freeze(tx *store.Tx, b *blobRecord) (pieceList, error) {
 	if b.kind != pageBlob || c.id == 0 {
 		return c.share(tx), nil
 	}
-	var list []piece
-	err := c.walk(tx, 0, b.length, b.length, func(p *piece) error {
+	var list []content.Piece
+	err := c.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
 		list = append(list, *p)
 		return nil
 	})

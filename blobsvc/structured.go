@@ -8,6 +8,7 @@ import (
 
 	"github.com/minio/crc64nvme"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -181,8 +182,8 @@ func segmentSize(n int64) int64 { return max(structuredSegment, (n+1<<16-2)/(1<<
 
 // writeStructured writes n bytes of r as a structured body.
 func writeStructured(w io.Writer, r io.Reader, n int64) error {
-	chunk := chunks.Get().(*[chunkSize]byte)
-	defer chunks.Put(chunk)
+	chunk := content.TakeChunk()
+	defer content.FreeChunk(chunk)
 	segments, size := structuredSegments(n), segmentSize(n)
 	head := append(make([]byte, 0, messageHeaderSize+segmentHeaderSize), 1)
 	head = binary.LittleEndian.AppendUint64(head, uint64(structuredSize(n)))
@@ -198,7 +199,7 @@ func writeStructured(w io.Writer, r io.Reader, n int64) error {
 		}
 		var crc uint64
 		for left > 0 {
-			b := chunk[:min(left, chunkSize)]
+			b := chunk[:min(left, content.ChunkSize)]
 			if _, err := io.ReadFull(r, b); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -120,9 +121,7 @@ func (s *Service) setBlobTags(c *call) error {
 		return err
 	}
 	if sent.hasCRC {
-		up := upload{hasCRC: true}
-		up.hash(body, false)
-		if err := sent.check(&up); err != nil {
+		if err := sent.check(content.Sum(body, content.Options{CRC64: true})); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -135,7 +135,7 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 		return errWebNotFound
 	}
 	var b blobRecord
-	var body blobReader
+	var body *content.Reader
 	err := s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, r.Account, webContainer)
 		if err != nil {
@@ -150,7 +150,8 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 		if err := s.unlock(r.Account, &b, nil); err != nil {
 			return err
 		}
-		return body.open(s, tx, &b, 0, b.length)
+		body, err = s.openRange(tx, &b, 0, b.length)
+		return err
 	})
 	if errors.Is(err, errBlobNotFound) || errors.Is(err, errContainerNotFound) {
 		return errWebNotFound
@@ -158,7 +159,7 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	if err != nil {
 		return err
 	}
-	defer body.close()
+	defer func() { _ = body.Close() }()
 	h := r.Out.Header()
 	for _, f := range [...][2]string{{"Content-Type", b.headers.contentType}, {"Content-Encoding", b.headers.encoding},
 		{"Content-Language", b.headers.language}, {"Cache-Control", b.headers.cacheControl}, {"Content-Disposition", b.headers.disposition}} {
@@ -171,7 +172,7 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 		if b.headers.md5 != "" {
 			h["Content-Md5"] = []string{base64MD5(b.headers.md5)}
 		}
-		http.ServeContent(r.Out, r.HTTP, name, b.changed.Time(), &webReader{blobReader: &body})
+		http.ServeContent(r.Out, r.HTTP, name, b.changed.Time(), body)
 		return nil
 	}
 	h["Content-Length"] = []string{strconv.FormatInt(b.length, 10)}
@@ -179,43 +180,10 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	if r.HTTP.Method == http.MethodHead {
 		return nil
 	}
-	if err := body.copyTo(r.Out); err != nil {
+	if err := body.CopyTo(r.Out); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
-}
-
-// webReader is a blobReader that seeks.
-type webReader struct {
-	*blobReader
-	off int64
-}
-
-// Seek implements io.Seeker.
-func (r *webReader) Seek(off int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		off += r.off
-	case io.SeekEnd:
-		off += r.n
-	}
-	if off < 0 || off > r.n {
-		return r.off, errInvalidRange
-	}
-	if whence != io.SeekEnd || off != r.n { // which only asks for the size
-		if err := r.seek(off); err != nil {
-			return r.off, err
-		}
-	}
-	r.off = off
-	return off, nil
-}
-
-// Read implements io.Reader.
-func (r *webReader) Read(p []byte) (int, error) {
-	n, err := r.blobReader.Read(p)
-	r.off += int64(n)
-	return n, err
 }
 
 // sendWebError answers with a page that browsers show.

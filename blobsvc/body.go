@@ -1,0 +1,187 @@
+package blobsvc
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/binary"
+	"io"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Versions at which bodies and hashes change.
+// https://learn.microsoft.com/rest/api/storageservices/put-blob
+// https://learn.microsoft.com/rest/api/storageservices/put-block
+const (
+	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
+	v20190202 wire.Version = 20190202 // CRC64
+	v20191212 wire.Version = 20191212 // blocks of 4000 MiB, blobs of 5000 MiB in one request; tags; versions
+	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
+)
+
+const mib = 1 << 20
+
+// version is the version whose behaviour the caller asked for. One that names none gets the latest.
+func (c *call) version() wire.Version {
+	if c.Version == 0 {
+		return wire.LatestVersion()
+	}
+	return c.Version
+}
+
+// byVersion picks the limit in bytes that the caller's version has.
+func (c *call) byVersion(v2019, v2016, before int64) int64 {
+	switch v := c.version(); {
+	case v >= v20191212:
+		return v2019
+	case v >= v20160531:
+		return v2016
+	}
+	return before
+}
+
+// contentLength returns the length of the body, which must have been announced and be within limit bytes.
+func (c *call) contentLength(limit int64) (int64, error) {
+	n := c.HTTP.ContentLength
+	if n < 0 {
+		return 0, wire.ErrMissingContentLength
+	}
+	if structured, err := c.structured(); err != nil {
+		return 0, err
+	} else if structured {
+		if n, err = c.structuredContent(); err != nil {
+			return 0, err
+		}
+	}
+	if n > limit {
+		return 0, c.unread(wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10)))
+	}
+	return n, nil
+}
+
+// unread returns err, the answer to a request whose body is too long to be read for nothing: the connection ends with it,
+// for otherwise the server would wait for the body before it answers.
+func (c *call) unread(err error) error {
+	if err != nil {
+		c.Set("Connection", "close")
+	}
+	return err
+}
+
+// transportHashes are the hashes that a client sent to protect the body on its way.
+type transportHashes struct {
+	md5    []byte
+	crc    uint64
+	hasCRC bool
+}
+
+func (c *call) transportHashes() (h transportHashes, err error) {
+	if s := c.Header("Content-Md5"); s != "" {
+		if h.md5, err = parseMD5(s); err != nil {
+			return h, err
+		}
+	}
+	if s := c.Header("X-Ms-Content-Crc64"); s != "" {
+		b, err := base64.StdEncoding.DecodeString(s)
+		if err != nil || len(b) != 8 {
+			return h, wire.InvalidHeader("x-ms-content-crc64", s)
+		}
+		if h.md5 != nil {
+			return h, errBothHashes
+		}
+		h.crc, h.hasCRC = binary.LittleEndian.Uint64(b), true
+	}
+	return h, nil
+}
+
+// errBothHashes: a request may carry an MD5 or a CRC64, not both.
+var errBothHashes = fail(400, "InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.").
+	With("HeaderName", "x-ms-content-crc64")
+
+func parseMD5(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || len(b) != md5.Size {
+		return nil, wire.ErrInvalidMD5
+	}
+	return b, nil
+}
+
+// check compares what was announced with what came.
+func (h transportHashes) check(u *content.Upload) error {
+	if h.md5 != nil && !bytes.Equal(h.md5, u.MD5) {
+		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.md5)).
+			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(u.MD5))
+	}
+	if h.hasCRC && h.crc != u.CRC64 {
+		return wire.ErrCRC64Mismatch.With("UserSpecifiedCrc", formatCRC(h.crc)).
+			With("ServerCalculatedCrc", formatCRC(u.CRC64))
+	}
+	return nil
+}
+
+func formatCRC(crc uint64) string {
+	return base64.StdEncoding.EncodeToString(binary.LittleEndian.AppendUint64(nil, crc))
+}
+
+// receive makes the body durable and checks its hashes. wantMD5 asks for the MD5 even if the client sent none. On error
+// there is nothing to close.
+func (s *Service) receive(c *call, n int64, wantMD5 bool) (*content.Upload, error) {
+	sent, err := c.transportHashes()
+	if err != nil {
+		return nil, err
+	}
+	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
+	o.MD5 = wantMD5 || sent.md5 != nil || !o.CRC64
+	if o.Sealer, err = s.sealerFor(c); err != nil {
+		return nil, c.unread(err)
+	}
+	var u *content.Upload
+	if c.HasHeader(structuredHeader) {
+		u, err = s.receiveStructured(c, n, o)
+	} else {
+		u, err = content.Store(s.extents, c.HTTP.Body, n, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := sent.check(u); err != nil {
+		u.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+// receiveStructured makes a structured body durable.
+func (s *Service) receiveStructured(c *call, n int64, o content.Options) (*content.Upload, error) {
+	m := newStructuredReader(c.HTTP.Body, c.HTTP.ContentLength)
+	u, err := content.Store(s.extents, m, n, o)
+	switch {
+	case err == nil:
+		if err = m.finish(); err != nil {
+			u.Close()
+			return nil, err
+		}
+	case m.err == io.EOF:
+		return nil, errStructuredBody
+	case m.err != nil:
+		return nil, m.err
+	default:
+		return nil, err
+	}
+	c.Set("x-ms-structured-body", structuredForm)
+	return u, nil
+}
+
+// sendHashes sets the response headers that tell what was received: the MD5 if the client sent one or its version knows
+// no CRC64, otherwise the CRC64.
+func (c *call) sendHashes(u *content.Upload) {
+	if u.MD5 != nil {
+		c.Set("Content-MD5", base64.StdEncoding.EncodeToString(u.MD5))
+	}
+	if u.HasCRC64 && (u.MD5 == nil || c.HasHeader("X-Ms-Content-Crc64")) {
+		c.Set("x-ms-content-crc64", formatCRC(u.CRC64))
+	}
+}

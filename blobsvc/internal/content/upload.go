@@ -1,0 +1,223 @@
+package content
+
+import (
+	"crypto/md5"
+	"fmt"
+	"io"
+
+	"github.com/minio/crc64nvme"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+)
+
+// Upload is content that has become durable and does not belong to a blob yet. Close it once the record that refers to it is
+// committed, or will not be.
+type Upload struct {
+	// Length is in bytes.
+	Length int64
+	// MD5 is nil unless it was asked for.
+	MD5 []byte
+	// CRC64 is Azure's CRC64 (the NVMe polynomial), valid if HasCRC64.
+	CRC64    uint64
+	HasCRC64 bool
+
+	w      *extent.Writer
+	slices []extent.Slice
+	sealer *encryption.Sealer
+	sealed *Chunk // the buffer of encrypted bytes
+}
+
+// Options say what [Store] does beside storing.
+type Options struct {
+	// MD5 and CRC64 ask for the checksums.
+	MD5, CRC64 bool
+	// Sealer encrypts the content; nil stores it as it is.
+	Sealer *encryption.Sealer
+}
+
+// BodyError is the error of a body that could not be read to its end.
+type BodyError struct{ Err error }
+
+// Error implements error.
+func (e *BodyError) Error() string { return fmt.Sprintf("read content: %v", e.Err) }
+
+// Unwrap returns the error of the reader.
+func (e *BodyError) Unwrap() error { return e.Err }
+
+// Store copies n bytes of body into extents. If body fails or ends early the error is a [*BodyError]. On error there is nothing to
+// close.
+func Store(extents *extent.Store, body io.Reader, n int64, o Options) (_ *Upload, err error) {
+	u := &Upload{Length: n, HasCRC64: o.CRC64, sealer: o.Sealer}
+	defer func() {
+		if err != nil {
+			u.Close()
+		}
+	}()
+	if n == 0 {
+		u.sum(nil, o.MD5)
+		return u, nil
+	}
+	u.w = extents.NewWriter(n)
+	if n <= ChunkSize {
+		err = u.copySmall(body, o.MD5)
+	} else {
+		err = u.copyLarge(body, o.MD5)
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.slices, err = u.w.Commit()
+	return u, err
+}
+
+// Sum returns the checksums of bytes that are not stored.
+func Sum(b []byte, o Options) *Upload {
+	u := &Upload{Length: int64(len(b)), HasCRC64: o.CRC64}
+	u.sum(b, o.MD5)
+	return u
+}
+
+func (u *Upload) sum(b []byte, wantMD5 bool) {
+	if wantMD5 {
+		sum := md5.Sum(b)
+		u.MD5 = sum[:]
+	}
+	if u.HasCRC64 {
+		u.CRC64 = crc64nvme.Checksum(b)
+	}
+}
+
+// Close releases what u holds. The content stays; without a record that refers to it, compaction removes it.
+func (u *Upload) Close() {
+	if u.sealed != nil {
+		FreeChunk(u.sealed)
+		u.sealed = nil
+	}
+	if u.w != nil {
+		_ = u.w.Close()
+		u.w = nil
+	}
+}
+
+// Encryption identifies the key that the content is encrypted with.
+func (u *Upload) Encryption() encryption.ID { return u.sealer.ID() }
+
+// Pieces returns the content as one piece; none if it is empty.
+func (u *Upload) Pieces() []Piece {
+	if u.Length == 0 {
+		return nil
+	}
+	return []Piece{{Length: u.Length, Slices: u.slices, Seal: u.sealer.Seal(), Encryption: u.sealer.ID()}}
+}
+
+// Blocks returns the content divided into blocks with the IDs and lengths of list; as one piece if the lengths do not add up.
+func (u *Upload) Blocks(list []Piece) []Piece {
+	var sum int64
+	for i := range list {
+		sum += list[i].Length
+	}
+	whole := u.Pieces()
+	if len(whole) == 0 || sum != u.Length {
+		return whole
+	}
+	out, at := make([]Piece, len(list)), int64(0)
+	for i := range list {
+		out[i] = whole[0].Window(at, at+list[i].Length)
+		out[i].Block = list[i].Block
+		at += list[i].Length
+	}
+	return out
+}
+
+func (u *Upload) copySmall(body io.Reader, wantMD5 bool) error {
+	chunk := TakeChunk()
+	defer FreeChunk(chunk)
+	b := chunk[:u.Length]
+	if _, err := io.ReadFull(body, b); err != nil {
+		return &BodyError{err}
+	}
+	u.sum(b, wantMD5)
+	return u.write(b)
+}
+
+// write stores the next bytes of the content, at most ChunkSize, encrypted if they are to be. It leaves b as it is.
+func (u *Upload) write(b []byte) error {
+	if u.sealer != nil {
+		if u.sealed == nil {
+			u.sealed = TakeChunk()
+		}
+		out := u.sealed[:len(b)]
+		u.sealer.Encrypt(out, b)
+		b = out
+	}
+	_, err := u.w.Write(b)
+	return err
+}
+
+// copyLarge reads and writes in this goroutine while another computes the MD5, which is the slowest of the steps. At
+// most four chunks are in use.
+func (u *Upload) copyLarge(body io.Reader, wantMD5 bool) error {
+	type filled struct {
+		chunk *Chunk
+		n     int
+	}
+	var hashing chan filled
+	var free chan *Chunk
+	hashed := make(chan []byte, 1)
+	const ring = 4
+	if wantMD5 {
+		hashing, free = make(chan filled, ring), make(chan *Chunk, ring)
+		for range ring {
+			free <- TakeChunk()
+		}
+		go func() {
+			h := md5.New()
+			for f := range hashing {
+				h.Write(f.chunk[:f.n])
+				free <- f.chunk
+			}
+			hashed <- h.Sum(nil)
+		}()
+		defer func() {
+			for range ring {
+				FreeChunk(<-free)
+			}
+		}()
+	}
+	var chunk *Chunk
+	if !wantMD5 {
+		chunk = TakeChunk()
+		defer FreeChunk(chunk)
+	}
+	err := func() error {
+		for left := u.Length; left > 0; {
+			if wantMD5 {
+				chunk = <-free
+			}
+			b := chunk[:min(left, ChunkSize)]
+			n, err := io.ReadFull(body, b)
+			if err == nil {
+				left -= int64(n)
+				if u.HasCRC64 {
+					u.CRC64 = crc64nvme.Update(u.CRC64, b)
+				}
+				err = u.write(b)
+			} else {
+				err = &BodyError{err}
+			}
+			if wantMD5 {
+				hashing <- filled{chunk, n}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if wantMD5 {
+		close(hashing)
+		u.MD5 = <-hashed
+	}
+	return err
+}
