@@ -110,7 +110,7 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 func (s *Service) mayBatch(c *call, hr *http.Request) error {
 	hr.Host = c.HTTP.Host
 	hr.RemoteAddr, hr.TLS = c.HTTP.RemoteAddr, c.HTTP.TLS
-	r, err := wire.Parse(wire.Blob, hr, nil, c.Now, wire.Options{})
+	r, err := c.Inner(hr, nil)
 	if err != nil {
 		return errInvalidBatch
 	}

@@ -2,6 +2,7 @@ package blobsvc_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +11,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 func TestBlobBatch(t *testing.T) {
@@ -55,6 +59,26 @@ func TestBlobBatch(t *testing.T) {
 		t.Errorf("tier %s", *p.AccessTier)
 	}
 
+}
+
+// With product-style URLs disabled, a batch and its parts are of the account in the path, whatever the Host header names.
+func TestBlobBatchInPathStyle(t *testing.T) {
+	f := startWith(t, func(c *blobsvc.Config) {
+		manage(c, accountprops.Blob{}, otherAccount(t))
+		c.Options.PathStyle = true
+	})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	date := f.now().UTC().Format(http.TimeFormat)
+	part := f.request("DELETE", "/box/b", "", "x-ms-date", date)
+	body := "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\nx-ms-date: " + date +
+		"\r\nx-ms-version: 2021-12-02\r\nAuthorization: " + part.Header.Get("Authorization") + "\r\n\r\n--b--\r\n"
+	hr := f.request("POST", "/?comp=batch", body, "Content-Type", "multipart/mixed; boundary=b")
+	hr.Host, hr.URL.Opaque, hr.URL.Path = "other.blob.localhost", "", "/devstoreaccount1/"
+	if r := f.send(hr).want(t, 202, ""); !strings.Contains(r.body, "202 Accepted") {
+		t.Error(r.body)
+	}
+	f.do("GET", "/box/b", "").want(t, 404, "BlobNotFound")
 }
 
 func TestBlobBatchRefusals(t *testing.T) {

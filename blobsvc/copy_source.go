@@ -98,7 +98,7 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	if token != "" {
 		hr.Header["Authorization"] = []string{token}
 	}
-	r, err := wire.Parse(wire.Blob, hr.WithContext(c.HTTP.Context()), nil, c.Now, s.common.Options)
+	r, err := c.Inner(hr.WithContext(c.HTTP.Context()), nil)
 	if err != nil || s.accounts.Get(r.Account) == nil {
 		return nil
 	}

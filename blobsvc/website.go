@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html"
@@ -58,8 +59,11 @@ func (s *Service) webAccount(host string) string {
 
 // serveWeb answers a request to a website.
 func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account string) {
-	out := &webWriter{ResponseWriter: w, controller: http.NewResponseController(w)}
-	req, _ := wire.Parse(wire.Blob, r, out, s.now(), wire.Options{}) // for its ids; it knows no websites
+	out := &webWriter{ResponseWriter: w, controller: http.NewResponseController(w), every: cmp.Or(s.common.Progress, frontend.DefaultProgress)}
+	if r.ContentLength != 0 && out.every > 0 { // a body that nobody reads, and net/http waits for
+		_ = out.controller.SetReadDeadline(time.Now().Add(out.every))
+	}
+	req, _ := wire.Parse(wire.Blob, r, out, s.now(), s.common.Options) // for its ids; it knows no websites
 	req.Account, req.Operation = account, "GetWebContent"
 	req.Begin()
 	if s.common.Observe != nil {
@@ -68,7 +72,7 @@ func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account strin
 			s.common.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.status, Written: out.written, Duration: time.Since(start)})
 		}()
 	}
-	if err := s.webContent(req); err != nil {
+	if err := s.webContentWithin(req); err != nil {
 		var e *wire.Error
 		if !errors.As(azureError(err), &e) {
 			s.log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
@@ -77,6 +81,15 @@ func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account strin
 		req.Failure = e
 		sendWebError(req, e)
 	}
+}
+
+// webContentWithin is webContent within the limit of requests that are served at once.
+func (s *Service) webContentWithin(r *wire.Request) error {
+	if !s.common.Limit.Enter() {
+		return wire.ErrServerBusy
+	}
+	defer s.common.Limit.Leave()
+	return s.webContent(r)
 }
 
 // errWebNotFound: there is no such blob, or no website.
@@ -202,6 +215,7 @@ func sendWebError(r *wire.Request, e *wire.Error) {
 type webWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
+	every      time.Duration // for each Write; negative is for ever
 	status     int
 	written    int64
 }
@@ -219,7 +233,9 @@ func (w *webWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	_ = w.controller.SetWriteDeadline(time.Now().Add(frontend.DefaultProgress)) // not every writer has one
+	if w.every > 0 {
+		_ = w.controller.SetWriteDeadline(time.Now().Add(w.every)) // not every writer has one
+	}
 	n, err := w.ResponseWriter.Write(p)
 	w.written += int64(n)
 	return n, err

@@ -9,7 +9,23 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
+
+// A website's requests count against the limit of requests that are served at once.
+func TestStaticWebsiteIsLimited(t *testing.T) {
+	limit := frontend.NewLimiter(1)
+	f := startWith(t, func(c *blobsvc.Config) { c.Limit = limit })
+	if !limit.Enter() {
+		t.Fatal("the limit is reached")
+	}
+	f.browse("GET", "/").want(t, 503, "ServerBusy")
+	limit.Leave()
+	f.browse("GET", "/").want(t, 404, "WebContentNotFound")
+	f.browse("GET", "/").want(t, 404, "WebContentNotFound")
+}
 
 // browse sends a request to the website of the development account.
 func (f *fixture) browse(method, path string, headers ...string) reply {

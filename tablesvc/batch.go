@@ -304,9 +304,12 @@ func (c *call) inner(p *part) (*call, error) {
 	if query != "" {
 		hr.RequestURI += "?" + query
 	}
-	r, err := wire.Parse(wire.Table, hr, c.Out, c.Now, wire.Options{})
+	r, err := c.Inner(hr, c.Out)
 	if err != nil {
 		return nil, err
+	}
+	if r.Account != c.Account {
+		return nil, auth.ErrAuthorizationFailure
 	}
 	r.ID, r.Version = c.ID, c.Version
 	q := &call{Request: r, caller: c.caller, version: c.version}

@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
 func TestEntityGroupTransaction(t *testing.T) {
@@ -233,6 +235,33 @@ func TestBatchQuery(t *testing.T) {
 	}
 	if head, _ = inner(send("/people()?$filter=N%20eq")); !strings.HasPrefix(head, "HTTP/1.1 400 ") {
 		t.Errorf("got %s", head)
+	}
+}
+
+// With product-style URLs disabled, the Host header of a batch names no account for its parts either.
+func TestBatchQueryStaysInItsAccount(t *testing.T) {
+	t.Parallel()
+	development := auth.Development().Get(auth.DevelopmentAccount)
+	accounts, err := auth.NewAccounts(*development, auth.Account{Name: "victim", Keys: development.Keys})
+	ok(t, err)
+	f := start(t, func(c *Config) {
+		c.Accounts = accounts
+		c.Options.PathStyle = true
+	})
+	cred, err := aztables.NewSharedKeyCredential("victim", auth.DevelopmentKey)
+	ok(t, err)
+	victim, err := aztables.NewServiceClientWithSharedKey(strings.Replace(f.base, auth.DevelopmentAccount, "victim", 1), cred, nil)
+	ok(t, err)
+	// Read with the name of the host, the path of a part is that of a table with the name of the caller's account.
+	_, err = victim.CreateTable(ctx, auth.DevelopmentAccount, nil)
+	ok(t, err)
+	add(t, victim.NewClient(auth.DevelopmentAccount), "p", "1", "Name", "secret")
+	for _, uri := range []string{"/", "http://victim.table.localhost/", "/()", "/victim/" + auth.DevelopmentAccount} {
+		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri + " HTTP/1.1\r\nHost: victim.table.localhost\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
+		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b", "Host", "victim.table.localhost"}, body)
+		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "200 OK") {
+			t.Errorf("%s reads another account: %s", uri, r.body)
+		}
 	}
 }
 

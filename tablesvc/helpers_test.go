@@ -171,6 +171,9 @@ func (f *fixture) try(method, path string, h headers, body string) (reply, error
 			req.Header.Add(h[i], h[i+1])
 		}
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return reply{}, err

@@ -145,10 +145,10 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}()
 	}
 	if err == nil {
-		if !f.Limit.enter() {
+		if !f.Limit.Enter() {
 			err = wire.ErrServerBusy
 		} else {
-			defer f.Limit.leave()
+			defer f.Limit.Leave()
 			if id, err = f.serve(r); err == nil {
 				return
 			}

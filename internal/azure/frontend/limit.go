@@ -18,8 +18,8 @@ func NewLimiter(max int) *Limiter {
 	return &Limiter{max: int64(max)}
 }
 
-// enter reports whether one more request may be served. Each success needs a leave.
-func (l *Limiter) enter() bool {
+// Enter reports whether one more request may be served. Each success needs a Leave.
+func (l *Limiter) Enter() bool {
 	if l == nil {
 		return true
 	}
@@ -41,7 +41,8 @@ func (l *Limiter) Outside(wait func()) {
 	wait()
 }
 
-func (l *Limiter) leave() {
+// Leave ends a request that entered.
+func (l *Limiter) Leave() {
 	if l != nil {
 		l.now.Add(-1)
 	}

@@ -25,7 +25,7 @@ func (l listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !l.limit.enter() {
+		if !l.limit.Enter() {
 			turnAway(c, l.raw)
 			continue
 		}
@@ -44,12 +44,12 @@ const busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-Aft
 
 // turnAway answers a connection that is one too many, before anything is read of it, and closes it.
 func turnAway(c net.Conn, raw bool) {
-	if raw || !turningAway.enter() {
+	if raw || !turningAway.Enter() {
 		_ = c.Close()
 		return
 	}
 	go func() {
-		defer turningAway.leave()
+		defer turningAway.Leave()
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(time.Second))
 		if _, err := io.WriteString(c, busy); err != nil {
@@ -72,7 +72,7 @@ type plainConn struct {
 
 // Close implements net.Conn.
 func (c *plainConn) Close() error {
-	c.once.Do(c.limit.leave)
+	c.once.Do(c.limit.Leave)
 	return c.Conn.Close()
 }
 
@@ -136,7 +136,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.once.Do(c.limit.leave)
+	c.once.Do(c.limit.Leave)
 	return c.TCPConn.Close()
 }
 

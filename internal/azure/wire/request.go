@@ -51,6 +51,8 @@ type Request struct {
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
 	Fault string
+
+	options Options
 }
 
 // Options decide how requests are read.
@@ -64,11 +66,18 @@ type Options struct {
 // Parse reads what all operations need from hr. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
 // [ErrInvalidHeaderValue]; the Request is good for rendering the error all the same.
 func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time, o Options) (*Request, error) {
-	r := &Request{HTTP: hr, Out: out, Service: svc, Now: now, ID: newRequestID(now)}
+	r := &Request{HTTP: hr, Out: out, Service: svc, Now: now, ID: newRequestID(now), options: o}
 	if id := header(hr.Header, "X-Ms-Client-Request-Id"); len(id) <= maxClientID && printable(id) {
 		r.ClientID = id
 	}
 	return r, r.parse(o)
+}
+
+// Inner reads a request that came inside of r: a part of a batch, or the request that a copy source stands for. It is read with the
+// time and the options of r: with others, its address could lead to another account than it does when it comes by itself. The caller
+// compares the accounts where they must be the same. Errors are those of [Parse].
+func (r *Request) Inner(hr *http.Request, out http.ResponseWriter) (*Request, error) {
+	return Parse(r.Service, hr, out, r.Now, r.options)
 }
 
 // maxClientID is the length in characters up to which x-ms-client-request-id is repeated and logged.
