@@ -30,9 +30,9 @@ type accesses struct {
 }
 
 // wasRead notes that a blob was read.
-func (s *Service) wasRead(c *call, b *blobRecord, gen, slot uint64) {
+func (s *Service) wasRead(c *call, b *Blob, gen, slot uint64) {
 	now := c.now()
-	if !s.managed(c).AccessTimes || now-b.accessed < accessGrain {
+	if !s.managed(c).AccessTimes || now-b.Accessed < accessGrain {
 		return
 	}
 	a := &s.accesses
@@ -64,7 +64,7 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 			continue
 		}
 		err := s.db.Update(func(tx *store.Tx) error {
-			var b blobRecord
+			var b Blob
 			for k, at := range batch {
 				v := tx.Get(blobsBucket, []byte(k))
 				if v == nil {
@@ -73,8 +73,8 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 				if err := decodeBlob(bytes.Clone(v), &b); err != nil {
 					return err
 				}
-				if b.accessed < at {
-					b.accessed = at
+				if b.Accessed < at {
+					b.Accessed = at
 					tx.Put(blobsBucket, []byte(k), b.encode())
 				}
 			}
@@ -89,8 +89,8 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 }
 
 // sendAccess sets the header with the last access time.
-func (s *Service) sendAccess(c *call, b *blobRecord) {
-	if s.managed(c).AccessTimes && b.accessed != 0 {
-		c.Set("x-ms-last-access-time", b.accessed.RFC1123())
+func (s *Service) sendAccess(c *call, b *Blob) {
+	if s.managed(c).AccessTimes && b.Accessed != 0 {
+		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
 	}
 }

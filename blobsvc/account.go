@@ -57,8 +57,8 @@ func (s *Service) storeProperties(_ context.Context, account string, p *properti
 	changed := s.ticks.Next(s.now())
 	return s.db.Update(func(tx *store.Tx) error {
 		tx.Put(accountsBucket, []byte(account), value)
-		if key := containerKey(account, webContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
-			rec := containerRecord{gen: nextID(tx), changed: changed}
+		if key := containerKey(account, WebContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
+			rec := Container{generation: nextID(tx), Changed: changed}
 			tx.Put(containersBucket, key, rec.encode())
 		}
 		return nil

@@ -8,19 +8,19 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// logsContainer holds the logs of Storage Analytics.
-const logsContainer = "$logs"
+// LogsContainer holds the logs of Storage Analytics.
+const LogsContainer = "$logs"
 
 // mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system itself makes
 // and fills: they may read and list them, and delete logs.
 // https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
 func (c *call) mayLogs(need auth.Need) error {
 	switch {
-	case c.container != logsContainer && c.container != changeFeedContainer || c.System():
+	case c.container != LogsContainer && c.container != ChangeFeedContainer || c.System():
 		return nil
 	case c.HTTP.Method == http.MethodGet, c.HTTP.Method == http.MethodHead, need.Any == readBlob.Any:
 		return nil
-	case c.container == logsContainer && need.Any == deleteLetters:
+	case c.container == LogsContainer && need.Any == deleteLetters:
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions

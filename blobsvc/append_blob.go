@@ -22,27 +22,27 @@ func (s *Service) createAppendBlob(c *call) error {
 		}
 		return err
 	}
-	b, p, err := c.newBlob(appendBlob, true)
+	b, p, err := c.newBlob(AppendBlob, true)
 	if err != nil {
 		return err
 	}
 	return s.createEmpty(c, &b, &p)
 }
 
-// appendConditions are the conditions that only Append Block knows.
-type appendConditions struct {
-	position, maxSize       int64
-	hasPosition, hasMaxSize bool
+// AppendConditions are the conditions that only Append Block knows.
+type AppendConditions struct {
+	Position, MaxSize       int64
+	HasPosition, HasMaxSize bool
 }
 
-func (c *call) appendConditions() (a appendConditions, err error) {
+func (c *call) appendConditions() (a AppendConditions, err error) {
 	if text := c.Header("X-Ms-Blob-Condition-Appendpos"); text != "" {
-		if a.position, a.hasPosition = parseOffset(text); !a.hasPosition {
+		if a.Position, a.HasPosition = parseOffset(text); !a.HasPosition {
 			return a, wire.InvalidHeader("x-ms-blob-condition-appendpos", text)
 		}
 	}
 	if text := c.Header("X-Ms-Blob-Condition-Maxsize"); text != "" {
-		if a.maxSize, a.hasMaxSize = parseOffset(text); !a.hasMaxSize {
+		if a.MaxSize, a.HasMaxSize = parseOffset(text); !a.HasMaxSize {
 			return a, wire.InvalidHeader("x-ms-blob-condition-maxsize", text)
 		}
 	}
@@ -50,11 +50,11 @@ func (c *call) appendConditions() (a appendConditions, err error) {
 }
 
 // check compares the conditions with a blob of length bytes that is to grow by n.
-func (a appendConditions) check(length, n int64) error {
-	if a.hasPosition && a.position != length {
+func (a AppendConditions) check(length, n int64) error {
+	if a.HasPosition && a.Position != length {
 		return errAppendPosition
 	}
-	if a.hasMaxSize && length+n > a.maxSize {
+	if a.HasMaxSize && length+n > a.MaxSize {
 		return errMaxBlobSize
 	}
 	return nil
@@ -86,39 +86,39 @@ func (s *Service) appendBlock(c *call) error {
 }
 
 // append adds received content to the end of an append blob, and answers; extra adds response headers.
-func (s *Service) append(c *call, conditions appendConditions, up *content.Upload, extra func()) error {
+func (s *Service) append(c *call, conditions AppendConditions, up *content.Upload, extra func()) error {
 	changed := s.ticks.Next(c.Now)
 	var at, blocks int64
-	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if b.kind != appendBlob {
+	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
+		if b.Kind != AppendBlob {
 			return errInvalidBlobType
 		}
 		if err := s.mayAdd(c, b, up); err != nil {
 			return err
 		}
-		if err := conditions.check(b.length, up.Length); err != nil {
+		if err := conditions.check(b.Length, up.Length); err != nil {
 			return err
 		}
-		if err := b.mayChange(); err != nil {
+		if err := b.checkChangeable(); err != nil {
 			return err
 		}
-		if b.sealed {
+		if b.Sealed {
 			return errBlobIsSealed
 		}
-		if b.blocks >= maxAppends {
+		if b.Blocks >= maxAppends {
 			return errAppendCountExceeded
 		}
 		if b.content.id == 0 {
 			b.content = newContent(tx)
 		}
-		at = b.length
+		at = b.Length
 		p := up.Pieces()
 		p[0].Start = at
 		putPieces(tx, b.content.id, p)
-		b.length += up.Length
-		b.blocks++
-		blocks = b.blocks
-		b.changed = changed
+		b.Length += up.Length
+		b.Blocks++
+		blocks = b.Blocks
+		b.Changed = changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventContent, baseSlot, b)
 		return nil
@@ -143,19 +143,19 @@ func (s *Service) sealBlob(c *call) error {
 	}
 	changed := s.ticks.Next(c.Now)
 	var out ticks.Ticks
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if b.kind != appendBlob {
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
+		if b.Kind != AppendBlob {
 			return errInvalidBlobType
 		}
-		if conditions.hasPosition && conditions.position != b.length {
+		if conditions.HasPosition && conditions.Position != b.Length {
 			return errAppendPosition
 		}
-		if !b.sealed {
-			b.sealed, b.changed = true, changed
+		if !b.Sealed {
+			b.Sealed, b.Changed = true, changed
 			putBlob(tx, gen, c.blob, baseSlot, b)
 			s.note(tx, c, eventProperties, baseSlot, b)
 		}
-		out = b.changed
+		out = b.Changed
 		return nil
 	})
 	if err != nil {

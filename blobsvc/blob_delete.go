@@ -9,22 +9,22 @@ import (
 )
 
 // What Delete Blob does with snapshots.
-type deleteSnapshots byte
+type DeleteSnapshots byte
 
 const (
-	refuseSnapshots deleteSnapshots = iota
-	includeSnapshots
-	onlySnapshots
+	RefuseSnapshots DeleteSnapshots = iota
+	IncludeSnapshots
+	OnlySnapshots
 )
 
-func (c *call) deleteSnapshots() (deleteSnapshots, error) {
+func (c *call) deleteSnapshots() (DeleteSnapshots, error) {
 	switch s := c.Header("X-Ms-Delete-Snapshots"); s {
 	case "":
-		return refuseSnapshots, nil
+		return RefuseSnapshots, nil
 	case "include":
-		return includeSnapshots, nil
+		return IncludeSnapshots, nil
 	case "only":
-		return onlySnapshots, nil
+		return OnlySnapshots, nil
 	default:
 		return 0, wire.InvalidHeader("x-ms-delete-snapshots", s)
 	}
@@ -43,8 +43,8 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if mode != refuseSnapshots {
-		if at.snapshot != 0 {
+	if mode != RefuseSnapshots {
+		if at.Snapshot != 0 {
 			return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 		}
 		if err := c.refuseVersion(); err != nil {
@@ -67,27 +67,27 @@ func (s *Service) deleteBlob(c *call) error {
 	}
 	days := s.retentionDays(c.Account)
 	var kept bool
-	check := (*preconditions).checkDelete
-	if !at.isBase() { // it has no lease
-		check = (*preconditions).checkLeasing
+	check := (*Preconditions).checkDelete
+	if !at.IsBase() { // it has no lease
+		check = (*Preconditions).checkLeasing
 	}
-	err = s.updateAt(c, at, check, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
-		kept = days > 0 || at.isBase() && mode != onlySnapshots && s.staysVersion(c, b)
-		if !at.isBase() {
+	err = s.updateAt(c, at, check, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
+		kept = days > 0 || at.IsBase() && mode != OnlySnapshots && s.staysVersion(c, b)
+		if !at.IsBase() {
 			if slot == baseSlot {
 				return errRootBlob
 			}
 			return s.remove(tx, c, gen, slot, days, b)
 		}
-		snapshots, err := snapshotsOf(tx, gen, c.blob, mode == refuseSnapshots)
+		snapshots, err := snapshotsOf(tx, gen, c.blob, mode == RefuseSnapshots)
 		if err != nil {
 			return err
 		}
-		if len(snapshots) > 0 && mode == refuseSnapshots {
+		if len(snapshots) > 0 && mode == RefuseSnapshots {
 			return errSnapshotsPresent
 		}
 		for _, slot := range snapshots {
-			var snapshot blobRecord
+			var snapshot Blob
 			if err := getBlob(tx, gen, c.blob, slot, &snapshot); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (s *Service) deleteBlob(c *call) error {
 				return err
 			}
 		}
-		if mode == onlySnapshots {
+		if mode == OnlySnapshots {
 			return nil
 		}
 		discardBlocks(tx, gen, c.blob)
@@ -112,9 +112,9 @@ func (s *Service) deleteBlob(c *call) error {
 // mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
 // soft-deleted are three.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
-func (c *call) mayDelete(at address, permanently bool) error {
+func (c *call) mayDelete(at Address, permanently bool) error {
 	need := auth.Need{On: auth.OnObject, All: "d"}
-	if at.version != 0 {
+	if at.Version != 0 {
 		need.All = "x"
 	}
 	if permanently && c.identity.Mechanism == auth.SAS {
@@ -124,8 +124,8 @@ func (c *call) mayDelete(at address, permanently bool) error {
 }
 
 // remove deletes one record of the blob that c names: it stays as a previous version, or for days as soft-deleted, or not.
-func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *blobRecord) error {
-	if err := b.mayGo(c.now()); err != nil {
+func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b *Blob) error {
+	if err := b.checkDeletable(c.now()); err != nil {
 		return err
 	}
 	key := blobKey(gen, c.blob, slot)
@@ -143,12 +143,12 @@ func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b 
 		return nil
 	}
 	if days > 0 {
-		b.deleted, b.keptDays = c.now(), days
+		b.Deleted, b.KeptDays = c.now(), days
 		s.bury(tx, gen, c.blob, slot, b)
 		return nil
 	}
 	tx.Delete(blobsBucket, key)
-	c.freed += b.length
+	c.freed += b.Length
 	b.content.drop(tx)
 	return nil
 }
@@ -156,8 +156,8 @@ func (s *Service) remove(tx *store.Tx, c *call, gen, slot uint64, days int64, b 
 // snapshotsOf returns the slots of a blob's snapshots, oldest first, without deleted ones; the first alone if one is
 // enough to know.
 func snapshotsOf(tx *store.Tx, gen uint64, name string, one bool) (slots []uint64, err error) {
-	err = eachSlot(tx, gen, name, func(slot uint64, b *blobRecord) (more bool, err error) {
-		if b.isSnapshot(slot) && b.deleted == 0 {
+	err = eachRecord(tx, gen, name, func(slot uint64, b *Blob) (more bool, err error) {
+		if b.IsSnapshot(slot) && b.Deleted == 0 {
 			slots = append(slots, slot)
 		}
 		return len(slots) == 0 || !one, nil

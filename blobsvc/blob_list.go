@@ -51,17 +51,17 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := listing{prefix: c.Query.Get("prefix"), delimiter: c.Query.Get("delimiter"), max: n,
-		snapshots: include["snapshots"], uncommitted: include["uncommittedblobs"], deleted: include["deleted"],
-		versions: include["versions"], versionsOnly: include["deletedwithversions"]}
-	if l.snapshots && l.delimiter != "" {
+	l := Listing{Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
+		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
+		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
+	if l.Snapshots && l.Delimiter != "" {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
 	marker, startFrom := c.Query.Get("marker"), c.Query.Get("startfrom")
-	l.from = []byte(startFrom)
+	l.From = []byte(startFrom)
 	if marker != "" {
 		var ok bool
-		if l.from, ok = decodeMarker(marker); !ok {
+		if l.From, ok = decodeMarker(marker); !ok {
 			return invalidQuery("marker", marker)
 		}
 	}
@@ -72,13 +72,13 @@ func (s *Service) listBlobs(c *call) error {
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)
 	w.raw(`/" ContainerName="` + c.container + `">`)
-	w.echo("Prefix", l.prefix)
+	w.echo("Prefix", l.Prefix)
 	w.echo("Marker", marker)
 	if c.Query.Has("maxresults") {
 		w.int("MaxResults", int64(n))
 	}
 	w.echo("StartFrom", startFrom)
-	w.echo("Delimiter", l.delimiter)
+	w.echo("Delimiter", l.Delimiter)
 	w.raw("<Blobs>")
 	changed, only, err := s.changedBlobs(c, &l)
 	if err != nil {
@@ -107,10 +107,10 @@ func (s *Service) listBlobs(c *call) error {
 const listBatch = 500
 
 // sendItems writes a page's items and returns where the next page begins.
-func (s *Service) sendItems(c *call, l *listing, w *blobWriter) (next []byte, err error) {
+func (s *Service) sendItems(c *call, l *Listing, w *blobWriter) (next []byte, err error) {
 	var gen uint64
-	for left := l.max; ; {
-		l.max = min(left, listBatch)
+	for left := l.Max; ; {
+		l.Max = min(left, listBatch)
 		err := s.db.View(func(tx *store.Tx) (err error) {
 			if gen == 0 {
 				if gen, err = containerGen(tx, c.Account, c.container); err != nil {
@@ -120,10 +120,10 @@ func (s *Service) sendItems(c *call, l *listing, w *blobWriter) (next []byte, er
 			next, err = l.walk(tx, gen, w.write)
 			return err
 		})
-		if left -= l.max; err != nil || next == nil || left == 0 {
+		if left -= l.Max; err != nil || next == nil || left == 0 {
 			return next, err
 		}
-		l.from = next
+		l.From = next
 		if err := w.flush(); err != nil {
 			return nil, err
 		}
@@ -157,51 +157,51 @@ type blobWriter struct {
 	begun                  bool // the head was sent
 }
 
-func (w *blobWriter) write(item listed) error {
-	if item.prefix != "" {
+func (w *blobWriter) write(item Item) error {
+	if item.Prefix != "" {
 		w.raw("<BlobPrefix>")
-		w.name(item.prefix)
+		w.name(item.Prefix)
 		w.raw("</BlobPrefix>")
 		return nil
 	}
 	w.raw("<Blob>")
-	w.name(item.name)
-	if item.record == nil {
-		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + defaultTier +
+	w.name(item.Name)
+	if item.Blob == nil {
+		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + DefaultTier +
 			"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
 			"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties></Blob>")
 		return nil
 	}
-	b := item.record
-	b.settle(w.now)
+	b := item.Blob
+	b.finishRehydration(w.now)
 	slot := item.slot
-	if b.isSnapshot(slot) {
+	if b.IsSnapshot(slot) {
 		w.text("Snapshot", ticks.Ticks(slot).ISO())
 	}
-	if b.version != 0 && w.versions {
-		w.text("VersionId", b.version.ISO())
-		if slot == baseSlot && b.deleted == 0 {
+	if b.Version != 0 && w.versions {
+		w.text("VersionId", b.Version.ISO())
+		if slot == baseSlot && b.Deleted == 0 {
 			w.raw("<IsCurrentVersion>true</IsCurrentVersion>")
 		}
 	}
-	if item.versionsOnly {
+	if item.VersionsOnly {
 		w.raw("<HasVersionsOnly>true</HasVersionsOnly>")
 		if !w.versions { // the item stands for the blob
-			slot, b.deleted = baseSlot, 0
+			slot, b.Deleted = baseSlot, 0
 		}
 	}
-	if b.deleted != 0 {
+	if b.Deleted != 0 {
 		w.raw("<Deleted>true</Deleted>")
 	}
 	w.raw("<Properties>")
 	w.properties(b, slot)
 	w.raw("</Properties>")
 	if w.metadata {
-		w.page.metadata(b.metadata)
+		w.page.metadata(b.Metadata)
 	}
-	if w.tags && len(b.tags) > 0 {
+	if w.tags && len(b.Tags) > 0 {
 		w.raw("<Tags>")
-		w.tagSet(b.tags)
+		w.tagSet(b.Tags)
 		w.raw("</Tags>")
 	}
 	if w.c.version() >= v20190202 {
@@ -233,98 +233,98 @@ func representable(s string) bool {
 	return true
 }
 
-func (w *blobWriter) properties(b *blobRecord, slot uint64) {
+func (w *blobWriter) properties(b *Blob, slot uint64) {
 	if w.c.version() >= v20171109 {
-		w.time("Creation-Time", b.created)
+		w.time("Creation-Time", b.Created)
 	}
-	w.time("Last-Modified", b.changed)
+	w.time("Last-Modified", b.Changed)
 	w.raw("<Etag>")
-	w.b = b.changed.AppendHexETag(w.b)
+	w.b = b.Changed.AppendHexETag(w.b)
 	w.raw("</Etag>")
-	w.int("Content-Length", b.length)
-	h := &b.headers
-	w.text("Content-Type", h.contentType)
-	w.text("Content-Encoding", h.encoding)
-	w.text("Content-Language", h.language)
+	w.int("Content-Length", b.Length)
+	h := &b.Headers
+	w.text("Content-Type", h.ContentType)
+	w.text("Content-Encoding", h.Encoding)
+	w.text("Content-Language", h.Language)
 	if w.c.version() >= v20190202 {
 		w.raw("<Content-CRC64 />")
 	}
-	if h.md5 == "" {
+	if h.MD5 == "" {
 		w.raw("<Content-MD5 />")
 	} else {
 		w.raw("<Content-MD5>")
-		w.b = base64.StdEncoding.AppendEncode(w.b, []byte(h.md5))
+		w.b = base64.StdEncoding.AppendEncode(w.b, []byte(h.MD5))
 		w.raw("</Content-MD5>")
 	}
-	w.text("Cache-Control", h.cacheControl)
-	w.text("Content-Disposition", h.disposition)
-	if b.kind == pageBlob {
-		w.int("x-ms-blob-sequence-number", b.sequence)
+	w.text("Cache-Control", h.CacheControl)
+	w.text("Content-Disposition", h.Disposition)
+	if b.Kind == PageBlob {
+		w.int("x-ms-blob-sequence-number", b.Sequence)
 	}
-	w.text("BlobType", b.kind.String())
-	if b.sealed {
+	w.text("BlobType", b.Kind.String())
+	if b.Sealed {
 		w.raw("<Sealed>true</Sealed>")
 	}
-	if tier, inferred := b.accessTier(slot); tier != "" {
+	if tier, inferred := b.AccessTier(slot); tier != "" {
 		w.text("AccessTier", tier)
 		if inferred {
 			w.raw("<AccessTierInferred>true</AccessTierInferred>")
 		}
-		if b.tierChanged != 0 {
-			w.time("AccessTierChangeTime", b.tierChanged)
+		if b.TierChanged != 0 {
+			w.time("AccessTierChangeTime", b.TierChanged)
 		}
-		if b.rehydrateTo != "" {
-			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
+		if b.RehydrateTo != "" {
+			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
 		}
 	}
 	switch {
 	case slot != baseSlot:
-	case b.deleted != 0:
+	case b.Deleted != 0:
 		w.raw("<LeaseStatus />")
 	default:
-		w.lease(b.lease, w.now)
+		w.lease(b.Lease, w.now)
 	}
-	if b.expires != 0 && slot == baseSlot {
-		w.time("Expiry-Time", b.expires)
+	if b.Expires != 0 && slot == baseSlot {
+		w.time("Expiry-Time", b.Expires)
 	}
-	if w.accessTimes && b.accessed != 0 {
-		w.time("LastAccessTime", b.accessed)
+	if w.accessTimes && b.Accessed != 0 {
+		w.time("LastAccessTime", b.Accessed)
 	}
-	if w.policies && b.until != 0 {
-		w.time("ImmutabilityPolicyUntilDate", b.until)
-		w.text("ImmutabilityPolicyMode", b.mode())
+	if w.policies && b.Until != 0 {
+		w.time("ImmutabilityPolicyUntilDate", b.Until)
+		w.text("ImmutabilityPolicyMode", b.Mode())
 	}
-	if w.holds && b.hold {
+	if w.holds && b.Hold {
 		w.raw("<LegalHold>true</LegalHold>")
 	}
-	if b.incremental.source != "" {
+	if b.Incremental.Source != "" {
 		w.raw("<IncrementalCopy>true</IncrementalCopy>")
 	}
-	if cp := &b.copy; w.copies && cp.id != "" {
-		w.text("CopyId", cp.id)
-		w.text("CopySource", cp.source)
-		w.text("CopyStatus", cp.status)
-		w.text("CopyProgress", progress(cp.copied, cp.of))
-		if cp.completed != 0 {
-			w.time("CopyCompletionTime", cp.completed)
+	if cp := &b.Copy; w.copies && cp.ID != "" {
+		w.text("CopyId", cp.ID)
+		w.text("CopySource", cp.Source)
+		w.text("CopyStatus", cp.Status)
+		w.text("CopyProgress", progress(cp.Copied, cp.Total))
+		if cp.Completed != 0 {
+			w.time("CopyCompletionTime", cp.Completed)
 		}
-		w.echo("CopyStatusDescription", cp.description)
-		if b.isDestination(slot) {
-			w.text("CopyDestinationSnapshot", b.incremental.to.ISO())
+		w.echo("CopyStatusDescription", cp.Description)
+		if b.isIncremental(slot) {
+			w.text("CopyDestinationSnapshot", b.Incremental.To.ISO())
 		}
 	}
 	w.raw("<ServerEncrypted>true</ServerEncrypted>")
-	if b.encryption.KeySHA256 != "" {
-		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.encryption.KeySHA256)))
+	if b.Encryption.KeySHA256 != "" {
+		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.Encryption.KeySHA256)))
 	}
-	if b.encryption.Scope != "" {
-		w.text("EncryptionScope", b.encryption.Scope)
+	if b.Encryption.Scope != "" {
+		w.text("EncryptionScope", b.Encryption.Scope)
 	}
-	if b.deleted != 0 {
-		w.time("DeletedTime", b.deleted)
-		w.int("RemainingRetentionDays", b.remainingDays(w.now))
+	if b.Deleted != 0 {
+		w.time("DeletedTime", b.Deleted)
+		w.int("RemainingRetentionDays", b.RemainingDays(w.now))
 	}
-	if len(b.tags) > 0 {
-		w.int("TagCount", int64(len(b.tags)))
+	if len(b.Tags) > 0 {
+		w.int("TagCount", int64(len(b.Tags)))
 	}
 }

@@ -15,20 +15,20 @@ func (s *Service) setBlobMetadata(c *call) error {
 		return err
 	}
 	changed := s.ticks.Next(c.Now)
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
 		if err := s.mayAdd(c, b, nil); err != nil {
 			return err
 		}
-		if b.tier == archiveTier {
+		if b.Tier == ArchiveTier {
 			return errBlobArchived
 		}
-		if err := b.mayChange(); err != nil {
+		if err := b.checkChangeable(); err != nil {
 			return err
 		}
 		if err := s.newVersion(tx, c, gen, b, changed); err != nil {
 			return err
 		}
-		b.metadata, b.changed = metadata, changed
+		b.Metadata, b.Changed = metadata, changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventProperties, baseSlot, b)
 		return nil
@@ -41,16 +41,16 @@ func (s *Service) setBlobMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// sequenceAction is what Set Blob Properties does to the sequence number of a page blob.
-type sequenceAction struct {
-	kind   string // "", "max", "update" or "increment"
-	number int64
+// SequenceAction is what Set Blob Properties does to the sequence number of a page blob.
+type SequenceAction struct {
+	Kind   string // "", "max", "update" or "increment"
+	Number int64
 }
 
-func (c *call) sequenceAction() (a sequenceAction, err error) {
-	a.kind = c.Header("X-Ms-Sequence-Number-Action")
+func (c *call) sequenceAction() (a SequenceAction, err error) {
+	a.Kind = c.Header("X-Ms-Sequence-Number-Action")
 	number := c.Header("X-Ms-Blob-Sequence-Number")
-	switch a.kind {
+	switch a.Kind {
 	case "":
 		if number != "" {
 			return a, wire.MissingHeader("x-ms-sequence-number-action")
@@ -64,21 +64,21 @@ func (c *call) sequenceAction() (a sequenceAction, err error) {
 			return a, wire.MissingHeader("x-ms-blob-sequence-number")
 		}
 		var ok bool
-		if a.number, ok = parseOffset(number); !ok {
+		if a.Number, ok = parseOffset(number); !ok {
 			return a, wire.InvalidHeader("x-ms-blob-sequence-number", number)
 		}
 	default:
-		return a, wire.InvalidHeader("x-ms-sequence-number-action", a.kind)
+		return a, wire.InvalidHeader("x-ms-sequence-number-action", a.Kind)
 	}
 	return a, nil
 }
 
-func (a sequenceAction) apply(n int64) (int64, error) {
-	switch a.kind {
+func (a SequenceAction) apply(n int64) (int64, error) {
+	switch a.Kind {
 	case "max":
-		return max(n, a.number), nil
+		return max(n, a.Number), nil
 	case "update":
-		return a.number, nil
+		return a.Number, nil
 	case "increment":
 		if n == 1<<63-1 {
 			return n, errSequenceNumberTooLarge
@@ -105,14 +105,14 @@ func (s *Service) setBlobProperties(c *call) error {
 			return err
 		}
 	}
-	ofPages := seq.kind != "" || size >= 0
+	ofPages := seq.Kind != "" || size >= 0
 	changed := s.ticks.Next(c.Now)
-	var out blobRecord
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if ofPages && b.kind != pageBlob {
+	var out Blob
+	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
+		if ofPages && b.Kind != PageBlob {
 			return errInvalidBlobType
 		}
-		if b.tier == archiveTier {
+		if b.Tier == ArchiveTier {
 			return errBlobArchived
 		}
 		if c.key != nil { // not needed, and not to be wrong
@@ -120,24 +120,24 @@ func (s *Service) setBlobProperties(c *call) error {
 				return err
 			}
 		}
-		headers := b.headers
+		headers := b.Headers
 		c.before.headers = &headers
-		if !ofPages || h != (contentHeaders{}) {
-			b.headers = h
+		if !ofPages || h != (Headers{}) {
+			b.Headers = h
 		}
 		var err error
-		if b.sequence, err = seq.apply(b.sequence); err != nil {
+		if b.Sequence, err = seq.apply(b.Sequence); err != nil {
 			return err
 		}
-		if size >= 0 && size != b.length {
-			if err := b.mayChange(); err != nil {
+		if size >= 0 && size != b.Length {
+			if err := b.checkChangeable(); err != nil {
 				return err
 			}
 			if err := resizePages(tx, b, size); err != nil {
 				return err
 			}
 		}
-		b.changed = changed
+		b.Changed = changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventProperties, baseSlot, b)
 		out = *b
@@ -147,8 +147,8 @@ func (s *Service) setBlobProperties(c *call) error {
 		return err
 	}
 	c.sendVersion(changed)
-	if out.kind == pageBlob {
-		c.Set("x-ms-blob-sequence-number", strconv.FormatInt(out.sequence, 10))
+	if out.Kind == PageBlob {
+		c.Set("x-ms-blob-sequence-number", strconv.FormatInt(out.Sequence, 10))
 	}
 	return c.Status(http.StatusOK)
 }

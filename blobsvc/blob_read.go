@@ -20,7 +20,7 @@ import (
 
 // viewBlob reads the blob that the request names and checks the preconditions of a read. more, if not nil, goes on in
 // the same transaction.
-func (s *Service) viewBlob(c *call, b *blobRecord, more func(tx *store.Tx, gen, slot uint64) error) (slot uint64, err error) {
+func (s *Service) viewBlob(c *call, b *Blob, more func(tx *store.Tx, gen, slot uint64) error) (slot uint64, err error) {
 	p, err := c.preconditions()
 	if err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func (s *Service) getBlob(c *call) error {
 	if structured && hashName != "" {
 		return wire.InvalidHeader(hashName, "true") // two checksums of one answer
 	}
-	var b blobRecord
+	var b Blob
 	var body *content.Reader
 	var off, n int64
 	var gen uint64
@@ -99,17 +99,17 @@ func (s *Service) getBlob(c *call) error {
 		if err := s.unlock(c.Account, &b, c.key); err != nil {
 			return err
 		}
-		if b.tier == archiveTier {
+		if b.Tier == ArchiveTier {
 			return errBlobArchived
 		}
-		if b.isDestination(at) {
+		if b.isIncremental(at) {
 			return errIncrementalDestination
 		}
 		gen = in
-		off, n = 0, b.length
+		off, n = 0, b.Length
 		if partial {
 			var err error
-			if off, n, err = rng.within(b.length); err != nil {
+			if off, n, err = rng.within(b.Length); err != nil {
 				return err
 			}
 		}
@@ -142,12 +142,12 @@ func (s *Service) getBlob(c *call) error {
 	status := http.StatusOK
 	if partial {
 		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+strconv.FormatInt(b.length, 10))
-		if b.headers.md5 != "" {
-			c.Set("x-ms-blob-content-md5", base64MD5(b.headers.md5))
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
+		if b.Headers.MD5 != "" {
+			c.Set("x-ms-blob-content-md5", base64MD5(b.Headers.MD5))
 		}
-	} else if b.headers.md5 != "" {
-		c.Set("Content-MD5", base64MD5(b.headers.md5))
+	} else if b.Headers.MD5 != "" {
+		c.Set("Content-MD5", base64MD5(b.Headers.MD5))
 	}
 	if structured {
 		c.Set("x-ms-structured-body", structuredForm)
@@ -164,7 +164,7 @@ func (s *Service) getBlob(c *call) error {
 
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
 func (s *Service) getBlobProperties(c *call) error {
-	var b blobRecord
+	var b Blob
 	slot, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) })
 	if err != nil {
 		return err
@@ -172,32 +172,32 @@ func (s *Service) getBlobProperties(c *call) error {
 	c.sendBlob(&b, slot)
 	s.sendAccess(c, &b)
 	c.sendTier(&b, slot)
-	if b.headers.md5 != "" {
-		c.Set("Content-MD5", base64MD5(b.headers.md5))
+	if b.Headers.MD5 != "" {
+		c.Set("Content-MD5", base64MD5(b.Headers.MD5))
 	}
-	c.SetInt("Content-Length", b.length)
+	c.SetInt("Content-Length", b.Length)
 	c.Out.WriteHeader(http.StatusOK)
 	return nil
 }
 
 // getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
 func (s *Service) getBlobMetadata(c *call) error {
-	var b blobRecord
+	var b Blob
 	if _, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) }); err != nil {
 		return err
 	}
-	c.sendVersion(b.changed)
-	c.SetMetadata(b.metadata)
+	c.sendVersion(b.Changed)
+	c.SetMetadata(b.Metadata)
 	return c.Status(http.StatusOK)
 }
 
 // openRange opens n bytes from off of b, which was unlocked. The caller closes the reader.
-func (s *Service) openRange(tx *store.Tx, b *blobRecord, off, n int64) (*content.Reader, error) {
-	x, err := b.content.extract(tx, off, n, b.length)
+func (s *Service) openRange(tx *store.Tx, b *Blob, off, n int64) (*content.Reader, error) {
+	x, err := b.content.extract(tx, off, n, b.Length)
 	if err != nil {
 		return nil, err
 	}
-	return x.Open(s.extents, b.encryption, b.opened)
+	return x.Open(s.extents, b.Encryption, b.opened)
 }
 
 // smallBody is the size in bytes up to which a body is read into memory and sent in one write with its head, which

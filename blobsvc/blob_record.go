@@ -12,125 +12,125 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// blobKind is the type of a blob.
-type blobKind byte
+// Kind is the type of a blob.
+type Kind byte
 
 const (
-	blockBlob blobKind = iota + 1
-	pageBlob
-	appendBlob
+	BlockBlob Kind = iota + 1
+	PageBlob
+	AppendBlob
 )
 
 // String is the value of x-ms-blob-type.
-func (k blobKind) String() string {
+func (k Kind) String() string {
 	switch k {
-	case blockBlob:
+	case BlockBlob:
 		return "BlockBlob"
-	case pageBlob:
+	case PageBlob:
 		return "PageBlob"
-	case appendBlob:
+	case AppendBlob:
 		return "AppendBlob"
 	}
 	return ""
 }
 
-func parseBlobKind(s string) (blobKind, bool) {
+func ParseKind(s string) (Kind, bool) {
 	switch s {
 	case "BlockBlob":
-		return blockBlob, true
+		return BlockBlob, true
 	case "PageBlob":
-		return pageBlob, true
+		return PageBlob, true
 	case "AppendBlob":
-		return appendBlob, true
+		return AppendBlob, true
 	}
 	return 0, false
 }
 
-// blobRecord is the state of one committed blob, or of one snapshot or version of it.
-type blobRecord struct {
-	kind blobKind
-	// created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
-	created, changed ticks.Ticks
-	// length is the size of the content in bytes.
-	length  int64
+// Blob is the state of one committed blob, or of one snapshot or version of it.
+type Blob struct {
+	Kind Kind
+	// Created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
+	Created, Changed ticks.Ticks
+	// Length is the size of the content in bytes.
+	Length  int64
 	content pieceList
 
-	headers  contentHeaders
-	metadata []wire.Meta
-	tags     []tag
-	lease    lease
+	Headers  Headers
+	Metadata []wire.Meta
+	Tags     []Tag
+	Lease    Lease
 
-	// tier is the access tier that was set, "" where the account's default is inferred; tierChanged is when.
-	tier        string
-	tierChanged ticks.Ticks
-	// rehydrateTo is the tier that an archived blob is on its way to.
-	rehydrateTo string
+	// Tier is the access tier that was set, "" where the account's default is inferred; tierChanged is when.
+	Tier        string
+	TierChanged ticks.Ticks
+	// RehydrateTo is the tier that an archived blob is on its way to.
+	RehydrateTo string
 
-	// sequence is the sequence number of a page blob.
-	sequence int64
-	// blocks is the number of blocks of an append blob.
-	blocks int64
-	// sealed is set for an append blob that takes no more blocks.
-	sealed bool
+	// Sequence is the sequence number of a page blob.
+	Sequence int64
+	// Blocks is the number of blocks of an append blob.
+	Blocks int64
+	// Sealed is set for an append blob that takes no more blocks.
+	Sealed bool
 
-	copy       copyRecord
-	encryption encryption.ID
+	Copy       CopyState
+	Encryption encryption.ID
 	// opened is what a request unlocked the content with, nil for content in the clear; it is not stored.
 	opened cipher.Block
 
-	// incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
+	// Incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
 	// read or written.
-	incremental incremental
+	Incremental Incremental
 
-	// expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
-	expires, accessed ticks.Ticks
+	// Expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
+	Expires, Accessed ticks.Ticks
 
-	// deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
-	deleted  ticks.Ticks
-	keptDays int64
+	// Deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
+	Deleted  ticks.Ticks
+	KeptDays int64
 
-	// version is the id of a version: in the base slot that of the current one, elsewhere the slot. 0 for a snapshot, and
+	// Version is the id of a version: in the base slot that of the current one, elsewhere the slot. 0 for a snapshot, and
 	// for a base blob that was written while no versions were kept.
-	version ticks.Ticks
-	protection
+	Version ticks.Ticks
+	Protection
 }
 
-// contentHeaders are the properties of a blob that a client sets and gets back as headers.
-type contentHeaders struct {
-	contentType, encoding, language, cacheControl, disposition string
-	// dispositionSet tells an empty disposition, which is sent back as an empty header, from none.
-	dispositionSet bool
-	// md5 is the 16 bytes of Content-MD5, or "".
-	md5 string
+// Headers are the properties of a blob that a client sets and gets back as headers.
+type Headers struct {
+	ContentType, Encoding, Language, CacheControl, Disposition string
+	// DispositionSet tells an empty disposition, which is sent back as an empty header, from none.
+	DispositionSet bool
+	// MD5 is the 16 bytes of Content-MD5, or "".
+	MD5 string
 }
 
-// tag is one blob index tag.
-type tag struct{ key, value string }
+// Tag is one blob index tag.
+type Tag struct{ Key, Value string }
 
-// copyRecord is the last copy into the blob; zero if there was none.
-type copyRecord struct {
-	id, source string
-	// status is one of the copy states.
-	status      string
-	copied, of  int64
-	completed   ticks.Ticks
-	description string
+// CopyState is the last copy into the blob; zero if there was none.
+type CopyState struct {
+	ID, Source string
+	// Status is one of the copy states.
+	Status        string
+	Copied, Total int64
+	Completed     ticks.Ticks
+	Description   string
 }
 
-// incremental is where the snapshots of a blob come from; zero for a blob that is none of incremental copies.
-type incremental struct {
-	// source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
+// Incremental is where the snapshots of a blob come from; zero for a blob that is none of incremental copies.
+type Incremental struct {
+	// Source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
 	// became.
-	source   string
-	last, to ticks.Ticks
+	Source   string
+	Last, To ticks.Ticks
 }
 
 // The states of a copy.
 const (
-	copyPending = "pending"
-	copySuccess = "success"
-	copyAborted = "aborted"
-	copyFailed  = "failed"
+	CopyPending = "pending"
+	CopySuccess = "success"
+	CopyAborted = "aborted"
+	CopyFailed  = "failed"
 )
 
 // The tags of a blob record.
@@ -171,98 +171,98 @@ const (
 	btSeals       = 52
 )
 
-func (b *blobRecord) encode() []byte {
+func (b *Blob) encode() []byte {
 	e := newEncoder(160)
-	e.uint(btKind, uint64(b.kind))
-	e.uint(btCreated, uint64(b.created))
-	if b.changed != b.created { // most blobs are written once
-		e.uint(btChanged, uint64(b.changed))
+	e.uint(btKind, uint64(b.Kind))
+	e.uint(btCreated, uint64(b.Created))
+	if b.Changed != b.Created { // most blobs are written once
+		e.uint(btChanged, uint64(b.Changed))
 	}
-	e.uint(btLength, uint64(b.length))
+	e.uint(btLength, uint64(b.Length))
 	e.uint(btContentID, b.content.id)
 	if len(b.content.pieces) > 0 {
 		e.tag(btPieces)
 		e.pieces(b.content.pieces)
 	}
-	e.text(btKey, b.encryption.KeySHA256)
-	e.text(btScope, b.encryption.Scope)
+	e.text(btKey, b.Encryption.KeySHA256)
+	e.text(btScope, b.Encryption.Scope)
 	if sealed(b.content.pieces) {
 		seals := newEncoder(20 * len(b.content.pieces))
 		seals.seals(b.content.pieces)
 		e.text(btSeals, string(seals.b))
 	}
-	e.text(btType, b.headers.contentType)
-	e.text(btEncoding, b.headers.encoding)
-	e.text(btLanguage, b.headers.language)
-	e.text(btMD5, b.headers.md5)
-	e.text(btCache, b.headers.cacheControl)
-	if b.headers.dispositionSet {
+	e.text(btType, b.Headers.ContentType)
+	e.text(btEncoding, b.Headers.Encoding)
+	e.text(btLanguage, b.Headers.Language)
+	e.text(btMD5, b.Headers.MD5)
+	e.text(btCache, b.Headers.CacheControl)
+	if b.Headers.DispositionSet {
 		e.tag(btDisposition)
-		e.string(b.headers.disposition)
+		e.string(b.Headers.Disposition)
 	}
-	e.metadata(btMetadata, b.metadata)
-	if len(b.tags) > 0 {
+	e.metadata(btMetadata, b.Metadata)
+	if len(b.Tags) > 0 {
 		e.tag(btTags)
-		e.uvarint(uint64(len(b.tags)))
-		for _, t := range b.tags {
-			e.string(t.key)
-			e.string(t.value)
+		e.uvarint(uint64(len(b.Tags)))
+		for _, t := range b.Tags {
+			e.string(t.Key)
+			e.string(t.Value)
 		}
 	}
-	e.lease(btLease, b.lease)
-	e.text(btTier, b.tier)
-	e.uint(btTierChanged, uint64(b.tierChanged))
-	e.text(btRehydrateTo, b.rehydrateTo)
-	e.uint(btSequence, uint64(b.sequence))
-	e.uint(btBlocks, uint64(b.blocks))
-	e.bool(btSealed, b.sealed)
-	if c := &b.copy; c.id != "" {
+	e.lease(btLease, b.Lease)
+	e.text(btTier, b.Tier)
+	e.uint(btTierChanged, uint64(b.TierChanged))
+	e.text(btRehydrateTo, b.RehydrateTo)
+	e.uint(btSequence, uint64(b.Sequence))
+	e.uint(btBlocks, uint64(b.Blocks))
+	e.bool(btSealed, b.Sealed)
+	if c := &b.Copy; c.ID != "" {
 		e.tag(btCopy)
-		e.string(c.id)
-		e.string(c.source)
-		e.string(c.status)
-		e.uvarint(uint64(c.copied))
-		e.uvarint(uint64(c.of))
-		e.uvarint(uint64(c.completed))
-		e.string(c.description)
+		e.string(c.ID)
+		e.string(c.Source)
+		e.string(c.Status)
+		e.uvarint(uint64(c.Copied))
+		e.uvarint(uint64(c.Total))
+		e.uvarint(uint64(c.Completed))
+		e.string(c.Description)
 	}
-	e.uint(btDeleted, uint64(b.deleted))
-	e.uint(btKeptDays, uint64(b.keptDays))
-	e.uint(btVersion, uint64(b.version))
-	e.uint(btUntil, uint64(b.until))
-	e.bool(btLocked, b.locked)
-	e.bool(btHold, b.hold)
-	e.uint(btExpires, uint64(b.expires))
-	e.uint(btAccessed, uint64(b.accessed))
-	if i := &b.incremental; i.source != "" {
+	e.uint(btDeleted, uint64(b.Deleted))
+	e.uint(btKeptDays, uint64(b.KeptDays))
+	e.uint(btVersion, uint64(b.Version))
+	e.uint(btUntil, uint64(b.Until))
+	e.bool(btLocked, b.Locked)
+	e.bool(btHold, b.Hold)
+	e.uint(btExpires, uint64(b.Expires))
+	e.uint(btAccessed, uint64(b.Accessed))
+	if i := &b.Incremental; i.Source != "" {
 		e.tag(btIncremental)
-		e.string(i.source)
-		e.uvarint(uint64(i.last))
-		e.uvarint(uint64(i.to))
+		e.string(i.Source)
+		e.uvarint(uint64(i.Last))
+		e.uvarint(uint64(i.To))
 	}
 	return e.b
 }
 
 // decodeBlob reads a record. The result shares nothing with v.
-func decodeBlob(v []byte, b *blobRecord) error { return decodeBlobTo(v, b, true) }
+func decodeBlob(v []byte, b *Blob) error { return decodeBlobTo(v, b, true) }
 
 // decodeBlobHead is decodeBlob without the pieces, for listings.
-func decodeBlobHead(v []byte, b *blobRecord) error { return decodeBlobTo(v, b, false) }
+func decodeBlobHead(v []byte, b *Blob) error { return decodeBlobTo(v, b, false) }
 
-func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
-	*b = blobRecord{}
+func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
+	*b = Blob{}
 	d := newDecoder(v)
 	for d.more() {
 		switch d.byte() {
 		case btKind:
-			b.kind = blobKind(d.uint())
+			b.Kind = Kind(d.uint())
 		case btCreated:
-			b.created = ticks.Ticks(d.uint())
-			b.changed = b.created
+			b.Created = ticks.Ticks(d.uint())
+			b.Changed = b.Created
 		case btChanged:
-			b.changed = ticks.Ticks(d.uint())
+			b.Changed = ticks.Ticks(d.uint())
 		case btLength:
-			b.length = int64(d.uint())
+			b.Length = int64(d.uint())
 		case btContentID:
 			b.content.id = d.uint()
 		case btPieces:
@@ -272,9 +272,9 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 				d.skipPieces()
 			}
 		case btKey:
-			b.encryption.KeySHA256 = d.string()
+			b.Encryption.KeySHA256 = d.string()
 		case btScope:
-			b.encryption.Scope = d.string()
+			b.Encryption.Scope = d.string()
 		case btSeals:
 			seals := decoder{s: d.string()}
 			if pieces {
@@ -283,80 +283,80 @@ func decodeBlobTo(v []byte, b *blobRecord, pieces bool) error {
 				d.bad = d.bad || seals.bad
 			}
 		case btType:
-			b.headers.contentType = d.string()
+			b.Headers.ContentType = d.string()
 		case btEncoding:
-			b.headers.encoding = d.string()
+			b.Headers.Encoding = d.string()
 		case btLanguage:
-			b.headers.language = d.string()
+			b.Headers.Language = d.string()
 		case btMD5:
-			b.headers.md5 = d.string()
+			b.Headers.MD5 = d.string()
 		case btCache:
-			b.headers.cacheControl = d.string()
+			b.Headers.CacheControl = d.string()
 		case btDisposition:
-			b.headers.disposition, b.headers.dispositionSet = d.string(), true
+			b.Headers.Disposition, b.Headers.DispositionSet = d.string(), true
 		case btMetadata:
-			b.metadata = d.metadata()
+			b.Metadata = d.metadata()
 		case btTags:
-			b.tags = make([]tag, d.count(2))
-			for i := range b.tags {
-				b.tags[i] = tag{d.string(), d.string()}
+			b.Tags = make([]Tag, d.count(2))
+			for i := range b.Tags {
+				b.Tags[i] = Tag{d.string(), d.string()}
 			}
 		case btLease:
-			b.lease = d.lease()
+			b.Lease = d.lease()
 		case btTier:
-			b.tier = d.string()
+			b.Tier = d.string()
 		case btTierChanged:
-			b.tierChanged = ticks.Ticks(d.uint())
+			b.TierChanged = ticks.Ticks(d.uint())
 		case btRehydrateTo:
-			b.rehydrateTo = d.string()
+			b.RehydrateTo = d.string()
 		case btSequence:
-			b.sequence = int64(d.uint())
+			b.Sequence = int64(d.uint())
 		case btBlocks:
-			b.blocks = int64(d.uint())
+			b.Blocks = int64(d.uint())
 		case btSealed:
-			b.sealed = d.bool()
+			b.Sealed = d.bool()
 		case btCopy:
-			b.copy = copyRecord{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), d.string()}
+			b.Copy = CopyState{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), d.string()}
 		case btDeleted:
-			b.deleted = ticks.Ticks(d.uint())
+			b.Deleted = ticks.Ticks(d.uint())
 		case btKeptDays:
-			b.keptDays = int64(d.uint())
+			b.KeptDays = int64(d.uint())
 		case btVersion:
-			b.version = ticks.Ticks(d.uint())
+			b.Version = ticks.Ticks(d.uint())
 		case btUntil:
-			b.until = ticks.Ticks(d.uint())
+			b.Until = ticks.Ticks(d.uint())
 		case btLocked:
-			b.locked = d.bool()
+			b.Locked = d.bool()
 		case btHold:
-			b.hold = d.bool()
+			b.Hold = d.bool()
 		case btExpires:
-			b.expires = ticks.Ticks(d.uint())
+			b.Expires = ticks.Ticks(d.uint())
 		case btAccessed:
-			b.accessed = ticks.Ticks(d.uint())
+			b.Accessed = ticks.Ticks(d.uint())
 		case btIncremental:
-			b.incremental = incremental{d.string(), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())}
+			b.Incremental = Incremental{d.string(), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())}
 		default:
 			d.fail()
 		}
 	}
-	if !d.bad && (b.kind < blockBlob || b.kind > appendBlob || b.length < 0) {
+	if !d.bad && (b.Kind < BlockBlob || b.Kind > AppendBlob || b.Length < 0) {
 		d.fail()
 	}
 	return d.err()
 }
 
 // getBlob reads a blob, or its snapshot in slot. It fails with errBlobNotFound, also for one that was soft-deleted.
-func getBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) error {
-	err := getAnyBlob(tx, gen, name, slot, b)
-	if err == nil && b.deleted != 0 {
-		*b = blobRecord{}
+func getBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) error {
+	err := loadBlob(tx, gen, name, slot, b)
+	if err == nil && b.Deleted != 0 {
+		*b = Blob{}
 		return errBlobNotFound
 	}
 	return err
 }
 
-// getAnyBlob is getBlob for soft-deleted blobs, too.
-func getAnyBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) error {
+// loadBlob is getBlob for soft-deleted blobs, too.
+func loadBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) error {
 	v := tx.Get(blobsBucket, blobKey(gen, name, slot))
 	if v == nil {
 		return errBlobNotFound
@@ -364,10 +364,10 @@ func getAnyBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecor
 	return decodeBlob(v, b)
 }
 
-// eachSlot calls fn for everything under a blob's name, deleted or not: snapshots and versions by time, the base blob last.
+// eachRecord calls fn for everything under a blob's name, deleted or not: snapshots and versions by time, the base blob last.
 // The records have no pieces.
-func eachSlot(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *blobRecord) (more bool, err error)) error {
-	var b blobRecord
+func eachRecord(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *Blob) (more bool, err error)) error {
+	var b Blob
 	scope := namePrefix(gen, name)
 	cur := tx.Cursor(blobsBucket)
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
@@ -385,7 +385,7 @@ func eachSlot(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *blo
 	return nil
 }
 
-func putBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {
+func putBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) {
 	tx.Put(blobsBucket, blobKey(gen, name, slot), b.encode())
 }
 

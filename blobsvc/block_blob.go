@@ -15,32 +15,32 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs--append-blobs--and-page-blobs
 const (
 	maxBlockID           = 64      // bytes of a block id, before base64
-	maxCommittedBlocks   = 50_000  // blocks in a block list
+	MaxCommittedBlocks   = 50_000  // blocks in a block list
 	maxUncommittedBlocks = 100_000 // uncommitted blocks of one blob
 	maxBlockListBody     = 16 * mib
 )
 
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
 // ones are absent, as Put Blob does; elsewhere they describe the request's own body.
-func (c *call) contentHeaders(standard bool) (h contentHeaders, err error) {
+func (c *call) contentHeaders(standard bool) (h Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
 			return s
 		}
 		return c.Header(http)
 	}
-	h.contentType = pick("X-Ms-Blob-Content-Type", "Content-Type")
-	h.encoding = pick("X-Ms-Blob-Content-Encoding", "Content-Encoding")
-	h.language = pick("X-Ms-Blob-Content-Language", "Content-Language")
-	h.cacheControl = pick("X-Ms-Blob-Cache-Control", "Cache-Control")
-	h.disposition = c.Header("X-Ms-Blob-Content-Disposition")
-	h.dispositionSet = c.HasHeader("X-Ms-Blob-Content-Disposition")
+	h.ContentType = pick("X-Ms-Blob-Content-Type", "Content-Type")
+	h.Encoding = pick("X-Ms-Blob-Content-Encoding", "Content-Encoding")
+	h.Language = pick("X-Ms-Blob-Content-Language", "Content-Language")
+	h.CacheControl = pick("X-Ms-Blob-Cache-Control", "Cache-Control")
+	h.Disposition = c.Header("X-Ms-Blob-Content-Disposition")
+	h.DispositionSet = c.HasHeader("X-Ms-Blob-Content-Disposition")
 	if s := c.Header("X-Ms-Blob-Content-Md5"); s != "" {
 		b, err := parseMD5(s)
 		if err != nil {
 			return h, err
 		}
-		h.md5 = string(b)
+		h.MD5 = string(b)
 	}
 	return h, nil
 }
@@ -50,55 +50,55 @@ const defaultType = "application/octet-stream"
 
 // putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	switch kind, ok := parseBlobKind(c.Header("X-Ms-Blob-Type")); {
+	switch kind, ok := ParseKind(c.Header("X-Ms-Blob-Type")); {
 	case !c.HasHeader("X-Ms-Blob-Type"):
 		return wire.MissingHeader("x-ms-blob-type")
 	case !ok:
 		return wire.InvalidHeader("x-ms-blob-type", c.Header("X-Ms-Blob-Type"))
-	case kind == pageBlob:
+	case kind == PageBlob:
 		return s.createPageBlob(c)
-	case kind == appendBlob:
+	case kind == AppendBlob:
 		return s.createAppendBlob(c)
 	}
 	return s.putBlockBlob(c)
 }
 
 // newBlob reads what the operations that create a blob have in common.
-func (c *call) newBlob(kind blobKind, standard bool) (b blobRecord, p preconditions, err error) {
-	b.kind = kind
+func (c *call) newBlob(kind Kind, standard bool) (b Blob, p Preconditions, err error) {
+	b.Kind = kind
 	if p, err = c.preconditions(); err != nil {
 		return b, p, err
 	}
-	if b.headers, err = c.contentHeaders(standard); err != nil {
+	if b.Headers, err = c.contentHeaders(standard); err != nil {
 		return b, p, err
 	}
-	if b.headers.contentType == "" {
-		b.headers.contentType = defaultType
+	if b.Headers.ContentType == "" {
+		b.Headers.ContentType = defaultType
 	}
-	if b.metadata, err = c.Metadata(); err != nil {
+	if b.Metadata, err = c.Metadata(); err != nil {
 		return b, p, err
 	}
-	if b.tier, err = c.newTier(kind); err != nil {
+	if b.Tier, err = c.newTier(kind); err != nil {
 		return b, p, err
 	}
-	if b.protection, err = c.newProtection(); err != nil {
+	if b.Protection, err = c.newProtection(); err != nil {
 		return b, p, err
 	}
-	if b.expires, _, err = c.expiry(c.now()); err != nil {
+	if b.Expires, _, err = c.expiry(c.now()); err != nil {
 		return b, p, err
 	}
-	b.tags, err = c.headerTags()
+	b.Tags, err = c.headerTags()
 	return b, p, err
 }
 
 // mayWrite says early whether a body is worth receiving; the transaction after it decides.
-func (s *Service) mayWrite(c *call, p *preconditions) error {
+func (s *Service) mayWrite(c *call, p *Preconditions) error {
 	return s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
 		}
-		var b blobRecord
+		var b Blob
 		switch err := getBlob(tx, gen, c.blob, baseSlot, &b); err {
 		case nil:
 			return p.checkWrite(&b, c.now())
@@ -116,14 +116,14 @@ const earlyCheck = 1 * mib
 // replace writes b over whatever has the name now, if the preconditions let it. The lease, and the creation time of a blob
 // that exists, stay; snapshots and versions stay; uncommitted blocks go. b was changed at a time of its own, which becomes
 // the id of its version.
-func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord) error {
+func (s *Service) replace(tx *store.Tx, c *call, p *Preconditions, b *Blob) error {
 	gen, err := containerGen(tx, c.Account, c.container)
 	if err != nil {
 		return err
 	}
-	var old blobRecord
-	err = getAnyBlob(tx, gen, c.blob, baseSlot, &old)
-	there := err == nil && old.deleted == 0
+	var old Blob
+	err = loadBlob(tx, gen, c.blob, baseSlot, &old)
+	there := err == nil && old.Deleted == 0
 	switch {
 	case err != nil && err != errBlobNotFound:
 		return err
@@ -140,46 +140,46 @@ func (s *Service) replace(tx *store.Tx, c *call, p *preconditions, b *blobRecord
 		return err
 	}
 	switch {
-	case there && s.versioning(c) && b.kind != old.kind:
+	case there && s.versioning(c) && b.Kind != old.Kind:
 		return errInvalidBlobType
-	case there && !s.staysVersion(c, &old) && old.mayGo(c.now()) != nil:
-		return old.mayGo(c.now())
+	case there && !s.staysVersion(c, &old) && old.checkDeletable(c.now()) != nil:
+		return old.checkDeletable(c.now())
 	case there:
-		b.lease, b.created = old.lease, old.created
+		b.Lease, b.Created = old.Lease, old.Created
 		s.unindexTags(tx, c.Account, gen, c.blob, &old)
 	default:
-		if err := s.sameKindAsVersions(tx, c, gen, b.kind); err != nil {
+		if err := s.sameKindAsVersions(tx, c, gen, b.Kind); err != nil {
 			return err
 		}
 	}
-	if b.protection != (protection{}) {
+	if b.Protection != (Protection{}) {
 		if err := c.mayProtect(tx); err != nil {
 			return err
 		}
 	}
-	s.numberVersion(c, b, b.changed)
+	s.numberVersion(c, b, b.Changed)
 	if there {
 		c.before.was(&old, baseSlot)
 	}
 	switch {
 	case there && s.staysVersion(c, &old):
 		c.before.version = retire(tx, gen, c.blob, old)
-	case old.deleted != 0 || there && s.retentionDays(c.Account) > 0:
+	case old.Deleted != 0 || there && s.retentionDays(c.Account) > 0:
 		c.before.softDeleted, c.before.snapshot = true, s.setAside(tx, c, gen, &old)
 	case there:
-		c.freed += old.length
+		c.freed += old.Length
 		old.content.drop(tx)
 	}
 	discardBlocks(tx, gen, c.blob)
 	s.indexTags(tx, c.Account, gen, c.blob, b)
 	if s.managed(c).AccessTimes {
-		b.accessed = b.changed
+		b.Accessed = b.Changed
 	}
 	putBlob(tx, gen, c.blob, baseSlot, b)
 	s.expireLater(tx, c, gen, b)
-	c.expires = b.expires != 0
+	c.expires = b.Expires != 0
 	what := eventCreated
-	if b.copy.status == copyPending {
+	if b.Copy.Status == CopyPending {
 		what = eventStarted
 	}
 	s.note(tx, c, what, baseSlot, b)
@@ -191,7 +191,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(blockBlob, true)
+	b, p, err := c.newBlob(BlockBlob, true)
 	if err != nil {
 		return err
 	}
@@ -215,25 +215,25 @@ func (s *Service) putBlockBlob(c *call) error {
 }
 
 // commitWhole makes b, with all that was received as its content, what has the call's name, and sends the headers that say so.
-func (s *Service) commitWhole(c *call, p *preconditions, b blobRecord, up *content.Upload) error {
-	if b.headers.md5 == "" {
-		b.headers.md5 = string(up.MD5)
+func (s *Service) commitWhole(c *call, p *Preconditions, b Blob, up *content.Upload) error {
+	if b.Headers.MD5 == "" {
+		b.Headers.MD5 = string(up.MD5)
 	}
-	b.created = s.ticks.Next(c.Now)
-	b.changed = b.created
-	if b.tier != "" {
-		b.tierChanged = b.created
+	b.Created = s.ticks.Next(c.Now)
+	b.Changed = b.Created
+	if b.Tier != "" {
+		b.TierChanged = b.Created
 	}
 	err := s.update(c, func(tx *store.Tx) error {
 		b := b
-		b.encryption = up.Encryption()
-		b.content, b.length = layOut(tx, up.Pieces())
+		b.Encryption = up.Encryption()
+		b.content, b.Length = layOut(tx, up.Pieces())
 		return s.replace(tx, c, p, &b)
 	})
 	if err != nil {
 		return err
 	}
-	c.sendVersion(b.changed)
+	c.sendVersion(b.Changed)
 	c.sendEncrypted()
 	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 	return nil
@@ -304,13 +304,13 @@ func (s *Service) blockTarget(tx *store.Tx, c *call, lease string) (gen uint64, 
 	if gen, err = containerGen(tx, c.Account, c.container); err != nil {
 		return 0, err
 	}
-	var b blobRecord
+	var b Blob
 	switch err := getBlob(tx, gen, c.blob, baseSlot, &b); err {
 	case nil:
-		if b.kind != blockBlob {
+		if b.Kind != BlockBlob {
 			return 0, errInvalidBlobType
 		}
-		return gen, b.lease.checkWrite(lease, c.now(), &blobLeaseErrors)
+		return gen, b.Lease.checkWrite(lease, c.now(), &blobLeaseErrors)
 	case errBlobNotFound:
 		if lease != "" {
 			return 0, blobLeaseErrors.notPresent

@@ -2,20 +2,20 @@ package blobsvc
 
 import "github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 
-// blockSource says where a block of a block list is to be looked for.
-type blockSource byte
+// BlockSource says where a block of a block list is to be looked for.
+type BlockSource byte
 
 const (
-	fromCommitted blockSource = iota + 1
-	fromUncommitted
-	fromLatest
+	FromCommitted BlockSource = iota + 1
+	FromUncommitted
+	FromLatest
 )
 
-// blockRef is one entry of the list that Put Block List was given.
-type blockRef struct {
-	source blockSource
-	// id is the block id, before base64.
-	id string
+// BlockRef is one entry of the list that Put Block List was given.
+type BlockRef struct {
+	Source BlockSource
+	// ID is the block id, before base64.
+	ID string
 }
 
 // assemble decides what Put Block List commits: the pieces of the new blob, in the order of refs. committed holds the
@@ -25,8 +25,8 @@ type blockRef struct {
 //
 // Whatever is not in the result is dropped by the caller: uncommitted blocks that are not named are discarded.
 // https://learn.microsoft.com/rest/api/storageservices/put-block-list#remarks
-func assemble(refs []blockRef, committed []content.Piece, uncommitted func(id string) (content.Piece, bool, error)) ([]content.Piece, error) {
-	if len(refs) > maxCommittedBlocks {
+func assemble(refs []BlockRef, committed []content.Piece, uncommitted func(id string) (content.Piece, bool, error)) ([]content.Piece, error) {
+	if len(refs) > MaxCommittedBlocks {
 		return nil, errBlockListTooLong
 	}
 	var byID map[string]*content.Piece
@@ -47,21 +47,21 @@ func assemble(refs []blockRef, committed []content.Piece, uncommitted func(id st
 	for _, ref := range refs {
 		var p content.Piece
 		found := false
-		if ref.source != fromCommitted {
+		if ref.Source != FromCommitted {
 			var err error
-			if p, found, err = uncommitted(ref.id); err != nil {
+			if p, found, err = uncommitted(ref.ID); err != nil {
 				return nil, err
 			}
 		}
-		if !found && ref.source != fromUncommitted {
-			if c := find(ref.id); c != nil {
+		if !found && ref.Source != FromUncommitted {
+			if c := find(ref.ID); c != nil {
 				p, found = *c, true
 			}
 		}
 		if !found {
 			return nil, errInvalidBlockList
 		}
-		p.Block = ref.id
+		p.Block = ref.ID
 		if total += p.Length; total < 0 {
 			return nil, errBlockListTooLong
 		}

@@ -32,7 +32,7 @@ func (s *Service) getBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b blobRecord
+	var b Blob
 	x := wire.NewXML(1024).Open("BlockList")
 	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
@@ -42,19 +42,19 @@ func (s *Service) getBlockList(c *call) error {
 		pending := tx.Get(pendingBucket, pendingKey(gen, c.blob))
 		switch _, err := at.get(tx, gen, c.blob, &b); {
 		case err == nil:
-			if b.kind != blockBlob {
+			if b.Kind != BlockBlob {
 				return errInvalidBlobType
 			}
 			if err := p.checkRead(&b, c.now()); err != nil {
 				return err
 			}
-		case err == errBlobNotFound && pending != nil && at.isBase():
+		case err == errBlobNotFound && pending != nil && at.IsBase():
 		default:
 			return err
 		}
 		if committed {
 			list := newBlockXML(x, "CommittedBlocks")
-			err := b.content.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
+			err := b.content.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
 				if p.Block != "" { // Put Blob writes content without blocks
 					list.add(p.Block, p.Length)
 				}
@@ -69,7 +69,7 @@ func (s *Service) getBlockList(c *call) error {
 			return nil
 		}
 		list := newBlockXML(x, "UncommittedBlocks")
-		if pending != nil && at.isBase() {
+		if pending != nil && at.IsBase() {
 			if err := walkBlocks(tx, pending, list.add); err != nil {
 				return err
 			}
@@ -80,9 +80,9 @@ func (s *Service) getBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	if b.kind != 0 {
-		c.sendVersion(b.changed)
-		c.SetInt("x-ms-blob-content-length", b.length)
+	if b.Kind != 0 {
+		c.sendVersion(b.Changed)
+		c.SetInt("x-ms-blob-content-length", b.Length)
 	}
 	return c.XML(http.StatusOK, x.Close("BlockList"))
 }

@@ -13,12 +13,12 @@ import (
 
 // parseBlockList reads the body of Put Block List. It fails with wire.ErrInvalidXMLDocument, errBlockListTooLong or
 // errInvalidBlockList.
-func parseBlockList(body []byte) ([]blockRef, error) {
+func parseBlockList(body []byte) ([]BlockRef, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
 	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wire.ErrInvalidXMLDocument }
-	var refs []blockRef
+	var refs []BlockRef
 	depth := 0
-	var source blockSource
+	var source BlockSource
 	var text []byte
 	for {
 		tok, err := d.RawToken()
@@ -33,13 +33,13 @@ func parseBlockList(body []byte) ([]blockRef, error) {
 			depth++
 			switch name := t.Name.Local; {
 			case depth == 1 && name == "BlockList" && refs == nil:
-				refs = []blockRef{}
+				refs = []BlockRef{}
 			case depth == 2 && name == "Committed":
-				source = fromCommitted
+				source = FromCommitted
 			case depth == 2 && name == "Uncommitted":
-				source = fromUncommitted
+				source = FromUncommitted
 			case depth == 2 && name == "Latest":
-				source = fromLatest
+				source = FromLatest
 			default:
 				return nil, wire.ErrInvalidXMLDocument
 			}
@@ -60,10 +60,10 @@ func parseBlockList(body []byte) ([]blockRef, error) {
 				if !ok {
 					return nil, errInvalidBlockList
 				}
-				if len(refs) == maxCommittedBlocks {
+				if len(refs) == MaxCommittedBlocks {
 					return nil, errBlockListTooLong
 				}
-				refs = append(refs, blockRef{source, id})
+				refs = append(refs, BlockRef{source, id})
 			}
 		case xml.Directive:
 			return nil, wire.ErrInvalidXMLDocument
@@ -75,11 +75,11 @@ func parseBlockList(body []byte) ([]blockRef, error) {
 	return refs, nil
 }
 
-func elementOf(s blockSource) string {
+func elementOf(s BlockSource) string {
 	switch s {
-	case fromCommitted:
+	case FromCommitted:
 		return "Committed"
-	case fromUncommitted:
+	case FromUncommitted:
 		return "Uncommitted"
 	}
 	return "Latest"
@@ -87,7 +87,7 @@ func elementOf(s blockSource) string {
 
 // putBlockList: https://learn.microsoft.com/rest/api/storageservices/put-block-list
 func (s *Service) putBlockList(c *call) error {
-	b, p, err := c.newBlob(blockBlob, false)
+	b, p, err := c.newBlob(BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	b.changed = s.ticks.Next(c.Now)
-	if b.tier != "" {
-		b.tierChanged = b.changed
+	b.Changed = s.ticks.Next(c.Now)
+	if b.Tier != "" {
+		b.TierChanged = b.Changed
 	}
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
@@ -123,29 +123,29 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendVersion(b.changed)
+	c.sendVersion(b.Changed)
 	c.sendHashes(up)
 	c.sendEncrypted()
 	return c.Status(http.StatusCreated)
 }
 
 // commitBlocks makes the blocks that refs name the content of b and puts b in place.
-func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobRecord, refs []blockRef) error {
+func (s *Service) commitBlocks(tx *store.Tx, c *call, p *Preconditions, b *Blob, refs []BlockRef) error {
 	gen, err := containerGen(tx, c.Account, c.container)
 	if err != nil {
 		return err
 	}
-	var old blobRecord
-	b.created = b.changed
+	var old Blob
+	b.Created = b.Changed
 	var committed []content.Piece
 	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); err {
 	case nil:
-		if old.kind != blockBlob {
+		if old.Kind != BlockBlob {
 			return errInvalidBlobType
 		}
-		err := old.content.walk(tx, 0, old.length, old.length, func(p *content.Piece) error {
+		err := old.content.walk(tx, 0, old.Length, old.Length, func(p *content.Piece) error {
 			committed = append(committed, *p)
-			committed[len(committed)-1].Encryption = old.encryption
+			committed[len(committed)-1].Encryption = old.Encryption
 			return nil
 		})
 		if err != nil {
@@ -176,7 +176,7 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 	})
 	if err != nil {
 		// Preconditions come before the list's own faults.
-		if old.kind != 0 {
+		if old.Kind != 0 {
 			if err := p.checkWrite(&old, c.now()); err != nil {
 				return err
 			}
@@ -185,14 +185,14 @@ func (s *Service) commitBlocks(tx *store.Tx, c *call, p *preconditions, b *blobR
 		}
 		return err
 	}
-	if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+	if b.Encryption, err = s.encryptionFor(tx, c); err != nil {
 		return err
 	}
 	for i := range pieces {
-		if err := pieces[i].Encryption.Matches(b.encryption); err != nil {
+		if err := pieces[i].Encryption.Matches(b.Encryption); err != nil {
 			return err
 		}
 	}
-	b.content, b.length = layOut(tx, pieces)
+	b.content, b.Length = layOut(tx, pieces)
 	return s.replace(tx, c, p, b)
 }

@@ -21,21 +21,21 @@ func TestAssemble(t *testing.T) {
 	uncommitted := map[string]content.Piece{"b": block("b", 20), "c": block("c", 30)}
 	for _, tc := range []struct {
 		name string
-		refs []blockRef
+		refs []BlockRef
 		want []int64 // lengths, which tell the blocks apart
 		err  error
 	}{
 		{name: "nothing", refs: nil, want: nil},
-		{name: "committed", refs: []blockRef{{fromCommitted, "a"}}, want: []int64{1}},
-		{name: "committed beats uncommitted when asked", refs: []blockRef{{fromCommitted, "b"}}, want: []int64{2}},
-		{name: "uncommitted", refs: []blockRef{{fromUncommitted, "b"}, {fromUncommitted, "c"}}, want: []int64{20, 30}},
-		{name: "latest is uncommitted first", refs: []blockRef{{fromLatest, "b"}}, want: []int64{20}},
-		{name: "latest falls back to committed", refs: []blockRef{{fromLatest, "a"}}, want: []int64{1}},
-		{name: "one block twice", refs: []blockRef{{fromLatest, "c"}, {fromLatest, "a"}, {fromLatest, "c"}}, want: []int64{30, 1, 30}},
-		{name: "not committed", refs: []blockRef{{fromCommitted, "c"}}, err: errInvalidBlockList},
-		{name: "not uncommitted", refs: []blockRef{{fromUncommitted, "a"}}, err: errInvalidBlockList},
-		{name: "nowhere", refs: []blockRef{{fromLatest, "a"}, {fromLatest, "z"}}, err: errInvalidBlockList},
-		{name: "too long", refs: make([]blockRef, maxCommittedBlocks+1), err: errBlockListTooLong},
+		{name: "committed", refs: []BlockRef{{FromCommitted, "a"}}, want: []int64{1}},
+		{name: "committed beats uncommitted when asked", refs: []BlockRef{{FromCommitted, "b"}}, want: []int64{2}},
+		{name: "uncommitted", refs: []BlockRef{{FromUncommitted, "b"}, {FromUncommitted, "c"}}, want: []int64{20, 30}},
+		{name: "latest is uncommitted first", refs: []BlockRef{{FromLatest, "b"}}, want: []int64{20}},
+		{name: "latest falls back to committed", refs: []BlockRef{{FromLatest, "a"}}, want: []int64{1}},
+		{name: "one block twice", refs: []BlockRef{{FromLatest, "c"}, {FromLatest, "a"}, {FromLatest, "c"}}, want: []int64{30, 1, 30}},
+		{name: "not committed", refs: []BlockRef{{FromCommitted, "c"}}, err: errInvalidBlockList},
+		{name: "not uncommitted", refs: []BlockRef{{FromUncommitted, "a"}}, err: errInvalidBlockList},
+		{name: "nowhere", refs: []BlockRef{{FromLatest, "a"}, {FromLatest, "z"}}, err: errInvalidBlockList},
+		{name: "too long", refs: make([]BlockRef, MaxCommittedBlocks+1), err: errBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := assemble(tc.refs, committed, func(id string) (content.Piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
@@ -57,13 +57,13 @@ func TestParseBlockList(t *testing.T) {
 	id := base64.StdEncoding.EncodeToString([]byte("block"))
 	for _, tc := range []struct {
 		name, body string
-		want       []blockRef
+		want       []BlockRef
 		err        error
 	}{
 		{name: "all kinds", body: `<?xml version="1.0" encoding="utf-8"?><BlockList><Committed>` + id + `</Committed> <Uncommitted>` + id +
-			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []blockRef{{fromCommitted, "block"}, {fromUncommitted, "block"}, {fromLatest, "block"}}},
-		{name: "empty", body: `<BlockList/>`, want: []blockRef{}},
-		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []blockRef{}},
+			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []BlockRef{{FromCommitted, "block"}, {FromUncommitted, "block"}, {FromLatest, "block"}}},
+		{name: "empty", body: `<BlockList/>`, want: []BlockRef{}},
+		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []BlockRef{}},
 		{name: "nothing", body: ``, err: wire.ErrInvalidXMLDocument},
 		{name: "another root", body: `<Blocks/>`, err: wire.ErrInvalidXMLDocument},
 		{name: "another element", body: `<BlockList><Newest>` + id + `</Newest></BlockList>`, err: wire.ErrInvalidXMLDocument},
@@ -76,7 +76,7 @@ func TestParseBlockList(t *testing.T) {
 		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: errInvalidBlockList},
 		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: errInvalidBlockList},
 		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: errInvalidBlockList},
-		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]blockRef, 50_000)},
+		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]BlockRef, 50_000)},
 		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: errBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestParseBlockList(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(blockRef{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(BlockRef{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -106,7 +106,7 @@ func FuzzParseBlockList(f *testing.F) {
 			return
 		}
 		for _, r := range refs {
-			if r.id == "" || len(r.id) > maxBlockID || r.source < fromCommitted || r.source > fromLatest {
+			if r.ID == "" || len(r.ID) > maxBlockID || r.Source < FromCommitted || r.Source > FromLatest {
 				t.Fatalf("accepted %+v", r)
 			}
 		}
@@ -141,7 +141,7 @@ func FuzzParseRange(f *testing.F) {
 }
 
 func TestParseRange(t *testing.T) {
-	for s, want := range map[string]byteRange{"bytes=0-": {0, openEnd}, "bytes=5-9": {5, 9}, "bytes=7-7": {7, 7}} {
+	for s, want := range map[string]Range{"bytes=0-": {0, OpenEnd}, "bytes=5-9": {5, 9}, "bytes=7-7": {7, 7}} {
 		if got, ok := parseRange(s); !ok || got != want {
 			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
 		}
@@ -154,7 +154,7 @@ func TestParseRange(t *testing.T) {
 }
 
 func TestTagQuery(t *testing.T) {
-	tags := []tag{{"project", "lazuli"}, {"stage", "2"}}
+	tags := []Tag{{"project", "lazuli"}, {"stage", "2"}}
 	for query, want := range map[string]bool{
 		`"project" = 'lazuli'`:                    true,
 		`project='lazuli' AND "stage" >= '2'`:     true,
@@ -164,19 +164,19 @@ func TestTagQuery(t *testing.T) {
 		`"other" <> 'x'`:                          true,
 		`project='x' OR stage='2' AND other='1' `: false,
 	} {
-		q, ok := parseTagQuery(query, true)
+		q, ok := ParseTagQuery(query, true)
 		if !ok {
 			t.Errorf("%s is refused", query)
-		} else if got := q.match(tags); got != want {
+		} else if got := q.Matches(tags); got != want {
 			t.Errorf("%s is %v, want %v", query, got, want)
 		}
 	}
 	for _, query := range []string{"", "project", "project=", "project='x", "project='x' AND", "project='x' project='y'", "= 'x'", "a='x' XOR b='y'"} {
-		if _, ok := parseTagQuery(query, true); ok {
+		if _, ok := ParseTagQuery(query, true); ok {
 			t.Errorf("%q is accepted", query)
 		}
 	}
-	if _, ok := parseTagQuery("a='x' OR b='y'", false); ok {
+	if _, ok := ParseTagQuery("a='x' OR b='y'", false); ok {
 		t.Error("Find Blobs by Tags accepts OR")
 	}
 }

@@ -17,11 +17,11 @@ import (
 // transaction, so each is there once.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed
 
-// changeFeedContainer is written by the system alone.
-const changeFeedContainer = "$blobchangefeed"
+// ChangeFeedContainer is written by the system alone.
+const ChangeFeedContainer = "$blobchangefeed"
 
-// feedEvent is one entry of the feed, as the changes bucket has it.
-type feedEvent struct {
+// Event is one entry of the feed, as the changes bucket has it.
+type Event struct {
 	kind                            event
 	at                              ticks.Ticks
 	api, requestID, clientRequestID string
@@ -31,7 +31,7 @@ type feedEvent struct {
 	length                          int64
 	snapshot, version               ticks.Ticks
 	copyID                          string // of events that were recorded by a version without details
-	feedDetails
+	EventDetails
 	account string // not stored: the key has it
 	seq     uint64 // not stored: the key has it
 }
@@ -50,16 +50,16 @@ var eventNames = map[event]string{
 const maxEventRequestID = 256
 
 // recordEvent adds an event to the feed, if the account has one.
-func (s *Service) recordEvent(tx *store.Tx, c *call, e event, slot uint64, b *blobRecord) {
-	if !s.managed(c).ChangeFeed || eventNames[e] == "" || c.container == logsContainer || c.container == changeFeedContainer {
-		c.before = before{}
+func (s *Service) recordEvent(tx *store.Tx, c *call, e event, slot uint64, b *Blob) {
+	if !s.managed(c).ChangeFeed || eventNames[e] == "" || c.container == LogsContainer || c.container == ChangeFeedContainer {
+		c.before = previousState{}
 		return
 	}
-	f := feedEvent{kind: e, at: c.now(), api: c.Operation, requestID: c.ID, clientRequestID: c.ClientID, base: c.Base, container: c.container,
-		blob: c.blob, etag: b.changed, contentType: b.headers.contentType, blobType: b.kind.String(), length: b.length, version: b.version, feedDetails: c.details(tx, e, b)}
+	f := Event{kind: e, at: c.now(), api: c.Operation, requestID: c.ID, clientRequestID: c.ClientID, base: c.Base, container: c.container,
+		blob: c.blob, etag: b.Changed, contentType: b.Headers.ContentType, blobType: b.Kind.String(), length: b.Length, version: b.Version, EventDetails: c.details(tx, e, b)}
 	f.clientRequestID = f.clientRequestID[:min(len(f.clientRequestID), maxEventRequestID)]
-	f.tier, _ = b.accessTier(slot)
-	if b.isSnapshot(slot) {
+	f.tier, _ = b.AccessTier(slot)
+	if b.IsSnapshot(slot) {
 		f.snapshot = ticks.Ticks(slot)
 	}
 	tx.Put(changesBucket, changeKey(c.Account, nextID(tx)), f.encode())
@@ -79,11 +79,11 @@ func parseChangeKey(k []byte) (account string, seq uint64, err error) {
 }
 
 // texts are the fields that are strings, in the order in which they are stored.
-func (f *feedEvent) texts() [10]*string {
+func (f *Event) texts() [10]*string {
 	return [...]*string{&f.api, &f.requestID, &f.clientRequestID, &f.base, &f.container, &f.blob, &f.contentType, &f.blobType, &f.tier, &f.copyID}
 }
 
-func (f *feedEvent) encode() []byte {
+func (f *Event) encode() []byte {
 	e := newEncoder(256)
 	e.b = append(e.b, byte(f.kind))
 	for _, s := range f.texts() {
@@ -92,11 +92,11 @@ func (f *feedEvent) encode() []byte {
 	for _, n := range [...]int64{int64(f.at), int64(f.etag), f.length, int64(f.snapshot), int64(f.version)} {
 		e.uvarint(uint64(n))
 	}
-	f.feedDetails.encode(&e)
+	f.EventDetails.encode(&e)
 	return e.b
 }
 
-func decodeFeedEvent(k, v []byte) (f feedEvent, err error) {
+func decodeFeedEvent(k, v []byte) (f Event, err error) {
 	if f.account, f.seq, err = parseChangeKey(k); err != nil {
 		return f, err
 	}
@@ -107,15 +107,15 @@ func decodeFeedEvent(k, v []byte) (f feedEvent, err error) {
 	}
 	f.at, f.etag, f.length, f.snapshot, f.version = ticks.Ticks(d.uint()), ticks.Ticks(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())
 	if d.more() {
-		f.feedDetails.decode(&d)
+		f.EventDetails.decode(&d)
 	} else if f.copyID != "" {
-		f.async = []tag{{"CopyId", f.copyID}, {"WasAsyncOperation", "true"}}
+		f.async = []Tag{{"CopyId", f.copyID}, {"WasAsyncOperation", "true"}}
 	}
 	return f, d.err()
 }
 
 // id is the event's own: the request's, with the event's number in place of its last digits.
-func (f *feedEvent) id() string {
+func (f *Event) id() string {
 	head := f.requestID
 	if len(head) < 24 {
 		head = "00000000-0000-0000-0000-"
@@ -124,7 +124,7 @@ func (f *feedEvent) id() string {
 }
 
 // url is the blob's address, as the client that changed it wrote it; without a host for what no client did.
-func (f *feedEvent) url() string {
+func (f *Event) url() string {
 	return f.base + "/" + f.container + "/" + strings.ReplaceAll(url.PathEscape(f.blob), "%2F", "/")
 }
 
@@ -147,7 +147,7 @@ const feedSchema = `{"type":"record","name":"BlobChangeEvent","namespace":"com.m
 const feedSchemaVersion = 5
 
 // appendAvro appends the event as a record of feedSchema.
-func (f *feedEvent) appendAvro(b []byte) []byte {
+func (f *Event) appendAvro(b []byte) []byte {
 	text := func(s string) { b = avro.AppendString(b, s) }
 	some := func(s string) {
 		if s == "" {

@@ -8,9 +8,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// before is what was there before a write: those who overwrite, delete or change a blob leave it in their call for the feed, which tells
+// previousState is what was there before a write: those who overwrite, delete or change a blob leave it in their call for the feed, which tells
 // it with the event and forgets it. The zero value is nothing.
-type before struct {
+type previousState struct {
 	// there is set if there was a blob, and tier is its access tier.
 	there bool
 	tier  string
@@ -20,44 +20,44 @@ type before struct {
 	softDeleted bool
 	snapshot    ticks.Ticks
 	// headers and tags are those that Set Blob Properties and Set Blob Tags replace.
-	headers *contentHeaders
-	tags    *[]tag
+	headers *Headers
+	tags    *[]Tag
 	// rehydrating is the tier that an archived blob is on its way to.
 	rehydrating string
 }
 
 // was notes that b, the base blob or a version, is about to be overwritten, deleted, or moved to another tier.
-func (p *before) was(b *blobRecord, slot uint64) {
+func (p *previousState) was(b *Blob, slot uint64) {
 	p.there = true
-	p.tier, _ = b.accessTier(slot)
+	p.tier, _ = b.AccessTier(slot)
 }
 
-// feedDetails are the parts of an event that not every one has.
+// EventDetails are the parts of an event that not every one has.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed#schema-version-5
-type feedDetails struct {
+type EventDetails struct {
 	// container is the generation of the container; 0 for one that is not there any more.
 	container uint64
 	// previous and async are pairs of previousInfo and asyncOperationInfo.
-	previous, async []tag
+	previous, async []Tag
 	// properties are the headers that changed.
 	properties []propertyChange
 	// tagged is set if the tags were set: before and now are they.
 	tagged      bool
-	before, now []tag
+	before, now []Tag
 }
 
 type propertyChange struct{ name, previous, current string }
 
 // details says what an event on b tells beside its state. c.before says what was there, and is empty afterwards.
-func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
+func (c *call) details(tx *store.Tx, e event, b *Blob) (d EventDetails) {
 	was := c.before
-	c.before = before{}
+	c.before = previousState{}
 	if gen, err := containerGen(tx, c.Account, c.container); err == nil {
 		d.container = gen
 	}
-	add := func(to *[]tag, key, value string) {
+	add := func(to *[]Tag, key, value string) {
 		if value != "" {
-			*to = append(*to, tag{key, value})
+			*to = append(*to, Tag{key, value})
 		}
 	}
 	if was.snapshot != 0 {
@@ -67,8 +67,8 @@ func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
 		add(&d.previous, "WasBlobSoftDeleted", fmt.Sprint(was.softDeleted))
 	}
 	if was.version != 0 {
-		if e != eventDeleted && b.version != 0 {
-			add(&d.previous, "BlobVersion", b.version.ISO())
+		if e != eventDeleted && b.Version != 0 {
+			add(&d.previous, "BlobVersion", b.Version.ISO())
 		}
 		add(&d.previous, "LastVersion", was.version.ISO())
 	}
@@ -77,16 +77,16 @@ func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
 	case e == eventStarted && was.rehydrating != "":
 		add(&d.async, "DestinationTier", was.rehydrating)
 	case e == eventStarted:
-		add(&d.async, "CopyId", b.copy.id)
+		add(&d.async, "CopyId", b.Copy.ID)
 	}
 	if len(d.async) > 0 {
 		add(&d.async, "WasAsyncOperation", "true")
 	}
 	if h := was.headers; h != nil {
 		for _, p := range [...]propertyChange{
-			{"ContentLanguage", h.language, b.headers.language}, {"CacheControl", h.cacheControl, b.headers.cacheControl},
-			{"ContentEncoding", h.encoding, b.headers.encoding}, {"ContentMD5", base64MD5(h.md5), base64MD5(b.headers.md5)},
-			{"ContentDisposition", h.disposition, b.headers.disposition}, {"ContentType", h.contentType, b.headers.contentType},
+			{"ContentLanguage", h.Language, b.Headers.Language}, {"CacheControl", h.CacheControl, b.Headers.CacheControl},
+			{"ContentEncoding", h.Encoding, b.Headers.Encoding}, {"ContentMD5", base64MD5(h.MD5), base64MD5(b.Headers.MD5)},
+			{"ContentDisposition", h.Disposition, b.Headers.Disposition}, {"ContentType", h.ContentType, b.Headers.ContentType},
 		} {
 			if p.previous != p.current {
 				d.properties = append(d.properties, p)
@@ -94,28 +94,28 @@ func (c *call) details(tx *store.Tx, e event, b *blobRecord) (d feedDetails) {
 		}
 	}
 	if was.tags != nil {
-		d.tagged, d.before, d.now = true, *was.tags, b.tags
+		d.tagged, d.before, d.now = true, *was.tags, b.Tags
 	}
 	return d
 }
 
-func (e *encoder) pairs(list []tag) {
+func (e *encoder) pairs(list []Tag) {
 	e.uvarint(uint64(len(list)))
 	for _, t := range list {
-		e.string(t.key)
-		e.string(t.value)
+		e.string(t.Key)
+		e.string(t.Value)
 	}
 }
 
-func (d *decoder) pairs() []tag {
-	list := make([]tag, d.count(2))
+func (d *decoder) pairs() []Tag {
+	list := make([]Tag, d.count(2))
 	for i := range list {
-		list[i] = tag{d.string(), d.string()}
+		list[i] = Tag{d.string(), d.string()}
 	}
 	return list
 }
 
-func (f *feedDetails) encode(e *encoder) {
+func (f *EventDetails) encode(e *encoder) {
 	e.uvarint(f.container)
 	e.pairs(f.previous)
 	e.pairs(f.async)
@@ -134,7 +134,7 @@ func (f *feedDetails) encode(e *encoder) {
 	e.pairs(f.now)
 }
 
-func (f *feedDetails) decode(d *decoder) {
+func (f *EventDetails) decode(d *decoder) {
 	f.container, f.previous, f.async = d.uint(), d.pairs(), d.pairs()
 	f.properties = make([]propertyChange, d.count(3))
 	for i := range f.properties {
@@ -146,7 +146,7 @@ func (f *feedDetails) decode(d *decoder) {
 }
 
 // containerVersion is the name of a container's incarnation: another container of the name has another.
-func (f *feedDetails) containerVersion() string {
+func (f *EventDetails) containerVersion() string {
 	if f.container == 0 {
 		return ""
 	}
@@ -154,16 +154,16 @@ func (f *feedDetails) containerVersion() string {
 }
 
 // appendMap appends a map of strings.
-func appendMap(b []byte, list []tag) []byte {
+func appendMap(b []byte, list []Tag) []byte {
 	b = avro.AppendMapHead(b, len(list))
 	for _, t := range list {
-		b = avro.AppendString(avro.AppendString(b, t.key), t.value)
+		b = avro.AppendString(avro.AppendString(b, t.Key), t.Value)
 	}
 	return avro.AppendMapEnd(b)
 }
 
 // appendOptionalMap appends a union of null and a map of strings: null for an empty one.
-func appendOptionalMap(b []byte, list []tag) []byte {
+func appendOptionalMap(b []byte, list []Tag) []byte {
 	if len(list) == 0 {
 		return avro.AppendLong(b, 0)
 	}
@@ -171,19 +171,19 @@ func appendOptionalMap(b []byte, list []tag) []byte {
 }
 
 // appendProperties appends blobPropertiesUpdated.
-func (f *feedDetails) appendProperties(b []byte) []byte {
+func (f *EventDetails) appendProperties(b []byte) []byte {
 	if len(f.properties) == 0 {
 		return avro.AppendLong(b, 0)
 	}
 	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(f.properties))
 	for _, p := range f.properties {
-		b = appendMap(avro.AppendString(b, p.name), []tag{{"current", p.current}, {"previous", p.previous}})
+		b = appendMap(avro.AppendString(b, p.name), []Tag{{"current", p.current}, {"previous", p.previous}})
 	}
 	return avro.AppendMapEnd(b)
 }
 
 // appendTags appends blobTagsUpdated.
-func (f *feedDetails) appendTags(b []byte) []byte {
+func (f *EventDetails) appendTags(b []byte) []byte {
 	if !f.tagged {
 		return avro.AppendLong(b, 0)
 	}

@@ -78,7 +78,7 @@ func (s *Service) writeFeeds(ctx context.Context, now time.Time) error {
 func (s *Service) writeFeed(account string, now time.Time) (more bool, err error) {
 	now = now.UTC()
 	var st feedState
-	var events []feedEvent
+	var events []Event
 	var keys [][]byte
 	size := 0
 	err = s.db.View(func(tx *store.Tx) (err error) {
@@ -195,7 +195,7 @@ func (b *feedStep) begin(now time.Time) {
 }
 
 func (b *feedStep) segment(st *feedState, status string) {
-	b.document(st, status, []string{changeFeedContainer + "/" + st.folder()})
+	b.document(st, status, []string{ChangeFeedContainer + "/" + st.folder()})
 }
 
 func (b *feedStep) document(st *feedState, status string, paths []string) {
@@ -210,7 +210,7 @@ func (b *feedStep) document(st *feedState, status string, paths []string) {
 
 // events adds an Avro block to the open file, after the file's head if it is the first. The marker between blocks follows from
 // the file's name, so it need not be stored.
-func (b *feedStep) events(st *feedState, events []feedEvent) {
+func (b *feedStep) events(st *feedState, events []Event) {
 	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
 	if st.Count == 1 {
@@ -237,11 +237,11 @@ func (b *feedStep) commit(st *feedState, keys [][]byte) error {
 		times[i] = b.s.ticks.Next(b.now)
 	}
 	return b.s.db.Update(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, b.account, changeFeedContainer)
+		gen, err := containerGen(tx, b.account, ChangeFeedContainer)
 		if errors.Is(err, errContainerNotFound) {
-			rec := containerRecord{gen: nextID(tx), changed: times[0]}
-			putContainer(tx, b.account, changeFeedContainer, &rec)
-			gen, err = rec.gen, nil
+			rec := Container{generation: nextID(tx), Changed: times[0]}
+			putContainer(tx, b.account, ChangeFeedContainer, &rec)
+			gen, err = rec.generation, nil
 		}
 		if err != nil {
 			return err
@@ -261,33 +261,33 @@ func (b *feedStep) commit(st *feedState, keys [][]byte) error {
 
 // put stores a file's record.
 func (f *feedFile) put(tx *store.Tx, gen uint64, at ticks.Ticks) error {
-	var old blobRecord
+	var old Blob
 	err := getBlob(tx, gen, f.name, baseSlot, &old)
 	there := err == nil
 	if err != nil && err != errBlobNotFound {
 		return err
 	}
-	b := blobRecord{kind: blockBlob, created: at, changed: at, headers: contentHeaders{contentType: f.contentType}}
+	b := Blob{Kind: BlockBlob, Created: at, Changed: at, Headers: Headers{ContentType: f.contentType}}
 	switch {
 	case !f.grow:
 		if there {
-			b.created = old.created
+			b.Created = old.Created
 			old.content.drop(tx)
 		}
-		b.headers.md5 = string(f.up.MD5)
-		b.content, b.length = layOut(tx, f.up.Pieces())
+		b.Headers.MD5 = string(f.up.MD5)
+		b.content, b.Length = layOut(tx, f.up.Pieces())
 	default:
-		if b.kind = appendBlob; there {
+		if b.Kind = AppendBlob; there {
 			b = old
-			b.changed = at
+			b.Changed = at
 		} else {
 			b.content = newContent(tx)
 		}
 		p := f.up.Pieces()
-		p[0].Start = b.length
+		p[0].Start = b.Length
 		putPieces(tx, b.content.id, p)
-		b.length += f.up.Length
-		b.blocks++
+		b.Length += f.up.Length
+		b.Blocks++
 	}
 	putBlob(tx, gen, f.name, baseSlot, &b)
 	return nil

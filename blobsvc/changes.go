@@ -20,7 +20,7 @@ const (
 
 // note tells of an event in the transaction that brings it about. b is the record as it is stored, or as it was before it
 // was deleted; slot is where.
-func (s *Service) note(tx *store.Tx, c *call, e event, slot uint64, b *blobRecord) {
+func (s *Service) note(tx *store.Tx, c *call, e event, slot uint64, b *Blob) {
 	s.recordEvent(tx, c, e, slot, b)
 	if slot == baseSlot && e != eventSnapshot && e != eventDeleted {
 		c.changed = true
@@ -31,7 +31,7 @@ func (s *Service) note(tx *store.Tx, c *call, e event, slot uint64, b *blobRecor
 // is durable.
 func (s *Service) update(c *call, fn func(*store.Tx) error) error {
 	err := s.db.Update(func(tx *store.Tx) error {
-		c.freed, c.changed, c.expires, c.wrote, c.before = 0, false, false, 0, before{}
+		c.freed, c.changed, c.expires, c.wrote, c.before = 0, false, false, 0, previousState{}
 		return fn(tx)
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func (c *checker) errorf(format string, args ...any) {
 
 func (c *checker) run(content *extent.Store) error {
 	c.each(containersBucket, c.container)
-	c.each(gravesBucket, c.grave)
+	c.each(deletedContainersBucket, c.grave)
 	c.each(garbageBucket, c.garbageKey)
 	c.each(expiringBucket, c.expiry)
 	c.each(blobsBucket, c.blob)
@@ -109,7 +109,7 @@ func (c *checker) run(content *extent.Store) error {
 		}
 	}
 	c.each(tagsBucket, c.tag)
-	c.each(deletedBucket, c.deleted)
+	c.each(deletedBlobsBucket, c.deleted)
 	return c.slices(content)
 }
 
@@ -134,16 +134,16 @@ func (c *checker) container(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if rec.deleted != 0 {
+	if rec.Deleted != 0 {
 		return errors.New("the container is there and deleted")
 	}
 	c.audit.Containers++
-	return c.claim(rec.gen, account)
+	return c.claim(rec.generation, account)
 }
 
 // grave checks a deleted container that can be restored: its contents are all there.
 func (c *checker) grave(k, v []byte) error {
-	account, name, deleted, err := parseGraveKey(k)
+	account, name, deleted, err := parseDeletedContainerKey(k)
 	if err != nil {
 		return err
 	}
@@ -151,11 +151,11 @@ func (c *checker) grave(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if rec.deleted != deleted || rec.keptDays <= 0 || rec.lease != (lease{}) {
+	if rec.Deleted != deleted || rec.KeptDays <= 0 || rec.Lease != (Lease{}) {
 		return errors.New("the container was not deleted then, has no end, or a lease")
 	}
 	c.audit.DeletedContainers++
-	return errors.Join(containerName(string(name)), c.claim(rec.gen, account))
+	return errors.Join(containerName(string(name)), c.claim(rec.generation, account))
 }
 
 // claim notes whose a generation is.
@@ -188,48 +188,48 @@ func (c *checker) blob(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	var b blobRecord
+	var b Blob
 	if err := decodeBlob(v, &b); err != nil {
 		return err
 	}
 	switch {
-	case b.isSnapshot(slot):
+	case b.IsSnapshot(slot):
 		c.audit.Snapshots++
 	case slot == baseSlot:
 		c.audit.Blobs++
-		if b.version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), uint64(b.version))) != nil {
-			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.version.ISO())
+		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), uint64(b.Version))) != nil {
+			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.Version.ISO())
 		}
-	case uint64(b.version) != slot:
-		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.version.ISO())
+	case uint64(b.Version) != slot:
+		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.Version.ISO())
 	default:
 		c.audit.Versions++
 	}
-	if slot != baseSlot && b.lease != (lease{}) {
+	if slot != baseSlot && b.Lease != (Lease{}) {
 		c.errorf("blob %q of generation %d: a snapshot or version has a lease", name, gen)
 	}
 	if b.content.id != 0 {
 		c.references[b.content.id]++
 	}
-	if b.deleted != 0 && c.tx.Get(deletedBucket, purgeKey(b.purgeAt(), k)) == nil {
+	if b.Deleted != 0 && c.tx.Get(deletedBlobsBucket, purgeKey(b.purgeAt(), k)) == nil {
 		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
 	}
-	if b.expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.expiring[string(k)] {
+	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.expiring[string(k)] {
 		c.errorf("blob %q of generation %d has an expiry time that nobody waits for", name, gen)
 	}
-	if b.copy.status == copyPending && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
+	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, gen) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
 		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
 	}
-	if len(b.tags) > 0 && slot == baseSlot && b.deleted == 0 && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
+	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
 	}
 	return errors.Join(c.owned(gen), c.layout(&b), blobName(string(name)))
 }
 
 // layout checks that a blob's pieces make up its length.
-func (c *checker) layout(b *blobRecord) error {
+func (c *checker) layout(b *Blob) error {
 	at := int64(0)
-	err := b.content.walk(c.tx, 0, b.length, b.length, func(p *content.Piece) error {
+	err := b.content.walk(c.tx, 0, b.Length, b.Length, func(p *content.Piece) error {
 		var sum int64
 		for _, x := range p.Slices {
 			sum += x.Length
@@ -237,9 +237,9 @@ func (c *checker) layout(b *blobRecord) error {
 		switch {
 		case sum != p.Length:
 			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.Start, p.Length, sum)
-		case !p.Seal.Fits(b.encryption):
+		case !p.Seal.Fits(b.Encryption):
 			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.Start)
-		case p.Start < at || p.Start > at && b.kind != pageBlob:
+		case p.Start < at || p.Start > at && b.Kind != PageBlob:
 			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.Start, at)
 		}
 		at = p.End()
@@ -248,8 +248,8 @@ func (c *checker) layout(b *blobRecord) error {
 	if err != nil {
 		return err
 	}
-	if at > b.length || at < b.length && b.kind != pageBlob {
-		return fmt.Errorf("the pieces end at %d, the blob at %d", at, b.length)
+	if at > b.Length || at < b.Length && b.Kind != PageBlob {
+		return fmt.Errorf("the pieces end at %d, the blob at %d", at, b.Length)
 	}
 	return nil
 }
@@ -270,8 +270,8 @@ func (c *checker) tag(k, _ []byte) error {
 	if c.isGarbage(garbageContainer, gen) {
 		return nil
 	}
-	var b blobRecord
-	if err := getBlob(c.tx, gen, string(name), slot, &b); err != nil || len(b.tags) == 0 {
+	var b Blob
+	if err := getBlob(c.tx, gen, string(name), slot, &b); err != nil || len(b.Tags) == 0 {
 		return fmt.Errorf("account %s indexes a blob without tags", account)
 	}
 	return nil
@@ -281,7 +281,7 @@ func (c *checker) deleted(k, _ []byte) error {
 	if len(k) < 8 {
 		return errKey
 	}
-	var b blobRecord
+	var b Blob
 	v := c.tx.Get(blobsBucket, k[8:])
 	if v == nil {
 		return errors.New("the deleted blob does not exist")
@@ -289,7 +289,7 @@ func (c *checker) deleted(k, _ []byte) error {
 	if err := decodeBlob(v, &b); err != nil {
 		return err
 	}
-	if b.deleted == 0 || !bytes.Equal(k, purgeKey(b.purgeAt(), k[8:])) {
+	if b.Deleted == 0 || !bytes.Equal(k, purgeKey(b.purgeAt(), k[8:])) {
 		return errors.New("the blob is not deleted, or not until then")
 	}
 	return nil
@@ -332,9 +332,9 @@ func (c *checker) copying(k, v []byte) error {
 	if err := c.addSet(job.chunks()); err != nil {
 		return err
 	}
-	var b blobRecord
-	if err := getBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, gen) && (err != nil || b.copy.id != job.id) {
-		return fmt.Errorf("no blob waits for copy %s", job.id)
+	var b Blob
+	if err := getBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, gen) && (err != nil || b.Copy.ID != job.ID) {
+		return fmt.Errorf("no blob waits for copy %s", job.ID)
 	}
 	return c.owned(gen)
 }

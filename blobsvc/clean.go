@@ -178,17 +178,17 @@ func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool,
 	case garbageBlocks:
 		return removeKeys(tx, blocksBucket, id, nil)
 	case garbageContainer:
-		var b blobRecord
+		var b Blob
 		done, err = removeKeys(tx, blobsBucket, id, func(k, v []byte) error {
 			if err := decodeBlob(v, &b); err != nil {
 				return err
 			}
 			_, name, slot, err := parseBlobKey(k)
-			if err == nil && slot == baseSlot && len(b.tags) > 0 {
+			if err == nil && slot == baseSlot && len(b.Tags) > 0 {
 				tx.Delete(tagsBucket, tagsKey(account, id, string(name), slot))
 			}
-			if b.deleted != 0 {
-				tx.Delete(deletedBucket, purgeKey(b.purgeAt(), k))
+			if b.Deleted != 0 {
+				tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), k))
 			}
 			b.content.drop(tx)
 			return err
@@ -300,7 +300,7 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 		}
 		return true
 	}
-	var b blobRecord
+	var b Blob
 	for _, bucket := range [...]struct {
 		kind   byte
 		name   store.Bucket
@@ -389,7 +389,7 @@ func moveAt(tx *store.Tx, kind byte, key []byte, from, to extent.Slice) error {
 		if v == nil {
 			return nil
 		}
-		var b blobRecord
+		var b Blob
 		if err := decodeBlob(v, &b); err != nil {
 			return err
 		}

@@ -7,27 +7,27 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.
-type preconditions struct {
+// Preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.
+type Preconditions struct {
 	wire.Conditions
-	// leaseID is x-ms-lease-id in canonical form, "" if absent.
-	leaseID string
-	// tags is x-ms-if-tags; nil if absent.
-	tags *tagQuery
+	// LeaseID is x-ms-lease-id in canonical form, "" if absent.
+	LeaseID string
+	// Tags is x-ms-if-tags; nil if absent.
+	Tags *TagQuery
 }
 
-func (c *call) preconditions() (p preconditions, err error) {
+func (c *call) preconditions() (p Preconditions, err error) {
 	if p.Conditions, err = c.Conditions(); err != nil {
 		return p, err
 	}
-	if p.leaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+	if p.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
 		return p, err
 	}
 	if s := c.Header("X-Ms-If-Tags"); s != "" {
 		if err := c.holdsTags(); err != nil {
 			return p, err
 		}
-		p.tags, err = parseTagCondition(s)
+		p.Tags, err = parseTagCondition(s)
 	}
 	return p, err
 }
@@ -46,29 +46,29 @@ func (c *call) leaseID(header string) (string, error) {
 }
 
 // checkRead decides whether b may be read, and brings it up to date: conditional headers come first, then the lease.
-func (p *preconditions) checkRead(b *blobRecord, now ticks.Ticks) error {
-	b.settle(now)
+func (p *Preconditions) checkRead(b *Blob, now ticks.Ticks) error {
+	b.finishRehydration(now)
 	if p.IfNoneMatch == "*" {
 		return errUnsatisfiableCondition
 	}
 	if !p.Empty() {
-		if err := p.CheckRead(b.changed.HexETag(), b.changed.Time()); err != nil {
+		if err := p.CheckRead(b.Changed.HexETag(), b.Changed.Time()); err != nil {
 			return err
 		}
 	}
 	if err := p.checkTags(b); err != nil {
 		return err
 	}
-	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+	return b.Lease.checkRead(p.LeaseID, now, &blobLeaseErrors)
 }
 
 // checkConditions decides whether the conditional headers let b be written.
-func (p *preconditions) checkConditions(b *blobRecord) error {
+func (p *Preconditions) checkConditions(b *Blob) error {
 	if p.IfNoneMatch == "*" {
 		return errBlobAlreadyExists
 	}
 	if !p.Empty() {
-		if err := p.CheckWrite(b.changed.HexETag(), b.changed.Time()); err != nil {
+		if err := p.CheckWrite(b.Changed.HexETag(), b.Changed.Time()); err != nil {
 			return err
 		}
 	}
@@ -76,49 +76,49 @@ func (p *preconditions) checkConditions(b *blobRecord) error {
 }
 
 // checkWrite decides whether b may be written, and gives it the lease that it has after the write.
-func (p *preconditions) checkWrite(b *blobRecord, now ticks.Ticks) error {
-	if b.incremental.source != "" {
+func (p *Preconditions) checkWrite(b *Blob, now ticks.Ticks) error {
+	if b.Incremental.Source != "" {
 		return errIncrementalDestination
 	}
 	return p.checkDelete(b, now)
 }
 
 // checkDelete is checkWrite for Delete Blob, which may remove what cannot be written.
-func (p *preconditions) checkDelete(b *blobRecord, now ticks.Ticks) error {
-	b.settle(now)
-	if b.copy.status == copyPending {
+func (p *Preconditions) checkDelete(b *Blob, now ticks.Ticks) error {
+	b.finishRehydration(now)
+	if b.Copy.Status == CopyPending {
 		return errPendingCopy
 	}
 	// Azure answers LeaseIdMissing, not BlobAlreadyExists, to a write with If-None-Match: * where there is a lease.
 	// https://github.com/Azure/Azurite/issues/2637
-	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
+	if err := b.Lease.checkWrite(p.LeaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
 	if err := p.checkConditions(b); err != nil {
 		return err
 	}
-	b.lease = b.lease.afterWrite(now)
+	b.Lease = b.Lease.afterWrite(now)
 	return nil
 }
 
 // checkLeasing is for Lease Blob, which judges the lease itself, and for what has no lease.
-func (p *preconditions) checkLeasing(b *blobRecord, _ ticks.Ticks) error { return p.checkConditions(b) }
+func (p *Preconditions) checkLeasing(b *Blob, _ ticks.Ticks) error { return p.checkConditions(b) }
 
 // checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; one that is named must be right.
-func (p *preconditions) checkSnapshot(b *blobRecord, now ticks.Ticks) error {
-	b.settle(now)
-	if b.copy.status == copyPending {
+func (p *Preconditions) checkSnapshot(b *Blob, now ticks.Ticks) error {
+	b.finishRehydration(now)
+	if b.Copy.Status == CopyPending {
 		return errPendingCopy
 	}
 	if err := p.checkConditions(b); err != nil {
 		return err
 	}
-	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+	return b.Lease.checkRead(p.LeaseID, now, &blobLeaseErrors)
 }
 
 // checkTagging is for Set Blob Tags, which knows no condition but the one on tags.
-func (p *preconditions) checkTagging(b *blobRecord, now ticks.Ticks) error {
-	if err := b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors); err != nil {
+func (p *Preconditions) checkTagging(b *Blob, now ticks.Ticks) error {
+	if err := b.Lease.checkWrite(p.LeaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
 	return p.checkTags(b)
@@ -126,36 +126,36 @@ func (p *preconditions) checkTagging(b *blobRecord, now ticks.Ticks) error {
 
 // checkTier is for Set Blob Tier, which knows no condition but the one on tags, and needs no lease; one that is named must
 // be right.
-func (p *preconditions) checkTier(b *blobRecord, now ticks.Ticks) error {
-	b.settle(now)
+func (p *Preconditions) checkTier(b *Blob, now ticks.Ticks) error {
+	b.finishRehydration(now)
 	if err := p.checkTags(b); err != nil {
 		return err
 	}
-	return b.lease.checkRead(p.leaseID, now, &blobLeaseErrors)
+	return b.Lease.checkRead(p.LeaseID, now, &blobLeaseErrors)
 }
 
 // checkAbort is for Abort Copy Blob, which needs the lease and nothing else.
-func (p *preconditions) checkAbort(b *blobRecord, now ticks.Ticks) error {
-	return b.lease.checkWrite(p.leaseID, now, &blobLeaseErrors)
+func (p *Preconditions) checkAbort(b *Blob, now ticks.Ticks) error {
+	return b.Lease.checkWrite(p.LeaseID, now, &blobLeaseErrors)
 }
 
 // checkTags decides whether the condition on tags holds.
-func (p *preconditions) checkTags(b *blobRecord) error {
-	if p.tags != nil && !p.tags.match(b.tags) {
+func (p *Preconditions) checkTags(b *Blob) error {
+	if p.Tags != nil && !p.Tags.Matches(b.Tags) {
 		return wire.ErrConditionNotMet
 	}
 	return nil
 }
 
 // checkCreate decides whether a blob that does not exist may be written: a demand on what is there fails.
-func (p *preconditions) checkCreate() error {
+func (p *Preconditions) checkCreate() error {
 	if err := p.CheckCreate(); err != nil {
 		return err
 	}
-	if p.tags != nil {
+	if p.Tags != nil {
 		return wire.ErrConditionNotMet
 	}
-	if p.leaseID != "" {
+	if p.LeaseID != "" {
 		return blobLeaseErrors.notPresent
 	}
 	return nil

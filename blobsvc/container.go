@@ -54,26 +54,26 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	rec := containerRecord{scope: scope, onlyScope: only, changed: s.ticks.Next(c.Now), metadata: metadata, access: access, immutable: s.managed(c).Immutability}
+	rec := Container{Scope: scope, OnlyScope: only, Changed: s.ticks.Next(c.Now), Metadata: metadata, Access: access, Immutable: s.managed(c).Immutability}
 	err = s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(c.Account, c.container)
 		if tx.Get(containersBucket, key) != nil {
 			return errContainerAlreadyExists
 		}
 		rec := rec
-		rec.gen = nextID(tx)
+		rec.generation = nextID(tx)
 		tx.Put(containersBucket, key, rec.encode())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.changed)
+	c.sendVersion(rec.Changed)
 	return c.Status(http.StatusCreated)
 }
 
 // viewContainer reads the container for an operation that reads it, and checks the lease id if one was sent.
-func (s *Service) viewContainer(c *call) (rec containerRecord, err error) {
+func (s *Service) viewContainer(c *call) (rec Container, err error) {
 	id, err := c.leaseID("X-Ms-Lease-Id")
 	if err != nil {
 		return rec, err
@@ -83,7 +83,7 @@ func (s *Service) viewContainer(c *call) (rec containerRecord, err error) {
 		return err
 	})
 	if err == nil {
-		err = rec.lease.checkRead(id, c.now(), &containerLeaseErrors)
+		err = rec.Lease.checkRead(id, c.now(), &containerLeaseErrors)
 	}
 	return rec, err
 }
@@ -94,25 +94,25 @@ func (s *Service) getContainerProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.changed)
-	c.SetMetadata(rec.metadata)
-	c.sendLease(rec.lease)
+	c.sendVersion(rec.Changed)
+	c.SetMetadata(rec.Metadata)
+	c.sendLease(rec.Lease)
 	c.sendAccess(&rec)
 	c.Set("x-ms-has-immutability-policy", "false")
 	c.Set("x-ms-has-legal-hold", "false")
 	if c.version() >= v20190202 {
-		c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.scope}.ScopeName())
-		c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.onlyScope))
+		c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.Scope}.ScopeName())
+		c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
 	}
 	if c.version() >= v20201002 {
-		c.Set("x-ms-immutable-storage-with-versioning-enabled", strconv.FormatBool(rec.immutable))
+		c.Set("x-ms-immutable-storage-with-versioning-enabled", strconv.FormatBool(rec.Immutable))
 	}
 	return c.Status(http.StatusOK)
 }
 
-func (c *call) sendAccess(rec *containerRecord) {
-	if rec.access != "" {
-		c.Set("x-ms-blob-public-access", rec.access)
+func (c *call) sendAccess(rec *Container) {
+	if rec.Access != "" {
+		c.Set("x-ms-blob-public-access", rec.Access)
 	}
 }
 
@@ -122,20 +122,20 @@ func (s *Service) getContainerMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.changed)
-	c.SetMetadata(rec.metadata)
+	c.sendVersion(rec.Changed)
+	c.SetMetadata(rec.Metadata)
 	return c.Status(http.StatusOK)
 }
 
 // containerConditions reads the conditional headers of an operation on a container, which knows only dates.
-func (c *call) containerConditions() (p preconditions, err error) {
+func (c *call) containerConditions() (p Preconditions, err error) {
 	if p.Conditions, err = c.Conditions(); err != nil {
 		return p, err
 	}
 	if p.IfMatch != "" || p.IfNoneMatch != "" {
 		return p, errConditionHeadersNotSupported
 	}
-	p.leaseID, err = c.leaseID("X-Ms-Lease-Id")
+	p.LeaseID, err = c.leaseID("X-Ms-Lease-Id")
 	return p, err
 }
 
@@ -144,7 +144,7 @@ var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHead
 
 // updateContainer changes a container in one transaction. leased demands the lease id of a leased container, as Azure
 // does for Delete Container alone; the others take none but refuse a wrong one.
-func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *containerRecord) error) error {
+func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *Container) error) error {
 	p, err := c.containerConditions()
 	if err != nil {
 		return err
@@ -154,13 +154,13 @@ func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *
 		if err != nil {
 			return err
 		}
-		if err := p.CheckWrite(rec.changed.HexETag(), rec.changed.Time()); err != nil {
+		if err := p.CheckWrite(rec.Changed.HexETag(), rec.Changed.Time()); err != nil {
 			return err
 		}
 		if leased {
-			err = rec.lease.checkWrite(p.leaseID, c.now(), &containerLeaseErrors)
+			err = rec.Lease.checkWrite(p.LeaseID, c.now(), &containerLeaseErrors)
 		} else {
-			err = rec.lease.checkRead(p.leaseID, c.now(), &containerLeaseErrors)
+			err = rec.Lease.checkRead(p.LeaseID, c.now(), &containerLeaseErrors)
 		}
 		if err != nil {
 			return err
@@ -176,8 +176,8 @@ func (s *Service) setContainerMetadata(c *call) error {
 		return err
 	}
 	changed := s.ticks.Next(c.Now)
-	err = s.updateContainer(c, false, func(tx *store.Tx, rec *containerRecord) error {
-		rec.metadata, rec.changed = metadata, changed
+	err = s.updateContainer(c, false, func(tx *store.Tx, rec *Container) error {
+		rec.Metadata, rec.Changed = metadata, changed
 		putContainer(tx, c.Account, c.container, rec)
 		return nil
 	})
@@ -193,9 +193,9 @@ func (s *Service) setContainerMetadata(c *call) error {
 // used again at once; on Azure it is blocked for some time.
 func (s *Service) deleteContainer(c *call) error {
 	deleted := s.ticks.Next(c.Now)
-	err := s.updateContainer(c, true, func(tx *store.Tx, rec *containerRecord) error {
-		if rec.immutable {
-			switch none, err := empty(tx, rec.gen); {
+	err := s.updateContainer(c, true, func(tx *store.Tx, rec *Container) error {
+		if rec.Immutable {
+			switch none, err := empty(tx, rec.generation); {
 			case err != nil:
 				return err
 			case !none:

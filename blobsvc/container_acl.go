@@ -16,9 +16,9 @@ func (s *Service) getContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.changed)
+	c.sendVersion(rec.Changed)
 	c.sendAccess(&rec)
-	return c.XML(http.StatusOK, properties.PoliciesXML(rec.policies))
+	return c.XML(http.StatusOK, properties.PoliciesXML(rec.Policies))
 }
 
 // setContainerACL: https://learn.microsoft.com/rest/api/storageservices/set-container-acl
@@ -36,8 +36,8 @@ func (s *Service) setContainerACL(c *call) error {
 		return err
 	}
 	changed := s.ticks.Next(c.Now)
-	err = s.updateContainer(c, false, func(tx *store.Tx, rec *containerRecord) error {
-		rec.access, rec.policies, rec.changed = access, policies, changed
+	err = s.updateContainer(c, false, func(tx *store.Tx, rec *Container) error {
+		rec.Access, rec.Policies, rec.Changed = access, policies, changed
 		putContainer(tx, c.Account, c.container, rec)
 		return nil
 	})

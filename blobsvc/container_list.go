@@ -66,20 +66,20 @@ func (s *Service) listContainers(c *call) error {
 	if err != nil {
 		return err
 	}
-	l := containerListing{account: c.Account, prefix: c.Query.Get("prefix"), deleted: include["deleted"], system: include["system"]}
+	l := ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"], System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.start(marker) {
 		return invalidQuery("marker", marker)
 	}
 	x := wire.NewXML(512+512*min(n, 64)).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
-	x.Echo("Prefix", l.prefix).Echo("Marker", marker)
+	x.Echo("Prefix", l.Prefix).Echo("Marker", marker)
 	if c.Query.Has("maxresults") {
 		x.Int("MaxResults", int64(n))
 	}
 	next := ""
 	x.Open("Containers")
 	err = s.db.View(func(tx *store.Tx) error {
-		return l.walk(tx, func(name string, rec *containerRecord) (more bool) {
+		return l.walk(tx, func(name string, rec *Container) (more bool) {
 			if n--; n < 0 {
 				next = l.marker(name, rec)
 				return false
@@ -95,57 +95,57 @@ func (s *Service) listContainers(c *call) error {
 	return c.XML(http.StatusOK, x)
 }
 
-// containerListing is one request for a page of containers. Deleted ones come before one that has their name now, the first
+// ContainerListing is one request for a page of containers. Deleted ones come before one that has their name now, the first
 // deleted first.
-type containerListing struct {
-	account, prefix string
-	deleted, system bool
+type ContainerListing struct {
+	Account, Prefix string
+	Deleted, System bool
 	// from and grave are the keys that the page begins at.
-	from, grave []byte
+	from, deletedFrom []byte
 }
 
 // start reads a marker: /account/container, as Azure's are, and for a deleted container /version after that.
-func (l *containerListing) start(marker string) bool {
-	name := l.prefix
-	l.from, l.grave = containerKey(l.account, name), containerKey(l.account, name)
+func (l *ContainerListing) start(marker string) bool {
+	name := l.Prefix
+	l.from, l.deletedFrom = containerKey(l.Account, name), containerKey(l.Account, name)
 	if marker == "" {
 		return true
 	}
-	rest, ok := strings.CutPrefix(marker, "/"+l.account+"/")
+	rest, ok := strings.CutPrefix(marker, "/"+l.Account+"/")
 	if !ok {
 		return false
 	}
 	rest, version, ofDeleted := strings.Cut(rest, "/")
 	name = max(name, rest)
-	l.from = containerKey(l.account, name)
-	l.grave = append(containerKey(l.account, name), 1) // after all of that name
+	l.from = containerKey(l.Account, name)
+	l.deletedFrom = append(containerKey(l.Account, name), 1) // after all of that name
 	if ofDeleted {
 		at, ok := parseContainerVersion(version)
-		l.grave = graveKey(l.account, name, at)
+		l.deletedFrom = deletedContainerKey(l.Account, name, at)
 		return ok
 	}
 	return true
 }
 
 // marker is what start reads.
-func (l *containerListing) marker(name string, rec *containerRecord) string {
-	s := "/" + l.account + "/" + name
-	if rec.deleted != 0 {
-		s += "/" + rec.version()
+func (l *ContainerListing) marker(name string, rec *Container) string {
+	s := "/" + l.Account + "/" + name
+	if rec.Deleted != 0 {
+		s += "/" + rec.DeletedVersion()
 	}
 	return s
 }
 
 // walk calls fn for the containers in order until it returns false.
-func (l *containerListing) walk(tx *store.Tx, fn func(name string, rec *containerRecord) (more bool)) error {
-	within := containerKey(l.account, l.prefix)
-	scope := len(l.account) + 1
+func (l *ContainerListing) walk(tx *store.Tx, fn func(name string, rec *Container) (more bool)) error {
+	within := containerKey(l.Account, l.Prefix)
+	scope := len(l.Account) + 1
 	there := walker{cur: tx.Cursor(containersBucket), within: within}
 	there.seek(l.from)
 	var graves walker
-	if l.deleted {
-		graves = walker{cur: tx.Cursor(gravesBucket), within: within}
-		graves.seek(l.grave)
+	if l.Deleted {
+		graves = walker{cur: tx.Cursor(deletedContainersBucket), within: within}
+		graves.seek(l.deletedFrom)
 	}
 	for there.key != nil || graves.key != nil {
 		w, key := &there, there.key
@@ -158,7 +158,7 @@ func (l *containerListing) walk(tx *store.Tx, fn func(name string, rec *containe
 			return errKey
 		}
 		name := string(key[scope:])
-		if name[0] != '$' || name == rootContainer || name == webContainer || l.system {
+		if name[0] != '$' || name == RootContainer || name == WebContainer || l.System {
 			rec, err := decodeContainer(w.value)
 			if err != nil || !fn(name, &rec) {
 				return err
@@ -169,38 +169,38 @@ func (l *containerListing) walk(tx *store.Tx, fn func(name string, rec *containe
 	return nil
 }
 
-func writeContainer(x *wire.XML, name string, rec *containerRecord, metadata bool, now ticks.Ticks) {
+func writeContainer(x *wire.XML, name string, rec *Container, metadata bool, now ticks.Ticks) {
 	x.Open("Container").Text("Name", name)
-	if rec.deleted != 0 {
-		x.Text("Version", rec.version()).Bool("Deleted", true)
+	if rec.Deleted != 0 {
+		x.Text("Version", rec.DeletedVersion()).Bool("Deleted", true)
 	}
 	x.Open("Properties")
-	x.Text("Last-Modified", rec.changed.RFC1123()).Text("Etag", rec.changed.QuotedHexETag())
-	writeLease(x, rec.lease, now)
-	if rec.access != "" {
-		x.Text("PublicAccess", rec.access)
+	x.Text("Last-Modified", rec.Changed.RFC1123()).Text("Etag", rec.Changed.QuotedHexETag())
+	writeLease(x, rec.Lease, now)
+	if rec.Access != "" {
+		x.Text("PublicAccess", rec.Access)
 	}
 	x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false)
-	if rec.immutable {
+	if rec.Immutable {
 		x.Bool("ImmutableStorageWithVersioningEnabled", true)
 	}
-	if rec.scope != "" {
-		x.Text("DefaultEncryptionScope", rec.scope).Bool("DenyEncryptionScopeOverride", rec.onlyScope)
+	if rec.Scope != "" {
+		x.Text("DefaultEncryptionScope", rec.Scope).Bool("DenyEncryptionScopeOverride", rec.OnlyScope)
 	}
-	if rec.deleted != 0 {
-		x.Text("DeletedTime", rec.deleted.RFC1123()).Int("RemainingRetentionDays", int64(max(0, rec.purgeAt()-now)/day))
+	if rec.Deleted != 0 {
+		x.Text("DeletedTime", rec.Deleted.RFC1123()).Int("RemainingRetentionDays", int64(max(0, rec.PurgeAt()-now)/day))
 	}
 	x.Close("Properties")
 	if metadata {
-		x.Metadata(rec.metadata)
+		x.Metadata(rec.Metadata)
 	}
 	x.Close("Container")
 }
 
-func writeLease(x *wire.XML, l lease, now ticks.Ticks) {
-	l = l.at(now)
-	x.Text("LeaseStatus", l.status()).Text("LeaseState", l.state.String())
-	if kind := l.durationKind(); kind != "" {
+func writeLease(x *wire.XML, l Lease, now ticks.Ticks) {
+	l = l.At(now)
+	x.Text("LeaseStatus", l.Status()).Text("LeaseState", l.State.String())
+	if kind := l.DurationKind(); kind != "" {
 		x.Text("LeaseDuration", kind)
 	}
 }

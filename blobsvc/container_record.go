@@ -7,25 +7,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// containerRecord is the state of one container.
-type containerRecord struct {
-	// gen is the generation, the first part of the keys of everything in the container.
-	gen uint64
-	// changed is when properties, metadata or the access policy last changed: Last-Modified and the entity tag.
-	changed  ticks.Ticks
-	metadata []wire.Meta
-	lease    lease
-	// access is the public access level: "", "blob" or "container".
-	access   string
-	policies []properties.StoredPolicy
-	// deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
-	deleted  ticks.Ticks
-	keptDays int64
-	// scope is the encryption scope of new blobs that name none, "" for none; onlyScope lets them have no other.
-	scope     string
-	onlyScope bool
-	// immutable lets the container's blobs have immutability policies and legal holds.
-	immutable bool
+// Container is the state of one container.
+type Container struct {
+	// generation is the generation, the first part of the keys of everything in the container.
+	generation uint64
+	// Changed is when properties, metadata or the access policy last changed: Last-Modified and the entity tag.
+	Changed  ticks.Ticks
+	Metadata []wire.Meta
+	Lease    Lease
+	// Access is the public access level: "", "blob" or "container".
+	Access   string
+	Policies []properties.StoredPolicy
+	// Deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
+	Deleted  ticks.Ticks
+	KeptDays int64
+	// Scope is the encryption scope of new blobs that name none, "" for none; onlyScope lets them have no other.
+	Scope     string
+	OnlyScope bool
+	// Immutable lets the container's blobs have immutability policies and legal holds.
+	Immutable bool
 }
 
 // The tags of a container record.
@@ -43,17 +43,17 @@ const (
 	ctOnlyScope = 51
 )
 
-func (c *containerRecord) encode() []byte {
+func (c *Container) encode() []byte {
 	e := newEncoder(64)
-	e.uint(ctGen, c.gen)
-	e.uint(ctChanged, uint64(c.changed))
-	e.metadata(ctMetadata, c.metadata)
-	e.lease(ctLease, c.lease)
-	e.text(ctAccess, c.access)
-	if len(c.policies) > 0 {
+	e.uint(ctGen, c.generation)
+	e.uint(ctChanged, uint64(c.Changed))
+	e.metadata(ctMetadata, c.Metadata)
+	e.lease(ctLease, c.Lease)
+	e.text(ctAccess, c.Access)
+	if len(c.Policies) > 0 {
 		e.tag(ctPolicies)
-		e.uvarint(uint64(len(c.policies)))
-		for _, p := range c.policies {
+		e.uvarint(uint64(len(c.Policies)))
+		for _, p := range c.Policies {
 			e.string(p.ID)
 			e.string(p.Start)
 			e.string(p.Expiry)
@@ -61,44 +61,44 @@ func (c *containerRecord) encode() []byte {
 			e.uvarint(uint64(map[bool]int{true: 1}[p.Bare]))
 		}
 	}
-	e.uint(ctDeleted, uint64(c.deleted))
-	e.uint(ctKeptDays, uint64(c.keptDays))
-	e.bool(ctImmutable, c.immutable)
-	e.text(ctScope, c.scope)
-	e.bool(ctOnlyScope, c.onlyScope)
+	e.uint(ctDeleted, uint64(c.Deleted))
+	e.uint(ctKeptDays, uint64(c.KeptDays))
+	e.bool(ctImmutable, c.Immutable)
+	e.text(ctScope, c.Scope)
+	e.bool(ctOnlyScope, c.OnlyScope)
 	return e.b
 }
 
-func decodeContainer(v []byte) (c containerRecord, err error) {
+func decodeContainer(v []byte) (c Container, err error) {
 	d := newDecoder(v)
 	for d.more() {
 		switch d.byte() {
 		case ctGen:
-			c.gen = d.uint()
+			c.generation = d.uint()
 		case ctChanged:
-			c.changed = ticks.Ticks(d.uint())
+			c.Changed = ticks.Ticks(d.uint())
 		case ctMetadata:
-			c.metadata = d.metadata()
+			c.Metadata = d.metadata()
 		case ctLease:
-			c.lease = d.lease()
+			c.Lease = d.lease()
 		case ctAccess:
-			c.access = d.string()
+			c.Access = d.string()
 		case ctPolicies:
-			c.policies = make([]properties.StoredPolicy, d.count(5))
-			for i := range c.policies {
-				p := &c.policies[i]
+			c.Policies = make([]properties.StoredPolicy, d.count(5))
+			for i := range c.Policies {
+				p := &c.Policies[i]
 				p.ID, p.Start, p.Expiry, p.Permissions, p.Bare = d.string(), d.string(), d.string(), d.string(), d.uint() == 1
 			}
 		case ctDeleted:
-			c.deleted = ticks.Ticks(d.uint())
+			c.Deleted = ticks.Ticks(d.uint())
 		case ctKeptDays:
-			c.keptDays = int64(d.uint())
+			c.KeptDays = int64(d.uint())
 		case ctScope:
-			c.scope = d.string()
+			c.Scope = d.string()
 		case ctOnlyScope:
-			c.onlyScope = d.bool()
+			c.OnlyScope = d.bool()
 		case ctImmutable:
-			c.immutable = d.bool()
+			c.Immutable = d.bool()
 		default:
 			d.fail()
 		}
@@ -126,31 +126,31 @@ func (d *decoder) metadata() []wire.Meta {
 	return list
 }
 
-func (e *encoder) lease(tag byte, l lease) {
-	if l == (lease{}) {
+func (e *encoder) lease(tag byte, l Lease) {
+	if l == (Lease{}) {
 		return
 	}
 	e.tag(tag)
-	e.b = append(e.b, byte(l.state))
-	e.string(l.id)
-	e.uvarint(uint64(l.duration + 1))
-	e.uvarint(uint64(l.until))
+	e.b = append(e.b, byte(l.State))
+	e.string(l.ID)
+	e.uvarint(uint64(l.Duration + 1))
+	e.uvarint(uint64(l.Until))
 }
 
-func (d *decoder) lease() lease {
-	return lease{state: leaseState(d.byte()), id: d.string(), duration: int64(d.uint()) - 1, until: ticks.Ticks(d.uint())}
+func (d *decoder) lease() Lease {
+	return Lease{State: LeaseState(d.byte()), ID: d.string(), Duration: int64(d.uint()) - 1, Until: ticks.Ticks(d.uint())}
 }
 
 // getContainer reads a container. It fails with errContainerNotFound.
-func getContainer(tx *store.Tx, account, name string) (containerRecord, error) {
+func getContainer(tx *store.Tx, account, name string) (Container, error) {
 	v := tx.Get(containersBucket, containerKey(account, name))
 	if v == nil {
-		return containerRecord{}, errContainerNotFound
+		return Container{}, errContainerNotFound
 	}
 	return decodeContainer(v)
 }
 
-func putContainer(tx *store.Tx, account, name string, c *containerRecord) {
+func putContainer(tx *store.Tx, account, name string, c *Container) {
 	tx.Put(containersBucket, containerKey(account, name), c.encode())
 }
 

@@ -20,13 +20,13 @@ import (
 // Restore Container puts the record back; at the end of the retention the generation becomes garbage.
 // https://learn.microsoft.com/azure/storage/blobs/soft-delete-container-overview
 
-// graveKey is the key of a deleted container. The name alone is the key before those of its versions.
-func graveKey(account, container string, deleted ticks.Ticks) []byte {
+// deletedContainerKey is the key of a deleted container. The name alone is the key before those of its versions.
+func deletedContainerKey(account, container string, deleted ticks.Ticks) []byte {
 	return binary.BigEndian.AppendUint64(append(containerKey(account, container), 0), uint64(deleted))
 }
 
-// parseGraveKey splits a key of the graves bucket. container aliases k.
-func parseGraveKey(k []byte) (account string, container []byte, deleted ticks.Ticks, err error) {
+// parseDeletedContainerKey splits a key of the graves bucket. container aliases k.
+func parseDeletedContainerKey(k []byte) (account string, container []byte, deleted ticks.Ticks, err error) {
 	a, rest, ok := bytes.Cut(k, []byte{0})
 	if !ok || len(rest) < 1+1+8 || rest[len(rest)-9] != 0 {
 		return "", nil, 0, errKey
@@ -37,8 +37,8 @@ func parseGraveKey(k []byte) (account string, container []byte, deleted ticks.Ti
 // epoch1601 is the year 1601 in ticks, from which Azure counts the versions of deleted containers.
 const epoch1601 = 504911232000000000
 
-// version is how listings name a deleted container: the time of its deletion.
-func (c *containerRecord) version() string { return fmt.Sprintf("%016X", int64(c.deleted-epoch1601)) }
+// DeletedVersion is how listings name a deleted container: the time of its deletion.
+func (c *Container) DeletedVersion() string { return fmt.Sprintf("%016X", int64(c.Deleted-epoch1601)) }
 
 // parseContainerVersion reads what version writes.
 func parseContainerVersion(s string) (ticks.Ticks, bool) {
@@ -49,19 +49,19 @@ func parseContainerVersion(s string) (ticks.Ticks, bool) {
 	return ticks.Ticks(n) + epoch1601, true
 }
 
-// purgeAt is when a deleted container goes for good.
-func (c *containerRecord) purgeAt() ticks.Ticks { return c.deleted + ticks.Ticks(c.keptDays)*day }
+// PurgeAt is when a deleted container goes for good.
+func (c *Container) PurgeAt() ticks.Ticks { return c.Deleted + ticks.Ticks(c.KeptDays)*day }
 
 // inter deletes a container: for days it can be restored.
-func inter(tx *store.Tx, account, name string, rec containerRecord, at ticks.Ticks, days int64) {
+func inter(tx *store.Tx, account, name string, rec Container, at ticks.Ticks, days int64) {
 	tx.Delete(containersBucket, containerKey(account, name))
 	if days == 0 {
-		abandon(tx, account, rec.gen)
+		abandon(tx, account, rec.generation)
 		return
 	}
-	rec.lease = lease{}
-	rec.deleted, rec.keptDays = at, days
-	tx.Put(gravesBucket, graveKey(account, name, at), rec.encode())
+	rec.Lease = Lease{}
+	rec.Deleted, rec.KeptDays = at, days
+	tx.Put(deletedContainersBucket, deletedContainerKey(account, name, at), rec.encode())
 }
 
 // abandon leaves the contents of a container to the garbage.
@@ -87,8 +87,8 @@ func (s *Service) restoreContainer(c *call) error {
 		return wire.InvalidHeader("x-ms-deleted-container-version", version)
 	}
 	err := s.db.Update(func(tx *store.Tx) error {
-		key := graveKey(c.Account, name, deleted)
-		v := tx.Get(gravesBucket, key)
+		key := deletedContainerKey(c.Account, name, deleted)
+		v := tx.Get(deletedContainersBucket, key)
 		if v == nil {
 			return errContainerNotFound
 		}
@@ -99,8 +99,8 @@ func (s *Service) restoreContainer(c *call) error {
 		if err != nil {
 			return err
 		}
-		tx.Delete(gravesBucket, key)
-		rec.deleted, rec.keptDays = 0, 0
+		tx.Delete(deletedContainersBucket, key)
+		rec.Deleted, rec.KeptDays = 0, 0
 		putContainer(tx, c.Account, c.container, &rec)
 		return nil
 	})
@@ -113,20 +113,20 @@ func (s *Service) restoreContainer(c *call) error {
 // purgeContainers leaves deleted containers to the garbage whose time is over.
 func (s *Service) purgeContainers(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now)
-	_, err := s.sweep(ctx, sweep.Rule{Bucket: gravesBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
+	_, err := s.sweep(ctx, sweep.Rule{Bucket: deletedContainersBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		rec, err := decodeContainer(v)
-		if err != nil || rec.purgeAt() > limit {
+		if err != nil || rec.PurgeAt() > limit {
 			return sweep.Keep, err
 		}
 		return sweep.Remove, nil
 	}, Remove: func(tx *store.Tx, k, v []byte) (int64, error) {
-		account, _, _, err := parseGraveKey(k)
+		account, _, _, err := parseDeletedContainerKey(k)
 		if err != nil {
 			return 0, err
 		}
 		rec, err := decodeContainer(v)
 		if err == nil {
-			abandon(tx, account, rec.gen)
+			abandon(tx, account, rec.generation)
 		}
 		return 1, err
 	}})

@@ -15,28 +15,28 @@ import (
 
 // clone takes over content, type and properties of a source into b. Metadata, tags and tier of b stay where the request
 // named them.
-func (b *blobRecord) clone(tx *store.Tx, from *blobRecord) (err error) {
+func (b *Blob) clone(tx *store.Tx, from *Blob) (err error) {
 	b.adopt(from)
 	b.content, err = from.content.duplicate(tx, from)
 	return err
 }
 
 // adopt takes over all but the content of a source, and metadata only where the request named none.
-func (b *blobRecord) adopt(from *blobRecord) {
-	b.kind, b.length, b.sequence, b.blocks = from.kind, from.length, from.sequence, from.blocks
-	b.headers = from.headers
-	if b.metadata == nil {
-		b.metadata = from.metadata
+func (b *Blob) adopt(from *Blob) {
+	b.Kind, b.Length, b.Sequence, b.Blocks = from.Kind, from.Length, from.Sequence, from.Blocks
+	b.Headers = from.Headers
+	if b.Metadata == nil {
+		b.Metadata = from.Metadata
 	}
 }
 
 // duplicate returns b's content for a blob that may change independently.
-func (c pieceList) duplicate(tx *store.Tx, b *blobRecord) (pieceList, error) {
-	if b.kind == blockBlob || c.id == 0 {
+func (c pieceList) duplicate(tx *store.Tx, b *Blob) (pieceList, error) {
+	if b.Kind == BlockBlob || c.id == 0 {
 		return c.share(tx), nil
 	}
 	var list []content.Piece
-	err := c.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
+	err := c.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
 		list = append(list, *p)
 		return nil
 	})
@@ -59,7 +59,7 @@ func (s *Service) copyBlob(c *call) error {
 	if src.remote != nil {
 		return s.beginCopy(c, &src)
 	}
-	b, p, err := c.newBlob(blockBlob, false)
+	b, p, err := c.newBlob(BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -79,12 +79,12 @@ func (s *Service) copyBlob(c *call) error {
 }
 
 // copyTo puts a copy of src in place. b carries what the request said about the new blob.
-func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks.Ticks) error {
-	var from blobRecord
+func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *Preconditions, b *Blob, id string, changed ticks.Ticks) error {
+	var from Blob
 	if err := src.read(tx, c.now(), &from); err != nil {
 		return err
 	}
-	if err := s.sameKind(tx, c, from.kind); err != nil {
+	if err := s.sameKind(tx, c, from.Kind); err != nil {
 		return err
 	}
 	if err := s.sameEncryption(tx, c, src, b, &from); err != nil {
@@ -97,45 +97,45 @@ func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *precondition
 }
 
 // finishCopyTo puts b in place, a copy that has its content.
-func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *preconditions, b *blobRecord, id string, changed ticks.Ticks) error {
+func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *Preconditions, b *Blob, id string, changed ticks.Ticks) error {
 	if err := c.shapeCopy(b, changed); err != nil {
 		return err
 	}
-	b.copy = copyRecord{id: id, source: src.url, status: copySuccess, copied: b.length, of: b.length, completed: changed}
+	b.Copy = CopyState{ID: id, Source: src.url, Status: CopySuccess, Copied: b.Length, Total: b.Length, Completed: changed}
 	return s.replace(tx, c, p, b)
 }
 
 // shapeCopy gives a copy the times, the tier and the seal that the request asks for.
-func (c *call) shapeCopy(b *blobRecord, changed ticks.Ticks) error {
-	b.created, b.changed = changed, changed
-	if b.tier != "" {
-		if b.kind != blockBlob {
+func (c *call) shapeCopy(b *Blob, changed ticks.Ticks) error {
+	b.Created, b.Changed = changed, changed
+	if b.Tier != "" {
+		if b.Kind != BlockBlob {
 			return errInvalidBlobTier
 		}
-		b.tierChanged = changed
+		b.TierChanged = changed
 	}
 	if strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true") {
-		if b.kind != appendBlob {
+		if b.Kind != AppendBlob {
 			return errInvalidBlobType
 		}
-		b.sealed = true
+		b.Sealed = true
 	}
 	return nil
 }
 
 // sameKind refuses to copy over a blob of another type.
-func (s *Service) sameKind(tx *store.Tx, c *call, kind blobKind) error {
+func (s *Service) sameKind(tx *store.Tx, c *call, kind Kind) error {
 	gen, err := containerGen(tx, c.Account, c.container)
 	if err != nil {
 		return err
 	}
-	var old blobRecord
+	var old Blob
 	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); {
 	case err == errBlobNotFound:
 		return nil
 	case err != nil:
 		return err
-	case old.kind != kind:
+	case old.Kind != kind:
 		return errInvalidBlobType
 	}
 	return nil
@@ -153,7 +153,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(blockBlob, false)
+	b, p, err := c.newBlob(BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -176,21 +176,21 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	var md5 string
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
-		var from blobRecord
+		var from Blob
 		if err := src.read(tx, c.now(), &from); err != nil {
 			return err
 		}
-		if from.length > maxSyncCopy {
+		if from.Length > maxSyncCopy {
 			return errSourceTooLarge
 		}
-		if from.kind != blockBlob {
+		if from.Kind != BlockBlob {
 			return errInvalidSourceBlobType
 		}
-		if md5 = from.headers.md5; want != nil && md5 != string(want) {
+		if md5 = from.Headers.MD5; want != nil && md5 != string(want) {
 			return wire.ErrMD5Mismatch
 		}
 		if copyTags {
-			b.tags = from.tags
+			b.Tags = from.Tags
 		}
 		return s.copyTo(tx, c, &src, &p, &b, id, changed)
 	})
@@ -211,11 +211,11 @@ const (
 
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option. The caller
 // needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
-func (c *call) copyTags(src *copySource, b *blobRecord) (bool, error) {
+func (c *call) copyTags(src *copySource, b *Blob) (bool, error) {
 	switch option := c.Header(sourceTagOption); {
 	case option == "" || option == "REPLACE":
 		return false, nil
-	case option != copyTagOption || b.tags != nil:
+	case option != copyTagOption || b.Tags != nil:
 		return false, wire.InvalidHeader("x-ms-copy-source-tag-option", option)
 	case src.remote != nil:
 		return false, wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
@@ -227,7 +227,7 @@ func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", copySuccess)
+	c.Set("x-ms-copy-status", CopySuccess)
 	if md5 != "" {
 		c.Set("Content-MD5", base64MD5(md5))
 	}
@@ -235,12 +235,12 @@ func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.
-const maxBlockBlob = maxCommittedBlocks * 4000 * mib
+const maxBlockBlob = MaxCommittedBlocks * 4000 * mib
 
 // copyBytes copies a source's bytes, at most limit, into a block blob before it answers: that of a source outside this
 // process, or one that is encrypted in another way, whose list of blocks the copy has as well. copyTags takes over its tags, asError is
 // what becomes of its errors.
-func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *preconditions, id string, limit int64, copyTags bool, asError func(error) error) error {
+func (s *Service) copyBytes(c *call, src *copySource, b *Blob, p *Preconditions, id string, limit int64, copyTags bool, asError func(error) error) error {
 	if err := s.mayWrite(c, p); err != nil {
 		return err
 	}
@@ -253,24 +253,24 @@ func (s *Service) copyBytes(c *call, src *copySource, b *blobRecord, p *precondi
 		return asError(err)
 	}
 	defer up.Close()
-	if from.kind != blockBlob {
+	if from.Kind != BlockBlob {
 		return errInvalidSourceBlobType
 	}
 	b.adopt(&from)
 	if src.remote != nil {
-		b.headers.md5 = string(up.MD5)
+		b.Headers.MD5 = string(up.MD5)
 	}
 	if copyTags {
-		b.tags = from.tags
+		b.Tags = from.Tags
 	}
 	changed := s.ticks.Next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
 		b := *b
-		if err := s.sameKind(tx, c, b.kind); err != nil {
+		if err := s.sameKind(tx, c, b.Kind); err != nil {
 			return err
 		}
-		b.encryption = up.Encryption()
-		b.content, b.length = layOut(tx, up.Blocks(src.blocks))
+		b.Encryption = up.Encryption()
+		b.content, b.Length = layOut(tx, up.Blocks(src.blocks))
 		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
 	})
 	if err != nil {

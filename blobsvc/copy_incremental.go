@@ -9,10 +9,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// isDestination reports whether the record in a slot is the destination of incremental copies itself, of which only the
+// isIncremental reports whether the record in a slot is the destination of incremental copies itself, of which only the
 // snapshots are read.
-func (b *blobRecord) isDestination(slot uint64) bool {
-	return slot == baseSlot && b.incremental.source != ""
+func (b *Blob) isIncremental(slot uint64) bool {
+	return slot == baseSlot && b.Incremental.Source != ""
 }
 
 // incrementalCopy: https://learn.microsoft.com/rest/api/storageservices/incremental-copy-blob
@@ -30,17 +30,17 @@ func (s *Service) incrementalCopy(c *call) error {
 	if src.remote != nil {
 		return s.beginIncremental(c, &src, &p)
 	}
-	if src.at.snapshot == 0 {
+	if src.at.Snapshot == 0 {
 		return errIncrementalNoSnapshot
 	}
 	id := uuid.NewString()
 	changed, at := s.ticks.Next(c.Now), s.ticks.Next(c.Now)
 	err = s.update(c, func(tx *store.Tx) error {
-		var from, b blobRecord
+		var from, b Blob
 		if err := src.read(tx, c.now(), &from); err != nil {
 			return err
 		}
-		if from.kind != pageBlob {
+		if from.Kind != PageBlob {
 			return errInvalidSourceBlobType
 		}
 		gen, err := containerGen(tx, c.Account, c.container)
@@ -48,13 +48,13 @@ func (s *Service) incrementalCopy(c *call) error {
 			return err
 		}
 		source := src.account + "/" + src.container + "/" + src.blob
-		there, err := c.incrementalTarget(tx, gen, &p, source, src.at.snapshot, &b)
+		there, err := c.incrementalTarget(tx, gen, &p, source, src.at.Snapshot, &b)
 		if err != nil {
 			return err
 		}
 		if !there {
 			// What is under the name, deleted, stays as it does when a blob is written.
-			b = blobRecord{kind: pageBlob, created: changed, changed: changed, incremental: incremental{source: source}}
+			b = Blob{Kind: PageBlob, Created: changed, Changed: changed, Incremental: Incremental{Source: source}}
 			if err := s.replace(tx, c, &p, &b); err != nil {
 				return err
 			}
@@ -63,14 +63,14 @@ func (s *Service) incrementalCopy(c *call) error {
 			return err
 		}
 		b.content.drop(tx)
-		b.metadata = nil
+		b.Metadata = nil
 		b.adopt(&from)
 		if b.content, err = from.content.freeze(tx, &from); err != nil {
 			return err
 		}
-		b.copy = copyRecord{id: id, source: src.url, status: copySuccess, of: from.length}
+		b.Copy = CopyState{ID: id, Source: src.url, Status: CopySuccess, Total: from.Length}
 		c.changed = true
-		return s.endIncremental(tx, c, gen, &b, src.at.snapshot, changed, at)
+		return s.endIncremental(tx, c, gen, &b, src.at.Snapshot, changed, at)
 	})
 	if err != nil {
 		return copyError(err)
@@ -78,40 +78,40 @@ func (s *Service) incrementalCopy(c *call) error {
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", copySuccess)
+	c.Set("x-ms-copy-status", CopySuccess)
 	return c.Status(http.StatusAccepted)
 }
 
 // incrementalTarget decides whether a snapshot of source may be copied into the blob that a call names, and loads that if it is there.
-func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *preconditions, source string, snapshot ticks.Ticks, b *blobRecord) (there bool, err error) {
+func (c *call) incrementalTarget(tx *store.Tx, gen uint64, p *Preconditions, source string, snapshot ticks.Ticks, b *Blob) (there bool, err error) {
 	switch err := getBlob(tx, gen, c.blob, baseSlot, b); {
 	case err == errBlobNotFound:
 		return false, p.checkCreate()
 	case err != nil:
 		return false, err
-	case b.incremental.source != source:
+	case b.Incremental.Source != source:
 		return false, errIncrementalMismatch
-	case b.incremental.last >= snapshot:
+	case b.Incremental.Last >= snapshot:
 		return false, errIncrementalEarlier
 	}
 	if err := p.checkDelete(b, c.now()); err != nil {
 		return false, err
 	}
-	return true, b.mayChange()
+	return true, b.checkChangeable()
 }
 
 // endIncremental makes b, which has the content of a snapshot of its source and says what was copied, a snapshot of its own at the
 // time at.
-func (s *Service) endIncremental(tx *store.Tx, c *call, gen uint64, b *blobRecord, snapshot, changed, at ticks.Ticks) (err error) {
-	b.changed = changed
-	b.copy.status, b.copy.copied, b.copy.completed = copySuccess, b.length, changed
-	b.incremental.last, b.incremental.to = snapshot, at
+func (s *Service) endIncremental(tx *store.Tx, c *call, gen uint64, b *Blob, snapshot, changed, at ticks.Ticks) (err error) {
+	b.Changed = changed
+	b.Copy.Status, b.Copy.Copied, b.Copy.Completed = CopySuccess, b.Length, changed
+	b.Incremental.Last, b.Incremental.To = snapshot, at
 	putBlob(tx, gen, c.blob, baseSlot, b)
 	snap := *b
 	if snap.content, err = b.content.freeze(tx, b); err != nil {
 		return err
 	}
-	snap.lease, snap.version, snap.protection, snap.expires = lease{}, 0, protection{}, 0
+	snap.Lease, snap.Version, snap.Protection, snap.Expires = Lease{}, 0, Protection{}, 0
 	putBlob(tx, gen, c.blob, uint64(at), &snap)
 	s.note(tx, c, eventSnapshot, uint64(at), &snap)
 	return nil

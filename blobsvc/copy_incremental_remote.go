@@ -26,7 +26,7 @@ const (
 )
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.
-func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) error {
+func (s *Service) beginIncremental(c *call, src *copySource, p *Preconditions) error {
 	if src.remote.token != "" { // it would have to be kept for as long as the copy takes
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
 	}
@@ -41,30 +41,30 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err == nil {
-			_, err = c.incrementalTarget(tx, gen, p, source, snapshot, new(blobRecord))
+			_, err = c.incrementalTarget(tx, gen, p, source, snapshot, new(Blob))
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	body, err := s.getRemote(c.HTTP.Context(), src, byteRange{0, openEnd}, "")
+	body, err := s.getRemote(c.HTTP.Context(), src, Range{0, OpenEnd}, "")
 	if err != nil {
 		return copyError(err)
 	}
 	_ = body.Close()
-	if body.of.kind != pageBlob || body.of.length%pageSize != 0 {
+	if body.of.Kind != PageBlob || body.of.Length%PageSize != 0 {
 		return errInvalidSourceBlobType
 	}
 	changed := s.ticks.Next(c.Now)
-	job := copyJob{account: c.Account, container: c.container, id: uuid.NewString(), url: src.url, intent: src.remote.intent, etag: body.etag, snapshot: snapshot}
+	job := CopyJob{Account: c.Account, Container: c.container, ID: uuid.NewString(), URL: src.url, Intent: src.remote.intent, ETag: body.etag, Snapshot: snapshot}
 	var key []byte
 	err = s.update(c, func(tx *store.Tx) error {
 		gen, err := containerGen(tx, c.Account, c.container)
 		if err != nil {
 			return err
 		}
-		var b blobRecord
+		var b Blob
 		there, err := c.incrementalTarget(tx, gen, p, source, snapshot, &b)
 		if err != nil {
 			return err
@@ -74,15 +74,15 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 			return err
 		}
 		if !there {
-			b = blobRecord{kind: pageBlob, created: changed, encryption: by, incremental: incremental{source: source}}
-		} else if err := b.encryption.Matches(by); err != nil {
+			b = Blob{Kind: PageBlob, Created: changed, Encryption: by, Incremental: Incremental{Source: source}}
+		} else if err := b.Encryption.Matches(by); err != nil {
 			return err
 		}
-		length := b.length // of the content that is there until the new one has come
-		b.metadata = nil
+		length := b.Length // of the content that is there until the new one has come
+		b.Metadata = nil
 		b.adopt(&body.of)
-		b.length, b.changed = length, changed
-		b.copy = copyRecord{id: job.id, source: src.url, status: copyPending, of: body.of.length}
+		b.Length, b.Changed = length, changed
+		b.Copy = CopyState{ID: job.ID, Source: src.url, Status: CopyPending, Total: body.of.Length}
 		if !there {
 			if err := s.replace(tx, c, p, &b); err != nil {
 				return err
@@ -97,7 +97,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, p *preconditions) e
 	if err != nil {
 		return err
 	}
-	return s.answerPending(c, key, job.id, changed)
+	return s.answerPending(c, key, job.ID, changed)
 }
 
 // remoteSnapshot splits a source's address into the blob's, by which the destination knows it again whatever signs the next request, and
@@ -119,13 +119,13 @@ func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err er
 }
 
 // transferSnapshot fetches what is left of an incremental copy and completes it. moved is set if something arrived.
-func (s *Service) transferSnapshot(ctx context.Context, key []byte, job *copyJob, b *blobRecord) (moved bool, err error) {
-	changed, cleared, err := s.remoteChanges(ctx, job, b.incremental.last, b.copy.of)
+func (s *Service) transferSnapshot(ctx context.Context, key []byte, job *CopyJob, b *Blob) (moved bool, err error) {
+	changed, cleared, err := s.remoteChanges(ctx, job, b.Incremental.Last, b.Copy.Total)
 	if err != nil {
 		return false, err
 	}
-	for at := b.copy.copied; ; {
-		var batch []span
+	for at := b.Copy.Copied; ; {
+		var batch []Span
 		if batch, changed = nextBatch(changed, at); len(batch) == 0 {
 			break
 		}
@@ -133,57 +133,57 @@ func (s *Service) transferSnapshot(ctx context.Context, key []byte, job *copyJob
 		if err != nil {
 			return moved, err
 		}
-		err = s.addSpans(key, job.id, batch, up)
+		err = s.addSpans(key, job.ID, batch, up)
 		up.Close()
 		if err != nil {
 			return moved, err
 		}
-		at, moved = batch[len(batch)-1].end, true
+		at, moved = batch[len(batch)-1].End, true
 	}
-	return moved, s.endSnapshot(key, job.id, cleared)
+	return moved, s.endSnapshot(key, job.ID, cleared)
 }
 
 // nextBatch takes what one request fetches from the front of a list of ranges, of which those before the offset at are done.
-func nextBatch(list []span, at int64) (batch, rest []span) {
+func nextBatch(list []Span, at int64) (batch, rest []Span) {
 	var bytes int64
 	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {
 		x := list[0]
-		x.start = max(x.start, at)
-		if x.start >= x.end {
+		x.Start = max(x.Start, at)
+		if x.Start >= x.End {
 			list = list[1:]
 			continue
 		}
-		if n := len(batch); n > 0 && x.start-batch[n-1].end > maxGap {
+		if n := len(batch); n > 0 && x.Start-batch[n-1].End > maxGap {
 			break
 		}
-		if room := copyChunk - bytes; x.end-x.start > room {
-			x.end = x.start + room
+		if room := copyChunk - bytes; x.End-x.Start > room {
+			x.End = x.Start + room
 		} else {
 			list = list[1:]
 		}
 		batch = append(batch, x)
-		bytes += x.end - x.start
-		at = x.end
+		bytes += x.End - x.Start
+		at = x.End
 	}
 	return batch, list
 }
 
 // fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
-func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, batch []span) (*content.Upload, error) {
-	first, last := batch[0].start, batch[len(batch)-1].end
-	body, err := s.getRemote(ctx, &copySource{url: job.url, remote: &remote{intent: job.intent}}, byteRange{first, last - 1}, job.etag)
+func (s *Service) fetchSpans(ctx context.Context, job *CopyJob, b *Blob, batch []Span) (*content.Upload, error) {
+	first, last := batch[0].Start, batch[len(batch)-1].End
+	body, err := s.getRemote(ctx, &copySource{url: job.URL, remote: &remote{intent: job.Intent}}, Range{first, last - 1}, job.ETag)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	if body.of.length != b.copy.of || body.n != last-first {
+	if body.of.Length != b.Copy.Total || body.n != last-first {
 		return nil, errSourceChanged
 	}
 	var n int64
 	for _, x := range batch {
-		n += x.end - x.start
+		n += x.End - x.Start
 	}
-	sealer, err := s.scopes.NewSealer(job.account, b.encryption, nil)
+	sealer, err := s.scopes.NewSealer(job.Account, b.Encryption, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -198,18 +198,18 @@ func (s *Service) fetchSpans(ctx context.Context, job *copyJob, b *blobRecord, b
 type spanReader struct {
 	r     io.Reader
 	at    int64 // the offset of the next byte of r
-	spans []span
+	spans []Span
 }
 
 // Read implements io.Reader.
 func (s *spanReader) Read(p []byte) (int, error) {
-	for len(s.spans) > 0 && s.at >= s.spans[0].end {
+	for len(s.spans) > 0 && s.at >= s.spans[0].End {
 		s.spans = s.spans[1:]
 	}
 	if len(s.spans) == 0 {
 		return 0, io.EOF
 	}
-	if gap := s.spans[0].start - s.at; gap > 0 {
+	if gap := s.spans[0].Start - s.at; gap > 0 {
 		n, err := io.CopyN(io.Discard, s.r, gap)
 		if s.at += n; err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -218,44 +218,44 @@ func (s *spanReader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n, err := s.r.Read(p[:min(int64(len(p)), s.spans[0].end-s.at)])
+	n, err := s.r.Read(p[:min(int64(len(p)), s.spans[0].End-s.at)])
 	s.at += int64(n)
 	return n, err
 }
 
 // addSpans notes ranges that have arrived.
-func (s *Service) addSpans(key []byte, id string, batch []span, up *content.Upload) error {
-	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+func (s *Service) addSpans(key []byte, id string, batch []Span, up *content.Upload) error {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *CopyJob, b *Blob) (event, error) {
 		all, at := up.Pieces()[0], int64(0)
 		for _, x := range batch {
-			n := x.end - x.start
+			n := x.End - x.Start
 			p := all.Window(at, at+n)
 			p.Encryption = all.Encryption
-			tx.Put(blocksBucket, blockKey(job.set, chunkID(x.start)), encodeBlock(p))
+			tx.Put(blocksBucket, blockKey(job.set, chunkID(x.Start)), encodeBlock(p))
 			at += n
 		}
 		job.blocks += int64(len(batch))
-		b.copy.copied = batch[len(batch)-1].end
+		b.Copy.Copied = batch[len(batch)-1].End
 		return 0, nil
 	})
 }
 
 // endSnapshot puts what has arrived in its place, and makes the snapshot.
-func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
+func (s *Service) endSnapshot(key []byte, id string, cleared []Span) error {
 	gen, _, err := parsePendingKey(key)
 	if err != nil {
 		return err
 	}
 	changed, at := s.ticks.Next(s.now()), s.ticks.Next(s.now())
-	return s.changeCopyOf(key, id, func(tx *store.Tx, c *call, job *copyJob, b *blobRecord) (event, error) {
-		if err := resizePages(tx, b, b.copy.of); err != nil {
+	return s.changeCopyOf(key, id, func(tx *store.Tx, c *call, job *CopyJob, b *Blob) (event, error) {
+		if err := resizePages(tx, b, b.Copy.Total); err != nil {
 			return 0, err
 		}
 		if b.content.id == 0 {
 			b.content = newContent(tx)
 		}
 		for _, x := range cleared {
-			if err := b.content.cut(tx, x.start, x.end); err != nil {
+			if err := b.content.cut(tx, x.Start, x.End); err != nil {
 				return 0, err
 			}
 		}
@@ -270,6 +270,6 @@ func (s *Service) endSnapshot(key []byte, id string, cleared []span) error {
 			putPieces(tx, b.content.id, list[i:i+1])
 		}
 		dropBlockSet(tx, job.chunks())
-		return eventContent, s.endIncremental(tx, c, gen, b, job.snapshot, changed, at)
+		return eventContent, s.endIncremental(tx, c, gen, b, job.Snapshot, changed, at)
 	})
 }

@@ -60,41 +60,41 @@ func (c *copier) slotsOf(account string) chan struct{} {
 	return c.slots[account]
 }
 
-// copyJob is a pending copy.
-type copyJob struct {
-	account, container string
-	// id is the copy's.
-	id, url, intent string
-	// etag is the source's when the copy began.
-	etag string
+// CopyJob is a pending copy.
+type CopyJob struct {
+	Account, Container string
+	// ID is the copy's.
+	ID, URL, Intent string
+	// ETag is the source's when the copy began.
+	ETag string
 	// set has the chunks that have come, and blocks is their number.
 	set    uint64
 	blocks int64
-	// snapshot is the source's that an incremental copy copies, 0 for any other copy.
-	snapshot ticks.Ticks
+	// Snapshot is the source's that an incremental copy copies, 0 for any other copy.
+	Snapshot ticks.Ticks
 }
 
-func (j *copyJob) encode() []byte {
+func (j *CopyJob) encode() []byte {
 	e := newEncoder(128)
-	for _, s := range [...]string{j.account, j.container, j.id, j.url, j.intent, j.etag} {
+	for _, s := range [...]string{j.Account, j.Container, j.ID, j.URL, j.Intent, j.ETag} {
 		e.string(s)
 	}
 	e.uvarint(j.set)
 	e.uvarint(uint64(j.blocks))
-	if j.snapshot != 0 {
-		e.uvarint(uint64(j.snapshot))
+	if j.Snapshot != 0 {
+		e.uvarint(uint64(j.Snapshot))
 	}
 	return e.b
 }
 
-func decodeCopyJob(v []byte) (j copyJob, err error) {
+func decodeCopyJob(v []byte) (j CopyJob, err error) {
 	d := newDecoder(v)
-	for _, s := range [...]*string{&j.account, &j.container, &j.id, &j.url, &j.intent, &j.etag} {
+	for _, s := range [...]*string{&j.Account, &j.Container, &j.ID, &j.URL, &j.Intent, &j.ETag} {
 		*s = d.string()
 	}
 	j.set, j.blocks = d.uint(), int64(d.uint())
 	if d.more() {
-		j.snapshot = ticks.Ticks(d.uint())
+		j.Snapshot = ticks.Ticks(d.uint())
 	}
 	return j, d.err()
 }
@@ -104,37 +104,37 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	if src.remote.token != "" { // it would have to be kept for as long as the copy takes
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
 	}
-	b, p, err := c.newBlob(blockBlob, false)
+	b, p, err := c.newBlob(BlockBlob, false)
 	if err != nil {
 		return err
 	}
 	if err := s.mayWrite(c, &p); err != nil {
 		return err
 	}
-	body, err := s.getRemote(c.HTTP.Context(), src, byteRange{0, openEnd}, "")
+	body, err := s.getRemote(c.HTTP.Context(), src, Range{0, OpenEnd}, "")
 	if err != nil {
 		return copyError(err)
 	}
 	_ = body.Close()
-	if body.of.kind == pageBlob && body.of.length%pageSize != 0 {
+	if body.of.Kind == PageBlob && body.of.Length%PageSize != 0 {
 		return errInvalidSourceBlobType
 	}
 	b.adopt(&body.of)
-	b.length, b.blocks = 0, 0
+	b.Length, b.Blocks = 0, 0
 	changed := s.ticks.Next(c.Now)
-	b.copy = copyRecord{id: uuid.NewString(), source: src.url, status: copyPending, of: body.of.length}
+	b.Copy = CopyState{ID: uuid.NewString(), Source: src.url, Status: CopyPending, Total: body.of.Length}
 	if err := c.shapeCopy(&b, changed); err != nil {
 		return err
 	}
-	job := copyJob{account: c.Account, container: c.container, id: b.copy.id, url: src.url, intent: src.remote.intent, etag: body.etag}
+	job := CopyJob{Account: c.Account, Container: c.container, ID: b.Copy.ID, URL: src.url, Intent: src.remote.intent, ETag: body.etag}
 	var key []byte
 	err = s.update(c, func(tx *store.Tx) error {
 		b := b
-		if err := s.sameKind(tx, c, b.kind); err != nil {
+		if err := s.sameKind(tx, c, b.Kind); err != nil {
 			return err
 		}
 		var err error
-		if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+		if b.Encryption, err = s.encryptionFor(tx, c); err != nil {
 			return err
 		}
 		if err := s.replace(tx, c, &p, &b); err != nil {
@@ -146,12 +146,12 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	if err != nil {
 		return err
 	}
-	return s.answerPending(c, key, job.id, changed)
+	return s.answerPending(c, key, job.ID, changed)
 }
 
 // put stores the job of a copy to b, the blob that a call names, and returns its key.
-func (j copyJob) put(tx *store.Tx, c *call, b *blobRecord) (key []byte, err error) {
-	if l := b.lease.at(c.now()); l.state == leaseLeased && l.duration != infinite {
+func (j CopyJob) put(tx *store.Tx, c *call, b *Blob) (key []byte, err error) {
+	if l := b.Lease.At(c.now()); l.State == LeaseLeased && l.Duration != LeaseInfinite {
 		return nil, errInfiniteLease
 	}
 	gen, err := containerGen(tx, c.Account, c.container)
@@ -170,14 +170,14 @@ func (s *Service) answerPending(c *call, key []byte, id string, changed ticks.Ti
 	c.sendVersion(changed)
 	c.sendEncryption(c.under)
 	c.Set("x-ms-copy-id", id)
-	c.Set("x-ms-copy-status", copyPending)
+	c.Set("x-ms-copy-status", CopyPending)
 	return c.Status(http.StatusAccepted)
 }
 
 // resumeCopies goes on with the copies that were pending when the process ended.
 func (s *Service) resumeCopies(ctx context.Context) error {
 	s.root = ctx
-	jobs := map[string]copyJob{}
+	jobs := map[string]CopyJob{}
 	err := s.db.View(func(tx *store.Tx) error {
 		cur := tx.Cursor(copiesBucket)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
@@ -190,7 +190,7 @@ func (s *Service) resumeCopies(ctx context.Context) error {
 		return nil
 	})
 	for key, job := range jobs {
-		s.startCopy(job.account, []byte(key), job.id)
+		s.startCopy(job.Account, []byte(key), job.ID)
 	}
 	return err
 }
@@ -267,8 +267,8 @@ func final(err error) bool {
 
 // transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
 func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bool, err error) {
-	var job copyJob
-	var b blobRecord
+	var job CopyJob
+	var b Blob
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		job, err = loadCopy(tx, key, id, &b)
 		return err
@@ -276,29 +276,29 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 	if err != nil {
 		return false, err
 	}
-	if job.snapshot != 0 {
+	if job.Snapshot != 0 {
 		return s.transferSnapshot(ctx, key, &job, &b)
 	}
-	at, total := b.copy.copied, b.copy.of
-	if at > 0 && job.etag == "" {
+	at, total := b.Copy.Copied, b.Copy.Total
+	if at > 0 && job.ETag == "" {
 		if err := s.rewindCopy(key, id); err != nil {
 			return false, err
 		}
 		at = 0
 	}
 	if at < total {
-		rng := byteRange{at, openEnd}
-		body, err := s.getRemote(ctx, &copySource{url: job.url, remote: &remote{intent: job.intent}}, rng, job.etag)
+		rng := Range{at, OpenEnd}
+		body, err := s.getRemote(ctx, &copySource{url: job.URL, remote: &remote{intent: job.Intent}}, rng, job.ETag)
 		if err != nil {
 			return false, err
 		}
 		defer func() { _ = body.Close() }()
-		if body.of.length != total || body.n != total-at {
+		if body.of.Length != total || body.n != total-at {
 			return false, errSourceChanged
 		}
 		for at < total {
 			n := min(copyChunk, total-at)
-			sealer, err := s.scopes.NewSealer(job.account, b.encryption, nil)
+			sealer, err := s.scopes.NewSealer(job.Account, b.Encryption, nil)
 			if err != nil {
 				return moved, err
 			}
@@ -321,7 +321,7 @@ func (s *Service) transfer(ctx context.Context, key []byte, id string) (moved bo
 var errSourceChanged = fail(http.StatusPreconditionFailed, "ConditionNotMet", "The copy source changed while it was copied.")
 
 // loadCopy reads a job and its blob. It fails with errCopyGone.
-func loadCopy(tx *store.Tx, key []byte, id string, b *blobRecord) (job copyJob, err error) {
+func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err error) {
 	v := tx.Get(copiesBucket, key)
 	if v == nil {
 		return job, errCopyGone
@@ -333,7 +333,7 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *blobRecord) (job copyJob, 
 	if err != nil {
 		return job, err
 	}
-	if job.id != id || tx.Get(containersBucket, containerKey(job.account, job.container)) == nil {
+	if job.ID != id || tx.Get(containersBucket, containerKey(job.Account, job.Container)) == nil {
 		return job, errCopyGone
 	}
 	switch err := getBlob(tx, gen, string(name), baseSlot, b); {
@@ -341,32 +341,32 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *blobRecord) (job copyJob, 
 		return job, errCopyGone
 	case err != nil:
 		return job, err
-	case b.copy.id != id || b.copy.status != copyPending:
+	case b.Copy.ID != id || b.Copy.Status != CopyPending:
 		return job, errCopyGone
 	}
 	return job, nil
 }
 
 // changeCopy is changeCopyOf for what needs no call.
-func (s *Service) changeCopy(key []byte, id string, change func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error)) error {
-	return s.changeCopyOf(key, id, func(tx *store.Tx, _ *call, job *copyJob, b *blobRecord) (event, error) { return change(tx, job, b) })
+func (s *Service) changeCopy(key []byte, id string, change func(tx *store.Tx, job *CopyJob, b *Blob) (event, error)) error {
+	return s.changeCopyOf(key, id, func(tx *store.Tx, _ *call, job *CopyJob, b *Blob) (event, error) { return change(tx, job, b) })
 }
 
 // changeCopyOf changes job and blob of a pending copy in one transaction. change says with what event the copy is over, 0 if it
 // is not.
-func (s *Service) changeCopyOf(key []byte, id string, change func(tx *store.Tx, c *call, job *copyJob, b *blobRecord) (event, error)) error {
+func (s *Service) changeCopyOf(key []byte, id string, change func(tx *store.Tx, c *call, job *CopyJob, b *Blob) (event, error)) error {
 	gen, name, err := parsePendingKey(key)
 	if err != nil {
 		return err
 	}
 	c := &call{Request: &wire.Request{Service: wire.Blob, Now: s.now(), Operation: "CopyBlob"}, blob: string(name)}
 	return s.update(c, func(tx *store.Tx) error {
-		var b blobRecord
+		var b Blob
 		job, err := loadCopy(tx, key, id, &b)
 		if err != nil {
 			return err
 		}
-		c.Account, c.container = job.account, job.container
+		c.Account, c.container = job.Account, job.Container
 		over, err := change(tx, c, &job, &b)
 		if err != nil {
 			return err
@@ -388,26 +388,26 @@ func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil,
 
 // addChunk notes a chunk that has arrived.
 func (s *Service) addChunk(key []byte, id string, at int64, up *content.Upload) error {
-	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *CopyJob, b *Blob) (event, error) {
 		tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.Pieces()[0]))
 		job.blocks++
-		b.copy.copied = at + up.Length
+		b.Copy.Copied = at + up.Length
 		return 0, nil
 	})
 }
 
 // rewindCopy gives up what has arrived.
 func (s *Service) rewindCopy(key []byte, id string) error {
-	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *CopyJob, b *Blob) (event, error) {
 		dropBlockSet(tx, job.chunks())
 		job.set, job.blocks = nextID(tx), 0
-		b.copy.copied = 0
+		b.Copy.Copied = 0
 		return 0, nil
 	})
 }
 
 // arrived returns what has arrived, in order, each piece at the offset that its block is named by.
-func (j *copyJob) arrived(tx *store.Tx) (list []content.Piece, err error) {
+func (j *CopyJob) arrived(tx *store.Tx) (list []content.Piece, err error) {
 	scope := generationPrefix(j.set)
 	cur := tx.Cursor(blocksBucket)
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
@@ -425,30 +425,30 @@ func (j *copyJob) arrived(tx *store.Tx) (list []content.Piece, err error) {
 }
 
 // chunks stands for the set of what has arrived.
-func (j *copyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
+func (j *CopyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
 // endCopy makes the chunks the blob's content.
 func (s *Service) endCopy(key []byte, id string) error {
 	changed := s.ticks.Next(s.now())
-	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *CopyJob, b *Blob) (event, error) {
 		list, err := job.arrived(tx)
 		if err != nil {
 			return 0, err
 		}
 		dropBlockSet(tx, job.chunks())
-		if b.kind == blockBlob {
-			b.content, b.length = layOut(tx, list)
+		if b.Kind == BlockBlob {
+			b.content, b.Length = layOut(tx, list)
 		} else {
 			for i := range list {
-				list[i].Start = b.length
-				b.length += list[i].Length
+				list[i].Start = b.Length
+				b.Length += list[i].Length
 			}
 			b.content = storePages(tx, list)
-			if b.kind == appendBlob {
-				b.blocks = int64(len(list))
+			if b.Kind == AppendBlob {
+				b.Blocks = int64(len(list))
 			}
 		}
-		b.copy.status, b.copy.completed, b.changed = copySuccess, changed, changed
+		b.Copy.Status, b.Copy.Completed, b.Changed = CopySuccess, changed, changed
 		return eventCreated, nil
 	})
 }
@@ -460,12 +460,12 @@ func (s *Service) failCopy(key []byte, id string, why error) error {
 	if errors.As(azureError(why), &e) {
 		why = nil
 	}
-	return s.changeCopy(key, id, func(tx *store.Tx, job *copyJob, b *blobRecord) (event, error) {
+	return s.changeCopy(key, id, func(tx *store.Tx, job *CopyJob, b *Blob) (event, error) {
 		dropBlockSet(tx, job.chunks())
-		b.copy.status, b.copy.completed, b.changed = copyFailed, changed, changed
-		b.copy.description = describe(e) + ` "Copy failed when reading the source."`
+		b.Copy.Status, b.Copy.Completed, b.Changed = CopyFailed, changed, changed
+		b.Copy.Description = describe(e) + ` "Copy failed when reading the source."`
 		if why != nil {
-			b.copy.description = describe(wire.ErrInternal) + ` "Copy failed."`
+			b.Copy.Description = describe(wire.ErrInternal) + ` "Copy failed."`
 		}
 		return eventContent, nil
 	})
@@ -484,21 +484,21 @@ func (s *Service) abortCopy(c *call) error {
 		return invalidQuery("copyid", c.Query.Get("copyid"))
 	}
 	changed := s.ticks.Next(c.Now)
-	err = s.updateBase(c, (*preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if b.copy.status != copyPending {
+	err = s.updateBase(c, (*Preconditions).checkAbort, func(tx *store.Tx, gen uint64, b *Blob) error {
+		if b.Copy.Status != CopyPending {
 			return errNoPendingCopy
 		}
-		if b.copy.id != id.String() {
+		if b.Copy.ID != id.String() {
 			return errCopyIDMismatch
 		}
 		key := pendingKey(gen, c.blob)
-		job, err := loadCopy(tx, key, b.copy.id, new(blobRecord))
+		job, err := loadCopy(tx, key, b.Copy.ID, new(Blob))
 		if err != nil {
 			return err
 		}
 		dropBlockSet(tx, job.chunks())
 		tx.Delete(copiesBucket, key)
-		b.copy.status, b.copy.completed, b.changed = copyAborted, changed, changed
+		b.Copy.Status, b.Copy.Completed, b.Changed = CopyAborted, changed, changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventContent, baseSlot, b)
 		return nil

@@ -17,10 +17,10 @@ import (
 // copySource is the blob that x-ms-copy-source names.
 type copySource struct {
 	account, container, blob string
-	at                       address
+	at                       Address
 	// url is what the client sent, which the copy's properties repeat.
 	url        string
-	conditions preconditions
+	conditions Preconditions
 	// remote is nil for a blob of this process.
 	remote *remote
 	// blocks are the blocks that a source in this process consists of, id and length alone, once [Service.openSource] has read it; nil
@@ -56,14 +56,14 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		return src, err
 	}
 	if t := c.Header("X-Ms-Source-If-Tags"); t != "" {
-		if src.conditions.tags, err = parseTagCondition(t); err != nil {
+		if src.conditions.Tags, err = parseTagCondition(t); err != nil {
 			return src, err
 		}
 	}
 	r := s.inner(c, u, token)
 	if r == nil {
 		src.remote = &remote{token, c.Header("X-Ms-File-Request-Intent")}
-		if src.conditions.tags != nil {
+		if src.conditions.Tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
 		}
 		if token != "" && u.Scheme != "https" && !s.egress.Private {
@@ -79,7 +79,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if src.at, err = at.address(); err != nil {
 		return src, err
 	}
-	return src, s.mayCopy(c, at, src.conditions.tags != nil || c.Header(sourceTagOption) == copyTagOption)
+	return src, s.mayCopy(c, at, src.conditions.Tags != nil || c.Header(sourceTagOption) == copyTagOption)
 }
 
 // inner is the request that would read a source, if it is one to this process; nil otherwise.
@@ -167,14 +167,14 @@ func sameHost(u *url.URL, host string) bool {
 }
 
 // read loads a source of this process in tx and checks its conditions. It fails with errSource.
-func (src *copySource) read(tx *store.Tx, now ticks.Ticks, b *blobRecord) error {
+func (src *copySource) read(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 	if err := src.load(tx, now, b); err != nil {
 		return errSource{err}
 	}
 	return nil
 }
 
-func (src *copySource) load(tx *store.Tx, now ticks.Ticks, b *blobRecord) error {
+func (src *copySource) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 	gen, err := containerGen(tx, src.account, src.container)
 	if err != nil {
 		return err
@@ -183,17 +183,17 @@ func (src *copySource) load(tx *store.Tx, now ticks.Ticks, b *blobRecord) error 
 	if err != nil {
 		return err
 	}
-	if b.isDestination(slot) {
+	if b.isIncremental(slot) {
 		return errIncrementalDestination
 	}
-	if b.settle(now); b.tier == archiveTier {
+	if b.finishRehydration(now); b.Tier == ArchiveTier {
 		return errBlobArchived
 	}
-	if b.copy.status == copyPending {
+	if b.Copy.Status == CopyPending {
 		return errPendingCopy
 	}
 	if !src.conditions.Empty() {
-		if err := src.conditions.CheckRead(b.changed.HexETag(), b.changed.Time()); err != nil {
+		if err := src.conditions.CheckRead(b.Changed.HexETag(), b.Changed.Time()); err != nil {
 			return err
 		}
 	}

@@ -72,8 +72,8 @@ func local(remote string) bool {
 
 // unlock makes sure that the holder of key, nil for none, may read and change the content of b, a blob of the account, and lets it be
 // opened.
-func (s *Service) unlock(account string, b *blobRecord, key *encryption.CustomerKey) (err error) {
-	b.opened, err = s.scopes.Unlock(account, b.encryption, key)
+func (s *Service) unlock(account string, b *Blob, key *encryption.CustomerKey) (err error) {
+	b.opened, err = s.scopes.Unlock(account, b.Encryption, key)
 	return err
 }
 
@@ -110,21 +110,21 @@ func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption.ID, err er
 	if err != nil {
 		return by, err
 	}
-	if rec.onlyScope && (c.key != nil || named && scope != rec.scope) {
+	if rec.OnlyScope && (c.key != nil || named && scope != rec.Scope) {
 		return by, errContainerScope
 	}
 	if c.key != nil {
 		return encryption.ID{KeySHA256: c.key.SHA256}, nil
 	}
 	if !named {
-		scope = rec.scope
+		scope = rec.Scope
 		if c.onExisting() {
-			var b blobRecord
-			switch err := getBlob(tx, rec.gen, c.blob, baseSlot, &b); {
-			case err == nil && b.encryption.KeySHA256 != "":
+			var b Blob
+			switch err := getBlob(tx, rec.generation, c.blob, baseSlot, &b); {
+			case err == nil && b.Encryption.KeySHA256 != "":
 				return by, encryption.ErrKeyMissing
 			case err == nil:
-				scope = b.encryption.Scope
+				scope = b.Encryption.Scope
 			case err != errBlobNotFound: // the transaction that follows says so
 				return by, err
 			}
@@ -139,12 +139,12 @@ func (s *Service) encryptionFor(tx *store.Tx, c *call) (by encryption.ID, err er
 }
 
 // mayAdd makes sure that the caller may add up, nil for no content, to b.
-func (s *Service) mayAdd(c *call, b *blobRecord, up *content.Upload) error {
-	c.under = b.encryption
+func (s *Service) mayAdd(c *call, b *Blob, up *content.Upload) error {
+	c.under = b.Encryption
 	if err := s.unlock(c.Account, b, c.key); err != nil || up == nil {
 		return err
 	}
-	return b.encryption.Matches(up.Encryption())
+	return b.Encryption.Matches(up.Encryption())
 }
 
 // errOtherEncryption: a copy cannot share the bytes of its source, which are encrypted in another way. It is never answered.
@@ -152,17 +152,17 @@ var errOtherEncryption = errors.New("blobsvc: the copy is encrypted in another w
 
 // sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if that is not how from is. Scopes of
 // two accounts are two, whatever their names.
-func (s *Service) sameEncryption(tx *store.Tx, c *call, src *copySource, b, from *blobRecord) (err error) {
-	if from.encryption.KeySHA256 != "" {
+func (s *Service) sameEncryption(tx *store.Tx, c *call, src *copySource, b, from *Blob) (err error) {
+	if from.Encryption.KeySHA256 != "" {
 		return errSource{encryption.ErrKeyMissing}
 	}
-	if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+	if b.Encryption, err = s.encryptionFor(tx, c); err != nil {
 		return err
 	}
-	if b.encryption == from.encryption && (from.encryption.Scope == "" || src.account == c.Account) {
+	if b.Encryption == from.Encryption && (from.Encryption.Scope == "" || src.account == c.Account) {
 		return nil
 	}
-	if from.kind != blockBlob {
+	if from.Kind != BlockBlob {
 		return wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented.")
 	}
 	return errOtherEncryption

@@ -81,12 +81,12 @@ func (s *Service) setBlobExpiry(c *call) error {
 		return wire.MissingHeader("x-ms-expiry-option")
 	}
 	changed := s.ticks.Next(c.Now)
-	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
+	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
 		var err error
-		if b.expires, _, err = c.expiry(b.created); err != nil {
+		if b.Expires, _, err = c.expiry(b.Created); err != nil {
 			return err
 		}
-		b.changed = changed
+		b.Changed = changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.expireLater(tx, c, gen, b)
 		c.expires = true
@@ -105,9 +105,9 @@ func expiryKey(at ticks.Ticks, blob []byte) []byte {
 }
 
 // expireLater notes when the base blob b expires, if it does.
-func (s *Service) expireLater(tx *store.Tx, c *call, gen uint64, b *blobRecord) {
-	if b.expires != 0 {
-		tx.Put(expiringBucket, expiryKey(b.expires, blobKey(gen, c.blob, baseSlot)), containerKey(c.Account, c.container))
+func (s *Service) expireLater(tx *store.Tx, c *call, gen uint64, b *Blob) {
+	if b.Expires != 0 {
+		tx.Put(expiringBucket, expiryKey(b.Expires, blobKey(gen, c.blob, baseSlot)), containerKey(c.Account, c.container))
 	}
 }
 
@@ -159,18 +159,18 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 		return 0, err
 	}
 	c := s.background(account, container, string(name), "DeleteBlob", now)
-	var b blobRecord
+	var b Blob
 	switch err := getBlob(tx, gen, c.blob, slot, &b); {
 	case err == errBlobNotFound:
 		return 0, nil
 	case err != nil:
 		return 0, err
-	case b.expires == 0 || b.expires > c.now():
+	case b.Expires == 0 || b.Expires > c.now():
 		return 0, nil
 	}
 	at, err := containerGen(tx, account, container)
-	gone := err != nil || at != gen                                      // deleted, but it may be restored
-	if gone || b.mayGo(c.now()) != nil || b.copy.status == copyPending { // look again later
+	gone := err != nil || at != gen                                               // deleted, but it may be restored
+	if gone || b.checkDeletable(c.now()) != nil || b.Copy.Status == CopyPending { // look again later
 		tx.Put(expiringBucket, expiryKey(c.now()+day/24, key), in)
 		return 0, nil
 	}
@@ -180,7 +180,7 @@ func (s *Service) expireOne(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	}
 	days := s.retentionDays(account)
 	for _, slot := range append(snapshots, baseSlot) {
-		var b blobRecord
+		var b Blob
 		if err := getBlob(tx, gen, c.blob, slot, &b); err != nil {
 			return 0, err
 		}

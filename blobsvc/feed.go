@@ -16,15 +16,15 @@ const maxChanged = 1000
 // changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has
 // seen them, and gets only what was created or written since, after waiting for it if it likes. only is false if the whole container
 // is to be listed: nobody asked, the position is not known any more, or it is the second page. See [longpoll.AfterHeader].
-func (s *Service) changedBlobs(c *call, l *listing) (names []string, only bool, err error) {
-	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.from) > 0 {
+func (s *Service) changedBlobs(c *call, l *Listing) (names []string, only bool, err error) {
+	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil
 	}
-	wanted := func(name string) bool { return strings.HasPrefix(name, l.prefix) }
+	wanted := func(name string) bool { return strings.HasPrefix(name, l.Prefix) }
 	key := longpoll.Key(c.Account, c.container)
 	var at string
 	look := func() (bool, error) {
-		names, at, only = s.feed.After(c.Header(longpoll.AfterHeader), key, min(l.max, maxChanged), wanted)
+		names, at, only = s.feed.After(c.Header(longpoll.AfterHeader), key, min(l.Max, maxChanged), wanted)
 		return len(names) > 0 || !only, nil
 	}
 	if most, asked := longpoll.ParseWait(c.Header(longpoll.WaitHeader)); asked {
@@ -49,13 +49,13 @@ func (s *Service) writeChanged(c *call, names []string, w *blobWriter) error {
 			return err
 		}
 		for _, name := range names {
-			var b blobRecord
+			var b Blob
 			switch err := getBlob(tx, gen, name, baseSlot, &b); {
 			case errors.Is(err, errBlobNotFound):
 			case err != nil:
 				return err
 			default:
-				if err := w.write(listed{name: name, slot: baseSlot, record: &b}); err != nil {
+				if err := w.write(Item{Name: name, slot: baseSlot, Blob: &b}); err != nil {
 					return err
 				}
 			}

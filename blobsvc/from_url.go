@@ -48,12 +48,12 @@ func (h sourceHashes) check(up *content.Upload) error {
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
 // -crc64. It serves the operations that take a source's bytes before they answer. from is the source, without its content.
 // The caller closes the upload.
-func (s *Service) fetch(c *call, src *copySource, limit int64) (up *content.Upload, from blobRecord, err error) {
+func (s *Service) fetch(c *call, src *copySource, limit int64) (up *content.Upload, from Blob, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
 		return nil, from, err
 	}
-	rng := byteRange{0, openEnd}
+	rng := Range{0, OpenEnd}
 	if text := c.Header("X-Ms-Source-Range"); text != "" {
 		var ok bool
 		if rng, ok = parseRange(text); !ok {
@@ -96,7 +96,7 @@ func sourceBroken(err error) error {
 }
 
 // openSource opens a range of a source, of n bytes. from gets what is known of it.
-func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blobRecord) (body io.ReadCloser, n int64, err error) {
+func (s *Service) openSource(c *call, src *copySource, rng Range, from *Blob) (body io.ReadCloser, n int64, err error) {
 	if src.remote != nil {
 		b, err := s.getRemote(c.HTTP.Context(), src, rng, "")
 		if err != nil {
@@ -114,15 +114,15 @@ func (s *Service) openSource(c *call, src *copySource, rng byteRange, from *blob
 			return errSource{err}
 		}
 		var off int64
-		if from.length > 0 || rng.start > 0 {
+		if from.Length > 0 || rng.Start > 0 {
 			var err error
-			if off, n, err = rng.within(from.length); err != nil {
+			if off, n, err = rng.within(from.Length); err != nil {
 				return err
 			}
 		}
 		if src.withBlocks {
 			src.blocks = nil
-			err := from.content.walk(tx, 0, from.length, from.length, func(p *content.Piece) error {
+			err := from.content.walk(tx, 0, from.Length, from.Length, func(p *content.Piece) error {
 				src.blocks = append(src.blocks, content.Piece{Length: p.Length, Block: p.Block})
 				return nil
 			})
@@ -255,7 +255,7 @@ func (s *Service) putPageFromURL(c *call) error {
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if kind := c.Header("X-Ms-Blob-Type"); kind != blockBlob.String() {
+	if kind := c.Header("X-Ms-Blob-Type"); kind != BlockBlob.String() {
 		return wire.InvalidHeader("x-ms-blob-type", kind)
 	}
 	if err := c.noBody(); err != nil {
@@ -265,7 +265,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(blockBlob, false)
+	b, p, err := c.newBlob(BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 		b.inherit(c, &from)
 	}
 	if copyTags {
-		b.tags = from.tags
+		b.Tags = from.Tags
 	}
 	if err := s.commitWhole(c, &p, b, up); err != nil {
 		return err
@@ -292,22 +292,22 @@ func (s *Service) putBlobFromURL(c *call) error {
 }
 
 // inherit takes over the headers of a source that the request did not set.
-func (b *blobRecord) inherit(c *call, from *blobRecord) {
-	h := &b.headers
+func (b *Blob) inherit(c *call, from *Blob) {
+	h := &b.Headers
 	for _, f := range [...]struct {
 		name     string
 		own, his *string
 	}{
-		{"X-Ms-Blob-Content-Type", &h.contentType, &from.headers.contentType},
-		{"X-Ms-Blob-Content-Encoding", &h.encoding, &from.headers.encoding},
-		{"X-Ms-Blob-Content-Language", &h.language, &from.headers.language},
-		{"X-Ms-Blob-Cache-Control", &h.cacheControl, &from.headers.cacheControl},
+		{"X-Ms-Blob-Content-Type", &h.ContentType, &from.Headers.ContentType},
+		{"X-Ms-Blob-Content-Encoding", &h.Encoding, &from.Headers.Encoding},
+		{"X-Ms-Blob-Content-Language", &h.Language, &from.Headers.Language},
+		{"X-Ms-Blob-Cache-Control", &h.CacheControl, &from.Headers.CacheControl},
 	} {
 		if !c.HasHeader(f.name) {
 			*f.own = *f.his
 		}
 	}
-	if !h.dispositionSet {
-		h.disposition, h.dispositionSet = from.headers.disposition, from.headers.dispositionSet
+	if !h.DispositionSet {
+		h.Disposition, h.DispositionSet = from.Headers.Disposition, from.Headers.DispositionSet
 	}
 }

@@ -29,12 +29,12 @@ const (
 )
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if there are none. sent says whether a mode was.
-func (c *call) policyHeaders() (p protection, sent bool, err error) {
+func (c *call) policyHeaders() (p Protection, sent bool, err error) {
 	mode := c.Header("X-Ms-Immutability-Policy-Mode")
 	switch {
 	case mode == "", strings.EqualFold(mode, "unlocked"):
 	case strings.EqualFold(mode, "locked"):
-		p.locked = true
+		p.Locked = true
 	default:
 		return p, false, wire.InvalidHeader(modeHeader, mode)
 	}
@@ -49,7 +49,7 @@ func (c *call) policyHeaders() (p protection, sent bool, err error) {
 	if err != nil || !until.After(c.Now) {
 		return p, false, wire.InvalidHeader(untilHeader, text)
 	}
-	p.until = ticks.Of(until)
+	p.Until = ticks.Of(until)
 	return p, mode != "", nil
 }
 
@@ -69,11 +69,11 @@ func (c *call) legalHold() (hold, sent bool, err error) {
 }
 
 // newProtection reads what the operations that write a blob give it.
-func (c *call) newProtection() (p protection, err error) {
+func (c *call) newProtection() (p Protection, err error) {
 	if p, _, err = c.policyHeaders(); err != nil {
 		return p, err
 	}
-	if p.hold, _, err = c.legalHold(); err == nil && p != (protection{}) {
+	if p.Hold, _, err = c.legalHold(); err == nil && p != (Protection{}) {
 		err = c.identity.Holds(immutable) // beside what the write needs
 	}
 	return p, err
@@ -82,7 +82,7 @@ func (c *call) newProtection() (p protection, err error) {
 // mayProtect says whether the blobs of the container can have policies and holds.
 func (c *call) mayProtect(tx *store.Tx) error {
 	rec, err := getContainer(tx, c.Account, c.container)
-	if err == nil && !rec.immutable {
+	if err == nil && !rec.Immutable {
 		err = errNotImmutable
 	}
 	return err
@@ -90,16 +90,16 @@ func (c *call) mayProtect(tx *store.Tx) error {
 
 // protect changes what protects the blob, snapshot or version that the request names. It is no change of the blob: the entity
 // tag stays, and no lease is asked for.
-func (s *Service) protect(c *call, change func(p *protection) error) error {
+func (s *Service) protect(c *call, change func(p *Protection) error) error {
 	at, err := c.address()
 	if err != nil {
 		return err
 	}
-	return s.updateAt(c, at, (*preconditions).checkLeasing, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
+	return s.updateAt(c, at, (*Preconditions).checkLeasing, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
 		if err := c.mayProtect(tx); err != nil {
 			return err
 		}
-		if err := change(&b.protection); err != nil {
+		if err := change(&b.Protection); err != nil {
 			return err
 		}
 		putBlob(tx, gen, c.blob, slot, b)
@@ -114,18 +114,18 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 	if err != nil {
 		return err
 	}
-	if policy.until == 0 {
+	if policy.Until == 0 {
 		return wire.MissingHeader(untilHeader)
 	}
-	var out protection
-	err = s.protect(c, func(p *protection) error {
-		if p.locked {
-			if modeSent && !policy.locked || policy.until < p.until {
+	var out Protection
+	err = s.protect(c, func(p *Protection) error {
+		if p.Locked {
+			if modeSent && !policy.Locked || policy.Until < p.Until {
 				return errImmutablePolicy
 			}
-			p.until = policy.until
+			p.Until = policy.Until
 		} else {
-			p.until, p.locked = policy.until, policy.locked
+			p.Until, p.Locked = policy.Until, policy.Locked
 		}
 		out = *p
 		return nil
@@ -139,11 +139,11 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 
 // deleteImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/delete-blob-immutability-policy
 func (s *Service) deleteImmutabilityPolicy(c *call) error {
-	err := s.protect(c, func(p *protection) error {
-		if p.locked {
+	err := s.protect(c, func(p *Protection) error {
+		if p.Locked {
 			return errPolicyLocked
 		}
-		p.until = 0
+		p.Until = 0
 		return nil
 	})
 	if err != nil {
@@ -161,8 +161,8 @@ func (s *Service) setLegalHold(c *call) error {
 	if !sent {
 		return wire.MissingHeader(holdHeader)
 	}
-	err = s.protect(c, func(p *protection) error {
-		p.hold = hold
+	err = s.protect(c, func(p *Protection) error {
+		p.Hold = hold
 		return nil
 	})
 	if err != nil {
@@ -173,12 +173,12 @@ func (s *Service) setLegalHold(c *call) error {
 }
 
 // sendProtection sets the headers about a policy and a hold.
-func (c *call) sendProtection(p *protection) {
-	if p.until != 0 {
-		c.Set(untilHeader, p.until.RFC1123())
-		c.Set(modeHeader, p.mode())
+func (c *call) sendProtection(p *Protection) {
+	if p.Until != 0 {
+		c.Set(untilHeader, p.Until.RFC1123())
+		c.Set(modeHeader, p.Mode())
 	}
-	if p.hold {
+	if p.Hold {
 		c.Set(holdHeader, "true")
 	}
 }
@@ -187,9 +187,9 @@ func (c *call) sendProtection(p *protection) {
 func empty(tx *store.Tx, gen uint64) (bool, error) {
 	scope := generationPrefix(gen)
 	cur := tx.Cursor(blobsBucket)
-	var b blobRecord
+	var b Blob
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		if err := decodeBlobHead(v, &b); err != nil || b.deleted == 0 {
+		if err := decodeBlobHead(v, &b); err != nil || b.Deleted == 0 {
 			return false, err
 		}
 	}

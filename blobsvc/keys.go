@@ -35,26 +35,26 @@ import (
 // A generation is the number of one creation of a container. Deleting a container removes its record and leaves its
 // generation to the garbage: the contents are out of reach at once, and are removed in the background.
 const (
-	containersBucket store.Bucket = "containers"
-	gravesBucket     store.Bucket = "graves"
-	blobsBucket      store.Bucket = "blobs"
-	pendingBucket    store.Bucket = "pending"
-	blocksBucket     store.Bucket = "blocks"
-	contentBucket    store.Bucket = "content"
-	tagsBucket       store.Bucket = "tags"
-	deletedBucket    store.Bucket = "deleted"
-	garbageBucket    store.Bucket = "garbage"
-	copiesBucket     store.Bucket = "copies"
-	expiringBucket   store.Bucket = "expiring"
-	changesBucket    store.Bucket = "changes"
-	accountsBucket   store.Bucket = "accounts"
-	metaBucket       store.Bucket = "meta"
+	containersBucket        store.Bucket = "containers"
+	deletedContainersBucket store.Bucket = "graves"
+	blobsBucket             store.Bucket = "blobs"
+	pendingBucket           store.Bucket = "pending"
+	blocksBucket            store.Bucket = "blocks"
+	contentBucket           store.Bucket = "content"
+	tagsBucket              store.Bucket = "tags"
+	deletedBlobsBucket      store.Bucket = "deleted"
+	garbageBucket           store.Bucket = "garbage"
+	copiesBucket            store.Bucket = "copies"
+	expiringBucket          store.Bucket = "expiring"
+	changesBucket           store.Bucket = "changes"
+	accountsBucket          store.Bucket = "accounts"
+	metaBucket              store.Bucket = "meta"
 )
 
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
-	return []store.Bucket{containersBucket, gravesBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
+	return []store.Bucket{containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
+		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
 }
 
 // baseSlot is the slot of the base blob: above every snapshot's.

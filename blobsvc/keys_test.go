@@ -93,37 +93,37 @@ func drawPieces(t *rapid.T) (list []content.Piece) {
 func TestBlobRecordRoundTrip(t *testing.T) {
 	text := rapid.String()
 	rapid.Check(t, func(t *rapid.T) {
-		b := blobRecord{
-			kind:    rapid.SampledFrom([]blobKind{blockBlob, pageBlob, appendBlob}).Draw(t, "kind"),
-			created: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
-			changed: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
-			length:  rapid.Int64Range(0, 1<<50).Draw(t, "length"),
+		b := Blob{
+			Kind:    rapid.SampledFrom([]Kind{BlockBlob, PageBlob, AppendBlob}).Draw(t, "kind"),
+			Created: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "created")),
+			Changed: ticks.Ticks(rapid.Int64Range(1, 1<<62).Draw(t, "changed")),
+			Length:  rapid.Int64Range(0, 1<<50).Draw(t, "length"),
 			content: pieceList{id: rapid.Uint64().Draw(t, "content"), pieces: drawPieces(t)},
-			headers: contentHeaders{contentType: text.Draw(t, "type"), encoding: text.Draw(t, "encoding"),
-				language: text.Draw(t, "language"), cacheControl: text.Draw(t, "cache"), md5: text.Draw(t, "md5"),
-				dispositionSet: rapid.Bool().Draw(t, "disposition set")},
-			lease: lease{state: leaseLeased, id: text.Draw(t, "lease"), duration: rapid.Int64Range(-1, 60).Draw(t, "duration"),
-				until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
-			tier: text.Draw(t, "tier"), tierChanged: 7, rehydrateTo: text.Draw(t, "rehydrate"),
-			sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
-			sealed:  rapid.Bool().Draw(t, "sealed"),
-			deleted: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), keptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
-			version: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
-			protection: protection{until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), locked: rapid.Bool().Draw(t, "locked"),
-				hold: rapid.Bool().Draw(t, "hold")},
-			encryption: encryption.ID{KeySHA256: text.Draw(t, "key"), Scope: text.Draw(t, "scope")},
+			Headers: Headers{ContentType: text.Draw(t, "type"), Encoding: text.Draw(t, "encoding"),
+				Language: text.Draw(t, "language"), CacheControl: text.Draw(t, "cache"), MD5: text.Draw(t, "md5"),
+				DispositionSet: rapid.Bool().Draw(t, "disposition set")},
+			Lease: Lease{State: LeaseLeased, ID: text.Draw(t, "lease"), Duration: rapid.Int64Range(-1, 60).Draw(t, "duration"),
+				Until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
+			Tier: text.Draw(t, "tier"), TierChanged: 7, RehydrateTo: text.Draw(t, "rehydrate"),
+			Sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), Blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
+			Sealed:  rapid.Bool().Draw(t, "sealed"),
+			Deleted: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), KeptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
+			Version: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
+			Protection: Protection{Until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), Locked: rapid.Bool().Draw(t, "locked"),
+				Hold: rapid.Bool().Draw(t, "hold")},
+			Encryption: encryption.ID{KeySHA256: text.Draw(t, "key"), Scope: text.Draw(t, "scope")},
 		}
-		if b.headers.dispositionSet {
-			b.headers.disposition = text.Draw(t, "disposition")
+		if b.Headers.DispositionSet {
+			b.Headers.Disposition = text.Draw(t, "disposition")
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "metadata") {
-			b.metadata = append(b.metadata, wire.Meta{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
-			b.tags = append(b.tags, tag{text.Draw(t, "key"), text.Draw(t, "value")})
+			b.Metadata = append(b.Metadata, wire.Meta{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
+			b.Tags = append(b.Tags, Tag{text.Draw(t, "key"), text.Draw(t, "value")})
 		}
 		if rapid.Bool().Draw(t, "copied") {
-			b.copy = copyRecord{"id", text.Draw(t, "source"), "success", 1, 2, 3, text.Draw(t, "description")}
+			b.Copy = CopyState{"id", text.Draw(t, "source"), "success", 1, 2, 3, text.Draw(t, "description")}
 		}
-		var got blobRecord
+		var got Blob
 		if err := decodeBlob(b.encode(), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -141,9 +141,9 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 }
 
 func TestContainerRecordRoundTrip(t *testing.T) {
-	c := containerRecord{gen: 300, changed: 5, metadata: []wire.Meta{{Name: "a", Value: "b"}}, access: "blob", scope: "s", onlyScope: true,
-		lease: lease{state: leaseBreaking, id: "x", until: 9}, deleted: 8, keptDays: 7, immutable: true}
-	c.policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
+	c := Container{generation: 300, Changed: 5, Metadata: []wire.Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s", OnlyScope: true,
+		Lease: Lease{State: LeaseBreaking, ID: "x", Until: 9}, Deleted: 8, KeptDays: 7, Immutable: true}
+	c.Policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
 	got, err := decodeContainer(c.encode())
 	if err != nil || !reflect.DeepEqual(got, c) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, c)
@@ -151,16 +151,16 @@ func TestContainerRecordRoundTrip(t *testing.T) {
 }
 
 func FuzzDecodeRecords(f *testing.F) {
-	b := blobRecord{kind: blockBlob, length: 5, content: pieceList{pieces: []content.Piece{{Length: 5, Block: "id", Slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
+	b := Blob{Kind: BlockBlob, Length: 5, content: pieceList{pieces: []content.Piece{{Length: 5, Block: "id", Slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
 	f.Add(b.encode())
 	f.Add(encodePieces(b.content.pieces))
-	f.Add(graveKey("account", "box", 1<<60))
+	f.Add(deletedContainerKey("account", "box", 1<<60))
 	f.Add([]byte("01D60F8BB59A4652"))
 	f.Add([]byte{recordVersion, btPieces, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, v []byte) {
-		var b blobRecord
+		var b Blob
 		if decodeBlob(v, &b) == nil && len(v) > 1 {
-			var again blobRecord
+			var again Blob
 			if err := decodeBlob(b.encode(), &again); err != nil {
 				t.Fatalf("%x decodes, but not its own encoding: %v", v, err)
 			}
@@ -170,10 +170,10 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = decodeBlock(v)
 		_, _ = decodeContainer(v)
 		_, _, _, _ = parseBlobKey(v)
-		if account, name, deleted, err := parseGraveKey(v); err == nil && !bytes.Equal(graveKey(account, string(name), deleted), v) {
+		if account, name, deleted, err := parseDeletedContainerKey(v); err == nil && !bytes.Equal(deletedContainerKey(account, string(name), deleted), v) {
 			t.Fatalf("%x is the key of %q, %q, %d, whose key is another", v, account, name, deleted)
 		}
-		if at, ok := parseContainerVersion(string(v)); ok && !strings.EqualFold((&containerRecord{deleted: at}).version(), string(v)) {
+		if at, ok := parseContainerVersion(string(v)); ok && !strings.EqualFold((&Container{Deleted: at}).DeletedVersion(), string(v)) {
 			t.Fatalf("%q is version %d, which is written differently", v, at)
 		}
 		_, _, _ = parseBlockKey(v)

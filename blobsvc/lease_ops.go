@@ -50,7 +50,7 @@ func (c *call) leaseRequest() (q leaseRequest, err error) {
 			err = wire.MissingHeader("x-ms-proposed-lease-id")
 		}
 	case "break":
-		q.period = breakPeriodDefault
+		q.period = BreakPeriodDefault
 		if text := c.Header("X-Ms-Lease-Break-Period"); text != "" {
 			var ok bool
 			if q.period, ok = parseOffset(text); !ok || q.period > 60 {
@@ -75,14 +75,14 @@ func (c *call) leaseDuration() (int64, error) {
 		return 0, wire.MissingHeader("x-ms-lease-duration")
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n != infinite && (n < 15 || n > 60) {
+	if err != nil || n != LeaseInfinite && (n < 15 || n > 60) {
 		return 0, wire.InvalidHeader("x-ms-lease-duration", text)
 	}
 	return n, nil
 }
 
 // apply makes the move that q asks for. remaining is the x-ms-lease-time of a break.
-func (q *leaseRequest) apply(l lease, now ticks.Ticks) (next lease, remaining int64, err error) {
+func (q *leaseRequest) apply(l Lease, now ticks.Ticks) (next Lease, remaining int64, err error) {
 	switch q.action {
 	case "acquire":
 		next, err = l.acquire(q.proposed, q.duration, now)
@@ -99,14 +99,14 @@ func (q *leaseRequest) apply(l lease, now ticks.Ticks) (next lease, remaining in
 }
 
 // answerLease sends what a lease operation came to.
-func (c *call) answerLease(q *leaseRequest, l lease, remaining int64, changed ticks.Ticks) error {
+func (c *call) answerLease(q *leaseRequest, l Lease, remaining int64, changed ticks.Ticks) error {
 	c.sendVersion(changed)
 	switch q.action {
 	case "acquire":
-		c.Set("x-ms-lease-id", l.id)
+		c.Set("x-ms-lease-id", l.ID)
 		return c.Status(http.StatusCreated)
 	case "renew", "change":
-		c.Set("x-ms-lease-id", l.id)
+		c.Set("x-ms-lease-id", l.ID)
 	case "break":
 		c.SetInt("x-ms-lease-time", remaining)
 		return c.Status(http.StatusAccepted)
@@ -120,14 +120,14 @@ func (s *Service) leaseBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	var out lease
+	var out Lease
 	var remaining int64
 	var changed ticks.Ticks
-	err = s.updateBase(c, (*preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
-		if b.lease, remaining, err = q.apply(b.lease, c.now()); err != nil {
+	err = s.updateBase(c, (*Preconditions).checkLeasing, func(tx *store.Tx, gen uint64, b *Blob) (err error) {
+		if b.Lease, remaining, err = q.apply(b.Lease, c.now()); err != nil {
 			return err
 		}
-		out, changed = b.lease, b.changed
+		out, changed = b.Lease, b.Changed
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		return nil
 	})
@@ -147,7 +147,7 @@ func (s *Service) leaseContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	var out lease
+	var out Lease
 	var remaining int64
 	var changed ticks.Ticks
 	err = s.db.Update(func(tx *store.Tx) error {
@@ -155,13 +155,13 @@ func (s *Service) leaseContainer(c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := conditions.CheckWrite(rec.changed.HexETag(), rec.changed.Time()); err != nil {
+		if err := conditions.CheckWrite(rec.Changed.HexETag(), rec.Changed.Time()); err != nil {
 			return err
 		}
-		if rec.lease, remaining, err = q.apply(rec.lease, c.now()); err != nil {
+		if rec.Lease, remaining, err = q.apply(rec.Lease, c.now()); err != nil {
 			return err
 		}
-		out, changed = rec.lease, rec.changed
+		out, changed = rec.Lease, rec.Changed
 		putContainer(tx, c.Account, c.container, &rec)
 		return nil
 	})

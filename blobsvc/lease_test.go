@@ -14,57 +14,57 @@ func TestLeaseMatrix(t *testing.T) {
 	const now = ticks.Ticks(1000 * time.Second / 100)
 	const second = ticks.Ticks(time.Second / 100)
 	var (
-		available = lease{}
-		leasedA   = lease{state: leaseLeased, id: "A", duration: 30, until: now + 20*second}
-		breakingA = lease{state: leaseBreaking, id: "A", until: now + 10*second}
-		brokenA   = lease{state: leaseBroken, id: "A"}
-		expiredA  = lease{state: leaseLeased, id: "A", duration: 30, until: now - second}
+		available = Lease{}
+		leasedA   = Lease{State: LeaseLeased, ID: "A", Duration: 30, Until: now + 20*second}
+		breakingA = Lease{State: LeaseBreaking, ID: "A", Until: now + 10*second}
+		brokenA   = Lease{State: LeaseBroken, ID: "A"}
+		expiredA  = Lease{State: LeaseLeased, ID: "A", Duration: 30, Until: now - second}
 	)
 	states := []struct {
 		name  string
-		lease lease
+		lease Lease
 	}{{"available", available}, {"leased", leasedA}, {"breaking", breakingA}, {"broken", brokenA}, {"expired", expiredA}}
-	fresh := func(id string) lease { return leased(id, 30, now) }
-	ok := func(l lease) any { return l }
+	fresh := func(id string) Lease { return leased(id, 30, now) }
+	ok := func(l Lease) any { return l }
 	breaking := func(seconds int64) any {
-		return lease{state: leaseBreaking, id: "A", until: now + ticks.Ticks(seconds)*second}
+		return Lease{State: LeaseBreaking, ID: "A", Until: now + ticks.Ticks(seconds)*second}
 	}
 	broken := ok(brokenA)
 	for _, row := range []struct {
 		event string
-		apply func(lease) (lease, error)
+		apply func(Lease) (Lease, error)
 		want  [5]any
 	}{
-		{"acquire a new id", func(l lease) (lease, error) { return l.acquire("X", 30, now) },
+		{"acquire a new id", func(l Lease) (Lease, error) { return l.acquire("X", 30, now) },
 			[5]any{ok(fresh("X")), errLeaseAlreadyPresent, errLeaseAlreadyPresent, ok(fresh("X")), ok(fresh("X"))}},
-		{"acquire A", func(l lease) (lease, error) { return l.acquire("A", 30, now) },
+		{"acquire A", func(l Lease) (Lease, error) { return l.acquire("A", 30, now) },
 			[5]any{ok(fresh("A")), ok(fresh("A")), errLeaseIsBreakingAndCannotBeAcquired, ok(fresh("A")), ok(fresh("A"))}},
-		{"break in 0", func(l lease) (lease, error) { l, _, err := l.breakIn(0, now); return l, err },
+		{"break in 0", func(l Lease) (Lease, error) { l, _, err := l.breakIn(0, now); return l, err },
 			[5]any{errLeaseNotPresentWithLeaseOperation, broken, broken, broken, broken}},
-		{"break in 5", func(l lease) (lease, error) { l, _, err := l.breakIn(5, now); return l, err },
+		{"break in 5", func(l Lease) (Lease, error) { l, _, err := l.breakIn(5, now); return l, err },
 			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(5), breaking(5), broken, broken}},
-		{"break in 60, longer than is left", func(l lease) (lease, error) { l, _, err := l.breakIn(60, now); return l, err },
+		{"break in 60, longer than is left", func(l Lease) (Lease, error) { l, _, err := l.breakIn(60, now); return l, err },
 			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(20), breaking(10), broken, broken}},
-		{"break, no period", func(l lease) (lease, error) { l, _, err := l.breakIn(breakPeriodDefault, now); return l, err },
+		{"break, no period", func(l Lease) (Lease, error) { l, _, err := l.breakIn(BreakPeriodDefault, now); return l, err },
 			[5]any{errLeaseNotPresentWithLeaseOperation, breaking(20), breaking(10), broken, broken}},
-		{"change A to B", func(l lease) (lease, error) { return l.change("A", "B", now) },
-			[5]any{errLeaseNotPresentWithLeaseOperation, ok(lease{state: leaseLeased, id: "B", duration: 30, until: now + 20*second}),
+		{"change A to B", func(l Lease) (Lease, error) { return l.change("A", "B", now) },
+			[5]any{errLeaseNotPresentWithLeaseOperation, ok(Lease{State: LeaseLeased, ID: "B", Duration: 30, Until: now + 20*second}),
 				errLeaseIsBreakingAndCannotBeChanged, errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
-		{"change B to A", func(l lease) (lease, error) { return l.change("B", "A", now) },
+		{"change B to A", func(l Lease) (Lease, error) { return l.change("B", "A", now) },
 			[5]any{errLeaseNotPresentWithLeaseOperation, ok(leasedA), errLeaseIsBreakingAndCannotBeChanged,
 				errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
-		{"change B to C", func(l lease) (lease, error) { return l.change("B", "C", now) },
+		{"change B to C", func(l Lease) (Lease, error) { return l.change("B", "C", now) },
 			[5]any{errLeaseNotPresentWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
 				errLeaseNotPresentWithLeaseOperation, errLeaseNotPresentWithLeaseOperation}},
-		{"renew A", func(l lease) (lease, error) { return l.renew("A", now) },
+		{"renew A", func(l Lease) (Lease, error) { return l.renew("A", now) },
 			[5]any{errLeaseIDMismatchWithLeaseOperation, ok(fresh("A")), errLeaseIsBrokenAndCannotBeRenewed,
 				errLeaseIsBrokenAndCannotBeRenewed, ok(fresh("A"))}},
-		{"renew B", func(l lease) (lease, error) { return l.renew("B", now) },
+		{"renew B", func(l Lease) (Lease, error) { return l.renew("B", now) },
 			[5]any{errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
 				errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation}},
-		{"release A", func(l lease) (lease, error) { return l.release("A", now) },
+		{"release A", func(l Lease) (Lease, error) { return l.release("A", now) },
 			[5]any{errLeaseIDMismatchWithLeaseOperation, ok(available), ok(available), ok(available), ok(available)}},
-		{"release B", func(l lease) (lease, error) { return l.release("B", now) },
+		{"release B", func(l Lease) (Lease, error) { return l.release("B", now) },
 			[5]any{errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation,
 				errLeaseIDMismatchWithLeaseOperation, errLeaseIDMismatchWithLeaseOperation}},
 		{"write with A", write("A", now), [5]any{blobLeaseErrors.notPresent, ok(leasedA), ok(breakingA), blobLeaseErrors.lost, blobLeaseErrors.lost}},
@@ -84,7 +84,7 @@ func TestLeaseMatrix(t *testing.T) {
 					if !errors.Is(err, want) {
 						t.Errorf("error %v, want %v", err, want)
 					}
-				case lease:
+				case Lease:
 					if err != nil || got != want {
 						t.Errorf("got %+v, %v; want %+v", got, err, want)
 					}
@@ -94,8 +94,8 @@ func TestLeaseMatrix(t *testing.T) {
 	}
 }
 
-func write(id string, now ticks.Ticks) func(lease) (lease, error) {
-	return func(l lease) (lease, error) {
+func write(id string, now ticks.Ticks) func(Lease) (Lease, error) {
+	return func(l Lease) (Lease, error) {
 		if err := l.checkWrite(id, now, &blobLeaseErrors); err != nil {
 			return l, err
 		}
@@ -103,19 +103,19 @@ func write(id string, now ticks.Ticks) func(lease) (lease, error) {
 	}
 }
 
-func read(id string, now ticks.Ticks) func(lease) (lease, error) {
-	return func(l lease) (lease, error) { return l, l.checkRead(id, now, &blobLeaseErrors) }
+func read(id string, now ticks.Ticks) func(Lease) (Lease, error) {
+	return func(l Lease) (Lease, error) { return l, l.checkRead(id, now, &blobLeaseErrors) }
 }
 
 func TestBreakOfInfiniteLease(t *testing.T) {
-	l := leased("A", infinite, 0)
-	if next, left, err := l.breakIn(breakPeriodDefault, 5); err != nil || left != 0 || next.state != leaseBroken {
+	l := leased("A", LeaseInfinite, 0)
+	if next, left, err := l.breakIn(BreakPeriodDefault, 5); err != nil || left != 0 || next.State != LeaseBroken {
 		t.Errorf("no period: %+v, %d, %v; want broken at once", next, left, err)
 	}
-	if next, left, err := l.breakIn(7, 5); err != nil || left != 7 || next.state != leaseBreaking {
+	if next, left, err := l.breakIn(7, 5); err != nil || left != 7 || next.State != LeaseBreaking {
 		t.Errorf("7 s: %+v, %d, %v; want breaking for 7 s", next, left, err)
 	}
-	if l.at(1<<60).state != leaseLeased {
+	if l.At(1<<60).State != LeaseLeased {
 		t.Error("an infinite lease expired")
 	}
 }
@@ -126,10 +126,10 @@ func TestBreakingEndsInBroken(t *testing.T) {
 		t.Fatalf("left %d, %v", left, err)
 	}
 	second := ticks.Ticks(time.Second / 100)
-	if got := l.at(10*second - 1).state; got != leaseBreaking {
+	if got := l.At(10*second - 1).State; got != LeaseBreaking {
 		t.Errorf("before the end: %v", got)
 	}
-	if got := l.at(10 * second).state; got != leaseBroken {
+	if got := l.At(10 * second).State; got != LeaseBroken {
 		t.Errorf("at the end: %v", got)
 	}
 }

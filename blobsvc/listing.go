@@ -7,49 +7,49 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// listing is one request for a page of blobs.
-type listing struct {
-	prefix, delimiter string
-	// from is where the page begins: the rest of a blob key after the generation, or a prefix of one.
-	from []byte
-	max  int
+// Listing is one request for a page of blobs.
+type Listing struct {
+	Prefix, Delimiter string
+	// From is where the page begins: the rest of a blob key after the generation, or a prefix of one.
+	From []byte
+	Max  int
 	// What is included beside base blobs.
-	snapshots, uncommitted, deleted, versions bool
-	// versionsOnly shows one item for a blob that is deleted and has versions.
-	versionsOnly bool
-	rec          blobRecord // of the item at hand, used again
-	past         past       // of the name at hand
+	Snapshots, Uncommitted, Deleted, Versions bool
+	// VersionsOnly shows one item for a blob that is deleted and has versions.
+	VersionsOnly bool
+	rec          Blob // of the item at hand, used again
+	past         past // of the name at hand
 }
 
-// listed is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
-type listed struct {
-	prefix string
-	name   string
+// Item is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
+type Item struct {
+	Prefix string
+	Name   string
 	slot   uint64
-	record *blobRecord // without its pieces; nil for a prefix and for uncommitted blocks
-	// versionsOnly is set for the newest version of a blob that has no current one.
-	versionsOnly bool
+	Blob   *Blob // without its pieces; nil for a prefix and for uncommitted blocks
+	// VersionsOnly is set for the newest version of a blob that has no current one.
+	VersionsOnly bool
 }
 
 // walk calls emit with up to max items in order and returns where the next page begins, nil at the end. It does not scan:
 // snapshots and versions that are not wanted, and everything below a prefix that was emitted, are skipped by seeking.
-func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next []byte, err error) {
+func (l *Listing) walk(tx *store.Tx, gen uint64, emit func(Item) error) (next []byte, err error) {
 	scope := generationPrefix(gen)
-	within := append(bytes.Clone(scope), l.prefix...)
-	start := append(bytes.Clone(scope), l.from...)
+	within := append(bytes.Clone(scope), l.Prefix...)
+	start := append(bytes.Clone(scope), l.From...)
 	if bytes.Compare(start, within) < 0 {
 		start = within
 	}
 	blobs := walker{cur: tx.Cursor(blobsBucket), within: within}
 	blobs.seek(start)
 	var pending walker
-	if l.uncommitted {
+	if l.Uncommitted {
 		pending = walker{cur: tx.Cursor(pendingBucket), within: within}
 		pending.seek(pendingStart(start))
 	}
 	count := 0
 	full := func(at []byte) bool {
-		if count < l.max {
+		if count < l.Max {
 			return false
 		}
 		next = bytes.Clone(at[8:])
@@ -75,12 +75,12 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 				return next, nil
 			}
 			if p := l.commonPrefix(name); p != "" {
-				err = emit(listed{prefix: p})
+				err = emit(Item{Prefix: p})
 				skip := successor(append(bytes.Clone(scope), p...))
 				blobs.seek(skip)
 				pending.seek(skip)
 			} else {
-				err = emit(listed{name: name, slot: baseSlot})
+				err = emit(Item{Name: name, slot: baseSlot})
 				pending.next()
 			}
 			if err != nil {
@@ -93,7 +93,7 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 		if err != nil {
 			return nil, err
 		}
-		if slot != baseSlot && !l.snapshots && !l.versions && !l.versionsOnly {
+		if slot != baseSlot && !l.Snapshots && !l.Versions && !l.VersionsOnly {
 			blobs.seek(blobKey(gen, string(rawName), baseSlot))
 			continue
 		}
@@ -101,7 +101,7 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 			return nil, err
 		}
 		only := false
-		if l.versionsOnly && l.rec.isVersion(slot) {
+		if l.VersionsOnly && l.rec.IsVersion(slot) {
 			if only, err = l.isLast(tx, gen, string(rawName), slot); err != nil {
 				return nil, err
 			}
@@ -113,9 +113,9 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 		if full(blobs.key) {
 			return next, nil
 		}
-		if l.delimiter != "" {
+		if l.Delimiter != "" {
 			if p := l.commonPrefix(string(rawName)); p != "" {
-				if err := emit(listed{prefix: p}); err != nil {
+				if err := emit(Item{Prefix: p}); err != nil {
 					return nil, err
 				}
 				count++
@@ -127,7 +127,7 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 				continue
 			}
 		}
-		if err := emit(listed{name: string(rawName), slot: slot, record: &l.rec, versionsOnly: only}); err != nil {
+		if err := emit(Item{Name: string(rawName), slot: slot, Blob: &l.rec, VersionsOnly: only}); err != nil {
 			return nil, err
 		}
 		count++
@@ -137,12 +137,12 @@ func (l *listing) walk(tx *store.Tx, gen uint64, emit func(listed) error) (next 
 }
 
 // wants decides about the record at hand.
-func (l *listing) wants(slot uint64) bool {
+func (l *Listing) wants(slot uint64) bool {
 	b := &l.rec
-	if b.deleted != 0 && !l.deleted {
+	if b.Deleted != 0 && !l.Deleted {
 		return false
 	}
-	return slot == baseSlot || b.isSnapshot(slot) && l.snapshots || b.isVersion(slot) && l.versions
+	return slot == baseSlot || b.IsSnapshot(slot) && l.Snapshots || b.IsVersion(slot) && l.Versions
 }
 
 // past is what isLast found out about a name.
@@ -153,14 +153,14 @@ type past struct {
 }
 
 // isLast reports whether a version is the newest of a blob that has no current one.
-func (l *listing) isLast(tx *store.Tx, gen uint64, name string, slot uint64) (bool, error) {
+func (l *Listing) isLast(tx *store.Tx, gen uint64, name string, slot uint64) (bool, error) {
 	if l.past.name != name {
 		l.past = past{name: name}
-		err := eachSlot(tx, gen, name, func(slot uint64, b *blobRecord) (more bool, err error) {
-			if b.isVersion(slot) {
+		err := eachRecord(tx, gen, name, func(slot uint64, b *Blob) (more bool, err error) {
+			if b.IsVersion(slot) {
 				l.past.newest = slot
 			}
-			l.past.alive = slot == baseSlot && b.deleted == 0
+			l.past.alive = slot == baseSlot && b.Deleted == 0
 			return true, nil
 		})
 		if err != nil {
@@ -171,12 +171,12 @@ func (l *listing) isLast(tx *store.Tx, gen uint64, name string, slot uint64) (bo
 }
 
 // committed reports whether a name with uncommitted blocks is listed as what is committed under it, record if anything.
-func (l *listing) committed(record []byte) (bool, error) {
-	if record == nil || l.deleted {
+func (l *Listing) committed(record []byte) (bool, error) {
+	if record == nil || l.Deleted {
 		return record != nil, nil
 	}
 	err := decodeBlobHead(record, &l.rec)
-	return err == nil && l.rec.deleted == 0, err
+	return err == nil && l.rec.Deleted == 0, err
 }
 
 // pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
@@ -190,15 +190,15 @@ func pendingStart(start []byte) []byte {
 
 // commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
 // after the prefix; "" if there is none.
-func (l *listing) commonPrefix(name string) string {
-	if l.delimiter == "" {
+func (l *Listing) commonPrefix(name string) string {
+	if l.Delimiter == "" {
 		return ""
 	}
-	i := strings.Index(name[len(l.prefix):], l.delimiter)
+	i := strings.Index(name[len(l.Prefix):], l.Delimiter)
 	if i < 0 {
 		return ""
 	}
-	return name[:len(l.prefix)+i+len(l.delimiter)]
+	return name[:len(l.Prefix)+i+len(l.Delimiter)]
 }
 
 // walker is a cursor that ends where the keys leave a prefix.

@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// rootContainer holds the blobs that are addressed without a container.
-const rootContainer = "$root"
+// RootContainer holds the blobs that are addressed without a container.
+const RootContainer = "$root"
 
 // resolve reads the path: which container, which blob. A path of one segment names a container if restype says so, and
 // otherwise a blob of the root container.
@@ -35,7 +35,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 			return c, onContainer, containerName(container)
 		}
 		// A blob of the root container.
-		container, rest = rootContainer, first
+		container, rest = RootContainer, first
 	}
 	c.container = container
 	if err := containerName(container); err != nil {
@@ -58,7 +58,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 // letter or digit, no two hyphens in a row; or one of the containers with a special meaning.
 func containerName(s string) error {
 	switch s {
-	case rootContainer, "$logs", webContainer, changeFeedContainer:
+	case RootContainer, "$logs", WebContainer, ChangeFeedContainer:
 		return nil
 	}
 	for i := range len(s) {

@@ -13,7 +13,7 @@ import (
 
 // Limits of page blobs.
 const (
-	pageSize     = 512
+	PageSize     = 512
 	maxPageBlob  = 8 << 40
 	maxPageWrite = 4 * mib
 )
@@ -21,7 +21,7 @@ const (
 // parsePageBlobSize reads x-ms-blob-content-length.
 func parsePageBlobSize(s string) (int64, error) {
 	n, ok := parseOffset(s)
-	if !ok || n%pageSize != 0 || n > maxPageBlob {
+	if !ok || n%PageSize != 0 || n > maxPageBlob {
 		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
 	}
 	return n, nil
@@ -43,14 +43,14 @@ func (s *Service) createPageBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(pageBlob, true)
+	b, p, err := c.newBlob(PageBlob, true)
 	if err != nil {
 		return err
 	}
-	b.length = size
+	b.Length = size
 	if text := c.Header("X-Ms-Blob-Sequence-Number"); text != "" {
 		var ok bool
-		if b.sequence, ok = parseOffset(text); !ok {
+		if b.Sequence, ok = parseOffset(text); !ok {
 			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
 		}
 	}
@@ -58,13 +58,13 @@ func (s *Service) createPageBlob(c *call) error {
 }
 
 // createEmpty puts a blob without content in place and answers.
-func (s *Service) createEmpty(c *call, b *blobRecord, p *preconditions) error {
-	b.created = s.ticks.Next(c.Now)
-	b.changed = b.created
+func (s *Service) createEmpty(c *call, b *Blob, p *Preconditions) error {
+	b.Created = s.ticks.Next(c.Now)
+	b.Changed = b.Created
 	err := s.update(c, func(tx *store.Tx) error {
 		b := *b
 		var err error
-		if b.encryption, err = s.encryptionFor(tx, c); err != nil {
+		if b.Encryption, err = s.encryptionFor(tx, c); err != nil {
 			return err
 		}
 		return s.replace(tx, c, p, &b)
@@ -72,18 +72,18 @@ func (s *Service) createEmpty(c *call, b *blobRecord, p *preconditions) error {
 	if err != nil {
 		return err
 	}
-	c.sendVersion(b.changed)
+	c.sendVersion(b.Changed)
 	c.sendEncrypted()
 	return c.Status(http.StatusCreated)
 }
 
-// sequenceConditions are the conditions of Put Page on the sequence number.
-type sequenceConditions struct {
-	le, lt, eq          int64
-	hasLE, hasLT, hasEQ bool
+// SequenceConditions are the conditions of Put Page on the sequence number.
+type SequenceConditions struct {
+	LE, LT, EQ          int64
+	HasLE, HasLT, HasEQ bool
 }
 
-func (c *call) sequenceConditions() (q sequenceConditions, err error) {
+func (c *call) sequenceConditions() (q SequenceConditions, err error) {
 	read := func(canonical, name string) (int64, bool) {
 		text := c.Header(canonical)
 		if text == "" || err != nil {
@@ -95,14 +95,14 @@ func (c *call) sequenceConditions() (q sequenceConditions, err error) {
 		}
 		return n, true
 	}
-	q.le, q.hasLE = read("X-Ms-If-Sequence-Number-Le", "x-ms-if-sequence-number-le")
-	q.lt, q.hasLT = read("X-Ms-If-Sequence-Number-Lt", "x-ms-if-sequence-number-lt")
-	q.eq, q.hasEQ = read("X-Ms-If-Sequence-Number-Eq", "x-ms-if-sequence-number-eq")
+	q.LE, q.HasLE = read("X-Ms-If-Sequence-Number-Le", "x-ms-if-sequence-number-le")
+	q.LT, q.HasLT = read("X-Ms-If-Sequence-Number-Lt", "x-ms-if-sequence-number-lt")
+	q.EQ, q.HasEQ = read("X-Ms-If-Sequence-Number-Eq", "x-ms-if-sequence-number-eq")
 	return q, err
 }
 
-func (q sequenceConditions) check(n int64) error {
-	if q.hasLE && n > q.le || q.hasLT && n >= q.lt || q.hasEQ && n != q.eq {
+func (q SequenceConditions) check(n int64) error {
+	if q.HasLE && n > q.LE || q.HasLT && n >= q.LT || q.HasEQ && n != q.EQ {
 		return errSequenceNumber
 	}
 	return nil
@@ -117,10 +117,10 @@ func (c *call) pageRange() (start, end int64, err error) {
 	if !ok {
 		return 0, 0, wire.MissingHeader("Range")
 	}
-	if r.end == openEnd || r.start%pageSize != 0 || (r.end+1)%pageSize != 0 {
+	if r.End == OpenEnd || r.Start%PageSize != 0 || (r.End+1)%PageSize != 0 {
 		return 0, 0, errInvalidPageRange
 	}
-	return r.start, r.end + 1, nil
+	return r.Start, r.End + 1, nil
 }
 
 // putPage: https://learn.microsoft.com/rest/api/storageservices/put-page
@@ -168,23 +168,23 @@ func (s *Service) putPage(c *call) error {
 
 // writePages puts received content at [start, end) of a page blob, or clears that range if up is nil, and answers; extra adds
 // response headers.
-func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, up *content.Upload, extra func()) error {
+func (s *Service) writePages(c *call, start, end int64, seq SequenceConditions, up *content.Upload, extra func()) error {
 	changed := s.ticks.Next(c.Now)
 	var sequence int64
-	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *blobRecord) error {
-		if b.kind != pageBlob {
+	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
+		if b.Kind != PageBlob {
 			return errInvalidBlobType
 		}
 		if err := s.mayAdd(c, b, up); err != nil {
 			return err
 		}
-		if err := seq.check(b.sequence); err != nil {
+		if err := seq.check(b.Sequence); err != nil {
 			return err
 		}
-		if err := b.mayChange(); err != nil {
+		if err := b.checkChangeable(); err != nil {
 			return err
 		}
-		if end > b.length {
+		if end > b.Length {
 			return errInvalidPageRange
 		}
 		if b.content.id == 0 {
@@ -198,8 +198,8 @@ func (s *Service) writePages(c *call, start, end int64, seq sequenceConditions, 
 			p[0].Start = start
 			putPieces(tx, b.content.id, p)
 		}
-		b.changed = changed
-		sequence = b.sequence
+		b.Changed = changed
+		sequence = b.Sequence
 		putBlob(tx, gen, c.blob, baseSlot, b)
 		s.note(tx, c, eventContent, baseSlot, b)
 		return nil
@@ -236,13 +236,13 @@ func (c pieceList) cut(tx *store.Tx, start, end int64) error {
 }
 
 // resizePages changes the length of a page blob: what is past the new end is gone, what is new is zeros.
-func resizePages(tx *store.Tx, b *blobRecord, size int64) error {
-	if size < b.length && b.content.id != 0 {
-		if err := b.content.cut(tx, size, b.length); err != nil {
+func resizePages(tx *store.Tx, b *Blob, size int64) error {
+	if size < b.Length && b.content.id != 0 {
+		if err := b.content.cut(tx, size, b.Length); err != nil {
 			return err
 		}
 	}
-	b.length = size
+	b.Length = size
 	return nil
 }
 
@@ -278,12 +278,12 @@ func (c *call) pageRangeLimit() (int, error) {
 }
 
 // pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the end.
-func pageOfSpans(list []span, from int64, limit int) (page []span, next int64) {
-	for len(list) > 0 && list[0].end <= from {
+func pageOfSpans(list []Span, from int64, limit int) (page []Span, next int64) {
+	for len(list) > 0 && list[0].End <= from {
 		list = list[1:]
 	}
 	if limit > 0 && len(list) > limit {
-		return list[:limit], list[limit].start
+		return list[:limit], list[limit].Start
 	}
 	return list, 0
 }
@@ -339,34 +339,34 @@ func (s *Service) getPageRanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b blobRecord
-	var list []span
+	var b Blob
+	var list []Span
 	_, err = s.viewBlob(c, &b, func(tx *store.Tx, gen, slot uint64) (err error) {
-		if b.kind != pageBlob {
+		if b.Kind != PageBlob {
 			return errInvalidBlobType
 		}
-		if b.isDestination(slot) {
+		if b.isIncremental(slot) {
 			return errIncrementalDestination
 		}
-		off, n := int64(0), b.length
+		off, n := int64(0), b.Length
 		if partial {
-			if off, n, err = rng.within(b.length); err != nil {
+			if off, n, err = rng.within(b.Length); err != nil {
 				return err
 			}
 			// The answer covers the pages that the range touches.
-			end := (off + n + pageSize - 1) / pageSize * pageSize
-			off -= off % pageSize
+			end := (off + n + PageSize - 1) / PageSize * PageSize
+			off -= off % PageSize
 			n = end - off
 		}
 		if previous == 0 {
-			list, err = b.content.spans(tx, off, n, b.length)
+			list, err = b.content.spans(tx, off, n, b.Length)
 			return err
 		}
 		if uint64(previous) > slot {
 			return errPreviousSnapshotNewer
 		}
-		var old blobRecord
-		if _, err := (address{snapshot: previous}).get(tx, gen, c.blob, &old); err != nil {
+		var old Blob
+		if _, err := (Address{Snapshot: previous}).get(tx, gen, c.blob, &old); err != nil {
 			if err == errBlobNotFound {
 				return errPreviousSnapshotMissing
 			}
@@ -376,10 +376,10 @@ func (s *Service) getPageRanges(c *call) error {
 		collect := func(to *[]content.Piece) func(*content.Piece) error {
 			return func(p *content.Piece) error { *to = append(*to, *p); return nil }
 		}
-		if err := old.content.walk(tx, off, n, old.length, collect(&before)); err != nil {
+		if err := old.content.walk(tx, off, n, old.Length, collect(&before)); err != nil {
 			return err
 		}
-		if err := b.content.walk(tx, off, n, b.length, collect(&after)); err != nil {
+		if err := b.content.walk(tx, off, n, b.Length, collect(&after)); err != nil {
 			return err
 		}
 		list = diffPages(before, after, off, off+n)
@@ -396,18 +396,18 @@ func (s *Service) getPageRanges(c *call) error {
 		x.Open("PageList")
 		for _, p := range list {
 			name := "PageRange"
-			if p.cleared {
+			if p.Cleared {
 				name = "ClearRange"
 			}
-			x.Open(name).Int("Start", p.start).Int("End", p.end-1).Close(name)
+			x.Open(name).Int("Start", p.Start).Int("End", p.End-1).Close(name)
 		}
 		if next > 0 {
 			x.Int("NextMarker", next)
 		}
 		x.Close("PageList")
 	}
-	c.sendVersion(b.changed)
-	c.SetInt("x-ms-blob-content-length", b.length)
+	c.sendVersion(b.Changed)
+	c.SetInt("x-ms-blob-content-length", b.Length)
 	return c.XML(http.StatusOK, x)
 }
 

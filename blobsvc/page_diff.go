@@ -5,25 +5,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
-type span struct {
-	start, end int64
-	cleared    bool
+// Span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
+type Span struct {
+	Start, End int64
+	Cleared    bool
 }
 
 // appendSpan adds a span, joining it to the last if they adjoin and are of one kind.
-func appendSpan(list []span, s span) []span {
-	if n := len(list); n > 0 && list[n-1].end == s.start && list[n-1].cleared == s.cleared {
-		list[n-1].end = s.end
+func appendSpan(list []Span, s Span) []Span {
+	if n := len(list); n > 0 && list[n-1].End == s.Start && list[n-1].Cleared == s.Cleared {
+		list[n-1].End = s.End
 		return list
 	}
 	return append(list, s)
 }
 
 // spans returns the pages of [off, off+n) that hold content.
-func (c pieceList) spans(tx *store.Tx, off, n, limit int64) (list []span, err error) {
+func (c pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err error) {
 	err = c.walk(tx, off, n, limit, func(p *content.Piece) error {
-		list = appendSpan(list, span{start: max(p.Start, off), end: min(p.End(), off+n)})
+		list = appendSpan(list, Span{Start: max(p.Start, off), End: min(p.End(), off+n)})
 		return nil
 	})
 	return list, err
@@ -31,12 +31,12 @@ func (c pieceList) spans(tx *store.Tx, off, n, limit int64) (list []span, err er
 
 // diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
 // bytes of the same slices: pages that were written anew count as changed, whatever was written.
-func diffPages(before, after []content.Piece, off, end int64) []span {
-	var out []span
+func diffPages(before, after []content.Piece, off, end int64) []Span {
+	var out []Span
 	add := func(from, to int64, cleared bool) {
 		from, to = max(from, off), min(to, end)
 		if from < to {
-			out = appendSpan(out, span{from, to, cleared})
+			out = appendSpan(out, Span{from, to, cleared})
 		}
 	}
 	i, j := 0, 0

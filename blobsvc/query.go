@@ -23,27 +23,27 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return queryError(err)
 	}
-	var b blobRecord
+	var b Blob
 	var blob *content.Reader
 	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
-		if b.kind != blockBlob {
+		if b.Kind != BlockBlob {
 			return errInvalidBlobType
 		}
 		if err := s.unlock(c.Account, &b, c.key); err != nil {
 			return err
 		}
-		if b.tier == archiveTier {
+		if b.Tier == ArchiveTier {
 			return errBlobArchived
 		}
 		var err error
-		blob, err = s.openRange(tx, &b, 0, b.length)
+		blob, err = s.openRange(tx, &b, 0, b.Length)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = blob.Close() }()
-	q, err := request.Open(query.Content{Reader: blob, ReaderAt: blob, Size: b.length})
+	q, err := request.Open(query.Content{Reader: blob, ReaderAt: blob, Size: b.Length})
 	if err != nil {
 		return queryError(err)
 	}
@@ -51,8 +51,8 @@ func (s *Service) queryBlobContents(c *call) error {
 	c.Set("Content-Type", "avro/binary")
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
 	c.Out.Header().Del("Content-Encoding")
-	if b.headers.md5 != "" {
-		c.Set("x-ms-blob-content-md5", base64MD5(b.headers.md5))
+	if b.Headers.MD5 != "" {
+		c.Set("x-ms-blob-content-md5", base64MD5(b.Headers.MD5))
 	}
 	c.Out.WriteHeader(http.StatusOK)
 	if err := q.Run(c.HTTP.Context(), c.Out); err != nil {

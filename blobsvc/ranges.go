@@ -7,14 +7,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// byteRange is a range of a blob as it was asked for; end is inclusive, openEnd where the range goes to the end.
-type byteRange struct{ start, end int64 }
+// Range is a range of a blob as it was asked for; end is inclusive, openEnd where the range goes to the end.
+type Range struct{ Start, End int64 }
 
-const openEnd = int64(1<<63 - 1)
+const OpenEnd = int64(1<<63 - 1)
 
 // requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
-func (c *call) requestRange() (r byteRange, ok bool, err error) {
+func (c *call) requestRange() (r Range, ok bool, err error) {
 	name, s := "x-ms-range", c.Header("X-Ms-Range")
 	if s == "" {
 		name, s = "Range", c.Header("Range")
@@ -29,7 +29,7 @@ func (c *call) requestRange() (r byteRange, ok bool, err error) {
 }
 
 // parseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.
-func parseRange(s string) (r byteRange, ok bool) {
+func parseRange(s string) (r Range, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes=")
 	if !ok {
 		return r, false
@@ -38,15 +38,15 @@ func parseRange(s string) (r byteRange, ok bool) {
 	if !ok {
 		return r, false
 	}
-	if r.start, ok = parseOffset(first); !ok {
+	if r.Start, ok = parseOffset(first); !ok {
 		return r, false
 	}
 	if last == "" {
-		r.end = openEnd
+		r.End = OpenEnd
 		return r, true
 	}
-	r.end, ok = parseOffset(last)
-	return r, ok && r.end >= r.start
+	r.End, ok = parseOffset(last)
+	return r, ok && r.End >= r.Start
 }
 
 // parseOffset reads a decimal number without a sign.
@@ -60,9 +60,9 @@ func parseOffset(s string) (int64, bool) {
 
 // within cuts r to a blob of length bytes and returns offset and length. It fails with errInvalidRange if r begins at
 // or past the end.
-func (r byteRange) within(length int64) (off, n int64, err error) {
-	if r.start >= length {
+func (r Range) within(length int64) (off, n int64, err error) {
+	if r.Start >= length {
 		return 0, 0, errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(length, 10))
 	}
-	return r.start, min(r.end, length-1) - r.start + 1, nil
+	return r.Start, min(r.End, length-1) - r.Start + 1, nil
 }

@@ -40,16 +40,16 @@ type remoteBody struct {
 	// n is how many bytes come.
 	n int64
 	// of is what the answer tells of the whole source: type, length, headers, metadata, sequence number.
-	of blobRecord
+	of Blob
 	// etag is the source's entity tag as it was sent, "" for none.
 	etag string
 }
 
 // getRemote asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it
 // returns. It fails with errSource for conditions of src that do not hold, and otherwise with CannotVerifyCopySource.
-func (s *Service) getRemote(ctx context.Context, src *copySource, rng byteRange, etag string) (*remoteBody, error) {
+func (s *Service) getRemote(ctx context.Context, src *copySource, rng Range, etag string) (*remoteBody, error) {
 	header := http.Header{}
-	if rng != (byteRange{0, openEnd}) {
+	if rng != (Range{0, OpenEnd}) {
 		header.Set("Range", rng.header())
 	}
 	if etag != "" {
@@ -108,24 +108,24 @@ func hostOf(address string) string {
 }
 
 // read takes in the head of a source's answer.
-func (b *remoteBody) read(resp *http.Response, rng byteRange) (err error) {
+func (b *remoteBody) read(resp *http.Response, rng Range) (err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
-		b.n, b.of.length = resp.ContentLength, resp.ContentLength
+		b.n, b.of.Length = resp.ContentLength, resp.ContentLength
 	case http.StatusPartialContent:
 		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
-		if b.of.length, err = strconv.ParseInt(total, 10, 64); err != nil {
+		if b.of.Length, err = strconv.ParseInt(total, 10, 64); err != nil {
 			return errSourceLength
 		}
 		b.n = resp.ContentLength
 	default:
 		return sourceStatus(resp)
 	}
-	if b.n < 0 || b.of.length < 0 {
+	if b.n < 0 || b.of.Length < 0 {
 		return errSourceLength
 	}
-	if resp.StatusCode == http.StatusOK && rng != (byteRange{0, openEnd}) { // it knows no ranges
-		off, n, err := rng.within(b.of.length)
+	if resp.StatusCode == http.StatusOK && rng != (Range{0, OpenEnd}) { // it knows no ranges
+		off, n, err := rng.within(b.of.Length)
 		if err != nil {
 			return err
 		}
@@ -135,31 +135,31 @@ func (b *remoteBody) read(resp *http.Response, rng byteRange) (err error) {
 		b.n = n
 	}
 	h := resp.Header
-	b.of.kind, _ = parseBlobKind(h.Get("X-Ms-Blob-Type"))
-	if b.of.kind == 0 {
-		b.of.kind = blockBlob
+	b.of.Kind, _ = ParseKind(h.Get("X-Ms-Blob-Type"))
+	if b.of.Kind == 0 {
+		b.of.Kind = BlockBlob
 	}
-	b.of.sequence, _ = parseOffset(h.Get("X-Ms-Blob-Sequence-Number"))
-	b.of.headers = contentHeaders{contentType: h.Get("Content-Type"), encoding: h.Get("Content-Encoding"),
-		language: h.Get("Content-Language"), cacheControl: h.Get("Cache-Control"), disposition: h.Get("Content-Disposition")}
-	b.of.headers.dispositionSet = b.of.headers.disposition != ""
+	b.of.Sequence, _ = parseOffset(h.Get("X-Ms-Blob-Sequence-Number"))
+	b.of.Headers = Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
+		Language: h.Get("Content-Language"), CacheControl: h.Get("Cache-Control"), Disposition: h.Get("Content-Disposition")}
+	b.of.Headers.DispositionSet = b.of.Headers.Disposition != ""
 	md5 := h.Get("X-Ms-Blob-Content-Md5")
 	if md5 == "" && resp.StatusCode == http.StatusOK {
 		md5 = h.Get("Content-Md5")
 	}
 	if sum, err := parseMD5(md5); err == nil {
-		b.of.headers.md5 = string(sum)
+		b.of.Headers.MD5 = string(sum)
 	}
 	r := wire.Request{HTTP: &http.Request{Header: h}}
-	b.of.metadata, err = r.Metadata()
+	b.of.Metadata, err = r.Metadata()
 	return err
 }
 
 // header is the range as the Range header has it.
-func (r byteRange) header() string {
-	text := "bytes=" + strconv.FormatInt(r.start, 10) + "-"
-	if r.end != openEnd {
-		text += strconv.FormatInt(r.end, 10)
+func (r Range) header() string {
+	text := "bytes=" + strconv.FormatInt(r.Start, 10) + "-"
+	if r.End != OpenEnd {
+		text += strconv.FormatInt(r.End, 10)
 	}
 	return text
 }

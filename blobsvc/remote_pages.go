@@ -30,7 +30,7 @@ type remotePages struct {
 
 // remoteChanges asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
 // 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
-func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks.Ticks, length int64) (changed, cleared []span, err error) {
+func (s *Service) remoteChanges(ctx context.Context, job *CopyJob, before ticks.Ticks, length int64) (changed, cleared []Span, err error) {
 	if before != 0 {
 		changed, cleared, err = s.remotePageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
@@ -42,13 +42,13 @@ func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks.
 	}
 	at := int64(0)
 	for _, x := range changed {
-		if x.start > at {
-			cleared = append(cleared, span{start: at, end: x.start})
+		if x.Start > at {
+			cleared = append(cleared, Span{Start: at, End: x.Start})
 		}
-		at = x.end
+		at = x.End
 	}
 	if at < length {
-		cleared = append(cleared, span{start: at, end: length})
+		cleared = append(cleared, Span{Start: at, End: length})
 	}
 	return changed, cleared, nil
 }
@@ -57,8 +57,8 @@ func (s *Service) remoteChanges(ctx context.Context, job *copyJob, before ticks.
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
 // remotePageRanges reads all of Get Page Ranges. query is added to the source's address.
-func (s *Service) remotePageRanges(ctx context.Context, job *copyJob, query string, length int64) (changed, cleared []span, err error) {
-	address, _, _ := strings.Cut(job.url, "#")
+func (s *Service) remotePageRanges(ctx context.Context, job *CopyJob, query string, length int64) (changed, cleared []Span, err error) {
+	address, _, _ := strings.Cut(job.URL, "#")
 	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
 	marker := ""
 	for {
@@ -68,11 +68,11 @@ func (s *Service) remotePageRanges(ctx context.Context, job *copyJob, query stri
 		}
 		for _, l := range []struct {
 			from []struct{ Start, End int64 }
-			to   *[]span
+			to   *[]Span
 		}{{page.PageRange, &changed}, {page.ClearRange, &cleared}} {
 			for _, r := range l.from {
-				x := span{start: r.Start, end: r.End + 1}
-				if n := len(*l.to); x.start < 0 || x.start >= x.end || x.end > length || x.start%pageSize != 0 || x.end%pageSize != 0 || n > 0 && x.start < (*l.to)[n-1].end {
+				x := Span{Start: r.Start, End: r.End + 1}
+				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%PageSize != 0 || x.End%PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
 					return nil, nil, errSourcePages
 				}
 				*l.to = append(*l.to, x)

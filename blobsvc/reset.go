@@ -35,7 +35,7 @@ func (s *Service) removeContainers(account, prefix string) (deleted int, err err
 		if deleted, err = forsake(tx, containersBucket, account, prefix); err != nil {
 			return err
 		}
-		if _, err = forsake(tx, gravesBucket, account, prefix); err != nil {
+		if _, err = forsake(tx, deletedContainersBucket, account, prefix); err != nil {
 			return err
 		}
 		if prefix == "" {
@@ -57,7 +57,7 @@ func forsake(tx *store.Tx, bucket store.Bucket, account, prefix string) (n int, 
 			return 0, err
 		}
 		keys = append(keys, bytes.Clone(k))
-		abandon(tx, account, rec.gen)
+		abandon(tx, account, rec.generation)
 	}
 	for _, k := range keys {
 		tx.Delete(bucket, k)

@@ -27,82 +27,82 @@ func (c *call) sendVersion(changed ticks.Ticks) {
 }
 
 // sendLease sets the headers about a lease.
-func (c *call) sendLease(l lease) {
-	l = l.at(c.now())
-	c.Set("x-ms-lease-status", l.status())
-	c.Set("x-ms-lease-state", l.state.String())
-	if kind := l.durationKind(); kind != "" {
+func (c *call) sendLease(l Lease) {
+	l = l.At(c.now())
+	c.Set("x-ms-lease-status", l.Status())
+	c.Set("x-ms-lease-state", l.State.String())
+	if kind := l.DurationKind(); kind != "" {
 		c.Set("x-ms-lease-duration", kind)
 	}
 }
 
 // sendBlob sets the headers that Get Blob and Get Blob Properties share. slot tells snapshots from base blobs.
-func (c *call) sendBlob(b *blobRecord, slot uint64) {
-	c.sendVersion(b.changed)
-	c.SetMetadata(b.metadata)
+func (c *call) sendBlob(b *Blob, slot uint64) {
+	c.sendVersion(b.Changed)
+	c.SetMetadata(b.Metadata)
 	c.Set("Accept-Ranges", "bytes")
-	h := &b.headers
+	h := &b.Headers
 	set := func(name, value string) {
 		if value != "" {
 			c.Set(name, value)
 		}
 	}
-	set("Content-Type", h.contentType)
-	set("Content-Encoding", h.encoding)
-	set("Content-Language", h.language)
-	set("Cache-Control", h.cacheControl)
-	if h.dispositionSet {
-		c.Set("Content-Disposition", h.disposition)
+	set("Content-Type", h.ContentType)
+	set("Content-Encoding", h.Encoding)
+	set("Content-Language", h.Language)
+	set("Cache-Control", h.CacheControl)
+	if h.DispositionSet {
+		c.Set("Content-Disposition", h.Disposition)
 	}
-	c.Set("x-ms-blob-type", b.kind.String())
+	c.Set("x-ms-blob-type", b.Kind.String())
 	c.Set("x-ms-server-encrypted", "true")
-	c.sendEncryption(b.encryption)
+	c.sendEncryption(b.Encryption)
 	if c.version() >= v20171109 {
-		c.Set("x-ms-creation-time", b.created.RFC1123())
+		c.Set("x-ms-creation-time", b.Created.RFC1123())
 	}
-	if i := &b.incremental; i.source != "" {
+	if i := &b.Incremental; i.Source != "" {
 		c.Set("x-ms-incremental-copy", "true")
 		if slot == baseSlot {
-			c.Set("x-ms-copy-destination-snapshot", i.to.ISO())
+			c.Set("x-ms-copy-destination-snapshot", i.To.ISO())
 		}
 	}
-	switch b.kind {
-	case pageBlob:
-		c.SetInt("x-ms-blob-sequence-number", b.sequence)
-	case appendBlob:
-		c.SetInt("x-ms-blob-committed-block-count", b.blocks)
-		if b.sealed {
+	switch b.Kind {
+	case PageBlob:
+		c.SetInt("x-ms-blob-sequence-number", b.Sequence)
+	case AppendBlob:
+		c.SetInt("x-ms-blob-committed-block-count", b.Blocks)
+		if b.Sealed {
 			c.Set("x-ms-blob-sealed", "true")
 		}
 	}
 	switch {
-	case b.isSnapshot(slot):
+	case b.IsSnapshot(slot):
 		c.Set("x-ms-snapshot", ticks.Ticks(slot).ISO())
 	case slot == baseSlot:
-		c.sendLease(b.lease)
+		c.sendLease(b.Lease)
 	}
-	if b.version != 0 && c.version() >= v20191212 {
-		c.Set("x-ms-version-id", b.version.ISO())
+	if b.Version != 0 && c.version() >= v20191212 {
+		c.Set("x-ms-version-id", b.Version.ISO())
 		if slot == baseSlot {
 			c.Set("x-ms-is-current-version", "true")
 		}
 	}
-	c.sendProtection(&b.protection)
-	if b.expires != 0 && slot == baseSlot {
-		c.Set("x-ms-expiry-time", b.expires.RFC1123())
+	c.sendProtection(&b.Protection)
+	if b.Expires != 0 && slot == baseSlot {
+		c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 	}
-	if len(b.tags) > 0 && c.version() >= v20191212 {
-		c.SetInt("x-ms-tag-count", int64(len(b.tags)))
+	if len(b.Tags) > 0 && c.version() >= v20191212 {
+		c.SetInt("x-ms-tag-count", int64(len(b.Tags)))
 	}
-	if cp := &b.copy; cp.id != "" {
-		c.Set("x-ms-copy-id", cp.id)
-		c.Set("x-ms-copy-source", cp.source)
-		c.Set("x-ms-copy-status", cp.status)
-		c.Set("x-ms-copy-progress", progress(cp.copied, cp.of))
-		if cp.completed != 0 {
-			c.Set("x-ms-copy-completion-time", cp.completed.RFC1123())
+	if cp := &b.Copy; cp.ID != "" {
+		c.Set("x-ms-copy-id", cp.ID)
+		c.Set("x-ms-copy-source", cp.Source)
+		c.Set("x-ms-copy-status", cp.Status)
+		c.Set("x-ms-copy-progress", progress(cp.Copied, cp.Total))
+		if cp.Completed != 0 {
+			c.Set("x-ms-copy-completion-time", cp.Completed.RFC1123())
 		}
-		set("x-ms-copy-status-description", cp.description)
+		set("x-ms-copy-status-description", cp.Description)
 	}
 	c.sendOverrides()
 }
@@ -127,8 +127,8 @@ func (c *call) sendOverrides() {
 }
 
 // sendTier sets the headers about the access tier, which Get Blob Properties alone has.
-func (c *call) sendTier(b *blobRecord, slot uint64) {
-	tier, inferred := b.accessTier(slot)
+func (c *call) sendTier(b *Blob, slot uint64) {
+	tier, inferred := b.AccessTier(slot)
 	if tier == "" {
 		return
 	}
@@ -136,27 +136,27 @@ func (c *call) sendTier(b *blobRecord, slot uint64) {
 	if inferred {
 		c.Set("x-ms-access-tier-inferred", "true")
 	}
-	if b.tierChanged != 0 {
-		c.Set("x-ms-access-tier-change-time", b.tierChanged.RFC1123())
+	if b.TierChanged != 0 {
+		c.Set("x-ms-access-tier-change-time", b.TierChanged.RFC1123())
 	}
-	if b.rehydrateTo != "" {
-		c.Set("x-ms-archive-status", "rehydrate-pending-to-"+lowerTier(b.rehydrateTo))
+	if b.RehydrateTo != "" {
+		c.Set("x-ms-archive-status", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
 	}
 }
 
-// defaultTier is the account's default access tier.
-const defaultTier = "Hot"
+// DefaultTier is the account's default access tier.
+const DefaultTier = "Hot"
 
-// accessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots show one only if they have
+// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots show one only if they have
 // their own.
-func (b *blobRecord) accessTier(slot uint64) (tier string, inferred bool) {
+func (b *Blob) AccessTier(slot uint64) (tier string, inferred bool) {
 	switch {
-	case b.tier != "":
-		return b.tier, false
-	case b.isSnapshot(slot):
+	case b.Tier != "":
+		return b.Tier, false
+	case b.IsSnapshot(slot):
 		return "", false
 	}
-	return defaultTier, true
+	return DefaultTier, true
 }
 
 func lowerTier(s string) string {

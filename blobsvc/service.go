@@ -115,7 +115,7 @@ type call struct {
 	// changed is set if the call's transaction wrote the blob.
 	changed bool
 	// before is what the call's transaction overwrites or changes, for the feed.
-	before before
+	before previousState
 	// set are the settings of the account, once they were asked for, see [Service.managed].
 	set *accountprops.Blob
 }
@@ -228,12 +228,12 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if id.Mechanism != auth.Anonymous {
 		return c.mayLogs(need)
 	}
-	var rec containerRecord
+	var rec Container
 	err := s.db.View(func(tx *store.Tx) (err error) {
 		rec, err = getContainer(tx, c.Account, c.container)
 		return err
 	})
-	if err == nil && (rec.access == "container" || rec.access == "blob" && need.Public == auth.PublicBlob) {
+	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil
 	}
 	if err != nil && err != errContainerNotFound {
@@ -249,7 +249,7 @@ func (s *Service) policy(c *call, id string) (p auth.Policy, found bool, err err
 		if errors.Is(err, errContainerNotFound) {
 			return nil
 		}
-		p, found = properties.FindPolicy(rec.policies, id)
+		p, found = properties.FindPolicy(rec.Policies, id)
 		return err
 	})
 	return p, found, err

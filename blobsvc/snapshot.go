@@ -17,24 +17,24 @@ func (s *Service) snapshotBlob(c *call) error {
 	}
 	at, version := s.ticks.Next(c.Now), s.ticks.Next(c.Now)
 	var out ticks.Ticks
-	err = s.updateBase(c, (*preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *blobRecord) (err error) {
+	err = s.updateBase(c, (*Preconditions).checkSnapshot, func(tx *store.Tx, gen uint64, b *Blob) (err error) {
 		if err := s.unlock(c.Account, b, c.key); err != nil {
 			return err
 		}
-		if b.tier == archiveTier {
+		if b.Tier == ArchiveTier {
 			return errBlobArchived
 		}
 		snap := *b
 		if snap.content, err = b.content.freeze(tx, b); err != nil {
 			return err
 		}
-		snap.lease, snap.version, snap.protection, snap.expires = lease{}, 0, protection{}, 0
+		snap.Lease, snap.Version, snap.Protection, snap.Expires = Lease{}, 0, Protection{}, 0
 		if metadata != nil {
-			snap.metadata, snap.changed = metadata, at
+			snap.Metadata, snap.Changed = metadata, at
 		}
 		putBlob(tx, gen, c.blob, uint64(at), &snap)
 		s.note(tx, c, eventSnapshot, uint64(at), &snap)
-		out = snap.changed
+		out = snap.Changed
 		if !s.versioning(c) {
 			return nil
 		}
@@ -55,12 +55,12 @@ func (s *Service) snapshotBlob(c *call) error {
 }
 
 // freeze returns b's content for one more record, which will not change when b does.
-func (c pieceList) freeze(tx *store.Tx, b *blobRecord) (pieceList, error) {
-	if b.kind != pageBlob || c.id == 0 {
+func (c pieceList) freeze(tx *store.Tx, b *Blob) (pieceList, error) {
+	if b.Kind != PageBlob || c.id == 0 {
 		return c.share(tx), nil
 	}
 	var list []content.Piece
-	err := c.walk(tx, 0, b.length, b.length, func(p *content.Piece) error {
+	err := c.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
 		list = append(list, *p)
 		return nil
 	})

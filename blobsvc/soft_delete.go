@@ -26,10 +26,10 @@ func (s *Service) retentionDays(account string) int64 {
 const day = ticks.Ticks(24 * time.Hour / 100)
 
 // purgeAt is when a deleted blob goes for good.
-func (b *blobRecord) purgeAt() ticks.Ticks { return b.deleted + ticks.Ticks(b.keptDays)*day }
+func (b *Blob) purgeAt() ticks.Ticks { return b.Deleted + ticks.Ticks(b.KeptDays)*day }
 
-// remainingDays is the whole days until then.
-func (b *blobRecord) remainingDays(now ticks.Ticks) int64 {
+// RemainingDays is the whole days until then.
+func (b *Blob) RemainingDays(now ticks.Ticks) int64 {
 	return int64(max(0, b.purgeAt()-now) / day)
 }
 
@@ -38,20 +38,20 @@ func purgeKey(at ticks.Ticks, blob []byte) []byte {
 }
 
 // bury marks b as deleted and stores it in slot, which may not be the one that it had.
-func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *blobRecord) {
-	b.lease, b.expires = lease{}, 0 // what is deleted does not expire, nor when it is restored
+func (s *Service) bury(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) {
+	b.Lease, b.Expires = Lease{}, 0 // what is deleted does not expire, nor when it is restored
 	key := blobKey(gen, name, slot)
 	tx.Put(blobsBucket, key, b.encode())
-	tx.Put(deletedBucket, purgeKey(b.purgeAt(), key), []byte{recordVersion})
+	tx.Put(deletedBlobsBucket, purgeKey(b.purgeAt(), key), []byte{recordVersion})
 }
 
 // setAside makes room in the base slot for a new blob: what was deleted there before, or is overwritten now, stays as a
 // deleted snapshot, whose time it returns.
-func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *blobRecord) ticks.Ticks {
-	if old.deleted != 0 {
-		tx.Delete(deletedBucket, purgeKey(old.purgeAt(), blobKey(gen, c.blob, baseSlot)))
+func (s *Service) setAside(tx *store.Tx, c *call, gen uint64, old *Blob) ticks.Ticks {
+	if old.Deleted != 0 {
+		tx.Delete(deletedBlobsBucket, purgeKey(old.purgeAt(), blobKey(gen, c.blob, baseSlot)))
 	} else {
-		old.deleted, old.keptDays = c.now(), s.retentionDays(c.Account)
+		old.Deleted, old.KeptDays = c.now(), s.retentionDays(c.Account)
 	}
 	at := s.ticks.Next(c.Now)
 	s.bury(tx, gen, c.blob, uint64(at), old)
@@ -67,8 +67,8 @@ func (s *Service) undeleteBlob(c *call) error {
 		}
 		there := false
 		var slots []uint64
-		err = eachSlot(tx, gen, c.blob, func(slot uint64, b *blobRecord) (more bool, err error) {
-			if there = true; b.deleted != 0 {
+		err = eachRecord(tx, gen, c.blob, func(slot uint64, b *Blob) (more bool, err error) {
+			if there = true; b.Deleted != 0 {
 				slots = append(slots, slot)
 			}
 			return true, nil
@@ -80,12 +80,12 @@ func (s *Service) undeleteBlob(c *call) error {
 			return errBlobNotFound
 		}
 		for _, slot := range slots {
-			var b blobRecord
-			if err := getAnyBlob(tx, gen, c.blob, slot, &b); err != nil {
+			var b Blob
+			if err := loadBlob(tx, gen, c.blob, slot, &b); err != nil {
 				return err
 			}
-			tx.Delete(deletedBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
-			b.deleted, b.keptDays = 0, 0
+			tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), blobKey(gen, c.blob, slot)))
+			b.Deleted, b.KeptDays = 0, 0
 			putBlob(tx, gen, c.blob, slot, &b)
 			c.before.softDeleted = true
 			s.note(tx, c, eventCreated, slot, &b)
@@ -109,8 +109,8 @@ var (
 )
 
 // deletePermanently is Delete Blob with deletetype=permanent: it removes a soft-deleted snapshot or version before its time.
-func (s *Service) deletePermanently(c *call, at address) error {
-	if at.isBase() || !s.properties.Of(c.Account).DeleteRetention.AllowPermanentDelete {
+func (s *Service) deletePermanently(c *call, at Address) error {
+	if at.IsBase() || !s.properties.Of(c.Account).DeleteRetention.AllowPermanentDelete {
 		return errPermanentDelete
 	}
 	err := s.update(c, func(tx *store.Tx) error {
@@ -118,21 +118,21 @@ func (s *Service) deletePermanently(c *call, at address) error {
 		if err != nil {
 			return err
 		}
-		var b blobRecord
+		var b Blob
 		slot, err := at.getAny(tx, gen, c.blob, &b)
 		switch {
 		case err != nil:
 			return err
 		case slot == baseSlot:
 			return errRootBlob
-		case b.deleted == 0:
+		case b.Deleted == 0:
 			return errNotSoftDeleted
 		}
 		key := blobKey(gen, c.blob, slot)
-		tx.Delete(deletedBucket, purgeKey(b.purgeAt(), key))
+		tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), key))
 		tx.Delete(blobsBucket, key)
 		b.content.drop(tx)
-		c.freed = b.length
+		c.freed = b.Length
 		return nil
 	})
 	if err != nil {
@@ -144,18 +144,18 @@ func (s *Service) deletePermanently(c *call, at address) error {
 
 // purge removes deleted blobs whose time is over.
 func (s *Service) purge(ctx context.Context, now time.Time) error {
-	_, err := s.sweepDue(ctx, deletedBucket, now, func(tx *store.Tx, k, _ []byte) (int64, error) {
+	_, err := s.sweepDue(ctx, deletedBlobsBucket, now, func(tx *store.Tx, k, _ []byte) (int64, error) {
 		v := tx.Get(blobsBucket, k[8:])
 		if v == nil {
 			return 0, nil
 		}
-		var b blobRecord
+		var b Blob
 		if err := decodeBlob(v, &b); err != nil {
 			return 0, err
 		}
 		tx.Delete(blobsBucket, k[8:])
 		b.content.drop(tx)
-		return b.length, nil
+		return b.Length, nil
 	})
 	return err
 }

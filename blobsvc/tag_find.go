@@ -24,11 +24,11 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if where == "" {
 		return wire.MissingQuery("where")
 	}
-	query, ok := parseTagQuery(where, false)
+	query, ok := ParseTagQuery(where, false)
 	if !ok {
 		return invalidQuery("where", where)
 	}
-	for _, q := range query.any[0] {
+	for _, q := range query.anyOf[0] {
 		if q.key == containerTerm && (q.op != "=" || c.container != "") {
 			return invalidQuery("where", where)
 		}
@@ -69,18 +69,18 @@ func (s *Service) findBlobsByTags(c *call) error {
 			if !ok { // deleted, not yet collected
 				continue
 			}
-			var b blobRecord
+			var b Blob
 			if err := getBlob(tx, gen, string(name), slot, &b); err != nil {
 				return err
 			}
-			if !query.match(append(b.tags, tag{containerTerm, container})) {
+			if !query.Matches(append(b.Tags, Tag{containerTerm, container})) {
 				continue
 			}
 			if n--; n < 0 {
 				next = bytes.Clone(k[account:])
 				break
 			}
-			writeFound(x, string(name), container, matched(query, b.tags))
+			writeFound(x, string(name), container, matched(query, b.Tags))
 		}
 		x.Close("Blobs")
 		return nil
@@ -105,16 +105,16 @@ func containerNames(tx *store.Tx, c *call) (map[uint64]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names[rec.gen] = string(k[len(scope):])
+		names[rec.generation] = string(k[len(scope):])
 	}
 	return names, nil
 }
 
 // matched returns those tags that the query names.
-func matched(q *tagQuery, tags []tag) (out []tag) {
+func matched(q *TagQuery, tags []Tag) (out []Tag) {
 	for _, t := range tags {
-		for _, cmp := range q.any[0] {
-			if cmp.key == t.key {
+		for _, cmp := range q.anyOf[0] {
+			if cmp.key == t.Key {
 				out = append(out, t)
 				break
 			}
@@ -123,7 +123,7 @@ func matched(q *tagQuery, tags []tag) (out []tag) {
 	return out
 }
 
-func writeFound(x *wire.XML, name, container string, tags []tag) {
+func writeFound(x *wire.XML, name, container string, tags []Tag) {
 	x.Open("Blob").Text("Name", name).Text("ContainerName", container).Open("Tags")
 	writeTagSet(x, tags)
 	x.Close("Tags").Close("Blob")

@@ -6,22 +6,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// tagQuery is a condition on tags: comparisons joined by AND, and in conditions also by OR, which binds less.
+// TagQuery is a condition on tags: comparisons joined by AND, and in conditions also by OR, which binds less.
 //
 //	"project" = 'lazuli' AND "stage" >= '2'
 //
 // Values compare as strings. A key that a blob lacks makes the comparison false, except for <>.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations#specifying-conditional-operations-with-blob-index-tags
 // https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags
-type tagQuery struct {
-	// any is a list of alternatives, each a list of comparisons that must all hold.
-	any [][]tagComparison
+type TagQuery struct {
+	// anyOf is a list of alternatives, each a list of comparisons that must all hold.
+	anyOf [][]tagComparison
 }
 
 type tagComparison struct{ key, op, value string }
 
-func (q *tagQuery) match(tags []tag) bool {
-	for _, all := range q.any {
+func (q *TagQuery) Matches(tags []Tag) bool {
+	for _, all := range q.anyOf {
 		ok := true
 		for _, cmp := range all {
 			ok = ok && cmp.match(tags)
@@ -33,32 +33,32 @@ func (q *tagQuery) match(tags []tag) bool {
 	return false
 }
 
-func (q tagComparison) match(tags []tag) bool {
+func (q tagComparison) match(tags []Tag) bool {
 	for _, t := range tags {
-		if t.key != q.key {
+		if t.Key != q.key {
 			continue
 		}
 		switch q.op {
 		case "=":
-			return t.value == q.value
+			return t.Value == q.value
 		case "<>":
-			return t.value != q.value
+			return t.Value != q.value
 		case ">":
-			return t.value > q.value
+			return t.Value > q.value
 		case ">=":
-			return t.value >= q.value
+			return t.Value >= q.value
 		case "<":
-			return t.value < q.value
+			return t.Value < q.value
 		case "<=":
-			return t.value <= q.value
+			return t.Value <= q.value
 		}
 	}
 	return q.op == "<>"
 }
 
 // parseTagCondition reads x-ms-if-tags.
-func parseTagCondition(s string) (*tagQuery, error) {
-	q, ok := parseTagQuery(s, true)
+func parseTagCondition(s string) (*TagQuery, error) {
+	q, ok := ParseTagQuery(s, true)
 	if !ok {
 		return nil, wire.InvalidHeader("x-ms-if-tags", s)
 	}
@@ -68,10 +68,10 @@ func parseTagCondition(s string) (*tagQuery, error) {
 // maxTagComparisons bounds a query; an account's tags are at most 10 a blob.
 const maxTagComparisons = 50
 
-// parseTagQuery reads a query. condition allows OR and <>, which Find Blobs by Tags does not know.
-func parseTagQuery(s string, condition bool) (*tagQuery, bool) {
+// ParseTagQuery reads a query. condition allows OR and <>, which Find Blobs by Tags does not know.
+func ParseTagQuery(s string, condition bool) (*TagQuery, bool) {
 	p := tagParser{rest: s}
-	q := &tagQuery{}
+	q := &TagQuery{}
 	var all []tagComparison
 	for n := 1; ; n++ {
 		cmp, ok := p.comparison(condition)
@@ -82,11 +82,11 @@ func parseTagQuery(s string, condition bool) (*tagQuery, bool) {
 		word := p.word()
 		switch {
 		case word == "" && p.rest == "":
-			q.any = append(q.any, all)
+			q.anyOf = append(q.anyOf, all)
 			return q, true
 		case strings.EqualFold(word, "AND"):
 		case strings.EqualFold(word, "OR") && condition:
-			q.any = append(q.any, all)
+			q.anyOf = append(q.anyOf, all)
 			all = nil
 		default:
 			return nil, false

@@ -17,25 +17,25 @@ import (
 // Limits of blob index tags.
 // https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
 const (
-	maxTags     = 10
+	MaxTags     = 10
 	maxTagKey   = 128
 	maxTagValue = 256
 )
 
 // validTags checks and orders tags. Keys must be unique.
-func validTags(list []tag) ([]tag, error) {
-	if len(list) > maxTags {
+func validTags(list []Tag) ([]Tag, error) {
+	if len(list) > MaxTags {
 		return nil, errTagsTooMany
 	}
 	for _, t := range list {
-		if t.key == "" || utf8.RuneCountInString(t.key) > maxTagKey || utf8.RuneCountInString(t.value) > maxTagValue ||
-			!tagCharacters(t.key) || !tagCharacters(t.value) {
+		if t.Key == "" || utf8.RuneCountInString(t.Key) > maxTagKey || utf8.RuneCountInString(t.Value) > maxTagValue ||
+			!tagCharacters(t.Key) || !tagCharacters(t.Value) {
 			return nil, errInvalidTag
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].key < list[j].key })
+	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
 	for i := 1; i < len(list); i++ {
-		if list[i].key == list[i-1].key {
+		if list[i].Key == list[i-1].Key {
 			return nil, errInvalidTag
 		}
 	}
@@ -54,7 +54,7 @@ func tagCharacters(s string) bool {
 }
 
 // headerTags reads x-ms-tags, which has the form of a query string.
-func (c *call) headerTags() ([]tag, error) {
+func (c *call) headerTags() ([]Tag, error) {
 	s := c.Header("X-Ms-Tags")
 	if s == "" {
 		return nil, nil
@@ -62,7 +62,7 @@ func (c *call) headerTags() ([]tag, error) {
 	if err := c.holdsTags(); err != nil {
 		return nil, err
 	}
-	var list []tag
+	var list []Tag
 	for part := range strings.SplitSeq(s, "&") {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
@@ -74,7 +74,7 @@ func (c *call) headerTags() ([]tag, error) {
 		if err1 != nil || err2 != nil {
 			return nil, wire.InvalidHeader("x-ms-tags", s)
 		}
-		if list = append(list, tag{key, value}); len(list) > maxTags {
+		if list = append(list, Tag{key, value}); len(list) > MaxTags {
 			return nil, errTagsTooMany
 		}
 	}
@@ -97,14 +97,14 @@ type tagDocument struct {
 	} `xml:"TagSet>Tag"`
 }
 
-func writeTagSet(x *wire.XML, list []tag) {
+func writeTagSet(x *wire.XML, list []Tag) {
 	if len(list) == 0 {
 		x.Empty("TagSet")
 		return
 	}
 	x.Open("TagSet")
 	for _, t := range list {
-		x.Open("Tag").Text("Key", t.key).Text("Value", t.value).Close("Tag")
+		x.Open("Tag").Text("Key", t.Key).Text("Value", t.Value).Close("Tag")
 	}
 	x.Close("TagSet")
 }
@@ -129,9 +129,9 @@ func (s *Service) setBlobTags(c *call) error {
 	if err := wire.ParseXML(body, &doc); err != nil {
 		return err
 	}
-	var list []tag
+	var list []Tag
 	for _, t := range doc.Tags {
-		list = append(list, tag{t.Key, t.Value})
+		list = append(list, Tag{t.Key, t.Value})
 	}
 	if list, err = validTags(list); err != nil {
 		return err
@@ -140,16 +140,16 @@ func (s *Service) setBlobTags(c *call) error {
 	if err != nil {
 		return err
 	}
-	if at.snapshot != 0 {
+	if at.Snapshot != 0 {
 		return errInvalidOperation
 	}
-	err = s.updateAt(c, at, (*preconditions).checkTagging, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
+	err = s.updateAt(c, at, (*Preconditions).checkTagging, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
 		if slot == baseSlot { // queries find the current version alone
 			s.unindexTags(tx, c.Account, gen, c.blob, b)
 		}
-		tags := b.tags
+		tags := b.Tags
 		c.before.tags = &tags
-		if b.tags = list; slot == baseSlot {
+		if b.Tags = list; slot == baseSlot {
 			s.indexTags(tx, c.Account, gen, c.blob, b)
 		}
 		putBlob(tx, gen, c.blob, slot, b)
@@ -164,24 +164,24 @@ func (s *Service) setBlobTags(c *call) error {
 
 // getBlobTags: https://learn.microsoft.com/rest/api/storageservices/get-blob-tags
 func (s *Service) getBlobTags(c *call) error {
-	var b blobRecord
+	var b Blob
 	if _, err := s.viewBlob(c, &b, nil); err != nil {
 		return err
 	}
 	x := wire.NewXML(256).Open("Tags")
-	writeTagSet(x, b.tags)
+	writeTagSet(x, b.Tags)
 	return c.XML(http.StatusOK, x.Close("Tags"))
 }
 
 // indexTags records that a blob has tags, so that Find Blobs by Tags reads only blobs that have some.
-func (s *Service) indexTags(tx *store.Tx, account string, gen uint64, name string, b *blobRecord) {
-	if len(b.tags) > 0 {
+func (s *Service) indexTags(tx *store.Tx, account string, gen uint64, name string, b *Blob) {
+	if len(b.Tags) > 0 {
 		tx.Put(tagsBucket, tagsKey(account, gen, name, baseSlot), []byte{recordVersion})
 	}
 }
 
-func (s *Service) unindexTags(tx *store.Tx, account string, gen uint64, name string, b *blobRecord) {
-	if len(b.tags) > 0 {
+func (s *Service) unindexTags(tx *store.Tx, account string, gen uint64, name string, b *Blob) {
+	if len(b.Tags) > 0 {
 		tx.Delete(tagsBucket, tagsKey(account, gen, name, baseSlot))
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// archiveTier is the tier whose blobs cannot be read until they are moved to another.
-const archiveTier = "Archive"
+// ArchiveTier is the tier whose blobs cannot be read until they are moved to another.
+const ArchiveTier = "Archive"
 
 // parseTier reads an access tier of block blobs, in any case.
 func parseTier(s string) (string, bool) {
-	for _, tier := range [...]string{"Hot", "Cool", "Cold", archiveTier} {
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", ArchiveTier} {
 		if strings.EqualFold(s, tier) {
 			return tier, true
 		}
@@ -24,7 +24,7 @@ func parseTier(s string) (string, bool) {
 }
 
 // newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
-func (c *call) newTier(kind blobKind) (string, error) {
+func (c *call) newTier(kind Kind) (string, error) {
 	s := c.Header("X-Ms-Access-Tier")
 	if s == "" {
 		return "", nil
@@ -33,7 +33,7 @@ func (c *call) newTier(kind blobKind) (string, error) {
 	if !ok {
 		return "", wire.InvalidHeader("x-ms-access-tier", s)
 	}
-	if kind != blockBlob {
+	if kind != BlockBlob {
 		return "", errInvalidBlobTier
 	}
 	return tier, nil
@@ -42,10 +42,10 @@ func (c *call) newTier(kind blobKind) (string, error) {
 // rehydrateAfter is how long moving a blob out of the archive takes. On Azure it is hours.
 const rehydrateAfter = time.Minute
 
-// settle brings about what the passing of time has: a rehydration that has ended.
-func (b *blobRecord) settle(now ticks.Ticks) {
-	if b.rehydrateTo != "" && now >= b.tierChanged+ticks.Ticks(rehydrateAfter/100) {
-		b.tier, b.rehydrateTo = b.rehydrateTo, ""
+// finishRehydration brings about what the passing of time has: a rehydration that has ended.
+func (b *Blob) finishRehydration(now ticks.Ticks) {
+	if b.RehydrateTo != "" && now >= b.TierChanged+ticks.Ticks(rehydrateAfter/100) {
+		b.Tier, b.RehydrateTo = b.RehydrateTo, ""
 	}
 }
 
@@ -70,26 +70,26 @@ func (s *Service) setBlobTier(c *call) error {
 		return err
 	}
 	status := http.StatusOK
-	err = s.updateAt(c, at, (*preconditions).checkTier, func(tx *store.Tx, gen, slot uint64, b *blobRecord) error {
+	err = s.updateAt(c, at, (*Preconditions).checkTier, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
 		status = http.StatusOK
-		if b.kind != blockBlob {
+		if b.Kind != BlockBlob {
 			return errInvalidBlobTier
 		}
-		if b.rehydrateTo != "" && (tier == archiveTier || tier != b.rehydrateTo) {
+		if b.RehydrateTo != "" && (tier == ArchiveTier || tier != b.RehydrateTo) {
 			return errBlobBeingRehydrated
 		}
-		if slot != baseSlot && b.tier == archiveTier && tier != archiveTier {
+		if slot != baseSlot && b.Tier == ArchiveTier && tier != ArchiveTier {
 			return errBlobArchived // snapshots and versions leave the archive as copies alone
 		}
 		what := eventTier
 		c.before.was(b, slot)
-		if b.tier == archiveTier && tier != archiveTier {
-			b.rehydrateTo, c.before.rehydrating = tier, tier
+		if b.Tier == ArchiveTier && tier != ArchiveTier {
+			b.RehydrateTo, c.before.rehydrating = tier, tier
 			what, status = eventStarted, http.StatusAccepted
 		} else {
-			b.tier = tier
+			b.Tier = tier
 		}
-		b.tierChanged = c.now()
+		b.TierChanged = c.now()
 		putBlob(tx, gen, c.blob, slot, b)
 		s.note(tx, c, what, slot, b)
 		return nil

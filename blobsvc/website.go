@@ -25,8 +25,8 @@ import (
 // here any name serves whose first label is the account and whose second or third is "web", such as ACCOUNT.web.localhost.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
 
-// webContainer holds the blobs of the static website.
-const webContainer = "$web"
+// WebContainer holds the blobs of the static website.
+const WebContainer = "$web"
 
 // serve serves the Blob protocol, and the static websites at their host names.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
@@ -147,23 +147,23 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	if blobName(name) != nil || name == "" {
 		return errWebNotFound
 	}
-	var b blobRecord
+	var b Blob
 	var body *content.Reader
 	err := s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, r.Account, webContainer)
+		gen, err := containerGen(tx, r.Account, WebContainer)
 		if err != nil {
 			return err
 		}
 		if err := getBlob(tx, gen, name, baseSlot, &b); err != nil {
 			return err
 		}
-		if b.settle(ticks.Of(r.Now)); b.tier == archiveTier {
+		if b.finishRehydration(ticks.Of(r.Now)); b.Tier == ArchiveTier {
 			return errBlobNotFound
 		}
 		if err := s.unlock(r.Account, &b, nil); err != nil {
 			return err
 		}
-		body, err = s.openRange(tx, &b, 0, b.length)
+		body, err = s.openRange(tx, &b, 0, b.Length)
 		return err
 	})
 	if errors.Is(err, errBlobNotFound) || errors.Is(err, errContainerNotFound) {
@@ -174,21 +174,21 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	}
 	defer func() { _ = body.Close() }()
 	h := r.Out.Header()
-	for _, f := range [...][2]string{{"Content-Type", b.headers.contentType}, {"Content-Encoding", b.headers.encoding},
-		{"Content-Language", b.headers.language}, {"Cache-Control", b.headers.cacheControl}, {"Content-Disposition", b.headers.disposition}} {
+	for _, f := range [...][2]string{{"Content-Type", b.Headers.ContentType}, {"Content-Encoding", b.Headers.Encoding},
+		{"Content-Language", b.Headers.Language}, {"Cache-Control", b.Headers.CacheControl}, {"Content-Disposition", b.Headers.Disposition}} {
 		if f[1] != "" {
 			h[f[0]] = []string{f[1]}
 		}
 	}
-	h["Etag"] = []string{b.changed.QuotedHexETag()} // the form that ServeContent looks for
+	h["Etag"] = []string{b.Changed.QuotedHexETag()} // the form that ServeContent looks for
 	if status == http.StatusOK {
-		if b.headers.md5 != "" {
-			h["Content-Md5"] = []string{base64MD5(b.headers.md5)}
+		if b.Headers.MD5 != "" {
+			h["Content-Md5"] = []string{base64MD5(b.Headers.MD5)}
 		}
-		http.ServeContent(r.Out, r.HTTP, name, b.changed.Time(), body)
+		http.ServeContent(r.Out, r.HTTP, name, b.Changed.Time(), body)
 		return nil
 	}
-	h["Content-Length"] = []string{strconv.FormatInt(b.length, 10)}
+	h["Content-Length"] = []string{strconv.FormatInt(b.Length, 10)}
 	r.Out.WriteHeader(status)
 	if r.HTTP.Method == http.MethodHead {
 		return nil

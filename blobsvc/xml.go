@@ -137,7 +137,7 @@ func (p *page) metadata(list []wire.Meta) {
 	p.raw("</Metadata>")
 }
 
-func (p *page) tagSet(list []tag) {
+func (p *page) tagSet(list []Tag) {
 	if len(list) == 0 {
 		p.raw("<TagSet />")
 		return
@@ -145,20 +145,20 @@ func (p *page) tagSet(list []tag) {
 	p.raw("<TagSet>")
 	for _, t := range list {
 		p.raw("<Tag>")
-		p.text("Key", t.key)
-		p.text("Value", t.value)
+		p.text("Key", t.Key)
+		p.text("Value", t.Value)
 		p.raw("</Tag>")
 	}
 	p.raw("</TagSet>")
 }
 
-func (p *page) lease(l lease, now ticks.Ticks) {
-	l = l.at(now)
-	if l.state == leaseAvailable {
+func (p *page) lease(l Lease, now ticks.Ticks) {
+	l = l.At(now)
+	if l.State == LeaseAvailable {
 		p.raw("<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>")
 		return
 	}
-	p.text("LeaseStatus", l.status())
-	p.text("LeaseState", l.state.String())
-	p.echo("LeaseDuration", l.durationKind())
+	p.text("LeaseStatus", l.Status())
+	p.text("LeaseState", l.State.String())
+	p.echo("LeaseDuration", l.DurationKind())
 }
