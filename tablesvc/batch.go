@@ -9,12 +9,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// entityGroupTransaction is Entity Group Transaction: all of its changes in one transaction of the store, or none. A
-// failure of a change is answered inside of a 202, by one part that says which change failed.
+// entityGroupTransaction is Entity Group Transaction: all of its changes happen in one transaction of the store, or none. A
+// failed change is answered inside a 202, by one part that says which change failed.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s *Service) entityGroupTransaction(c *call) error {
 	body, err := c.ReadBody(maxBody)
@@ -38,25 +38,16 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	return c.Body(http.StatusAccepted, "multipart/mixed; boundary="+w.boundary, w.bytes())
 }
 
-// step is one change of a transaction, read.
+// step is one parsed change of a transaction.
 type step struct {
 	part     *part
-	mutation mutation
+	mutation *state.Mutation
 	format   format
 	form     entity.Form
 	prefer   string
 }
 
-// stepError says which change of a transaction failed.
-type stepError struct {
-	step int
-	err  error
-}
-
-func (e *stepError) Error() string { return "change " + strconv.Itoa(e.step) + ": " + e.err.Error() }
-func (e *stepError) Unwrap() error { return e.err }
-
-// changeSet carries out a change set and writes its answer. Its error is one that is not the client's.
+// changeSet carries out a change set and writes its answer. It returns only errors that are not the client's.
 func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
 	if len(parts) == 0 { // answered in kind
 		w.beginChanges()
@@ -73,15 +64,15 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
 		w.endChanges()
 		return nil
 	}
-	var failed *stepError
+	var failed *state.MutationError
 	var e *wire.Error
-	if !errors.As(err, &failed) || !errors.As(err, &e) {
+	if !errors.As(err, &failed) || !errors.As(azureError(failed.Err), &e) {
 		return err
 	}
-	p := &parts[min(failed.step, len(parts)-1)]
+	p := &parts[min(failed.Index, len(parts)-1)]
 	f := p.format(c)
-	index := failed.step
-	if len(parts) == 1 { // Azure numbers changes only where there are several
+	index := failed.Index
+	if len(parts) == 1 { // Azure numbers changes only if there are several
 		index = -1
 	}
 	w.beginChanges()
@@ -90,58 +81,54 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
 	return nil
 }
 
-// transact reads and carries out all changes. A client's error is wrapped in a stepError.
+// transact parses and carries out all changes. A client's error is wrapped in a [state.MutationError].
 func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, error) {
-	steps := make([]step, len(parts))
-	var name string
-	rows := make(map[string]bool, len(parts))
-	for i := range parts {
-		if i == maxChanges { // Azure blames the last that would do: https://github.com/microsoft/AzureStorageExplorer/issues/5585
-			return nil, nil, &stepError{i - 1, errBatchSize}
-		}
-		st := &steps[i]
-		table, err := st.read(c, &parts[i])
-		if err != nil {
-			return nil, nil, &stepError{i, err}
-		}
-		if i == 0 {
-			name = table
-		}
-		switch row := string(st.mutation.row); {
-		case !strings.EqualFold(table, name):
-			return nil, nil, &stepError{i, errInvalidInput.WithMessage("All commands in a batch must operate on the same table.")}
-		case string(st.mutation.partition) != string(steps[0].mutation.partition):
-			return nil, nil, &stepError{i, errPartitions}
-		case rows[row]:
-			return nil, nil, &stepError{i, errDuplicateRow}
-		default:
-			rows[row] = true
-		}
+	steps, name, err := readSteps(c, parts)
+	if err != nil {
+		return nil, nil, err
 	}
-	at := s.tick()
+	mutations := make([]*state.Mutation, len(steps))
 	for i := range steps {
-		if r := steps[i].mutation.record; r != nil {
-			r.SetTimestamp(at)
-		}
+		mutations[i] = steps[i].mutation
 	}
-	var results []entity.Record
-	err := s.db.Update(func(tx *store.Tx) error {
-		id, err := idOf(tx, c.Account, name)
-		if err != nil {
-			return &stepError{0, err}
-		}
-		results = make([]entity.Record, len(steps))
-		for i := range steps {
-			if results[i], err = steps[i].mutation.apply(tx, &s.changes, id, at); err != nil {
-				return &stepError{i, err}
-			}
-		}
-		return nil
-	})
+	results, err := s.state.WriteAll(c.Account, name, mutations, c.Now)
 	if err == nil {
 		s.common.Board.Touch(boardKey(c.Account, name))
 	}
 	return results, steps, err
+}
+
+// readSteps parses all changes and checks that they are of one partition and of different entities. It returns the table.
+func readSteps(c *call, parts []part) (steps []step, name string, err error) {
+	steps = make([]step, len(parts))
+	rows := make(map[string]bool, len(parts))
+	for i := range parts {
+		if i == maxChanges { // Azure names the last change within the limit: https://github.com/microsoft/AzureStorageExplorer/issues/5585
+			return nil, "", &state.MutationError{Index: i - 1, Err: errBatchSize}
+		}
+		st := &steps[i]
+		table, err := st.read(c, &parts[i])
+		if err != nil {
+			return nil, "", &state.MutationError{Index: i, Err: err}
+		}
+		if i == 0 {
+			name = table
+		}
+		switch row := string(st.mutation.Row); {
+		case !strings.EqualFold(table, name):
+			err = errInvalidInput.WithMessage("All commands in a batch must operate on the same table.")
+		case string(st.mutation.Partition) != string(steps[0].mutation.Partition):
+			err = errPartitions
+		case rows[row]:
+			err = errDuplicateRow
+		default:
+			rows[row] = true
+		}
+		if err != nil {
+			return nil, "", &state.MutationError{Index: i, Err: err}
+		}
+	}
+	return steps, name, nil
 }
 
 // read parses one change and checks that the caller may make it.
@@ -162,7 +149,7 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.mayCall(a.table, need); err != nil {
+	if err := c.checkPart(a.table, need); err != nil {
 		return "", err
 	}
 	w := writeRequest{change: ch, address: a, version: c.version, body: p.body}
@@ -176,11 +163,11 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	prefer, _ := p.get("Prefer")
 	st.prefer = c.preference(prefer)
 	st.form = entity.Form{Metadata: st.format.metadata, Base: c.Base, Account: c.Account, Table: a.table}
-	return a.table, c.mayTouch(st.mutation.partition, st.mutation.row)
+	return a.table, c.checkScope(st.mutation.Partition, st.mutation.Row)
 }
 
 // change finds what a part does, as the rows of the operations table do for requests.
-func (p *part) change(level frontend.Level) (change, auth.Need, error) {
+func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 	method := p.method
 	if override, ok := p.get("X-HTTP-Method"); ok {
 		if method != http.MethodPost {
@@ -191,28 +178,28 @@ func (p *part) change(level frontend.Level) (change, auth.Need, error) {
 	_, conditional := p.get("If-Match")
 	switch {
 	case method == http.MethodPost && level == onTable:
-		return insert, needInsert, nil
+		return state.Insert, needInsert, nil
 	case level != onEntity:
 	case method == http.MethodPut && conditional:
-		return update, needUpdate, nil
+		return state.Update, needUpdate, nil
 	case method == http.MethodPut:
-		return insertOrReplace, needUpsert, nil
+		return state.InsertOrReplace, needUpsert, nil
 	case (method == "MERGE" || method == http.MethodPatch) && conditional:
-		return merge, needUpdate, nil
+		return state.Merge, needUpdate, nil
 	case method == "MERGE" || method == http.MethodPatch:
-		return insertOrMerge, needUpsert, nil
+		return state.InsertOrMerge, needUpsert, nil
 	case method == http.MethodDelete:
-		return remove, needDelete, nil
+		return state.Remove, needDelete, nil
 	}
 	return 0, auth.Need{}, errInvalidInput
 }
 
-// mayCall checks the caller of a transaction against the need of one of its parts.
-func (c *call) mayCall(table string, need auth.Need) error {
+// checkPart checks the caller of a transaction against the need of one of its parts.
+func (c *call) checkPart(table string, need auth.Need) error {
 	if only, limited := c.caller.Table(); limited && !strings.EqualFold(only, table) {
 		return auth.ErrAuthorizationFailure
 	}
-	if err := c.mayAnalytics(table, need); err != nil {
+	if err := c.checkAnalytics(table, need); err != nil {
 		return err
 	}
 	return c.caller.At(table).Check(wire.Table, need)
@@ -231,10 +218,10 @@ func (p *part) format(c *call) format {
 
 // answer is the answer to a change that succeeded.
 func (st *step) answer(r entity.Record) answer {
-	switch st.mutation.change {
-	case insert:
-		return insertAnswer(st.form, st.prefer, st.format, &st.mutation, r)
-	case remove:
+	switch st.mutation.Change {
+	case state.Insert:
+		return insertAnswer(st.form, st.prefer, st.format, st.mutation, r)
+	case state.Remove:
 		return answer{status: http.StatusNoContent}
 	}
 	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: r.Timestamp().DateTimeETag()}}}
@@ -256,8 +243,8 @@ func (s *Service) batchQuery(c *call, p *part) (answer, format) {
 		return a, f
 	}
 	var e *wire.Error
-	if !errors.As(err, &e) {
-		s.front.Log.Error("query in a batch failed", "account", c.Account, "request_id", c.ID, "err", err)
+	if !errors.As(azureError(err), &e) {
+		s.front.Log.Error("query in a batch failed", "service", "table", "account", c.Account, "request_id", c.ID, "err", err)
 		e = wire.ErrInternal
 	}
 	f = p.format(c)
@@ -269,7 +256,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	if err != nil {
 		return answer{}, format{}, err
 	}
-	if err := c.mayCall(q.table, needQuery); err != nil {
+	if err := c.checkPart(q.table, needQuery); err != nil {
 		return answer{}, format{}, err
 	}
 	if q.Comp != "" {

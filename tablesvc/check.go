@@ -1,186 +1,29 @@
 package tablesvc
 
 import (
-	"bytes"
-	"encoding/binary"
-	"fmt"
-	"strings"
+	"encoding/json"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// Finding is one invariant that does not hold.
-type Finding struct {
-	// Where names the bucket and the key, or the table.
-	Where string
-	// Problem says what is wrong.
-	Problem string
-}
+// Finding is an invariant that does not hold.
+type Finding = state.Finding
 
-// String returns the finding as one line.
-func (f Finding) String() string { return f.Where + ": " + f.Problem }
+// Counts is the number of records that a check has read.
+type Counts = state.Counts
 
-// Counts is how much a check has seen.
-type Counts struct{ Tables, Entities, Doomed int }
+// Open opens or creates the file of a Table service, for [Check] and other tools. Options.Buckets is ignored.
+func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFile(path, o) }
 
-// Check reads a whole file of the Table service and reports every invariant that does not hold:
-//   - table records can be read, lie under their own names, and have ids that no other table has and that are below the next id;
-//   - entity keys and records can be read, keys are within the limits, and each entity belongs to a table or to a deleted
-//     one whose entities are still being removed;
-//   - logged changes can be read, and are those that the record of their table says;
-//   - no table is both there and deleted; service properties can be read.
-//
-// It reads one consistent state and changes nothing.
-func Check(db *store.DB, report func(Finding)) (n Counts, err error) {
-	err = db.View(func(tx *store.Tx) error {
-		n = Counts{}
-		c := checker{tx: tx, report: report, tables: make(map[uint64]string), doomed: make(map[uint64]bool)}
-		c.checkTables()
-		c.checkDoomed()
-		n.Entities = c.checkEntities()
-		c.checkChanges()
-		c.checkProperties()
-		n.Tables, n.Doomed = len(c.tables), len(c.doomed)
-		return nil
-	})
-	return n, err
-}
-
-type checker struct {
-	tx     *store.Tx
-	report func(Finding)
-	tables map[uint64]string
-	doomed map[uint64]bool
-}
-
-func (c *checker) found(b store.Bucket, key []byte, format string, args ...any) {
-	c.report(Finding{fmt.Sprintf("tables.db, bucket %s, key %q", b, key), fmt.Sprintf(format, args...)})
-}
-
-// each calls fn for every record of a bucket.
-func (c *checker) each(b store.Bucket, fn func(k, v []byte)) {
-	cur := c.tx.Cursor(b)
-	for k, v := cur.Seek([]byte{0}); k != nil; k, v = cur.Next() {
-		fn(k, v)
-	}
-}
-
-func (c *checker) checkTables() {
-	next := uint64(1)
-	if b := c.tx.Get(bucketService, keyNextTableID); len(b) == 8 {
-		next = binary.BigEndian.Uint64(b)
-	}
-	c.each(bucketTables, func(k, v []byte) {
-		t, err := decodeTable(v)
-		if err != nil {
-			c.found(bucketTables, k, "%v", err)
-			return
-		}
-		account, lower, ok := splitTableKey(k)
-		switch {
-		case !ok || account == "" || lower != strings.ToLower(t.name):
-			c.found(bucketTables, k, "the record is of table %q", t.name)
-		case !entity.TableName(t.name) && !analyticsTable(t.name):
-			c.found(bucketTables, k, "%q is no table name", t.name)
-		case t.id == 0 || t.id >= next:
-			c.found(bucketTables, k, "table id %d is not below the next id %d", t.id, next)
-		case c.tables[t.id] != "":
-			c.found(bucketTables, k, "table id %d is also that of %q", t.id, c.tables[t.id])
-		}
-		c.tables[t.id] = string(k)
-	})
-}
-
-func (c *checker) checkDoomed() {
-	c.each(bucketDoomed, func(k, _ []byte) {
-		if len(k) != entity.TableIDLen {
-			c.found(bucketDoomed, k, "the key is no table id")
-			return
-		}
-		id := binary.BigEndian.Uint64(k)
-		c.doomed[id] = true
-		if name := c.tables[id]; name != "" {
-			c.found(bucketDoomed, k, "table %q is deleted and there", name)
-		}
-	})
-}
-
-func (c *checker) checkEntities() (n int) {
-	c.each(bucketEntities, func(k, v []byte) {
-		n++
-		table, partition, row, ok := entity.SplitKey(k)
-		if !ok {
-			c.found(bucketEntities, k, "the key is no entity key")
-			return
-		}
-		partition, row = entity.DecodeKeyPart(partition), entity.DecodeKeyPart(row)
-		if err := entity.CheckRecord(v); err != nil {
-			c.found(bucketEntities, k, "%v", err)
-			return
-		}
-		for _, part := range [...][]byte{partition, row} {
-			if err := entity.CheckKey(part); err != nil {
-				c.found(bucketEntities, k, "%s", err.Message)
-			}
-		}
-		if !bytes.Equal(entity.AppendKey(nil, table, partition, row), k) {
-			c.found(bucketEntities, k, "the key is not in its canonical form")
-		}
-		if err := entity.CheckSize(partition, row, v); err != nil {
-			c.found(bucketEntities, k, "%s", err.Message)
-		}
-		if c.tables[table] == "" && !c.doomed[table] {
-			c.found(bucketEntities, k, "there is no table with the id %d", table)
-		}
-	})
-	return n
-}
-
-func (c *checker) checkChanges() {
-	watched := make(map[uint64]watchRecord)
-	c.each(bucketWatched, func(k, v []byte) {
-		w, err := decodeWatch(v)
-		switch {
-		case len(k) != entity.TableIDLen:
-			c.found(bucketWatched, k, "the key is no table id")
-			return
-		case err != nil:
-			c.found(bucketWatched, k, "%v", err)
-		}
-		table := binary.BigEndian.Uint64(k)
-		watched[table] = w
-		if c.tables[table] == "" && !c.doomed[table] {
-			c.found(bucketWatched, k, "there is no table with the id %d", table)
-		}
-	})
-	c.each(bucketChanges, func(k, v []byte) {
-		ch, err := decodeChange(k, v)
-		if err != nil {
-			c.found(bucketChanges, k, "%v", err)
-			return
-		}
-		table := binary.BigEndian.Uint64(k)
-		if w, ok := watched[table]; !ok || ch.number < w.first || ch.number >= w.next {
-			c.found(bucketChanges, k, "the change %d is not among those that the table %d has, %d to %d", ch.number, table, w.first, w.next)
-		}
-	})
-}
-
-func (c *checker) checkProperties() {
-	c.each(bucketService, func(k, v []byte) {
-		switch {
-		case bytes.Equal(k, keyNextTableID):
-			if len(v) != 8 {
-				c.found(bucketService, k, "the next table id has %d bytes", len(v))
-			}
-		case bytes.HasPrefix(k, propertiesKey("")):
-			if err := properties.Check(v); err != nil {
-				c.found(bucketService, k, "%v", err)
-			}
-		default:
-			c.found(bucketService, k, "unknown key")
-		}
-	})
+// Check reads the whole file of a Table service and reports every invariant that does not hold. It reads one consistent
+// state and changes nothing.
+func Check(db *store.DB, report func(Finding)) (Counts, error) {
+	return state.Check(db, state.Values{
+		Properties: properties.Check,
+		Policies:   func(value []byte) error { return json.Unmarshal(value, new([]properties.StoredPolicy)) },
+		TableName:  func(name string) bool { return entity.TableName(name) || analyticsTable(name) },
+	}, report)
 }

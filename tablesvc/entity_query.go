@@ -1,11 +1,9 @@
 package tablesvc
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
@@ -64,25 +62,16 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 		}
 	}
 	partition, row := []byte(c.partition), []byte(c.row)
-	if err := c.mayTouch(partition, row); err != nil {
+	if err := c.checkScope(partition, row); err != nil {
 		return nil, 0, err
 	}
-	err = s.viewTable(c.Account, c.table, func(tx *store.Tx, id uint64) error {
-		var room [128]byte
-		r := entity.Record(tx.Get(bucketEntities, entity.AppendKey(room[:0], id, partition, row)))
-		if r == nil {
-			return errNotFound
-		}
+	err = s.state.ViewEntity(c.Account, c.table, partition, row, func(r entity.Record) {
 		at = r.Timestamp()
 		if c.format.atom {
 			body = f.AppendAtom(buf, partition, row, r)
 		} else {
 			body = f.AppendJSON(buf, partition, row, r)
 		}
-		return nil
 	})
-	if errors.Is(err, errTableNotFound) {
-		err = errNotFound
-	}
-	return body, at, err
+	return body, at, hideTable(err)
 }

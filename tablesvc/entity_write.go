@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // maxBody bounds the body of a request in bytes. An entity has 1 MiB by Azure's formula; escapes make its JSON larger.
@@ -18,67 +18,72 @@ const (
 	preferNoContent = "return-no-content"
 )
 
-// writeRequest is a change of an entity as a request states it, alone or in a batch.
+// writeRequest is the change of an entity that a request asks for, alone or in a batch.
 type writeRequest struct {
-	change      change
+	change      state.Change
 	address     address
 	version     wire.Version
 	contentType string
 	body        []byte
-	// The conditional headers: If-None-Match is only ever refused.
+	// The conditional headers. If-None-Match is always refused.
 	ifMatch                    string
 	hasIfMatch, hasIfNoneMatch bool
 }
 
 // mutation parses and validates the request. Its errors are the client's.
-func (w *writeRequest) mutation() (mutation, error) {
-	m := mutation{change: w.change}
-	if w.hasIfNoneMatch && w.change != insert {
-		return m, errIfNoneMatch
+func (w *writeRequest) mutation() (*state.Mutation, error) {
+	m := &state.Mutation{Change: w.change}
+	if err := w.condition(m); err != nil {
+		return nil, err
 	}
-	switch w.change {
-	case update, merge, remove:
-		if !w.hasIfMatch {
-			return m, wire.MissingHeader("If-Match")
-		}
-		var err error
-		if m.condition, err = parseIfMatch(w.ifMatch); err != nil {
-			return m, err
-		}
-	case insertOrReplace, insertOrMerge:
-		if w.version < versionUpsert {
-			return m, wire.MissingHeader("If-Match")
-		}
-	}
-	if w.change == remove {
-		return m, m.setKeys(w.address)
+	if w.change == state.Remove {
+		return m, w.setKeys(m)
 	}
 	p, err := w.parse()
 	if err != nil {
-		return m, err
+		return nil, err
 	}
-	m.record = p.Record
-	if w.change != insert {
-		m.record = m.record.Sorted() // Azure keeps the client's order in inserts alone
-		// The keys are those of the address; the body's are ignored, as OData has it.
-		if err := m.setKeys(w.address); err != nil {
-			return m, err
+	m.Record = p.Record
+	if w.change == state.Insert {
+		if p.PartitionKey == nil || p.RowKey == nil {
+			return nil, entity.ErrPropertiesNeedValue
 		}
-		if err := entity.CheckSize(m.partition, m.row, m.record); err != nil {
-			return m, err
-		}
+		m.Partition, m.Row = p.PartitionKey, p.RowKey
 		return m, nil
 	}
-	if p.PartitionKey == nil || p.RowKey == nil {
-		return m, entity.ErrPropertiesNeedValue
+	m.Record = m.Record.Sorted() // Azure keeps the client's order only for inserts
+	if err := w.setKeys(m); err != nil {
+		return nil, err
 	}
-	m.partition, m.row = p.PartitionKey, p.RowKey
+	if err := entity.CheckSize(m.Partition, m.Row, m.Record); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
-func (m *mutation) setKeys(a address) error {
-	m.partition, m.row = []byte(a.partition), []byte(a.row)
-	for _, key := range [...][]byte{m.partition, m.row} {
+// condition parses the conditional headers. Changes without a condition of their own need the version that introduced them.
+func (w *writeRequest) condition(m *state.Mutation) (err error) {
+	if w.hasIfNoneMatch && w.change != state.Insert {
+		return errIfNoneMatch
+	}
+	switch w.change {
+	case state.Update, state.Merge, state.Remove:
+		if !w.hasIfMatch {
+			return wire.MissingHeader("If-Match")
+		}
+		m.Condition, err = parseIfMatch(w.ifMatch)
+	case state.InsertOrReplace, state.InsertOrMerge:
+		if w.version < versionUpsert {
+			return wire.MissingHeader("If-Match")
+		}
+	}
+	return err
+}
+
+// setKeys takes the keys from the address. Those in the body are ignored, as in OData.
+func (w *writeRequest) setKeys(m *state.Mutation) error {
+	m.Partition, m.Row = []byte(w.address.partition), []byte(w.address.row)
+	for _, key := range [...][]byte{m.Partition, m.Row} {
 		if err := entity.CheckKey(key); err != nil {
 			return err
 		}
@@ -98,51 +103,38 @@ func (w *writeRequest) parse() (entity.Parsed, error) {
 	return entity.ParseJSON(w.body, rules)
 }
 
-// write parses the request, carries it out in a transaction of its own, and returns what it did and the entity's new
-// record.
-func (s *Service) write(c *call, ch change) (mutation, entity.Record, error) {
-	w := writeRequest{change: ch, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
+// write parses the request and carries it out. It returns the mutation and the entity's new record.
+func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.Record, error) {
+	w := writeRequest{change: change, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
 		ifMatch: c.Header("If-Match"), hasIfMatch: c.HasHeader("If-Match"), hasIfNoneMatch: c.HasHeader("If-None-Match")}
-	if ch != remove {
+	if change != state.Remove {
 		var err error
 		if w.body, err = c.ReadBody(maxBody); err != nil {
-			return mutation{}, nil, err
+			return nil, nil, err
 		}
 	}
 	m, err := w.mutation()
 	if err != nil {
-		return m, nil, err
+		return nil, nil, err
 	}
-	if err := c.mayTouch(m.partition, m.row); err != nil {
-		return m, nil, err
+	if err := c.checkScope(m.Partition, m.Row); err != nil {
+		return nil, nil, err
 	}
-	at := s.tick()
-	if m.record != nil {
-		m.record.SetTimestamp(at)
-	}
-	var result entity.Record
-	err = s.db.Update(func(tx *store.Tx) error {
-		id, err := idOf(tx, c.Account, c.table)
-		if err != nil {
-			return err
-		}
-		result, err = m.apply(tx, &s.changes, id, at)
-		return err
-	})
+	r, err := s.state.Write(c.Account, c.table, m, c.Now)
 	if err == nil {
 		s.common.Board.Touch(boardKey(c.Account, c.table))
 	}
-	return m, result, err
+	return m, r, err
 }
 
 // insertEntity is Insert Entity.
 // https://learn.microsoft.com/rest/api/storageservices/insert-entity
 func (s *Service) insertEntity(c *call) error {
-	m, r, err := s.write(c, insert)
+	m, r, err := s.write(c, state.Insert)
 	if err != nil {
 		return err
 	}
-	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, &m, r)
+	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, m, r)
 	for _, h := range a.headers {
 		c.Set(h.Name, h.Value)
 	}
@@ -153,7 +145,7 @@ func (s *Service) insertEntity(c *call) error {
 	return c.Body(a.status, a.contentType, a.body)
 }
 
-// answer is what a request is answered with, alone or in a batch. A nil body is none.
+// answer is the answer to a request, alone or in a batch. Without content, body is nil.
 type answer struct {
 	status      int
 	headers     []wire.Detail
@@ -161,9 +153,9 @@ type answer struct {
 	body        []byte
 }
 
-// insertAnswer is the answer to an insert: the entity, or just where it is.
-func insertAnswer(f entity.Form, prefer string, as format, m *mutation, r entity.Record) answer {
-	location := f.Base + "/" + string(entity.AppendAddress(nil, f.Table, m.partition, m.row))
+// insertAnswer returns the answer to an insert: the entity, or only its location.
+func insertAnswer(f entity.Form, prefer string, as format, m *state.Mutation, r entity.Record) answer {
+	location := f.Base + "/" + string(entity.AppendAddress(nil, f.Table, m.Partition, m.Row))
 	etag := wire.Detail{Name: "ETag", Value: r.Timestamp().DateTimeETag()}
 	if prefer == preferNoContent {
 		return answer{status: http.StatusNoContent,
@@ -172,37 +164,37 @@ func insertAnswer(f entity.Form, prefer string, as format, m *mutation, r entity
 	a := answer{status: http.StatusCreated, headers: []wire.Detail{{Name: "Location", Value: location}, etag},
 		contentType: as.contentType("entry")}
 	if as.atom {
-		a.body = f.AppendAtom(nil, m.partition, m.row, r)
+		a.body = f.AppendAtom(nil, m.Partition, m.Row, r)
 	} else {
-		a.body = f.AppendJSON(nil, m.partition, m.row, r)
+		a.body = f.AppendJSON(nil, m.Partition, m.Row, r)
 	}
 	return a
 }
 
-// form is how the entities of the named table are rendered for this request.
+// form returns the form in which the entities of the call's table are rendered.
 func (c *call) form() entity.Form {
 	return entity.Form{Metadata: c.format.metadata, Base: c.Base, Account: c.Account, Table: c.table}
 }
 
 // updateEntity is Update Entity.
 // https://learn.microsoft.com/rest/api/storageservices/update-entity2
-func (s *Service) updateEntity(c *call) error { return s.change(c, update) }
+func (s *Service) updateEntity(c *call) error { return s.change(c, state.Update) }
 
 // mergeEntity is Merge Entity.
 // https://learn.microsoft.com/rest/api/storageservices/merge-entity
-func (s *Service) mergeEntity(c *call) error { return s.change(c, merge) }
+func (s *Service) mergeEntity(c *call) error { return s.change(c, state.Merge) }
 
 // insertOrReplaceEntity is Insert Or Replace Entity.
 // https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity
-func (s *Service) insertOrReplaceEntity(c *call) error { return s.change(c, insertOrReplace) }
+func (s *Service) insertOrReplaceEntity(c *call) error { return s.change(c, state.InsertOrReplace) }
 
 // insertOrMergeEntity is Insert Or Merge Entity.
 // https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity
-func (s *Service) insertOrMergeEntity(c *call) error { return s.change(c, insertOrMerge) }
+func (s *Service) insertOrMergeEntity(c *call) error { return s.change(c, state.InsertOrMerge) }
 
-// change answers all changes but inserts: with the new entity tag and nothing else.
-func (s *Service) change(c *call, ch change) error {
-	_, r, err := s.write(c, ch)
+// change serves all changes but inserts and deletions. It answers with the new entity tag.
+func (s *Service) change(c *call, change state.Change) error {
+	_, r, err := s.write(c, change)
 	if err != nil {
 		return err
 	}
@@ -214,7 +206,7 @@ func (s *Service) change(c *call, ch change) error {
 // deleteEntity is Delete Entity.
 // https://learn.microsoft.com/rest/api/storageservices/delete-entity1
 func (s *Service) deleteEntity(c *call) error {
-	if _, _, err := s.write(c, remove); err != nil {
+	if _, _, err := s.write(c, state.Remove); err != nil {
 		return err
 	}
 	c.Set("Content-Length", "0")

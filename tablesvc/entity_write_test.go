@@ -240,7 +240,7 @@ func TestTimestampAdvances(t *testing.T) {
 		before, _ := parseIfMatch(string(last))
 		after, err := parseIfMatch(string(r.ETag))
 		ok(t, err)
-		if after.etag <= before.etag {
+		if after.ETag <= before.ETag {
 			t.Fatalf("ETag %s came after %s", r.ETag, last)
 		}
 		last = r.ETag

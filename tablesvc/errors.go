@@ -1,17 +1,19 @@
 package tablesvc
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// The failures of the Table service, beside those of package wire and of the data model in internal/entity.
+// The errors of the Table service, beside those of package wire and of the data model in internal/entity.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 var (
-	// errTableNotFound: an entity operation names a table that is not there. Reading one entity does not tell: it is
-	// errNotFound, as for an entity that is not there. https://github.com/Azure/azure-sdk-for-net/issues/46430
+	// errTableNotFound: an operation names a table that does not exist. Reading one entity, Delete Table and Query Tables
+	// answer errNotFound. https://github.com/Azure/azure-sdk-for-net/issues/46430
 	errTableNotFound = &wire.Error{Status: http.StatusNotFound, Code: "TableNotFound",
 		Message: "The table specified does not exist."}
 	// errTableAlreadyExists: Create Table.
@@ -20,7 +22,7 @@ var (
 	// errEntityAlreadyExists: Insert Entity.
 	errEntityAlreadyExists = &wire.Error{Status: http.StatusConflict, Code: "EntityAlreadyExists",
 		Message: "The specified entity already exists."}
-	// errNotFound: an entity that is not there, or Delete Table and Query Tables of a table that is not.
+	// errNotFound: an entity does not exist, or a table in Delete Table and Query Tables.
 	errNotFound = wire.ErrResourceNotFound
 	// errUpdateCondition: If-Match does not hold.
 	errUpdateCondition = &wire.Error{Status: http.StatusPreconditionFailed, Code: "UpdateConditionNotSatisfied",
@@ -29,13 +31,13 @@ var (
 	errTableName = wire.ErrInvalidResourceName.WithMessage("The specifed resource name contains invalid characters.")
 	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
 	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
-	// errInvalidInput: a request that cannot be read.
-	errInvalidInput = entity.ErrInvalidInput
-	// errSyntax: a path that names no resource of the Table service.
+	// errInvalidInput: a request that cannot be parsed.
+	errInvalidInput = badRequest(entity.ErrInvalidInput)
+	// errSyntax: a path that does not name a resource of the Table service.
 	// https://github.com/Azure/azure-storage-net/issues/386
 	errSyntax = errInvalidInput.WithMessage("Bad Request - Error in query syntax.")
 
-	// errToken: a continuation token that no answer had.
+	// errToken: text that is not a continuation token.
 	errToken = errInvalidInput.WithMessage("The continuation token is not valid.")
 
 	// errIfNoneMatch: the header with a change of an entity.
@@ -72,4 +74,37 @@ var (
 
 func unsupported(code, message string) *wire.Error {
 	return &wire.Error{Status: http.StatusUnsupportedMediaType, Code: code, Message: message}
+}
+
+// badRequest returns an error of the data model as the client gets it.
+func badRequest(e *entity.Error) *wire.Error {
+	return &wire.Error{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
+}
+
+// azureError maps the errors of the state and of the data model to those of the protocol. It is the front-end's Errors.
+func azureError(err error) error {
+	var invalid *entity.Error
+	switch {
+	case errors.Is(err, state.ErrTableNotFound):
+		return errTableNotFound
+	case errors.Is(err, state.ErrTableExists):
+		return errTableAlreadyExists
+	case errors.Is(err, state.ErrEntityNotFound):
+		return errNotFound
+	case errors.Is(err, state.ErrEntityExists):
+		return errEntityAlreadyExists
+	case errors.Is(err, state.ErrConditionNotMet):
+		return errUpdateCondition
+	case errors.As(err, &invalid):
+		return badRequest(invalid)
+	}
+	return err
+}
+
+// hideTable returns errNotFound for a missing table, as operations do that do not tell it from a missing entity.
+func hideTable(err error) error {
+	if errors.Is(err, state.ErrTableNotFound) {
+		return errNotFound
+	}
+	return err
 }

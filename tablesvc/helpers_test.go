@@ -75,24 +75,11 @@ func (f *fixture) open(options ...func(*Config)) {
 	}
 	t.Cleanup(func() {
 		server.Close()
-		if svc.closed() {
-			return
-		}
 		if err := svc.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 		f.check()
 	})
-}
-
-// closed reports whether a test has closed the service itself.
-func (s *Service) closed() bool {
-	select {
-	case <-s.reaper.quit:
-		return true
-	default:
-		return false
-	}
 }
 
 // check runs the checker over the closed file.

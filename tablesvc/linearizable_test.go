@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // The history of one entity under concurrent changes is checked against this model: a register that is absent, or has
@@ -16,7 +18,7 @@ import (
 
 type entityOp struct {
 	key     string
-	change  change
+	change  state.Change
 	value   string // of a write
 	ifMatch string // "" for none
 	read    bool
@@ -64,12 +66,12 @@ func (op entityOp) step(s entityState, r entityResult) (bool, entityState) {
 	matches := op.ifMatch == "" || op.ifMatch == "*" || op.ifMatch == s.etag
 	next := entityState{true, op.value, op.value, r.etag}
 	switch op.change {
-	case insert:
+	case state.Insert:
 		if s.there {
 			return r.status == 409, s
 		}
 		return r.status == 204, next
-	case update, merge, remove:
+	case state.Update, state.Merge, state.Remove:
 		switch {
 		case !s.there:
 			return r.status == 404, s
@@ -78,12 +80,12 @@ func (op entityOp) step(s entityState, r entityResult) (bool, entityState) {
 		}
 	}
 	switch op.change {
-	case remove:
+	case state.Remove:
 		next = entityState{}
-	case merge, insertOrMerge:
+	case state.Merge, state.InsertOrMerge:
 		next.first = s.first // "" if there was none
 	}
-	return r.status == 204 && (op.change == remove || r.etag != s.etag), next
+	return r.status == 204 && (op.change == state.Remove || r.etag != s.etag), next
 }
 
 // TestLinearizable: many clients insert, merge, replace, delete and read the same few entities, with and without tags.
@@ -101,10 +103,10 @@ func TestLinearizable(t *testing.T) {
 			etags := make(map[string]string)
 			for i := range each {
 				op := entityOp{key: fmt.Sprint("k", rng.IntN(keys)), value: fmt.Sprintf("v%d.%d", c, i)}
-				if op.change = change(rng.IntN(int(remove) + 1)); rng.IntN(4) == 0 {
+				if op.change = state.Change(rng.IntN(int(state.Remove) + 1)); rng.IntN(4) == 0 {
 					op.read = true
 				}
-				if op.change == update || op.change == merge || op.change == remove {
+				if op.change == state.Update || op.change == state.Merge || op.change == state.Remove {
 					if op.ifMatch = "*"; rng.IntN(2) == 0 && etags[op.key] != "" {
 						op.ifMatch = etags[op.key]
 					}
@@ -147,16 +149,16 @@ func (f *fixture) do(op entityOp) (entityResult, error) {
 	var r reply
 	var err error
 	switch op.change {
-	case insert:
+	case state.Insert:
 		r, err = f.try("POST", "/people", headers{"Prefer", "return-no-content"},
 			fmt.Sprintf(`{"PartitionKey":"p","RowKey":%q,"First":%q,"Second":%[2]q}`, op.key, op.value))
-	case update, insertOrReplace:
+	case state.Update, state.InsertOrReplace:
 		r, err = f.try("PUT", path, headers{"If-Match", op.ifMatch}, both)
-	case merge:
+	case state.Merge:
 		r, err = f.try("MERGE", path, headers{"If-Match", op.ifMatch}, fmt.Sprintf(`{"Second":%q}`, op.value))
-	case insertOrMerge:
+	case state.InsertOrMerge:
 		r, err = f.try("MERGE", path, nil, fmt.Sprintf(`{"Second":%q}`, op.value))
-	case remove:
+	case state.Remove:
 		r, err = f.try("DELETE", path, headers{"If-Match", op.ifMatch}, "")
 	}
 	return entityResult{r.status, r.header.Get("ETag"), ""}, err

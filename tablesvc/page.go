@@ -1,7 +1,6 @@
 package tablesvc
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -9,9 +8,9 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // Limits of one answer beside [maxResults].
@@ -19,7 +18,7 @@ import (
 const (
 	maxPageBytes = 4 << 20
 	maxQueryTime = 5 * time.Second
-	// clockEvery is how many entities are visited between two looks at the clock.
+	// clockEvery is how many entities are visited between two readings of the clock.
 	clockEvery = 256
 )
 
@@ -29,14 +28,11 @@ type query struct {
 	limit  int
 	form   entity.Form
 	atom   bool
-	// from is where to go on: the keys of a continuation token, decoded. resume says that there is one.
-	from struct {
-		partition, row string
-		resume         bool
-	}
+	// from is the decoded continuation token, nil without one.
+	from *state.Position
 }
 
-// parseQuery reads the options of a query.
+// parseQuery parses the options of a query.
 func (c *call) parseQuery() (q query, err error) {
 	q = query{form: c.form(), atom: c.format.atom}
 	q.form.Now = c.Now
@@ -55,27 +51,33 @@ func (c *call) parseQuery() (q query, err error) {
 	if err = c.knownOptions(); err != nil {
 		return q, err
 	}
-	return q, q.resume(c.Query.Get("nextpartitionkey"), c.Query.Get("nextrowkey"))
+	q.from, err = resume(c.Query.Get("nextpartitionkey"), c.Query.Get("nextrowkey"))
+	return q, err
 }
 
-// resume reads a continuation token. That of another table is as good as one of this: it is a key.
-func (q *query) resume(partition, row string) (err error) {
+// resume parses a continuation token; it returns nil without one. Tokens are keys, so a token from another table is also
+// valid.
+func resume(partition, row string) (*state.Position, error) {
 	if partition == "" && row == "" {
-		return nil
+		return nil, nil
 	}
-	q.from.resume = true
-	if q.from.partition, err = decodeToken(partition); err == nil && row != "" {
-		q.from.row, err = decodeToken(row)
+	var from state.Position
+	var err error
+	if from.Partition, err = decodeToken(partition); err == nil && row != "" {
+		from.Row, err = decodeToken(row)
 	}
-	for _, key := range [...]string{q.from.partition, q.from.row} {
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range [...]string{from.Partition, from.Row} {
 		if entity.CheckKey(key) != nil {
-			return errToken
+			return nil, errToken
 		}
 	}
-	return err
+	return &from, nil
 }
 
-// knownOptions refuses the options of OData that the Table service does not have.
+// knownOptions returns an error for options of OData that the Table service does not have.
 func (c *call) knownOptions() error {
 	for _, p := range c.Query {
 		if strings.HasPrefix(p.Name, "$") {
@@ -119,15 +121,14 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 // page is the answer to a query.
 type page struct {
 	body []byte
-	// next are the keys of the first entity that is not in the page and was not looked at; more says that there is one.
-	nextPartition, nextRow string
-	more                   bool
+	// next is where the next page begins, nil after the last page.
+	next *state.Position
 
 	plan              filter.Plan
 	scanned, returned int
 }
 
-// buffers are the bodies of answers, used again.
+// buffers pools the bodies of answers.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the capacity in bytes up to which a buffer is kept.
@@ -140,26 +141,21 @@ func putBuffer(b *[]byte) {
 }
 
 // read runs a query and renders its answer, appended to buf.
-func (s *Service) read(c *call, q *query, buf []byte) (p page, err error) {
-	start := s.now()
-	err = s.viewTable(c.Account, c.table, func(tx *store.Tx, id uint64) error {
-		p = page{plan: c.confine(q.filter.Plan(id), id)}
-		ranges := p.plan.Ranges
-		if q.from.resume {
-			ranges = after(ranges, entity.AppendKey(nil, id, q.from.partition, q.from.row))
-		}
-		w := walker{Service: s, query: q, page: &p, deadline: start.Add(c.queryTime()), buf: buf}
-		w.begin()
-		if q.limit > 0 {
-			w.walk(tx, ranges)
-		}
-		p.body = w.end()
-		return nil
-	})
-	return p, err
+func (s *Service) read(c *call, q *query, buf []byte) (page, error) {
+	w := pageWriter{query: q, now: s.now, deadline: s.now().Add(c.queryTime()), start: buf}
+	next, err := s.state.Scan(c.Account, c.table, state.Query{Filter: q.filter, Scope: c.scope(), From: q.from}, &w)
+	if err != nil {
+		return page{}, err
+	}
+	w.page.next = next
+	if q.limit == 0 { // an empty page, and the last
+		w.page.next = nil
+	}
+	w.page.body = w.end()
+	return w.page, nil
 }
 
-// queryTime is for how long a query may read: up to the timeout that the request gives.
+// queryTime returns how long a query may read: at most the timeout that the request gives.
 func (c *call) queryTime() time.Duration {
 	if end, ok := c.HTTP.Context().Deadline(); ok {
 		return min(maxQueryTime, time.Until(end))
@@ -167,60 +163,32 @@ func (c *call) queryTime() time.Duration {
 	return maxQueryTime
 }
 
-// after drops from sorted ranges what is before key.
-func after(ranges []filter.Range, key []byte) []filter.Range {
-	for len(ranges) > 0 && bytes.Compare(ranges[0].End, key) <= 0 {
-		ranges = ranges[1:]
-	}
-	if len(ranges) > 0 && bytes.Compare(ranges[0].Start, key) < 0 {
-		ranges = slices.Clone(ranges)
-		ranges[0].Start, ranges[0].Point = key, false
-	}
-	return ranges
-}
-
-// walker visits the entities of a query and renders those that match.
-type walker struct {
-	*Service
+// pageWriter renders the entities of a query that match. It is the [state.Visitor] of one page.
+type pageWriter struct {
 	query    *query
-	page     *page
+	page     page
+	now      func() time.Time
 	deadline time.Time
+	start    []byte // what the page is appended to
 	buf      []byte
-	entity   filter.Entity
 }
 
-func (w *walker) walk(tx *store.Tx, ranges []filter.Range) {
-	var cur *store.Cursor
-	for _, r := range ranges {
-		if r.Point {
-			if v := tx.Get(bucketEntities, r.Start); v != nil && !w.visit(r.Start, v) {
-				return
-			}
-			continue
-		}
-		if cur == nil {
-			cur = tx.Scan(bucketEntities)
-		}
-		for k, v := cur.Seek(r.Start); k != nil && bytes.Compare(k, r.End) < 0; k, v = cur.Next() {
-			if !w.visit(k, v) {
-				return
-			}
-		}
+// Begin implements [state.Visitor].
+func (w *pageWriter) Begin(plan filter.Plan) {
+	w.page = page{plan: plan}
+	if w.query.atom {
+		w.buf = w.query.form.AppendAtomListStart(w.start)
+	} else {
+		w.buf = w.query.form.AppendJSONListStart(w.start)
 	}
 }
 
-// visit takes one entity. It returns false if the page ended before it.
-func (w *walker) visit(k, v []byte) bool {
-	p := w.page
+// Visit implements [state.Visitor].
+func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
+	p := &w.page
 	if p.returned == w.query.limit || p.scanned%clockEvery == clockEvery-1 && w.now().After(w.deadline) {
-		return w.stop(k)
+		return false
 	}
-	_, partition, row, ok := entity.SplitKey(k)
-	if !ok {
-		return true
-	}
-	e := &w.entity
-	e.PartitionKey, e.RowKey, e.Record = entity.DecodeKeyPart(partition), entity.DecodeKeyPart(row), entity.Record(v)
 	if !p.plan.Exact && !w.query.filter.Match(e) {
 		p.scanned++
 		return true
@@ -238,44 +206,29 @@ func (w *walker) visit(k, v []byte) bool {
 	}
 	if len(w.buf) > maxPageBytes && p.returned > 0 {
 		w.buf = w.buf[:mark]
-		return w.stop(k)
+		return false
 	}
 	p.scanned++
 	p.returned++
 	return true
 }
 
-func (w *walker) stop(k []byte) bool {
-	if _, partition, row, ok := entity.SplitKey(k); ok {
-		w.page.nextPartition, w.page.nextRow = string(entity.DecodeKeyPart(partition)), string(entity.DecodeKeyPart(row))
-		w.page.more = true
-	}
-	return false
-}
-
-func (w *walker) begin() {
-	if w.query.atom {
-		w.buf = w.query.form.AppendAtomListStart(w.buf)
-	} else {
-		w.buf = w.query.form.AppendJSONListStart(w.buf)
-	}
-}
-
-func (w *walker) end() []byte {
+// end returns the finished page.
+func (w *pageWriter) end() []byte {
 	if w.query.atom {
 		return w.query.form.AppendAtomListEnd(w.buf)
 	}
 	return w.query.form.AppendJSONListEnd(w.buf)
 }
 
-// headers are those of an answer with this page.
+// headers returns the headers of an answer with this page.
 func (p *page) headers() []wire.Detail {
-	if !p.more {
+	if p.next == nil {
 		return nil
 	}
-	h := []wire.Detail{{Name: "x-ms-continuation-NextPartitionKey", Value: encodeToken(p.nextPartition)}}
-	if p.nextRow != "" {
-		h = append(h, wire.Detail{Name: "x-ms-continuation-NextRowKey", Value: encodeToken(p.nextRow)})
+	h := []wire.Detail{{Name: "x-ms-continuation-NextPartitionKey", Value: encodeToken(p.next.Partition)}}
+	if p.next.Row != "" {
+		h = append(h, wire.Detail{Name: "x-ms-continuation-NextRowKey", Value: encodeToken(p.next.Row)})
 	}
 	return h
 }

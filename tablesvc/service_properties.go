@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // ServiceProperties returns what Set Table Service Properties last set for an account, for the writers of logs and metrics.
@@ -15,11 +14,8 @@ func (s *Service) ServiceProperties(account string) *properties.Properties {
 }
 
 // storeProperties writes the service properties of an account.
-func (s *Service) storeProperties(_ context.Context, account string, _ *properties.Properties, value []byte) error {
-	return s.db.Update(func(tx *store.Tx) error {
-		tx.Put(bucketService, propertiesKey(account), value)
-		return nil
-	})
+func (s *Service) storeProperties(ctx context.Context, account string, _ *properties.Properties, value []byte) error {
+	return s.state.SetServiceProperties(ctx, account, value)
 }
 
 // setServiceProperties is Set Table Service Properties.

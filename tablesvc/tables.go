@@ -1,7 +1,6 @@
 package tablesvc
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -10,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // createTable is Create Table.
@@ -29,16 +28,7 @@ func (s *Service) createTable(c *call) error {
 	if err := checkTableName(name); err != nil && !(c.System() && analyticsTable(name)) {
 		return err
 	}
-	at := s.tick()
-	err = s.db.Update(func(tx *store.Tx) error {
-		key := tableKey(c.Account, name)
-		if tx.Get(bucketTables, key) != nil {
-			return errTableAlreadyExists
-		}
-		tx.Put(bucketTables, key, table{id: nextTableID(tx), created: at, name: name}.encode())
-		return nil
-	})
-	if err != nil {
+	if err := s.state.CreateTable(c.Account, name, c.Now); err != nil {
 		return err
 	}
 	location := c.Base + "/Tables('" + name + "')"
@@ -69,40 +59,12 @@ func tableNameIn(c *call, body []byte) (string, error) {
 	return name, nil
 }
 
-// checkTableName refuses names outside the rules and the one that is reserved.
-// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
-func checkTableName(name string) error {
-	switch {
-	case entity.TableName(name) && strings.EqualFold(name, "tables"):
-		return errInvalidInput
-	case entity.TableName(name):
-		return nil
-	case (len(name) < 3 || len(name) > 63) && entity.TableName("Aaa"+name[:min(len(name), 60)]):
-		return errTableNameLength
-	}
-	return errTableName
-}
-
-// deleteTable is Delete Table. It takes the same time for any table: entities are removed in the background.
+// deleteTable is Delete Table.
 // https://learn.microsoft.com/rest/api/storageservices/delete-table
 func (s *Service) deleteTable(c *call) error {
-	err := s.db.Update(func(tx *store.Tx) error {
-		t, found, err := findTable(tx, c.Account, c.table)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return errNotFound
-		}
-		tx.Delete(bucketTables, tableKey(c.Account, c.table))
-		tx.Put(bucketDoomed, tableIDKey(t.id), []byte{})
-		return nil
-	})
-	if err != nil {
-		return err
+	if err := s.state.DeleteTable(c.Account, c.table); err != nil {
+		return hideTable(err)
 	}
-	s.tables.forget(string(tableKey(c.Account, c.table)))
-	s.reaper.notify()
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)
 }
@@ -112,19 +74,11 @@ func (s *Service) queryOneTable(c *call) error {
 	if err := c.tableOptions(); err != nil {
 		return err
 	}
-	var t table
-	err := s.db.View(func(tx *store.Tx) error {
-		var found bool
-		var err error
-		if t, found, err = findTable(tx, c.Account, c.table); err == nil && !found {
-			err = errNotFound
-		}
-		return err
-	})
+	t, err := s.state.GetTable(c.Account, c.table)
 	if err != nil {
-		return err
+		return hideTable(err)
 	}
-	return c.Body(http.StatusOK, c.format.contentType("entry"), c.appendOneTable(nil, t.name))
+	return c.Body(http.StatusOK, c.format.contentType("entry"), c.appendOneTable(nil, t.Name))
 }
 
 // queryTables is Query Tables, with $filter on TableName and $top.
@@ -141,40 +95,15 @@ func (s *Service) queryTables(c *call) error {
 	if err != nil {
 		return err
 	}
-	start := []byte(c.Account + "\x00")
+	var from string
 	if token := c.Query.Get("nexttablename"); token != "" {
 		text, err := decodeToken(token)
 		if err != nil {
 			return err
 		}
-		name, _, _ := strings.Cut(text, "\x01")
-		start = tableKey(c.Account, name)
+		from, _, _ = strings.Cut(text, "\x01")
 	}
-	prefix := []byte(c.Account + "\x00")
-	var names []string
-	var next string
-	err = s.db.View(func(tx *store.Tx) error {
-		names, next = nil, ""
-		if limit == 0 {
-			return nil
-		}
-		cur := tx.Cursor(bucketTables)
-		for k, v := cur.Seek(start); k != nil && bytes.HasPrefix(k, prefix); k, v = cur.Next() {
-			t, err := decodeTable(v)
-			if err != nil {
-				return err
-			}
-			if analyticsTable(t.name) || !matchesTable(f, t) {
-				continue
-			}
-			if len(names) == limit {
-				next = encodeToken(strings.ToLower(t.name) + "\x01" + fmt.Sprintf("%016x", t.created.FileTime()))
-				return nil
-			}
-			names = append(names, t.name)
-		}
-		return nil
-	})
+	names, next, err := s.listTables(c.Account, from, limit, f)
 	if err != nil {
 		return err
 	}
@@ -184,7 +113,26 @@ func (s *Service) queryTables(c *call) error {
 	return c.Body(http.StatusOK, c.format.contentType("feed"), c.appendTables(nil, names))
 }
 
-// tableOptions refuses what a query for tables cannot have. $select can name nothing but the one property.
+// listTables returns up to limit names of tables that match the filter, and a continuation token if there are more.
+func (s *Service) listTables(account, from string, limit int, f filter.Filter) (names []string, next string, err error) {
+	if limit == 0 {
+		return nil, "", nil
+	}
+	err = s.state.ListTables(account, from, func(t state.Table) bool {
+		switch {
+		case analyticsTable(t.Name) || !matchesTable(f, t):
+			return true
+		case len(names) == limit:
+			next = encodeToken(strings.ToLower(t.Name) + "\x01" + fmt.Sprintf("%016x", t.Created.FileTime()))
+			return false
+		}
+		names = append(names, t.Name)
+		return true
+	})
+	return names, next, err
+}
+
+// tableOptions returns an error for options that a query for tables cannot have. $select can name only TableName.
 func (c *call) tableOptions() error {
 	for name := range strings.SplitSeq(c.Query.Get("$select"), ",") {
 		if name = strings.TrimSpace(name); name != "" && name != "*" && name != "TableName" {
@@ -195,14 +143,14 @@ func (c *call) tableOptions() error {
 }
 
 // matchesTable evaluates a filter on a table, whose one property is TableName.
-func matchesTable(f filter.Filter, t table) bool {
+func matchesTable(f filter.Filter, t state.Table) bool {
 	if f.MatchAll() {
 		return true
 	}
-	return f.Match(&filter.Entity{Record: entity.NewRecord(t.created, 0).Append("TableName", entity.StringValue(t.name))})
+	return f.Match(&filter.Entity{Record: entity.NewRecord(t.Created, 0).Append("TableName", entity.StringValue(t.Name))})
 }
 
-// parseFilter reads $filter. What is wrong with it, and where, stands in the message.
+// parseFilter parses $filter. The error's message says what is wrong, and at which byte.
 func parseFilter(text string) (filter.Filter, error) {
 	f, err := filter.Parse(text)
 	if err != nil {
@@ -214,7 +162,7 @@ func parseFilter(text string) (filter.Filter, error) {
 // maxResults is the most that one answer holds, of tables or of entities.
 const maxResults = 1000
 
-// top reads $top: at most maxResults, which is also the default.
+// top parses $top: at most maxResults, which is also the default.
 func (c *call) top() (int, error) {
 	text := c.Query.Get("$top")
 	if text == "" {
@@ -222,16 +170,16 @@ func (c *call) top() (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil && (text[0] == '-' || strings.Trim(text, "0123456789") != "") {
-		return 0, errInvalidInput.WithMessage("The value of $top must be a whole number that is not negative.")
+		return 0, errInvalidInput.WithMessage("The value of $top must be a whole number, zero or greater.")
 	}
-	if err != nil || n > maxResults { // a number too large for us is large enough
+	if err != nil || n > maxResults { // larger numbers mean the maximum
 		return maxResults, nil
 	}
 	return int(n), nil
 }
 
 // Continuation tokens have Azure's form, 1!<length>!<base64>, with "-" for "=", "*" for "+" and "_" for "/". They hold
-// the key at which to go on, so that they stay good over changes and restarts.
+// the key at which the next page begins, so they stay valid across changes and restarts.
 
 func encodeToken(s string) string {
 	text := base64.StdEncoding.EncodeToString([]byte(s))
@@ -244,8 +192,8 @@ var (
 	tokenDecoder = strings.NewReplacer("-", "=", "*", "+", "_", "/")
 )
 
-// decodeToken reads a token. It fails with errToken for what has not the form of one: to begin somewhere else would be to skip
-// or to repeat entities without a word.
+// decodeToken parses a token. It fails with errToken for any other text: to begin elsewhere would silently skip or repeat
+// entities.
 func decodeToken(s string) (string, error) {
 	rest, ok := strings.CutPrefix(s, "1!")
 	length, text, found := strings.Cut(rest, "!")

@@ -1,8 +1,7 @@
 // Package entity is the data model of the Table service: typed values, keys and their order, the stored record, and
 // the JSON and Atom forms in which clients read and write entities.
 //
-// It is pure: bytes in, bytes out, no clock, no store, no HTTP. Failures are the Table service's protocol errors, in
-// errors.go.
+// It is pure: bytes in, bytes out, no clock, no store, no HTTP. Its errors have Azure's codes and texts, see [Error].
 //
 // # Where to start
 //

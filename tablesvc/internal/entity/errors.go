@@ -1,12 +1,15 @@
 package entity
 
-import (
-	"net/http"
+// Error is a value or a name that the data model does not allow. The service answers it with status 400.
+type Error struct {
+	// Code is Azure's error code, Message its text.
+	Code, Message string
+}
 
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-)
+// Error implements error.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// The failures of the data model. Codes, statuses and texts are Azure's.
+// The errors of the data model. Codes and texts are Azure's.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 var (
 	// ErrInvalidInput: a body that does not parse, or a value that is not of its declared type.
@@ -35,6 +38,4 @@ var (
 	ErrEntityTooLarge = bad("EntityTooLarge", "The entity is larger than the maximum allowed size (1MB).")
 )
 
-func bad(code, message string) *wire.Error {
-	return &wire.Error{Status: http.StatusBadRequest, Code: code, Message: message}
-}
+func bad(code, message string) *Error { return &Error{Code: code, Message: message} }

@@ -57,7 +57,7 @@ func TestCheckKey(t *testing.T) {
 	long := string(bytes.Repeat([]byte("k"), 512))
 	for _, tc := range []struct {
 		name, key string
-		want      error
+		want      *Error
 	}{
 		{"empty", "", nil},
 		{"quotes, spaces, percent", `a'b "c" %41`, nil},
@@ -78,7 +78,7 @@ func TestCheckKey(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := CheckKey(tc.key)
-			if (got == nil) != (tc.want == nil) || got != nil && !got.Is(tc.want) {
+			if got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

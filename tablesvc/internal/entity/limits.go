@@ -4,7 +4,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -26,7 +25,7 @@ const (
 
 // CheckKey says whether s may be a PartitionKey or a RowKey: at most 512 UTF-16 code units, without "/", "\", "#",
 // "?", and the control characters U+0000 to U+001F and U+007F to U+009F.
-func CheckKey[S string | []byte](s S) *wire.Error {
+func CheckKey[S string | []byte](s S) *Error {
 	units := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -76,7 +75,7 @@ type Rules struct {
 }
 
 // checkName says whether name may name a property: at most 255 characters, a C# identifier.
-func checkName(name []byte, rules Rules) *wire.Error {
+func checkName(name []byte, rules Rules) *Error {
 	units := 0
 	for i, c := range string(name) {
 		units++
@@ -148,7 +147,7 @@ func valueSize(t Type, data []byte) int {
 
 // CheckSize says whether an entity keeps the limits on the number of its properties and on its size:
 // 4 + 2 x (PartitionKey + RowKey) + the sum over the properties of 8 + 2 x name + value.
-func CheckSize(partition, row []byte, r Record) *wire.Error {
+func CheckSize(partition, row []byte, r Record) *Error {
 	if len(r) < maxProperties*4 { // a property takes 4 bytes at least: neither limit can be reached
 		return nil
 	}

@@ -1,4 +1,4 @@
-package tablesvc
+package state
 
 import (
 	"bytes"
@@ -13,21 +13,21 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// The log of a table's changes. A table has one from the moment that somebody asks for its changes (see feed.go) until nobody has for
-// watchFor. A change is logged in the transaction that makes it, so that the log has exactly what the table has been through, in
-// order, and a position in it holds across restarts.
+// The log of a table's changes. It begins with the first call of [Store.Changes] and ends when no call has come for
+// watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
+// stay valid across restarts.
 //
-//	bucketWatched: table id -> version 1 | next number 8 | first number 8 | last asked for 8 (ticks)
+//	bucketWatched: table id -> version 1 | next number 8 | first number 8 | time of the last call 8 (ticks)
 //	bucketChanges: table id, number 8 -> version 1 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | PartitionKey | RowKey
 //
-// Numbers are big-endian, and those of a table's changes count up from 1. Records from the first number up to before the next one
-// are there; a writer that adds one removes the one that is keepChanges older.
+// Numbers are big-endian, and those of a table's changes count up from 1. The bucket has the records from the first number
+// up to the one before the next; a writer that adds a record removes the one that is keepChanges older.
 const (
 	// keepChanges is how many changes of a table are kept at most.
 	keepChanges = 1 << 20
-	// watchFor is how long changes are logged for somebody who does not ask for them any more.
+	// watchFor is how long changes are logged after the last call of Changes.
 	watchFor = 7 * 24 * time.Hour
-	// askedEvery is how exactly it is known when somebody last asked.
+	// askedEvery is the precision of the stored time of that call.
 	askedEvery = time.Hour
 
 	changeVersion = 1
@@ -35,31 +35,10 @@ const (
 	watchSize     = 25
 )
 
-// changeKind is what happened to an entity.
-type changeKind byte
-
-const (
-	changeInsert changeKind = iota + 1
-	changeUpdate
-	changeDelete
-)
-
-func (k changeKind) String() string {
-	switch k {
-	case changeInsert:
-		return "insert"
-	case changeUpdate:
-		return "update"
-	case changeDelete:
-		return "delete"
-	}
-	return fmt.Sprintf("changeKind(%d)", byte(k))
-}
-
-// watchRecord says what is logged of a table.
+// watchRecord is the record of a table whose changes are logged.
 type watchRecord struct {
 	next, first uint64
-	asked       ticks.Ticks
+	asked       ticks.Ticks // when Changes was last called
 }
 
 func (w watchRecord) encode() []byte {
@@ -80,50 +59,51 @@ func decodeWatch(b []byte) (w watchRecord, err error) {
 	return w, nil
 }
 
-// lapsed reports whether nobody asks any more.
+// lapsed reports whether the log has ended.
 func (w watchRecord) lapsed(at ticks.Ticks) bool { return at.Time().Sub(w.asked.Time()) > watchFor }
-
-// loggedChange is one record of the log.
-type loggedChange struct {
-	number         uint64
-	kind           changeKind
-	at             ticks.Ticks
-	partition, row []byte
-}
 
 func changeKey(table, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(tableIDKey(table), number)
 }
 
-func (c *loggedChange) encode() []byte {
-	b := append(make([]byte, 0, changeHeader+len(c.partition)+len(c.row)), changeVersion, byte(c.kind))
-	b = binary.BigEndian.AppendUint64(b, uint64(c.at))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(c.partition)))
-	return append(append(b, c.partition...), c.row...)
+func (c *FeedChange) encode() []byte {
+	b := append(make([]byte, 0, changeHeader+len(c.Partition)+len(c.Row)), changeVersion, byte(c.Kind))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.At))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Partition)))
+	return append(append(b, c.Partition...), c.Row...)
 }
 
-func decodeChange(key, b []byte) (c loggedChange, err error) {
+func decodeChange(key, b []byte) (c FeedChange, err error) {
 	if len(key) != entity.TableIDLen+8 || len(b) < changeHeader || b[0] != changeVersion {
 		return c, errors.New("record of a change is damaged")
 	}
 	split := changeHeader + int(binary.BigEndian.Uint16(b[10:]))
-	if len(b) < split || b[1] < byte(changeInsert) || b[1] > byte(changeDelete) {
+	if len(b) < split || b[1] < byte(Inserted) || b[1] > byte(Deleted) {
 		return c, errors.New("record of a change is damaged")
 	}
-	return loggedChange{
-		number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), kind: changeKind(b[1]), at: ticks.Ticks(binary.BigEndian.Uint64(b[2:])),
-		partition: bytes.Clone(b[changeHeader:split]), row: bytes.Clone(b[split:]),
+	return FeedChange{
+		number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), Kind: FeedKind(b[1]), At: ticks.Ticks(binary.BigEndian.Uint64(b[2:])),
+		Partition: bytes.Clone(b[changeHeader:split]), Row: bytes.Clone(b[split:]),
 	}, nil
 }
 
-// changeLog notes changes where they are made.
+// changeLog writes the logs of all tables.
 type changeLog struct {
-	// on is set before the first table is watched: a transaction that comes after the one which begins a watch sees it set.
+	// on is set before the first table is watched, so that each transaction after the one that begins a log sees it.
 	on atomic.Bool
 }
 
-// note logs a change in its own transaction, if the table is watched.
-func (l *changeLog) note(tx *store.Tx, table uint64, c loggedChange) error {
+// load reads whether any table is watched.
+func (l *changeLog) load(db *store.DB) error {
+	return db.View(func(tx *store.Tx) error {
+		watched, _ := tx.Cursor(bucketWatched).Seek([]byte{0})
+		l.on.Store(watched != nil)
+		return nil
+	})
+}
+
+// append logs a change in the transaction that makes it, if the table is watched.
+func (l *changeLog) append(tx *store.Tx, table uint64, c FeedChange) error {
 	if !l.on.Load() {
 		return nil
 	}
@@ -136,8 +116,8 @@ func (l *changeLog) note(tx *store.Tx, table uint64, c loggedChange) error {
 	if err != nil {
 		return err
 	}
-	if w.lapsed(c.at) {
-		return nil // Whoever asks again is told that there is a gap; see watch.
+	if w.lapsed(c.At) {
+		return nil // the log has ended; watch leaves a gap in the numbers if it begins again
 	}
 	tx.Put(bucketChanges, changeKey(table, w.next), c.encode())
 	w.next++
@@ -149,8 +129,8 @@ func (l *changeLog) note(tx *store.Tx, table uint64, c loggedChange) error {
 	return nil
 }
 
-// watch begins to log a table's changes, or goes on with it. After a lapse the log begins anew behind a gap, and what was there before
-// is forgotten.
+// watch begins or continues the log of a table. A log that had ended begins again after a gap in the numbers, without its
+// old records.
 func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRecord, error) {
 	key := tableIDKey(table)
 	w := watchRecord{next: 1, first: 1, asked: now}
@@ -163,7 +143,7 @@ func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRec
 			for ; w.first < w.next; w.first++ {
 				tx.Delete(bucketChanges, changeKey(table, w.first))
 			}
-			w.next++ // The gap: nobody has a position at this number.
+			w.next++ // the gap: no position has this number
 			w.first = w.next
 		}
 		w.asked = now

@@ -1,7 +1,6 @@
 package tablesvc
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 )
@@ -9,6 +8,7 @@ import (
 // TestDeletedTablesAreForgotten: readers never see the entities of a table whose deletion was answered, nor some of
 // the entities of one that is being deleted, while tables of the same name come and go.
 func TestDeletedTablesAreForgotten(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	const entities = 30
 	body := func(generation int) []byte { return entityJSON("p", "0", "G", generation) }
@@ -60,22 +60,4 @@ func countRows(body string) (n int) {
 		}
 	}
 	return n
-}
-
-func TestTableIDs(t *testing.T) {
-	var ids tableIDs
-	before := ids.now()
-	ids.put("a", 1, before)
-	if id, ok := ids.get("a"); !ok || id != 1 {
-		t.Fatalf("got %d, %v", id, ok)
-	}
-	ids.forget("a")
-	ids.put("a", 1, before) // read before the deletion, remembered after it
-	if id, ok := ids.get("a"); ok {
-		t.Fatalf("a deleted table has the id %d", id)
-	}
-	ids.put("a", 2, ids.now())
-	if id, _ := ids.get("a"); id != 2 {
-		t.Fatal(fmt.Sprint("got ", id))
-	}
 }

@@ -1,4 +1,4 @@
-package tablesvc
+package state
 
 import (
 	"strings"
@@ -7,12 +7,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// tableIDs remembers the ids of tables for reads, which saves them a look-up in the store. Writes look in their own
-// transaction, which alone is the authority. A table that is deleted is forgotten before the deletion is answered, so
-// that no later read finds its entities.
+// tableIDs caches the ids of tables for reads, which saves them a search in the store. Writes read the record in their own
+// transaction, which is the authority. A deleted table is removed from the cache before DeleteTable returns, so that no
+// later read finds its entities.
 type tableIDs struct {
 	mu sync.Mutex
-	// deletions counts; an id that was read before a deletion and comes after it is not remembered.
+	// deletions is their number. put refuses an id that was read before the latest deletion.
 	deletions uint64
 	ids       sync.Map // account, 0x00, name in lower case -> uint64
 }
@@ -25,13 +25,14 @@ func (t *tableIDs) get(key string) (id uint64, ok bool) {
 	return v.(uint64), true
 }
 
-// now returns what put needs to know of the time before the id was read.
-func (t *tableIDs) now() uint64 {
+// deletionCount returns the number of deletions, for put.
+func (t *tableIDs) deletionCount() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deletions
 }
 
+// put caches an id unless a table was deleted since deletionCount returned before.
 func (t *tableIDs) put(key string, id, before uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +41,7 @@ func (t *tableIDs) put(key string, id, before uint64) {
 	}
 }
 
-// forget is called when the deletion of a table has been committed.
+// forget removes a table whose deletion has been committed.
 func (t *tableIDs) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,17 +49,18 @@ func (t *tableIDs) forget(key string) {
 	t.ids.Delete(key)
 }
 
-// viewTable runs fn on a snapshot, with the id of the table. fn may run twice. It fails with errTableNotFound, and with
+// viewTable runs fn on a snapshot, with the id of the table. fn may run twice. It fails with [ErrTableNotFound], and with
 // fn's errors.
-func (s *Service) viewTable(account, name string, fn func(tx *store.Tx, id uint64) error) error {
+func (s *Store) viewTable(account, name string, fn func(tx *store.Tx, id uint64) error) error {
 	key := account + "\x00" + strings.ToLower(name)
 	if id, ok := s.tables.get(key); ok {
 		err := s.db.View(func(tx *store.Tx) error { return fn(tx, id) })
 		if again, ok := s.tables.get(key); ok && again == id {
 			return err
-		} // the table was deleted meanwhile, and its entities may have been half removed
+		}
+		// The table was deleted meanwhile: fn may have seen only some of its entities.
 	}
-	before := s.tables.now()
+	before := s.tables.deletionCount()
 	var id uint64
 	err := s.db.View(func(tx *store.Tx) (err error) {
 		if id, err = idOf(tx, account, name); err != nil {

@@ -1,4 +1,4 @@
-package tablesvc
+package state
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/eventually"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -35,20 +36,21 @@ func count(t *testing.T, db *store.DB, table uint64) (n int) {
 	return n
 }
 
-// TestReaperWorksInBatches: each step removes no more than a batch, and the neighbours of a deleted table stay.
-func TestReaperWorksInBatches(t *testing.T) {
-	db, err := Open(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})
+// TestCleanerRemovesInBatches: each step removes no more than a batch, and the neighbours of a deleted table stay.
+func TestCleanerRemovesInBatches(t *testing.T) {
+	t.Parallel()
+	db, err := OpenFile(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})
 	ok(t, err)
 	defer db.Close()
 	for table := uint64(1); table <= 4; table++ {
 		put(t, db, table, 10)
 	}
 	ok(t, db.Update(func(tx *store.Tx) error {
-		tx.Put(bucketDoomed, tableIDKey(2), []byte{})
-		tx.Put(bucketDoomed, tableIDKey(4), []byte{})
+		tx.Put(bucketDeleted, tableIDKey(2), []byte{})
+		tx.Put(bucketDeleted, tableIDKey(4), []byte{})
 		return nil
 	}))
-	r := reaper{db: db, batch: 4}
+	r := cleaner{db: db, batch: 4}
 	for i, left := range [][2]int{{6, 10}, {2, 10}, {0, 10}, {0, 6}, {0, 2}, {0, 0}} {
 		if more, err := r.step(); err != nil || !more {
 			t.Fatalf("step %d: %v, %v", i, more, err)
@@ -61,49 +63,53 @@ func TestReaperWorksInBatches(t *testing.T) {
 		t.Errorf("there is more to do: %v, %v", more, err)
 	}
 	if count(t, db, 1) != 10 || count(t, db, 3) != 10 {
-		t.Error("entities of other tables went")
+		t.Error("entities of other tables were removed")
 	}
 }
 
-// TestReaperResumes: what a stopped process left is removed by the next one.
-func TestReaperResumes(t *testing.T) {
+// What one process leaves is removed by the next one.
+func TestCleanerResumes(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tables.db")
-	db, err := Open(path, store.Options{Relaxed: true})
+	db, err := OpenFile(path, store.Options{Relaxed: true})
 	ok(t, err)
 	put(t, db, 1, 20)
-	ok(t, db.Update(func(tx *store.Tx) error { tx.Put(bucketDoomed, tableIDKey(1), []byte{}); return nil }))
-	r := startReaper(db, slog.New(slog.DiscardHandler))
-	r.stop()
-	r.stop() // twice is once
+	ok(t, db.Update(func(tx *store.Tx) error { tx.Put(bucketDeleted, tableIDKey(1), []byte{}); return nil }))
 	ok(t, db.Close())
-
-	if db, err = Open(path, store.Options{Relaxed: true}); err != nil {
-		t.Fatal(err)
-	}
-	r = startReaper(db, slog.New(slog.DiscardHandler))
-	waitEmpty(t, db, 1) // it began by itself
-	r.stop()
-	ok(t, db.Close())
+	waitEmpty(t, open(t, path), 1) // it begins without a call
 }
 
-// TestReaperIsTold: a deletion sets it to work.
-func TestReaperIsTold(t *testing.T) {
-	f := start(t)
-	fill(t, f.table("people"), "p", 20, "x")
-	if n := count(t, f.svc.db, 1); n != 20 {
+func TestDeleteTableWakesTheCleaner(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "tables.db"))
+	ok(t, s.CreateTable("acc", "people", time.Now()))
+	put(t, s.db, 1, 20)
+	if n := count(t, s.db, 1); n != 20 {
 		t.Fatalf("the first table has %d entities", n)
 	}
-	_, err := f.sdk.DeleteTable(ctx, "people", nil)
-	ok(t, err)
-	waitEmpty(t, f.svc.db, 1)
+	ok(t, s.DeleteTable("acc", "people"))
+	waitEmpty(t, s, 1)
 }
 
 // waitEmpty waits until a table has no entities.
-func waitEmpty(t *testing.T, db *store.DB, table uint64) {
+func waitEmpty(t *testing.T, s *Store, table uint64) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); count(t, db, table) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the entities of a deleted table are still there")
-		}
+	eventually.True(t, func() bool { return count(t, s.db, table) == 0 }, "the entities of a deleted table are still in the store")
+}
+
+// open opens a store until the test ends.
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(path, store.Options{Relaxed: true}, slog.New(slog.DiscardHandler))
+	ok(t, err)
+	t.Cleanup(func() { ok(t, s.Close()) })
+	return s
+}
+
+// ok fails the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,35 @@
+package tablesvc
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+)
+
+// parseIfMatch parses If-Match: "*", or a tag W/"datetime'...'" with its colons encoded or not. Other text in quotes matches
+// no entity; text without quotes is an error.
+// https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
+func parseIfMatch(s string) (state.Condition, error) {
+	s = strings.TrimSpace(s)
+	if s == "*" {
+		return state.Condition{Kind: state.AnyVersion}, nil
+	}
+	tag, ok := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
+	if ok {
+		tag, ok = strings.CutSuffix(tag, `"`)
+	}
+	if !ok || strings.Contains(tag, `"`) {
+		return state.Condition{}, errInvalidInput.WithMessage("The etag value '" + s + "' specified in one of the request headers " +
+			"is not valid. Please make sure only one etag value is specified and is valid.")
+	}
+	if text, err := url.PathUnescape(tag); err == nil {
+		if text, ok := strings.CutPrefix(text, "datetime'"); ok {
+			if t, ok := ticks.Parse(strings.TrimSuffix(text, "'")); ok {
+				return state.Condition{Kind: state.ThisVersion, ETag: t}, nil
+			}
+		}
+	}
+	return state.Condition{Kind: state.NoVersion}, nil
+}

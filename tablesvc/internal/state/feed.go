@@ -1,0 +1,134 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// MaxFeedPage is how many changes [Store.Changes] returns at most.
+const MaxFeedPage = 1000
+
+// FeedKind is what happened to an entity. The numbers are on disk and never change.
+type FeedKind byte
+
+// The kinds of changes.
+const (
+	Inserted FeedKind = 1
+	Updated  FeedKind = 2
+	Deleted  FeedKind = 3
+)
+
+// String returns "insert", "update" or "delete".
+func (k FeedKind) String() string {
+	switch k {
+	case Inserted:
+		return "insert"
+	case Updated:
+		return "update"
+	case Deleted:
+		return "delete"
+	}
+	return fmt.Sprintf("FeedKind(%d)", byte(k))
+}
+
+// FeedChange is one logged change of an entity.
+type FeedChange struct {
+	Kind FeedKind
+	// At is the entity's Timestamp after the change; of a deletion, when it happened.
+	At             ticks.Ticks
+	Partition, Row []byte
+
+	number uint64
+}
+
+// Feed is a page of a table's changes.
+type Feed struct {
+	// Changes are in commit order, at most [MaxFeedPage].
+	Changes []FeedChange
+	// Position is where the next page begins. It stays valid across restarts.
+	Position string
+	// Known is false if the log does not go back to the requested position: there are no changes, and the caller has to read
+	// the table before it continues at Position.
+	Known bool
+}
+
+// Changes returns the changes of a table after a position. From the first call on the table's changes are logged; the log
+// ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the same name,
+// or is so old that its changes are gone. It fails with [ErrTableNotFound].
+func (s *Store) Changes(account, name, position string, now time.Time) (Feed, error) {
+	table, w, err := s.watch(account, name, ticks.Of(now))
+	if err != nil {
+		return Feed{}, err
+	}
+	after, ok := parsePosition(position, table)
+	if !ok || after >= w.next || after+1 < w.first {
+		return Feed{Position: formatPosition(table, w.next-1)}, nil
+	}
+	f := Feed{Known: true}
+	err = s.db.View(func(tx *store.Tx) error {
+		f.Changes = f.Changes[:0]
+		prefix := tableIDKey(table)
+		cur := tx.Cursor(bucketChanges)
+		for k, v := cur.Seek(changeKey(table, after+1)); bytes.HasPrefix(k, prefix) && len(f.Changes) < MaxFeedPage; k, v = cur.Next() {
+			c, err := decodeChange(k, v)
+			if err != nil {
+				return err
+			}
+			f.Changes = append(f.Changes, c)
+		}
+		return nil
+	})
+	if n := len(f.Changes); n > 0 {
+		after = f.Changes[n-1].number
+	}
+	f.Position = formatPosition(table, after)
+	return f, err
+}
+
+// watch returns the id and the log record of a table. It begins the log if there is none, and notes the call in the record
+// if the noted one is older than askedEvery.
+func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w watchRecord, err error) {
+	begun := false
+	err = s.db.View(func(tx *store.Tx) (err error) {
+		if table, err = idOf(tx, account, name); err != nil {
+			return err
+		}
+		if b := tx.Get(bucketWatched, tableIDKey(table)); b != nil {
+			w, err = decodeWatch(b)
+			begun = err == nil && !w.lapsed(now)
+		}
+		return err
+	})
+	if err != nil || begun && now.Time().Sub(w.asked.Time()) <= askedEvery {
+		return table, w, err
+	}
+	s.changes.on.Store(true)
+	err = s.db.Update(func(tx *store.Tx) (err error) {
+		if table, err = idOf(tx, account, name); err == nil {
+			w, err = s.changes.watch(tx, table, now)
+		}
+		return err
+	})
+	return table, w, err
+}
+
+// A position names the table's id, so that a position in a deleted table is not taken for one in a new table of its name.
+func formatPosition(table, number uint64) string {
+	return strconv.FormatUint(table, 36) + "-" + strconv.FormatUint(number, 36)
+}
+
+func parsePosition(text string, table uint64) (number uint64, ok bool) {
+	id, n, _ := strings.Cut(text, "-")
+	of, err := strconv.ParseUint(id, 36, 64)
+	if err != nil || of != table {
+		return 0, false
+	}
+	number, err = strconv.ParseUint(n, 36, 64)
+	return number, err == nil && number < 1<<63
+}

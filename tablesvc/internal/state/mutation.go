@@ -1,0 +1,141 @@
+package state
+
+import (
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
+
+// Change is what a [Mutation] does to its entity.
+type Change uint8
+
+// The changes.
+const (
+	Insert          Change = iota // creates the entity
+	Update                        // replaces it
+	Merge                         // replaces the properties it names and keeps the others
+	InsertOrReplace               // creates or replaces it
+	InsertOrMerge                 // creates it or merges into it
+	Remove                        // deletes it
+)
+
+// Mutation is one change of one entity. Its state machine, by whether the entity exists and Condition holds:
+//
+//	                 | no entity         | condition holds | condition does not hold
+//	-----------------+-------------------+-----------------+------------------------
+//	Insert           | created           | ErrEntityExists | (has no condition)
+//	Update           | ErrEntityNotFound | replaced        | ErrConditionNotMet
+//	Merge            | ErrEntityNotFound | merged          | ErrConditionNotMet
+//	InsertOrReplace  | created           | replaced        | (has no condition)
+//	InsertOrMerge    | created           | merged          | (has no condition)
+//	Remove           | ErrEntityNotFound | deleted         | ErrConditionNotMet
+type Mutation struct {
+	Change Change
+	// Partition and Row are the keys, in UTF-8. They must have passed [entity.CheckKey].
+	Partition, Row []byte
+	// Record has the properties; nil for Remove. Its Timestamp is set by the store.
+	Record entity.Record
+	// Condition is for Update, Merge and Remove.
+	Condition Condition
+}
+
+// Condition is a condition on the version of an entity. The zero value always holds.
+type Condition struct {
+	Kind ConditionKind
+	// ETag is the Timestamp of the version, for [ThisVersion].
+	ETag ticks.Ticks
+}
+
+// ConditionKind is a form of [Condition].
+type ConditionKind uint8
+
+// The kinds of conditions.
+const (
+	// Unconditional holds for every entity.
+	Unconditional ConditionKind = iota
+	// AnyVersion holds for every entity that exists.
+	AnyVersion
+	// ThisVersion holds for the entity with the ETag.
+	ThisVersion
+	// NoVersion holds for no entity: the caller sent a well-formed tag that no entity can have.
+	NoVersion
+)
+
+// holds evaluates the condition on an entity that exists.
+func (c Condition) holds(r entity.Record) bool {
+	switch c.Kind {
+	case ThisVersion:
+		return r.Timestamp() == c.ETag
+	case NoVersion:
+		return false
+	}
+	return true
+}
+
+// next is the state machine: the entity's record after the mutation at the time at, nil after Remove. old is the record
+// before, nil without an entity. Neither old nor the mutation is changed.
+func (m *Mutation) next(old entity.Record, at ticks.Ticks) (entity.Record, error) {
+	switch {
+	case old == nil:
+		switch m.Change {
+		case Update, Merge, Remove:
+			return nil, ErrEntityNotFound
+		}
+		return stamped(m.Record, at), nil
+	case m.Change == Insert:
+		return nil, ErrEntityExists
+	case !m.Condition.holds(old):
+		return nil, ErrConditionNotMet
+	}
+	at = max(at, old.Timestamp()+1)
+	switch m.Change {
+	case Remove:
+		return nil, nil
+	case Merge, InsertOrMerge:
+		merged := old.Merge(m.Record).Sorted()
+		merged.SetTimestamp(at)
+		if err := entity.CheckSize(m.Partition, m.Row, merged); err != nil {
+			return nil, err
+		}
+		return merged, nil
+	}
+	return stamped(m.Record, at), nil
+}
+
+// stamp sets the Timestamp of the mutation's record.
+func (m *Mutation) stamp(at ticks.Ticks) {
+	if m.Record != nil {
+		m.Record.SetTimestamp(at)
+	}
+}
+
+// stamped returns r with the timestamp: r itself if it has it, else a copy, since closures of Update may run twice.
+func stamped(r entity.Record, at ticks.Ticks) entity.Record {
+	if r.Timestamp() != at {
+		r = append(make(entity.Record, 0, len(r)), r...)
+		r.SetTimestamp(at)
+	}
+	return r
+}
+
+// apply carries the mutation out and returns the entity's new record, nil after Remove.
+func (m *Mutation) apply(tx *store.Tx, log *changeLog, table uint64, at ticks.Ticks) (entity.Record, error) {
+	key := entity.AppendKey(make([]byte, 0, entity.TableIDLen+1+len(m.Partition)+len(m.Row)), table, m.Partition, m.Row)
+	old := entity.Record(tx.Get(bucketEntities, key))
+	r, err := m.next(old, at)
+	if err != nil {
+		return nil, err
+	}
+	c := FeedChange{Kind: Updated, At: at, Partition: m.Partition, Row: m.Row}
+	if r == nil {
+		c.Kind = Deleted
+		tx.Delete(bucketEntities, key)
+	} else {
+		c.At = r.Timestamp()
+		if old == nil {
+			c.Kind = Inserted
+		}
+		tx.Put(bucketEntities, key, r)
+	}
+	return r, log.append(tx, table, c)
+}

@@ -1,0 +1,103 @@
+package state
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+)
+
+// ViewEntity calls fn with the record of an entity. fn may run twice, and the record is valid until it returns. It fails
+// with [ErrTableNotFound] and [ErrEntityNotFound].
+func (s *Store) ViewEntity(account, table string, partition, row []byte, fn func(entity.Record)) error {
+	return s.viewTable(account, table, func(tx *store.Tx, id uint64) error {
+		var room [128]byte
+		r := entity.Record(tx.Get(bucketEntities, entity.AppendKey(room[:0], id, partition, row)))
+		if r == nil {
+			return ErrEntityNotFound
+		}
+		fn(r)
+		return nil
+	})
+}
+
+// Query is a read of a table's entities in the order of their keys.
+type Query struct {
+	Filter filter.Filter
+	// Scope, if not nil, limits what is read.
+	Scope *Scope
+	// From, if not nil, is where to begin.
+	From *Position
+}
+
+// Position is the keys of an entity, which need not exist.
+type Position struct{ Partition, Row string }
+
+// Visitor receives the entities of a [Store.Scan].
+type Visitor interface {
+	// Begin is called before the first entity, and again if the scan has to begin again: what was visited before is void.
+	Begin(plan filter.Plan)
+	// Visit receives an entity of the plan's ranges. It still has to match the filter, unless the plan is exact. It returns
+	// false to end the scan before this entity. The entity is valid until it returns.
+	Visit(e *filter.Entity) (more bool)
+}
+
+// Scan visits the entities of a table that may match a query. It returns where to go on if the visitor ended it, nil at the
+// end. It fails with [ErrTableNotFound].
+func (s *Store) Scan(account, table string, q Query, v Visitor) (next *Position, err error) {
+	err = s.viewTable(account, table, func(tx *store.Tx, id uint64) error {
+		plan := q.Scope.confine(q.Filter.Plan(id), id)
+		v.Begin(plan)
+		ranges := plan.Ranges
+		if q.From != nil {
+			ranges = after(ranges, entity.AppendKey(nil, id, q.From.Partition, q.From.Row))
+		}
+		next = scan(tx, ranges, v)
+		return nil
+	})
+	return next, err
+}
+
+func scan(tx *store.Tx, ranges []filter.Range, v Visitor) (next *Position) {
+	var e filter.Entity
+	visit := func(key, record []byte) bool {
+		_, partition, row, ok := entity.SplitKey(key)
+		if !ok {
+			return true
+		}
+		e.PartitionKey, e.RowKey, e.Record = entity.DecodeKeyPart(partition), entity.DecodeKeyPart(row), entity.Record(record)
+		return v.Visit(&e)
+	}
+	var cur *store.Cursor
+	for _, r := range ranges {
+		if r.Point {
+			if v := tx.Get(bucketEntities, r.Start); v != nil && !visit(r.Start, v) {
+				return &Position{string(e.PartitionKey), string(e.RowKey)}
+			}
+			continue
+		}
+		if cur == nil {
+			cur = tx.Scan(bucketEntities)
+		}
+		for k, v := cur.Seek(r.Start); k != nil && bytes.Compare(k, r.End) < 0; k, v = cur.Next() {
+			if !visit(k, v) {
+				return &Position{string(e.PartitionKey), string(e.RowKey)}
+			}
+		}
+	}
+	return nil
+}
+
+// after drops from sorted ranges what is before key.
+func after(ranges []filter.Range, key []byte) []filter.Range {
+	for len(ranges) > 0 && bytes.Compare(ranges[0].End, key) <= 0 {
+		ranges = ranges[1:]
+	}
+	if len(ranges) > 0 && bytes.Compare(ranges[0].Start, key) < 0 {
+		ranges = slices.Clone(ranges)
+		ranges[0].Start, ranges[0].Point = key, false
+	}
+	return ranges
+}

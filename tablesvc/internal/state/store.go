@@ -1,0 +1,75 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Store is the state of a Table service. It is safe for concurrent use. Close it.
+type Store struct {
+	db      *store.DB
+	log     *slog.Logger
+	ticks   ticks.Source // of Timestamps
+	tables  tableIDs
+	changes changeLog
+	cleaner *sweep.Loop
+	close   sync.Once
+}
+
+// OpenFile opens or creates the file of a Table service, for [Check] and other tools.
+func OpenFile(path string, o store.Options) (*store.DB, error) {
+	o.Buckets = Buckets()
+	return store.Open(path, o)
+}
+
+// Open opens or creates the file and starts background work. Options.Buckets is ignored.
+func Open(path string, o store.Options, log *slog.Logger) (*Store, error) {
+	db, err := OpenFile(path, o)
+	if err != nil {
+		return nil, fmt.Errorf("opening table store: %w", err)
+	}
+	s := &Store{db: db, log: log}
+	if err := s.changes.load(db); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("reading table store: %w", err)
+	}
+	s.cleaner = sweep.Start(s.clean)
+	return s, nil
+}
+
+// Close ends background work and closes the file. It may be called twice; the second call returns nil.
+func (s *Store) Close() (err error) {
+	s.close.Do(func() {
+		s.cleaner.Stop()
+		err = s.db.Close()
+	})
+	return err
+}
+
+// EachServiceProperties calls fn with the stored service properties of every account that has any.
+func (s *Store) EachServiceProperties(fn func(account string, value []byte) error) error {
+	return s.db.View(func(tx *store.Tx) error {
+		prefix := propertiesKey("")
+		c := tx.Cursor(bucketService)
+		for k, v := c.Seek(prefix); len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix); k, v = c.Next() {
+			if err := fn(string(k[len(prefix):]), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SetServiceProperties stores the service properties of an account. The value is opaque to this package.
+func (s *Store) SetServiceProperties(_ context.Context, account string, value []byte) error {
+	return s.db.Update(func(tx *store.Tx) error {
+		tx.Put(bucketService, propertiesKey(account), value)
+		return nil
+	})
+}
