@@ -2,9 +2,7 @@ package blobsvc
 
 import (
 	"errors"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -23,16 +21,10 @@ func (s *Service) changedBlobs(c *call, l *Listing) (names []string, only bool, 
 	wanted := func(name string) bool { return strings.HasPrefix(name, l.Prefix) }
 	key := longpoll.Key(c.Account, c.container)
 	var at string
-	look := func() (bool, error) {
+	err = s.common.Wait(c.Request, key, nil, func() (bool, error) {
 		names, at, only = s.feed.After(c.Header(longpoll.AfterHeader), key, min(l.Max, maxChanged), wanted)
 		return len(names) > 0 || !only, nil
-	}
-	if most, asked := longpoll.ParseWait(c.Header(longpoll.WaitHeader)); asked {
-		c.Set(longpoll.WaitHeader, strconv.Itoa(int(most/time.Second)))
-		s.common.Limit.Outside(func() { _, err = s.common.Board.Wait(c.HTTP.Context(), key, most, nil, look) })
-	} else {
-		_, err = look()
-	}
+	})
 	c.Set(longpoll.PositionHeader, at)
 	c.Set(longpoll.FeedHeader, longpoll.FeedEverything)
 	if only {

@@ -113,24 +113,18 @@ func (s *Service) getMessages(c *call) error {
 // waitForMessages calls get, and calls it again, for as long as the caller wants to wait, until it brings messages. See
 // [longpoll.WaitHeader].
 func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
-	most, asked := longpoll.ParseWait(c.Header(longpoll.WaitHeader))
-	if !asked || s.common.Board == nil {
-		return get(c.Now)
-	}
-	c.Set(longpoll.WaitHeader, strconv.Itoa(int(most/time.Second)))
-	if list, err = get(c.Now); len(list) > 0 || err != nil {
-		return list, err
-	}
-	s.common.Limit.Outside(func() {
-		now := c.Now
-		_, err = s.common.Board.Wait(c.HTTP.Context(), longpoll.Key(c.Account, c.queue), most,
-			func() time.Duration { return min(q.NextVisible(now), time.Second) },
-			func() (bool, error) {
+	now, polled := c.Now, false
+	err = s.common.Wait(c.Request, longpoll.Key(c.Account, c.queue),
+		func() time.Duration { return min(q.NextVisible(now), time.Second) },
+		func() (bool, error) {
+			if polled {
 				now = s.now()
-				list, err = get(now)
-				return len(list) > 0, err
-			})
-	})
+			}
+			polled = true
+			var err error
+			list, err = get(now)
+			return len(list) > 0, err
+		})
 	return list, err
 }
 
