@@ -79,7 +79,6 @@ type document struct {
 		Enabled, IndexDocument, ErrorDocument404Path, DefaultIndexDocumentPath string
 	}
 	DefaultServiceVersion *string
-	Unknown               []struct{ XMLName xml.Name } `xml:",any"`
 }
 
 type metrics struct {
@@ -97,9 +96,6 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		return p, err
 	}
 	read := reader{}
-	if len(d.Unknown) > 0 {
-		read.fail("Unknown element: " + d.Unknown[0].XMLName.Local)
-	}
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
 			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy)}

@@ -78,6 +78,8 @@ func TestUpdateRefuses(t *testing.T) {
 		{"five rules", wrap("<Cors>" + strings.Repeat(rule, 5) + "</Cors>"), all, nil},
 		{"six rules", wrap("<Cors>" + strings.Repeat(rule, 6) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
 		{"unknown method", wrap("<Cors>" + strings.Replace(rule, "GET", "FETCH", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
+		{"unknown element of a rule", wrap("<Cors>" + strings.Replace(rule, "</CorsRule>", "<MaxAge>1</MaxAge></CorsRule>", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
+		{"unknown element of a retention policy", wrap("<HourMetrics><RetentionPolicy><Day>1</Day></RetentionPolicy></HourMetrics>"), all, wire.ErrInvalidXMLDocument},
 		{"negative age", wrap("<Cors>" + strings.Replace(rule, ">0<", ">-1<", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
 		{"no origin", wrap("<Cors>" + strings.Replace(rule, ">a<", "><", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
 		{"logging where there is none", wrap("<Logging><Read>true</Read></Logging>"), Features{}, wire.ErrNotImplemented},
@@ -201,6 +203,9 @@ func TestPolicies(t *testing.T) {
 		{"unknown permission", wrap(strings.Replace(id("a"), ">r<", ">z<", 1)), -1},
 		{"bad time", wrap(strings.Replace(id("a"), "2011-10-11", "yesterday", 1)), -1},
 		{"another document", "<Foo/>", -1},
+		{"an unknown element in place of an identifier", wrap("<signedIdentifier><Id>a</Id></signedIdentifier>"), -1},
+		{"an unknown element of an identifier", wrap("<SignedIdentifier><Id>a</Id><Policy/></SignedIdentifier>"), -1},
+		{"an unknown element of a policy", wrap(strings.Replace(id("a"), "Permission>", "Permissions>", 2)), -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			list, err := ParsePolicies([]byte(tc.body), "raup")

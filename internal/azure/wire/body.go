@@ -91,12 +91,12 @@ func (r *Request) DecodeXML(limit int64, v any) error {
 	return ParseXML(b, v)
 }
 
-// ParseXML decodes one document, with or without a byte order mark, and refuses anything after it.
+// ParseXML decodes one document, with or without a byte order mark. It refuses anything after it, and elements for which v has no field.
 func ParseXML(b []byte, v any) error {
-	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte(byteOrderMark))))
-	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
-		return nil, errors.New("only UTF-8 is read")
+	if err := refuseUnknown(newXMLDecoder(b), v); err != nil {
+		return err
 	}
+	d := newXMLDecoder(b)
 	if err := d.Decode(v); err != nil {
 		return ErrInvalidXMLDocument
 	}
@@ -114,6 +114,14 @@ func ParseXML(b []byte, v any) error {
 			}
 		}
 	}
+}
+
+func newXMLDecoder(b []byte) *xml.Decoder {
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte(byteOrderMark))))
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		return nil, errors.New("only UTF-8 is read")
+	}
+	return d
 }
 
 // MD5 returns the base64 of b's MD5, the value of Content-MD5.
