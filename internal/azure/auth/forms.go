@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -18,7 +19,13 @@ type form struct {
 	weighted bool
 	// squeeze replaces runs of blanks in header values by one space.
 	squeeze bool
+	// names are the names of the signed headers in the form's order, nil where they are not sorted yet.
+	names []string
 }
+
+// maxFormBytes bounds the length in bytes of all further texts that are tried for one request, so that one with many headers and
+// a wrong signature costs little. The texts of usual requests have about one KiB each.
+const maxFormBytes = 256 << 10
 
 // Versions at which the string to sign of Shared Key changes.
 const sharedKey20160531 wire.Version = 20160531 // headers without a value are signed
@@ -44,8 +51,9 @@ func usualForm(r *wire.Request, lite bool) form {
 //   - white space in header values is squeezed by the reference, and not by the SDKs;
 //   - without x-ms-version, the older forms.
 //
-// They differ in names and values only where the request does: the usual request has no other form.
-func otherForm(r *wire.Request, usual form, fits func(owner string, f form) bool) bool {
+// They differ in names and values only where the request does: the usual request has no other form. fits returns the length of the text
+// that it tried as well.
+func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fits bool, length int)) bool {
 	forms := []form{usual}
 	if r.Version == 0 {
 		old := form{zeroLength: true, skipEmpty: true, lite: usual.lite}
@@ -55,9 +63,15 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) bool
 		}
 	}
 	if r.Service != wire.Table { // whose forms sign no headers
-		if sortsDifferently(r.HTTP.Header) {
+		names := signedNames(nil, r.HTTP.Header, compareFold)
+		for i := range forms {
+			forms[i].names = names
+		}
+		if sortsDifferently(names) {
+			names = slices.Clone(names)
+			slices.SortFunc(names, compareWeighted)
 			for _, f := range forms {
-				f.weighted = true
+				f.weighted, f.names = true, names
 				forms = append(forms, f)
 			}
 		}
@@ -68,9 +82,16 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) bool
 			}
 		}
 	}
+	tried := 0
 	for i, f := range forms {
-		if i > 0 && fits(r.Account, f) || r.Secondary && fits(r.Account+"-secondary", f) {
-			return true
+		for _, owner := range [...]string{r.Account, r.Account + "-secondary"} {
+			if owner == r.Account && i == 0 || owner != r.Account && !r.Secondary {
+				continue
+			}
+			ok, length := fits(owner, f)
+			if tried += length; ok || tried > maxFormBytes {
+				return ok
+			}
 		}
 	}
 	return false
@@ -93,10 +114,8 @@ func hasRunsOfBlanks(h map[string][]string) bool {
 	return false
 }
 
-// sortsDifferently reports whether the signed headers have two orders.
-func sortsDifferently(h map[string][]string) bool {
-	var array [24]string
-	names := signedNames(array[:0], h, compareFold)
+// sortsDifferently reports whether names, which are sorted by their bytes, have another order by weight.
+func sortsDifferently(names []string) bool {
 	for i := 1; i < len(names); i++ {
 		if compareWeighted(names[i-1], names[i]) > 0 {
 			return true

@@ -2,9 +2,11 @@ package auth
 
 import (
 	"errors"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -120,6 +122,36 @@ func BenchmarkSAS(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// Of a request with many headers, few of the texts are tried that its signature could be of.
+func TestFurtherFormsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name         string
+		length, want int // of a text, and how many are tried at most
+	}{
+		{"a usual request", 1 << 10, 23},
+		{"a request of 64 KiB", 64 << 10, 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			hr := httptest.NewRequest("GET", "/devstoreaccount1-secondary/c/b", nil)
+			hr.Header["X-Ms-B"], hr.Header["X-Ms-A-C"], hr.Header["X-Ms-Ab"] = []string{"a  b"}, []string{""}, []string{""}
+			r, err := wire.Parse(wire.Blob, hr, nil, time.Now(), wire.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried := 0
+			otherForm(r, usualForm(r, false), func(string, form) (bool, int) {
+				tried++
+				return false, tc.length
+			})
+			if tried != tc.want {
+				t.Errorf("%d texts are tried, want %d", tried, tc.want)
 			}
 		})
 	}

@@ -38,9 +38,9 @@ func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool)
 	}
 	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) + "' is not the same as any " +
 		"computed signature. Server used following string to sign: '" + string(*buf) + "'."
-	if otherForm(r, usual, func(owner string, f form) bool {
+	if otherForm(r, usual, func(owner string, f form) (bool, int) {
 		*buf = appendStringToSign((*buf)[:0], r, owner, f)
-		return account.signed(*buf, signature)
+		return account.signed(*buf, signature), len(*buf)
 	}) {
 		return Identity{Mechanism: SharedKey}, nil
 	}
@@ -173,11 +173,15 @@ func signedNames(names []string, h http.Header, compare func(a, b string) int) [
 // appendCanonicalHeaders appends all x-ms-* headers: names in lower case and sorted, values trimmed.
 func appendCanonicalHeaders(b []byte, h http.Header, f form) []byte {
 	var array [24]string
-	compare := compareFold
-	if f.weighted {
-		compare = compareWeighted
+	names := f.names
+	switch {
+	case names != nil:
+	case f.weighted:
+		names = signedNames(array[:0], h, compareWeighted)
+	default:
+		names = signedNames(array[:0], h, compareFold)
 	}
-	for _, name := range signedNames(array[:0], h, compare) {
+	for _, name := range names {
 		values := h[name]
 		if f.skipEmpty && len(values) == 1 && values[0] == "" {
 			continue

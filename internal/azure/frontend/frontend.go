@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,7 +155,17 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			}
 		}
 	}
+	if gone(hr.Context(), &out, err) {
+		f.Log.Debug("the client left before it was answered", "service", f.Service.String(), "account", r.Account, "op", r.Operation,
+			"request_id", r.ID, "err", err)
+		panic(http.ErrAbortHandler)
+	}
 	f.fail(r, &out, err)
+}
+
+// gone reports whether a request failed because its client has closed the connection.
+func gone(ctx context.Context, out *recorder, err error) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, context.Canceled) || out.failed)
 }
 
 // serve runs the operation. A panic in it is an internal error of this request alone.

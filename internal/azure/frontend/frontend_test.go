@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
 type state struct{}
@@ -51,6 +53,18 @@ var operations = []frontend.Operation[*state, *call]{
 // start serves the operations above on a free port and returns the address of the development account.
 func start(t *testing.T) string {
 	t.Helper()
+	return startWith(t, func(*frontend.Common) {})
+}
+
+// startWith is start with a configuration that set changes.
+func startWith(t *testing.T, set func(*frontend.Common)) string {
+	t.Helper()
+	common := frontend.Common{
+		Accounts: auth.Development(),
+		Now:      func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		Log:      slog.New(slog.DiscardHandler),
+	}
+	set(&common)
 	f := frontend.New(frontend.Config[*state, *call]{
 		Service:    wire.Blob,
 		Operations: operations,
@@ -58,11 +72,7 @@ func start(t *testing.T) string {
 			return &call{r}, "thing", nil
 		},
 		Render: wire.RenderXML,
-		Common: frontend.Common{
-			Accounts: auth.Development(),
-			Now:      func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
-			Log:      slog.New(slog.DiscardHandler),
-		},
+		Common: common,
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,6 +143,76 @@ func TestAnswers(t *testing.T) {
 			}
 			if resp.Header.Get("x-ms-request-id") == "" || resp.Header.Get("Date") != "Fri, 02 Jan 2026 03:04:05 GMT" {
 				t.Errorf("headers every answer has are missing: %v", resp.Header)
+			}
+		})
+	}
+}
+
+// A request whose client leaves is no defect of the server: it is not logged as an error, and counts as not answered.
+func TestClientThatLeavesIsNoError(t *testing.T) {
+	t.Parallel()
+	var log testlog.Buffer
+	begun, outcomes := make(chan struct{}), make(chan frontend.Outcome, 1)
+	base := startWith(t, func(c *frontend.Common) {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		c.Now = func() time.Time {
+			close(begun) // by the only request
+			return time.Now()
+		}
+		c.Observe = func(_ *wire.Request, o frontend.Outcome) { outcomes <- o }
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	hr, err := http.NewRequestWithContext(ctx, "GET", base+"/a?comp=wait", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-begun
+		cancel()
+	}()
+	if resp, err := http.DefaultClient.Do(hr); err == nil {
+		resp.Body.Close()
+		t.Fatalf("answer %d", resp.StatusCode)
+	}
+	if o := <-outcomes; o.Status != 0 {
+		t.Errorf("counted with status %d", o.Status)
+	}
+	if text := log.String(); text != "" {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+// A request with more headers than Azure takes is answered 400, before its signature is looked at.
+func TestTooManyHeaders(t *testing.T) {
+	t.Parallel()
+	base := start(t)
+	for _, tc := range []struct {
+		name         string
+		count, bytes int
+		status       int
+	}{
+		{"many", 900, 10, 200},
+		{"too many", 1100, 10, 400},
+		{"large", 10, 6000, 200},
+		{"too large", 10, 7000, 400},
+		{"one that is too large", 1, 70_000, 400},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			hr, err := http.NewRequest("GET", base+"/a", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range tc.count {
+				hr.Header.Set("x-ms-"+strconv.Itoa(i), strings.Repeat("x", tc.bytes))
+			}
+			resp, err := http.DefaultClient.Do(hr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != tc.status || tc.status == 400 && resp.Header.Get("x-ms-error-code") != "OutOfRangeInput" {
+				t.Errorf("answer %d %v, want %d", resp.StatusCode, resp.Header, tc.status)
 			}
 		})
 	}

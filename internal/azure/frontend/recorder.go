@@ -15,6 +15,7 @@ type recorder struct {
 	d       deadlines // nil: without deadlines
 	every   time.Duration
 	unpaced int64 // bytes written since the deadline was moved
+	failed  bool  // something could not be written
 	// refusing, if set, is called before an error is rendered.
 	refusing func()
 }
@@ -43,6 +44,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.written += int64(n)
+	w.failed = w.failed || err != nil
 	return n, err
 }
 

@@ -15,8 +15,9 @@ import (
 
 // Limits of one connection.
 const (
-	// maxHeader bounds a request's head in bytes: 8 KiB of metadata, a 2 KiB SAS, and the rest.
-	maxHeader = 64 << 10
+	// maxHeader bounds a request's head in bytes. It is above [wire.MaxHeaderBytes], so that a request that is refused for its headers
+	// is answered 400 in Azure's form; what is above this is answered 431 by net/http.
+	maxHeader = 4 * wire.MaxHeaderBytes
 	// headerTimeout bounds the time for a request's head.
 	headerTimeout = 30 * time.Second
 	// DefaultIdleTimeout is how long an idle connection is kept.

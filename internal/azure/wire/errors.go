@@ -48,6 +48,10 @@ var (
 	// ErrEmptyMetadataKey: a metadata header without a name.
 	ErrEmptyMetadataKey = &Error{Status: http.StatusBadRequest, Code: "EmptyMetadataKey",
 		Message: "The key for one of the metadata key-value pairs is empty."}
+	// ErrHeadersTooLarge: the headers are over 64 KiB together, or there are over 1000 x-ms-* headers. The status is Azure's; its
+	// answer has no code.
+	ErrHeadersTooLarge = &Error{Status: http.StatusBadRequest, Code: "OutOfRangeInput",
+		Message: "The size of the request headers is too long."}
 	// ErrMetadataTooLarge: names and values are over 8 KiB together.
 	ErrMetadataTooLarge = &Error{Status: http.StatusBadRequest, Code: "MetadataTooLarge",
 		Message: "The size of the specified metadata exceeds the maximum size permitted."}

@@ -80,10 +80,38 @@ func (r *Request) Inner(hr *http.Request, out http.ResponseWriter) (*Request, er
 	return Parse(r.Service, hr, out, r.Now, r.options)
 }
 
+// Limits of a request's headers. They are checked before anything is computed of the headers, and before the caller is known.
+const (
+	// MaxHeaderBytes is the length of all names and values: 8 KiB of metadata, a 2 KiB copy source, tags, and the rest.
+	MaxHeaderBytes = 64 << 10
+	// maxStorageHeaders is the number of x-ms-* headers, which are sorted for signatures.
+	maxStorageHeaders = 1000
+)
+
+// checkHeaders fails with [ErrHeadersTooLarge] for more headers than a request may have.
+func (r *Request) checkHeaders() error {
+	size, storage := 0, 0
+	for name, values := range r.HTTP.Header {
+		if strings.HasPrefix(name, "X-Ms-") {
+			storage++
+		}
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size > MaxHeaderBytes || storage > maxStorageHeaders {
+		return ErrHeadersTooLarge
+	}
+	return nil
+}
+
 // maxClientID is the length in characters up to which x-ms-client-request-id is repeated and logged.
 const maxClientID = 1024
 
 func (r *Request) parse(o Options) error {
+	if err := r.checkHeaders(); err != nil {
+		return err
+	}
 	if v := header(r.HTTP.Header, "X-Ms-Version"); v != "" {
 		version, ok := ParseVersion(v)
 		if !ok || o.StrictVersion && !version.Known() {
