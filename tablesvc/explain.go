@@ -8,7 +8,7 @@ import (
 )
 
 // The explain mode: a request with headerExplain is answered with what the query cost. docs/table.md describes the
-// headers, internal/cli/tabletool reads them.
+// headers, internal/sdk/tabletool reads them.
 const (
 	headerExplain  = "X-Lazuli-Explain"
 	headerPlan     = "x-lazuli-plan"

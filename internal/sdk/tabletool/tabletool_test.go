@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/tabletool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 )
 
