@@ -80,6 +80,9 @@ func rules() []rule {
 	for _, product := range []string{"cmd", "internal", "lazulitest", "workers", "tablesvc", "queuesvc", "blobsvc"} {
 		list = append(list, rule{from: product + "/...", to: "examples/...", why: "examples are for readers; nothing builds on them"})
 	}
+	for _, other := range []string{"cmd", "internal", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
+		list = append(list, rule{from: "tables/...", to: other + "/...", why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
+	}
 	for _, s := range services {
 		list = append(list,
 			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round",
@@ -122,6 +125,7 @@ var libraries = map[string][]string{
 	"go.etcd.io/bbolt":               {"internal/storage/store"},
 	"github.com/nats-io/nats-server": {"internal/storage/natsserver"},
 	"github.com/spf13/cobra":         {"cmd/lazuli"},
+	"github.com/go-jose/go-jose/v4":  {"tables"}, // key wrapping for client-side encryption
 	"github.com/goccy/go-yaml":       {"internal/server/config", "internal/cli/seed"},
 }
 
