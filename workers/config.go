@@ -13,11 +13,17 @@ import (
 // the setting in Azure Functions.
 const DefaultConnection = "AzureWebJobsStorage"
 
-// Config holds what the functions of an app share. The zero value connects to the development account on this machine,
-// unless the environment variable AzureWebJobsStorage names another.
+// ConnectionFromEnvironment returns the connection string in the first of the environment variables LAZULI_CONNECTION_STRING,
+// AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING that is set, or UseDevelopmentStorage=true. The verbs of the lazuli command
+// use the same order.
+func ConnectionFromEnvironment() string {
+	text, _ := connstr.FromEnvironment(os.Getenv)
+	return text
+}
+
+// Config configures an app. The zero value connects to the account of ConnectionFromEnvironment.
 type Config struct {
-	// ConnectionString is the default connection. Empty means the environment variable AzureWebJobsStorage, and
-	// without it UseDevelopmentStorage=true.
+	// ConnectionString is the default connection. Empty means ConnectionFromEnvironment.
 	ConnectionString string
 	// Storage, when set, is used instead of ConnectionString: for clients with their own transport or credential.
 	Storage *Storage
@@ -78,13 +84,11 @@ func (c Config) connect(name string) (*Storage, error) {
 		return c.Storage, nil
 	case name == DefaultConnection && c.ConnectionString != "":
 		s = c.ConnectionString
+	case name == DefaultConnection:
+		s = ConnectionFromEnvironment()
 	default:
-		s, known = os.LookupEnv(name)
-		if !known && name != DefaultConnection {
+		if s = os.Getenv(name); s == "" {
 			return nil, fmt.Errorf("workers: connection %q is neither in Config.Connections nor an environment variable", name)
-		}
-		if s == "" {
-			s = connstr.Development
 		}
 	}
 	storage, err := OpenStorage(s)

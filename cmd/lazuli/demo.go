@@ -102,7 +102,7 @@ Steps: ` + strings.Join(d.points, ", "),
   lazuli demo %[1]s --connection-string UseDevelopmentStorage=true`, d.name, d.points[1]),
 		Args: cobra.NoArgs,
 	}
-	connection := connectionFlag(cmd, "", "an own Lazuli")
+	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps to be killed at: all, or names")
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")

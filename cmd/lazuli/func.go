@@ -60,7 +60,7 @@ its messages come back when their leases end.`,
   curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
 		Args: cobra.NoArgs,
 	}
-	connection := connectionFlag(cmd, "", "as the settings say")
+	connection := overrideFlag(cmd, "the settings of the functions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return runFunc(cmd, m.Environ, connection(), f)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
 
@@ -51,7 +50,7 @@ a warning. --from and --to take times such as 2026-03-01T12:00:00Z or 2026-03-01
   lazuli logs query --container logs --service orders --from 2026-03-01 --to 2026-03-02 --format json`,
 		Args: cobra.NoArgs,
 	}
-	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	connection := accountFlag(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.service, "service", "", "service whose log is read: blob, queue or table, or what records of the log-storage role name")
 	fl.StringVar(&f.container, "container", logstore.AnalyticsContainer, "container of the log")
@@ -62,7 +61,11 @@ a warning. --from and --to take times such as 2026-03-01T12:00:00Z or 2026-03-01
 	fl.IntVar(&f.limit, "limit", 0, "stop after so many lines; 0 is no limit")
 	fl.BoolVar(&f.stats, "stats", false, "say on standard error what the query cost")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return f.run(cmd.Context(), connection(), cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now())
+		account, err := connection()
+		if err != nil {
+			return err
+		}
+		return f.run(cmd.Context(), account, cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now())
 	}
 	return cmd
 }

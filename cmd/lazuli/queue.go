@@ -12,7 +12,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -50,9 +49,13 @@ func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
 
 // queueStorage is queueService for verbs that also read what was recorded of poisoned messages.
 func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
-	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	connection := accountFlag(cmd)
 	return func() (*workers.Storage, error) {
-		storage, err := openStorage(connection())
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := openStorage(account)
 		if err != nil {
 			return nil, err
 		}

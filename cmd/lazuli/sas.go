@@ -21,6 +21,8 @@ type sasFlags struct {
 	account, accountsFile string
 	keyNumber             int
 	endpoint              string
+	connection            string
+	settings              connstr.Settings // of the connection string
 	tokenOnly             bool
 	start, expiry         string
 	token                 auth.Token
@@ -36,10 +38,13 @@ func newSASCommand() *cobra.Command {
 		Long: `Makes a shared access signature (SAS) and prints the URL that carries it, or with
 --token the query string alone.
 
-The account's key comes from the accounts file (--accounts-file or
-` + accountsFileVariable + `), or else from AZURE_STORAGE_CONNECTION_STRING,
-or from AZURE_STORAGE_KEY; the development account needs none. A key is never
-taken from the command line, which others can see.`,
+The account, its key and its address come from a connection string: that of
+--connection-string, or of the first environment variable of
+` + strings.Join(connstr.Variables, ", ") + `
+that is set; without one they are those of the development account. --account
+names another account, whose key comes from the accounts file (--accounts-file
+or ` + accountsFileVariable + `) or from AZURE_STORAGE_KEY. There is no flag for a key: other
+users of the machine can see command lines.`,
 		Example: `  lazuli sas container photos --permissions rl --expiry 8h
   lazuli sas table Employees --permissions r --startpk A --endpk M
   lazuli sas account --services bq --resource-types sco --permissions rwdlacup`,
@@ -47,7 +52,8 @@ taken from the command line, which others can see.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.account, "account", auth.DevelopmentAccount, "Storage account")
+	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
+	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
 	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
 	p.IntVar(&f.keyNumber, "key-number", 1, "Which of the account's keys signs: 1 or 2")
 	p.StringVar(&f.endpoint, "endpoint", "", `Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
@@ -125,6 +131,9 @@ func (f *sasFlags) print(cmd *cobra.Command, svc wire.Service, resource string) 
 	if f.httpsOnly {
 		f.token.Protocol = "https"
 	}
+	if err := f.resolve(); err != nil {
+		return err
+	}
 	base, err := f.address(svc)
 	if err != nil {
 		return err
@@ -162,12 +171,41 @@ func (f *sasFlags) address(svc wire.Service) (string, error) {
 		}
 		return strings.TrimSuffix(f.endpoint, "/"), nil
 	}
+	if f.account == f.settings.Account {
+		return f.connectionAddress(svc), nil
+	}
 	port := map[wire.Service]int{wire.Blob: 10000, wire.Queue: 10001, wire.Table: 10002}[svc]
 	scheme := "http"
 	if f.httpsOnly {
 		scheme = "https"
 	}
 	return scheme + "://127.0.0.1:" + strconv.Itoa(port) + "/" + f.account, nil
+}
+
+// resolve reads the connection string, which gives the account unless --account does.
+func (f *sasFlags) resolve() error {
+	text, err := chooseConnection(f.connection)
+	if err != nil {
+		return err
+	}
+	if f.settings, err = connstr.Parse(text); err != nil {
+		return usageError{err}
+	}
+	if f.account == "" {
+		if f.account = f.settings.Account; f.account == "" {
+			return usageError{errors.New("the connection string has no account name; give --account")}
+		}
+	}
+	return nil
+}
+
+// connectionAddress is the address of the account's service in the connection string, which has all three when it names an account.
+func (f *sasFlags) connectionAddress(svc wire.Service) string {
+	endpoint := map[wire.Service]string{wire.Blob: f.settings.BlobEndpoint, wire.Queue: f.settings.QueueEndpoint, wire.Table: f.settings.TableEndpoint}[svc]
+	if rest, plain := strings.CutPrefix(endpoint, "http://"); plain && f.httpsOnly {
+		endpoint = "https://" + rest
+	}
+	return endpoint
 }
 
 // key finds the account's key without the command line.
@@ -185,14 +223,8 @@ func (f *sasFlags) key() (string, error) {
 		}
 		return account.Keys[f.keyNumber-1], nil
 	}
-	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" {
-		s, err := connstr.Parse(text)
-		if err != nil {
-			return "", fmt.Errorf("AZURE_STORAGE_CONNECTION_STRING: %w", err)
-		}
-		if s.Account == f.account && !s.Key.Empty() {
-			return s.Key.Reveal(), nil
-		}
+	if f.settings.Account == f.account && !f.settings.Key.Empty() {
+		return f.settings.Key.Reveal(), nil
 	}
 	if text := os.Getenv("AZURE_STORAGE_KEY"); text != "" && (os.Getenv("AZURE_STORAGE_ACCOUNT") == f.account || os.Getenv("AZURE_STORAGE_ACCOUNT") == "") {
 		return text, nil
@@ -200,7 +232,7 @@ func (f *sasFlags) key() (string, error) {
 	if f.account == auth.DevelopmentAccount {
 		return auth.DevelopmentKey, nil
 	}
-	return "", fmt.Errorf("the key of account %s is not known: give an accounts file, or set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_KEY", f.account)
+	return "", fmt.Errorf("the key of account %s is not known: give a connection string with a key, an accounts file, or AZURE_STORAGE_KEY", f.account)
 }
 
 // sasTime reads a time, or a duration from now, which may be in days.

@@ -22,6 +22,7 @@ import (
 // security is what the services need to know of accounts, tokens and certificates.
 type security struct {
 	accounts *auth.Accounts
+	first    string            // the account that is written first
 	oauth    *auth.OAuth       // nil: no tokens are believed
 	issuer   *devissuer.Issuer // nil: this process gives out none
 	tls      *tls.Config       // nil: plain http
@@ -36,6 +37,9 @@ func newSecurity(c *config.Config) (*security, error) {
 		if list, err = auth.LoadAccounts(c.AccountsFile); err != nil {
 			return nil, err
 		}
+	}
+	if len(list) > 0 {
+		s.first = list[0].Name
 	}
 	if s.accounts, err = auth.NewManagedAccounts(c.BlobSettings, list...); err != nil {
 		return nil, err

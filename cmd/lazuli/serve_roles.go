@@ -37,7 +37,7 @@ type serverRoles struct {
 func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
 	account := c.Roles.Account
 	if account == "" {
-		account = sec.accounts.Names()[0]
+		account = sec.first
 	}
 	if sec.accounts.Get(account) == nil {
 		return nil, usageError{fmt.Errorf("roles-account: there is no account %q", account)}

@@ -10,7 +10,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
@@ -29,9 +28,13 @@ func newTableCommand() *cobra.Command {
 
 // tableService adds --connection-string to cmd and returns how to open the account.
 func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
-	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	connection := accountFlag(cmd)
 	return func() (*aztables.ServiceClient, error) {
-		storage, err := openStorage(connection())
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := openStorage(account)
 		if err != nil {
 			return nil, err
 		}

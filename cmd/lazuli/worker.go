@@ -14,31 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/tracing"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
-
-// connectionEnvVar holds the connection string of the verbs that are clients. A key in an argument would show in every list
-// of processes.
-const connectionEnvVar = "LAZULI_CONNECTION_STRING"
-
-// connectionFlag adds --connection-string and returns how to read it: the flag, the environment, or the default.
-func connectionFlag(cmd *cobra.Command, fallback, meaning string) func() string {
-	var flag string
-	cmd.Flags().StringVar(&flag, "connection-string", "", "storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
-	return func() string {
-		if flag != "" {
-			return flag
-		}
-		if s := os.Getenv(connectionEnvVar); s != "" {
-			return s
-		}
-		return fallback
-	}
-}
 
 type workerFlags struct {
 	roles       []string
@@ -74,13 +54,17 @@ lazuli serve --roles runs them inside the server.`,
   lazuli worker --role large-entity --role log-storage --create`,
 		Args: cobra.NoArgs,
 	}
-	connection := connectionFlag(cmd, connstr.Development, "the development account on this machine")
+	connection := accountFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
 			return usageError{err}
 		}
-		return runWorker(cmd.Context(), cmd.ErrOrStderr(), connection(), f, c.Roles)
+		account, err := connection()
+		if err != nil {
+			return err
+		}
+		return runWorker(cmd.Context(), cmd.ErrOrStderr(), account, f, c.Roles)
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(config.RoleNames, ", "))

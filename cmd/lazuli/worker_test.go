@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -97,23 +98,50 @@ func TestWorkerMistakes(t *testing.T) {
 }
 
 func TestConnectionFlag(t *testing.T) {
-	read := func(args ...string) string {
+	read := func(args ...string) (string, error) {
 		cmd := &cobra.Command{}
-		connection := connectionFlag(cmd, "fallback", "x")
+		connection := accountFlag(cmd)
 		if err := cmd.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
 		return connection()
 	}
-	t.Setenv(connectionEnvVar, "")
-	if got := read(); got != "fallback" {
-		t.Errorf("without anything: %q", got)
+	account := func(name string) string { return "AccountName=" + name + ";AccountKey=a2V5" }
+	want := func(text string, args ...string) {
+		t.Helper()
+		if got, err := read(args...); got != text || err != nil {
+			t.Errorf("%q: %q, %v; want %q", args, got, err, text)
+		}
 	}
-	t.Setenv(connectionEnvVar, "environment")
-	if got := read(); got != "environment" {
-		t.Errorf("from the environment: %q", got)
+	for _, name := range connstr.Variables {
+		t.Setenv(name, "")
 	}
-	if got := read("--connection-string", "flag"); got != "flag" {
-		t.Errorf("flag over environment: %q", got)
+	want(connstr.Development)
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", account("cli"))
+	want(account("cli"))
+	t.Setenv("AzureWebJobsStorage", account("functions"))
+	want(account("functions"))
+	t.Setenv("LAZULI_CONNECTION_STRING", account("lazuli"))
+	want(account("lazuli"))
+	want(account("flag"), "--connection-string", account("flag"))
+	t.Setenv("LAZULI_CONNECTION_STRING", "nonsense")
+	if _, err := read(); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "LAZULI_CONNECTION_STRING: ") {
+		t.Errorf("a malformed variable: %v", err)
+	}
+}
+
+// A verb that starts a server when no account is named does not read the variables of other tools.
+func TestOverrideFlag(t *testing.T) {
+	for _, name := range connstr.Variables {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "production")
+	cmd := &cobra.Command{}
+	if got := overrideFlag(cmd, "x")(); got != "" {
+		t.Errorf("with a variable of another tool: %q", got)
+	}
+	t.Setenv(connectionEnvVar, "chosen")
+	if got := overrideFlag(&cobra.Command{}, "x")(); got != "chosen" {
+		t.Errorf("with %s: %q", connectionEnvVar, got)
 	}
 }

@@ -35,11 +35,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	connection := os.Getenv(workers.DefaultConnection)
-	if connection == "" {
-		connection = "UseDevelopmentStorage=true"
-	}
-	storage, err := workers.OpenStorage(connection)
+	storage, err := workers.OpenStorage(workers.ConnectionFromEnvironment())
 	if err != nil {
 		return err
 	}

@@ -60,11 +60,7 @@ func run(ctx context.Context, names []string) error {
 
 // send puts a message for every name, as any client in any language would.
 func send(ctx context.Context, names []string) error {
-	connection := os.Getenv(workers.DefaultConnection)
-	if connection == "" {
-		connection = "UseDevelopmentStorage=true"
-	}
-	storage, err := workers.OpenStorage(connection)
+	storage, err := workers.OpenStorage(workers.ConnectionFromEnvironment())
 	if err != nil {
 		return err
 	}

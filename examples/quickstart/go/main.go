@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,10 +23,7 @@ const development = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;
 	"TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;"
 
 func main() {
-	connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING")
-	if connection == "" {
-		connection = development
-	}
+	connection := cmp.Or(os.Getenv("LAZULI_CONNECTION_STRING"), os.Getenv("AzureWebJobsStorage"), os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), development)
 	ctx := context.Background()
 
 	tables := must(aztables.NewServiceClientFromConnectionString(connection, nil))

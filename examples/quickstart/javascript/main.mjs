@@ -5,7 +5,8 @@ import { TableClient } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
 
-const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
+const connection = process.env.LAZULI_CONNECTION_STRING || process.env.AzureWebJobsStorage ||
+  process.env.AZURE_STORAGE_CONNECTION_STRING || "UseDevelopmentStorage=true";
 
 // The Tables SDK refuses plain HTTP unless told; the short connection string tells it by itself.
 const employees = TableClient.fromConnectionString(connection, "Employees", { allowInsecureConnection: true });

@@ -17,7 +17,8 @@ DEVELOPMENT = (
     "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1;"
     "TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;"
 )
-connection = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", DEVELOPMENT)
+VARIABLES = ["LAZULI_CONNECTION_STRING", "AzureWebJobsStorage", "AZURE_STORAGE_CONNECTION_STRING"]
+connection = next(filter(None, map(os.environ.get, VARIABLES)), DEVELOPMENT)
 
 employees = TableServiceClient.from_connection_string(connection).create_table_if_not_exists("Employees")
 employees.upsert_entity({"PartitionKey": "Sales", "RowKey": "0001", "Name": "Ada", "Since": 1843})

@@ -65,7 +65,7 @@ var roleOptions = []option{
 			return nil
 		},
 		get: func(c *Config) string { return strings.Join(c.Roles.Enabled, ",") }},
-	text("roles-account", "", "name", "Account whose storage the server's own roles use, if not the first", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
+	text("roles-account", "", "name", "Account that the built-in roles of the server use (default: the first, in the order in which the accounts are written)", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
 	text("archive-queue", "", "name", "Queue of the archive role", func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty),
 	text("archive-from", "", "table", "Table that the archive role takes entities from", func(c *Config) *string { return &c.Roles.ArchiveFrom }, notEmpty),
 	text("archive-to", "", "kind:name", "Where the archive role puts them: table:NAME, container:NAME or folder:PATH", func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),

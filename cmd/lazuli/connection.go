@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+)
+
+// connectionEnvVar is the only variable that verbs with a default of their own read; see overrideFlag. A key in an argument would
+// be visible in every list of processes.
+const connectionEnvVar = connstr.Variable
+
+// accountFlag adds --connection-string to a verb that is a client of an account, and returns how to read it: the flag, the variables of
+// connstr.Variables in their order, the development account.
+func accountFlag(cmd *cobra.Command) func() (string, error) {
+	flag := cmd.Flags().String("connection-string", "", "storage account to use; default: the first of $"+strings.Join(connstr.Variables, ", $")+" that is set, or the development account on this machine")
+	return func() (string, error) { return chooseConnection(*flag) }
+}
+
+func chooseConnection(flag string) (string, error) {
+	text, source := flag, "--connection-string"
+	if text == "" {
+		text, source = connstr.FromEnvironment(os.Getenv)
+	}
+	if _, err := connstr.Parse(text); err != nil {
+		return "", usageError{fmt.Errorf("%s: %w", source, err)}
+	}
+	return text, nil
+}
+
+// overrideFlag adds --connection-string to a verb that needs no account: the flag, or connectionEnvVar, or nothing. The variables
+// of other tools do not count: they may name an account that a demonstration must not touch.
+func overrideFlag(cmd *cobra.Command, meaning string) func() string {
+	flag := cmd.Flags().String("connection-string", "", "storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
+	return func() string {
+		if *flag != "" {
+			return *flag
+		}
+		return os.Getenv(connectionEnvVar)
+	}
+}
