@@ -32,6 +32,8 @@ type delivery struct {
 	state   messageState
 	expires time.Time // when the lease ends if it is not renewed
 
+	order uint64 // of the message among those that this listener received, from 1
+
 	key  string        // "" if messages are not limited by key
 	turn chan struct{} // closed when it is the message's turn; nil if it is at once
 
@@ -93,7 +95,8 @@ func (d *delivery) newInvocation() *InvocationContext {
 		TraceContext: TraceContext{TraceParent: traceIn(d.body)},
 		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1), MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
 		TriggerMetadata: map[string]string{
-			"Id": m.id, "PopReceipt": m.receipt, "DequeueCount": strconv.FormatInt(m.dequeueCount, 10),
+			"Id": m.id, "PopReceipt": m.receipt, "ReceivedOrder": strconv.FormatUint(d.order, 10),
+			"DequeueCount":  strconv.FormatInt(m.dequeueCount, 10),
 			"InsertionTime": stamp(m.inserted), "ExpirationTime": stamp(m.expires), "NextVisibleTime": stamp(m.nextVisible),
 		},
 	}

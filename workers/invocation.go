@@ -19,7 +19,8 @@ type InvocationContext struct {
 	// TraceContext is the trace that the call belongs to, if its message brought one.
 	TraceContext TraceContext
 	RetryContext RetryContext
-	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name.
+	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name. "ReceivedOrder" numbers the messages
+	// that a function of this process received, from 1.
 	TriggerMetadata map[string]string
 	// OutboundTraceAttributes are added to the call's span by handlers that come from Azure Functions.
 	OutboundTraceAttributes map[string]string

@@ -42,6 +42,7 @@ type queueListener struct {
 	busy         atomic.Int64  // 1 from before a poll until what it brought is in flight
 	canWait      bool          // the service lets requests wait, as far as is known; it belongs to listen
 	emptyWakeups int           // how often in a row there was nothing to receive after a wait; it belongs to listen
+	received     uint64        // messages so far; it belongs to listen
 	absent       bool          // the last poll found no queue; it belongs to listen
 	freed        chan struct{} // has a token when a message was finished since it was last drained
 	woken        chan struct{} // has a token when wake was called
@@ -174,7 +175,10 @@ func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
 	l.absent = false
 	messages := make([]*delivery, 0, len(got))
 	for _, m := range got {
-		messages = append(messages, newDelivery(l, m, asked.Add(l.settings.lease)))
+		d := newDelivery(l, m, asked.Add(l.settings.lease))
+		l.received++
+		d.order = l.received
+		messages = append(messages, d)
 	}
 	return messages, nil
 }

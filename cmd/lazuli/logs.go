@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
 
@@ -41,25 +43,27 @@ func newLogsQueryCommand() *cobra.Command {
 		Short: "Print the lines of a service's log within a time range",
 		Long: `Print the lines of a service's log within a time range, in the order of time.
 
-It reads the request logs of Storage Analytics, in the container $logs, and, with --container, what the log-storage
-role writes. Only the hours and days of the range are listed, and only blobs are read that may have such lines.
+It reads the request logs of Storage Analytics, in the container $logs, and the logs of the log-storage role, in the
+container logs; --container names another one. It lists only the hours and days of the range, and reads only blobs
+that can have matching lines.
 
-Levels are debug, info, warn and error. In a request log, what the service failed at is an error, and what it refused
-a warning. --from and --to take times such as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or how long ago: 90m.`,
+Levels are trace, debug, info, notice, warn, error, critical and fatal. In a request log, requests that failed by a
+fault of the service have the level error, requests that it refused the level warn. --from and --to take a time such
+as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 90m.`,
 		Example: `  lazuli logs query --service queue --from 1h --level error
-  lazuli logs query --container logs --service orders --from 2026-03-01 --to 2026-03-02 --format json`,
+  lazuli logs query --service orders --from 2026-03-01 --to 2026-03-02 --format json`,
 		Args: cobra.NoArgs,
 	}
 	connection := accountFlag(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.service, "service", "", "service whose log is read: blob, queue or table, or what records of the log-storage role name")
-	fl.StringVar(&f.container, "container", logstore.AnalyticsContainer, "container of the log")
-	fl.StringVar(&f.from, "from", "1h", "earliest time")
-	fl.StringVar(&f.to, "to", "0s", "time before which lines are (default: now)")
-	fl.StringVar(&f.level, "level", "", "least level (default: all)")
-	fl.StringVar(&f.format, "format", "text", "text, json, or raw: the lines as they stand in the blobs")
-	fl.IntVar(&f.limit, "limit", 0, "stop after so many lines; 0 is no limit")
-	fl.BoolVar(&f.stats, "stats", false, "say on standard error what the query cost")
+	fl.StringVar(&f.service, "service", "", "service whose log is read: blob, queue, table, or a service of the log-storage role's records")
+	fl.StringVar(&f.container, "container", "", "container of the log (default: "+logstore.AnalyticsContainer+" and "+config.Default().Roles.LogContainer+")")
+	fl.StringVar(&f.from, "from", "1h", "earliest time: a time, or a duration before now")
+	fl.StringVar(&f.to, "to", "0s", "end of the range: a time, or a duration before now")
+	fl.StringVar(&f.level, "level", "", "minimum level (default: all)")
+	fl.StringVar(&f.format, "format", "text", "text, json, or raw (the lines as stored)")
+	fl.IntVar(&f.limit, "limit", 0, "maximum number of lines; 0 is no limit")
+	fl.BoolVar(&f.stats, "stats", false, "print the cost of the query on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		account, err := connection()
 		if err != nil {
@@ -73,7 +77,7 @@ a warning. --from and --to take times such as 2026-03-01T12:00:00Z or 2026-03-01
 // query checks what was asked for.
 func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 	if f.service == "" {
-		return q, errors.New("logs query: --service is missing: blob, queue or table, or with --container a service of its records")
+		return q, errors.New("logs query: --service is missing: blob, queue or table, or a service of the log-storage role's records")
 	}
 	q.Service = f.service
 	if q.From, err = parseMoment(f.from, now); err != nil {
@@ -86,9 +90,9 @@ func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 		return q, fmt.Errorf("--from %s is not before --to %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
 	}
 	if f.level != "" {
-		var l slog.Level
-		if err := l.UnmarshalText([]byte(f.level)); err != nil {
-			return q, fmt.Errorf("--level is %q, not debug, info, warn or error", f.level)
+		l, ok := logstore.ParseLevel(f.level)
+		if !ok {
+			return q, fmt.Errorf("--level is %q, not trace, debug, info, notice, warn, error, critical or fatal", f.level)
 		}
 		q.Level = l
 	}
@@ -123,16 +127,12 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 	if err != nil {
 		return err
 	}
-	r, err := logstore.NewReader(storage, f.container)
+	lines, stats, err := f.open(ctx, storage, q)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	var stats logstore.Stats
 	found := 0
-	for e, err := range r.Query(ctx, q, &stats) {
-		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-			return fmt.Errorf("logs query: there is no container %s", f.container)
-		}
+	for e, err := range lines {
 		if err != nil {
 			return fmt.Errorf("logs query: %w", err)
 		}
@@ -150,17 +150,54 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 	return nil
 }
 
+// open begins the query: in the container that was named, or in those of Storage Analytics and of the log-storage role.
+func (f *logsQuery) open(ctx context.Context, storage *workers.Storage, q logstore.Query) (iter.Seq2[logstore.Entry, error], *logstore.Stats, error) {
+	containers := []string{f.container}
+	if f.container == "" {
+		containers = []string{logstore.AnalyticsContainer, config.Default().Roles.LogContainer}
+	}
+	stats := new(logstore.Stats)
+	var logs []iter.Seq2[logstore.Entry, error]
+	for _, c := range containers {
+		r, err := logstore.NewReader(storage, c)
+		if err != nil {
+			return nil, nil, usageError{err}
+		}
+		logs = append(logs, withoutContainer(c, f.container == "", r.Query(ctx, q, stats)))
+	}
+	return logstore.Merge(logs...), stats, nil
+}
+
+// withoutContainer handles a container that does not exist: it is an error only where it was named.
+func withoutContainer(name string, optional bool, lines iter.Seq2[logstore.Entry, error]) iter.Seq2[logstore.Entry, error] {
+	return func(yield func(logstore.Entry, error) bool) {
+		for e, err := range lines {
+			if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+				if optional {
+					return
+				}
+				err = fmt.Errorf("the container %s does not exist", name)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 func (f *logsQuery) print(out io.Writer, e logstore.Entry) error {
 	var err error
 	switch f.format {
 	case "raw":
 		_, err = fmt.Fprintln(out, e.Line)
 	case "json":
-		err = json.NewEncoder(out).Encode(e.Record)
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(e.Record)
 	default:
-		line := fmt.Sprintf("%s %-5s %q", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), e.Level, e.Message)
+		line := fmt.Sprintf("%s %-5s %q", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level), e.Message)
 		if !strings.ContainsAny(e.Message, "\"\\\n\r\t") && strings.IndexFunc(e.Message, func(r rune) bool { return r < ' ' }) < 0 {
-			line = fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), e.Level, e.Message)
+			line = fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level), e.Message)
 		}
 		if e.Attrs != nil {
 			line += " " + string(e.Attrs)

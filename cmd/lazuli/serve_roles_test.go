@@ -141,6 +141,10 @@ func TestLogsQuery(t *testing.T) {
 			t.Errorf("%s: %v, got\n%s", args, err, got)
 		}
 	}
+	// Without --container, both logs are read.
+	if got, err := run("--service", "web", "--from", "2026-03-01", "--to", "2026-03-02", "--level", "ERROR"); err != nil || got != "2026-03-01T12:01:00.000Z ERROR \"line\\n1\"\n" {
+		t.Errorf("without --container: %v, got\n%s", err, got)
+	}
 	// Nothing was logged yet: there is no $logs.
 	if got, err := run("--service", "queue"); err != nil || got != "" {
 		t.Errorf("%q, %v", got, err)
@@ -153,7 +157,7 @@ func TestLogsQuery(t *testing.T) {
 		"--service|queue|--level|loud":        "--level",
 		"--service|queue|--format|xml":        "--format",
 		"--service|queue|--limit|-1":          "--limit",
-		"--service|web|--container|nowhere":   "no container nowhere",
+		"--service|web|--container|nowhere":   "the container nowhere does not exist",
 		"--service|a/b":                       "not the name of a service",
 		"--service|q|--connection-string|A=b": "connection string",
 	} {

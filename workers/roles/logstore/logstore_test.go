@@ -367,6 +367,39 @@ func TestQueueRole(t *testing.T) {
 	}
 }
 
+// Messages of one second, which have no time of their own, keep their order. The levels of other libraries do not poison a message.
+func TestQueueRoleKeepsTheOrderOfMessages(t *testing.T) {
+	s := newSetup(t)
+	queue := s.Queue("logs")
+	w := s.writer(t, logstore.WithFlushEvery(20*time.Millisecond))
+	app := workers.New(workers.Config{Storage: s.Storage, Logger: slog.New(slog.DiscardHandler)})
+	logstore.Register(app, "logs", w, workers.WithQueueName(queue))
+	var want []string
+	levels := []string{`"critical"`, `"WARNING"`, `"FATAL"`, `"trace"`, `30`, `"loud"`}
+	for i := range 60 {
+		want = append(want, fmt.Sprintf("%02d", i))
+		body := fmt.Sprintf(`{"service":"orders","message":"%02d","level":%s,"host":"h"}`, i, levels[i%len(levels)])
+		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := app.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); app.Stats()[0].Succeeded < 60; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("stats: %+v", app.Stats()[0])
+		}
+	}
+	if err := app.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	got, _ := s.query(t, logstore.Query{Service: "orders", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q", got)
+	}
+}
+
 func TestPointsAreDeclared(t *testing.T) {
 	for _, p := range logstore.Points() {
 		if !slices.Contains(fault.Points(), fault.Name(p)) {

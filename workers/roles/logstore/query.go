@@ -3,6 +3,7 @@ package logstore
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -37,6 +38,8 @@ type Entry struct {
 	// Line is the line as it stands in its blob, without the newline, Blob the blob's name.
 	Line string
 	Blob string
+
+	number int // of the line in its blob
 }
 
 // Stats count what a query cost.
@@ -212,8 +215,7 @@ func (s *scan) candidate(name string, m map[string]*string) (candidate, bool) {
 // anyLevel reports whether a LogType names a level of at least least, or one that cannot be read.
 func anyLevel(list string, least slog.Level) bool {
 	for name := range strings.SplitSeq(list, ",") {
-		var l slog.Level
-		if err := l.UnmarshalText([]byte(name)); err != nil || l >= least {
+		if l, ok := ParseLevel(name); !ok || l >= least {
 			return true
 		}
 	}
@@ -240,7 +242,7 @@ func (s *scan) read(ctx context.Context, c candidate) error {
 		parse = parseAnalytics
 	}
 	lines := bufio.NewReaderSize(body, 64<<10)
-	for {
+	for number := 0; ; number++ {
 		text, long, err := readLine(lines)
 		if err == io.EOF {
 			return nil
@@ -258,7 +260,7 @@ func (s *scan) read(ctx context.Context, c candidate) error {
 			continue
 		}
 		r.Service = s.query.Service
-		heap.Push(&s.lines, Entry{Record: r, Line: string(text), Blob: c.name})
+		heap.Push(&s.lines, Entry{Record: r, Line: string(text), Blob: c.name, number: number})
 	}
 }
 
@@ -280,7 +282,7 @@ func readLine(r *bufio.Reader) (text []byte, long bool, err error) {
 	}
 }
 
-// entries is a heap, the earliest first; lines of one time in the order of their blobs.
+// entries is a heap, the earliest first; lines of one time in the order of their blobs, and of the lines in a blob.
 type entries []Entry
 
 func (h entries) Len() int { return len(h) }
@@ -288,7 +290,7 @@ func (h entries) Less(i, j int) bool {
 	if c := h[i].Time.Compare(h[j].Time); c != 0 {
 		return c < 0
 	}
-	return h[i].Blob < h[j].Blob
+	return cmp.Or(cmp.Compare(h[i].Blob, h[j].Blob), cmp.Compare(h[i].number, h[j].number)) < 0
 }
 func (h entries) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 

@@ -14,21 +14,21 @@ import (
 //
 //	{"service":"orders","time":"2026-03-01T02:03:04.5Z","level":"ERROR","message":"out of stock","id":"7f-12","attrs":{"sku":"A7"}}
 //
-// of which service and message are required.
+// of which service and message are required. Level is parsed by ParseLevel. See UnmarshalJSON for members that a Record does not have.
 type Record struct {
 	// Service begins the name of the record's blob: letters, digits, dashes and underscores, up to 63.
-	Service string `json:"service,omitempty"`
+	Service string
 	// Time decides in which blob the record is kept. Zero means now, or, from a queue, when the message was put.
-	Time time.Time `json:"time"`
-	// Level is one of slog's.
-	Level slog.Level `json:"level"`
+	Time time.Time
+	// Level is one of slog's, or LevelTrace, LevelNotice, LevelCritical or LevelFatal.
+	Level slog.Level
 	// Message is the text.
-	Message string `json:"message"`
+	Message string
 	// ID tells the record from others with the same time. Records with the same time and ID are one. Empty means a new one, or, from a
 	// queue, the message's.
-	ID string `json:"id,omitempty"`
+	ID string
 	// Attrs is a JSON object with further values, or nil.
-	Attrs json.RawMessage `json:"attrs,omitempty"`
+	Attrs json.RawMessage
 }
 
 // MaxLine is the longest line that is written or read, in bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/workers"
@@ -37,7 +38,12 @@ func RegisterFunc[T any](app *workers.App, name string, w *Writer, record func(T
 		if r.ID == "" {
 			r.ID = m.Raw.Id
 		}
-		err = w.Log(ctx, r)
+		// Many messages have the same time, in whole seconds: their lines keep the order in which they were received.
+		order := uint64(0)
+		if ic, ok := workers.FromContext(ctx); ok {
+			order, _ = strconv.ParseUint(ic.TriggerMetadata["ReceivedOrder"], 10, 64)
+		}
+		err = w.logInOrder(ctx, r, order)
 		if errors.Is(err, ErrRecord) {
 			return workers.Permanent(err)
 		}

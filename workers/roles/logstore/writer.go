@@ -90,8 +90,10 @@ type page struct {
 }
 
 type timedLine struct {
-	at   time.Time
-	text []byte
+	at time.Time
+	// order is that of lines with the same time.
+	order uint64
+	text  []byte
 }
 
 // NewWriter returns a writer to a container, which it creates when it first needs it.
@@ -128,7 +130,12 @@ func NewWriter(storage *workers.Storage, container string, options ...Option) (*
 
 // Log writes a record, and returns once it is in a blob, or with an error. After ctx is done the record may still be written.
 func (w *Writer) Log(ctx context.Context, r Record) error {
-	p, err := w.add(r)
+	return w.logInOrder(ctx, r, 0)
+}
+
+// logInOrder is Log for a record with a place among the records with the same time; 0 is the place after all that were logged before.
+func (w *Writer) logInOrder(ctx context.Context, r Record, order uint64) error {
+	p, err := w.add(r, order)
 	if err != nil {
 		return err
 	}
@@ -142,11 +149,11 @@ func (w *Writer) Log(ctx context.Context, r Record) error {
 
 // Enqueue takes a record to be written soon. What is not written when the process dies is lost.
 func (w *Writer) Enqueue(r Record) error {
-	_, err := w.add(r)
+	_, err := w.add(r, 0)
 	return err
 }
 
-func (w *Writer) add(r Record) (*page, error) {
+func (w *Writer) add(r Record, order uint64) (*page, error) {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
 	}
@@ -156,8 +163,11 @@ func (w *Writer) add(r Record) (*page, error) {
 	if w.closed {
 		return nil, ErrClosed
 	}
+	w.records++
+	if order == 0 {
+		order = w.records
+	}
 	if r.ID == "" {
-		w.records++
 		r.ID = fmt.Sprintf("%s-%d", w.identity, w.records)
 	}
 	text, err := r.line()
@@ -174,7 +184,7 @@ func (w *Writer) add(r Record) (*page, error) {
 		p = &page{prefix: prefix, levels: map[slog.Level]bool{}, done: make(chan struct{})}
 		w.open[prefix] = p
 	}
-	p.lines = append(p.lines, timedLine{r.Time, text})
+	p.lines = append(p.lines, timedLine{r.Time, order, text})
 	p.levels[r.Level] = true
 	p.bytes += len(text)
 	w.buffered += len(text)
@@ -287,7 +297,7 @@ func (w *Writer) report(ctx context.Context, err error) {
 
 // write writes a page as a blob with the next free number of its slot.
 func (w *Writer) write(ctx context.Context, p *page) error {
-	slices.SortStableFunc(p.lines, func(a, b timedLine) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(p.lines, func(a, b timedLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.order, b.order)) })
 	var content bytes.Buffer
 	for _, l := range p.lines {
 		content.Write(l.text)
@@ -365,7 +375,7 @@ func (w *Writer) number(ctx context.Context, prefix string) (int, error) {
 func levelList(levels map[slog.Level]bool) string {
 	var names []string
 	for _, l := range slices.SortedFunc(maps.Keys(levels), func(a, b slog.Level) int { return cmp.Compare(b, a) }) {
-		names = append(names, strings.ToLower(l.String()))
+		names = append(names, strings.ToLower(LevelName(l)))
 	}
 	return strings.Join(names, ",")
 }
