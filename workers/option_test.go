@@ -41,6 +41,7 @@ func TestOptionsCompileOnlyForTheirTriggers(t *testing.T) {
 		"WithTable":              {WithTable, []string{tableTrigger}},
 		"WithExisting":           {WithExisting, []string{tableTrigger}},
 		"WithSchedule":           {WithSchedule, []string{timerTrigger}},
+		"WithTimeZone":           {WithTimeZone, []string{timerTrigger}},
 		"WithRunOnStartup":       {WithRunOnStartup, []string{timerTrigger}},
 		"WithMaxRetryCount":      {WithMaxRetryCount, []string{timerTrigger}},
 		"WithMonitor":            {WithMonitor, []string{timerTrigger}},

@@ -32,7 +32,8 @@ type settings struct {
 	perKey            int
 
 	schedule     string
-	maxRetries   int // of a timer's run; negative is without end
+	location     *time.Location // nil: UTC
+	maxRetries   int            // of a timer's run; negative is without end
 	runOnStartup bool
 	monitor      *bool // nil: if the runs are far apart
 

@@ -22,10 +22,17 @@ type TimerInfo = bindings.TimerInfo
 // TimerHandler handles one run of a timer.
 type TimerHandler func(ctx context.Context, t TimerInfo) error
 
-// WithSchedule sets when a timer runs, in UTC: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
+// WithSchedule sets when a timer runs, in UTC unless WithTimeZone says otherwise: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
 // of week}", or an interval "hh:mm:ss".
 func WithSchedule(schedule string) TimerOption {
 	return timerOption(func(s *settings) { s.schedule = schedule })
+}
+
+// WithTimeZone sets the time zone of a timer's schedule. When clocks are set forward, a time of day that is left out is moved by the time
+// that is left out; when they are set back, a time of day that comes twice counts once. Schedules for all hours run every hour that
+// passes. Default UTC.
+func WithTimeZone(location *time.Location) TimerOption {
+	return timerOption(func(s *settings) { s.location = location })
 }
 
 // WithRunOnStartup makes a timer also run when an instance begins to keep it.
@@ -64,6 +71,9 @@ func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Functi
 	schedule, err := ncrontab.Parse(f.settings.schedule)
 	if err != nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
+	}
+	if f.settings.location != nil {
+		schedule = schedule.In(f.settings.location)
 	}
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
 		store, err := a.openHost(storage)
@@ -137,6 +147,15 @@ func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Sc
 	return l
 }
 
+// expression is the schedule as it is recorded: after a change of it, the recorded time of the next run does not count.
+func (l *timerListener) expression() string {
+	s := &l.function.settings
+	if s.location == nil || s.location == time.UTC {
+		return s.schedule
+	}
+	return s.schedule + " " + s.location.String()
+}
+
 // farApart reports whether the schedule's next runs are at least a minute apart.
 func (l *timerListener) farApart(now time.Time) bool {
 	first := l.schedule.Next(now)
@@ -161,7 +180,7 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		}
 		return
 	}
-	next, pastDue := firstRun(l.schedule, l.function.settings.schedule, status, l.clock.Now())
+	next, pastDue := firstRun(l.schedule, l.expression(), status, l.clock.Now())
 	if l.function.settings.runOnStartup && !pastDue {
 		next = l.clock.Now()
 	} else if status.Next.IsZero() {
@@ -249,7 +268,7 @@ func (l *timerListener) load(ctx context.Context) (timerStatus, error) {
 
 // save records a run. A failure is logged only: at worst the run is repeated.
 func (l *timerListener) save(ctx context.Context, last, next time.Time) timerStatus {
-	status := timerStatus{Last: last.UTC(), Next: next.UTC(), LastUpdated: l.clock.Now().UTC(), Expression: l.function.settings.schedule}
+	status := timerStatus{Last: last.UTC(), Next: next.UTC(), LastUpdated: l.clock.Now().UTC(), Expression: l.expression()}
 	if l.record == "" {
 		return status
 	}

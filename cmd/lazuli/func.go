@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	_ "time/tzdata" // WEBSITE_TIME_ZONE works where the system has no time zones, as in the image
+
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"

@@ -13,6 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
+const hostFileName = "host.json"
+
 // hostFile is host.json. https://learn.microsoft.com/azure/azure-functions/functions-host-json
 type hostFile struct {
 	handler   command
@@ -92,10 +94,11 @@ const maxBatch = 32
 
 // readHostFile reads host.json, which must exist and name a custom handler.
 func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
-	file, err := readSection(r, filepath.Join(dir, "host.json"), "host.json")
+	file, err := readSection(r, filepath.Join(dir, hostFileName), hostFileName)
 	if err != nil {
 		return nil, err
 	}
+	file.override(s)
 	h := &hostFile{}
 	switch v := file.text("version", ""); {
 	case v == "":
@@ -154,7 +157,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool)
 	handler, old := file.object("customHandler"), file.object("httpWorker")
 	switch {
 	case handler == nil && old == nil:
-		file.fail("customHandler", "is missing: `func start` runs custom handlers only")
+		file.fail("customHandler", "is missing: %s", noHandler(dir, s))
 		return
 	case handler == nil:
 		name, handler, h.forward = "httpWorker", old, forwardToName

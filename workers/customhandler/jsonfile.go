@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailscale/hujson"
 )
 
 // maxFileSize bounds the files of a project that are read whole.
@@ -18,8 +20,10 @@ const maxFileSize = 4 << 20
 // report collects what is wrong with a project's files, so that all of it can be mended at once.
 type report struct {
 	errs []error
-	// warnings are of what is not known, notes of what is known and has no effect here.
+	// warnings are about members that are not known, notes about members that are known and have no effect here.
 	warnings, notes []string
+	// overrides are the environment variables that replace members of host.json, by the members' paths in lower case.
+	overrides map[string]string
 }
 
 func (r *report) fail(format string, args ...any) {
@@ -110,6 +114,9 @@ func jsonError(text []byte, d *json.Decoder, err error) error {
 func (s *section) at(name string) string {
 	if s.path != "" {
 		name = s.path + "." + name
+	}
+	if variable, ok := s.report.overrides[strings.ToLower(name)]; ok && s.where == hostFileName {
+		return variable
 	}
 	return s.where + ": " + name
 }
@@ -360,50 +367,16 @@ func parseTimeSpan(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// plainJSON blanks out what .NET's reader allows in JSON and Go's does not: a byte order mark, comments, and a comma before
-// a closing bracket. Offsets and lines stay where they are.
+// plainJSON replaces what .NET's reader allows in JSON and Go's does not by blanks: a byte order mark, comments, and commas before closing
+// brackets. Offsets and lines stay the same. Text that is not JSON is returned as it is.
 func plainJSON(text []byte) []byte {
+	const mark = "\xef\xbb\xbf"
 	out := bytes.Clone(text)
-	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
+	if bytes.HasPrefix(out, []byte(mark)) {
 		copy(out, "   ")
 	}
-	blank := func(from, to int) {
-		for i := from; i < to; i++ {
-			if out[i] != '\n' {
-				out[i] = ' '
-			}
-		}
-	}
-	comma := -1 // where the last comma stands, if only blanks have followed
-	for i := 0; i < len(out); i++ {
-		switch c := out[i]; {
-		case c == '"':
-			comma = -1
-			for i++; i < len(out) && out[i] != '"'; i++ {
-				if out[i] == '\\' {
-					i++
-				}
-			}
-		case c == '/' && bytes.HasPrefix(out[i:], []byte("//")):
-			end := bytes.IndexByte(out[i:], '\n')
-			if end < 0 {
-				end = len(out) - i
-			}
-			blank(i, i+end)
-		case c == '/' && bytes.HasPrefix(out[i:], []byte("/*")):
-			end := bytes.Index(out[i+2:], []byte("*/"))
-			if end < 0 {
-				return out
-			}
-			blank(i, i+2+end+2)
-		case c == ',':
-			comma = i
-		case (c == ']' || c == '}') && comma >= 0:
-			blank(comma, comma+1)
-			comma = -1
-		case c != ' ' && c != '\t' && c != '\n' && c != '\r':
-			comma = -1
-		}
+	if plain, err := hujson.Standardize(out); err == nil {
+		return plain
 	}
 	return out
 }

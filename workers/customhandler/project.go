@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -20,7 +21,8 @@ type project struct {
 	settings  *settings
 	local     localHost
 	host      *hostFile
-	functions []*function // that are to run
+	zone      *time.Location // of timers
+	functions []*function    // that are to run
 	disabled  []*function
 	warnings  []string
 	notes     []string
@@ -36,7 +38,7 @@ func loadProject(c Config) (*project, error) {
 		return nil, fmt.Errorf("there is no folder %s", dir)
 	}
 	var r report
-	p := &project{dir: dir}
+	p := &project{dir: dir, zone: time.UTC}
 	p.settings, p.local = readSettings(&r, dir, c.Environ)
 	p.settle(&r, c)
 	p.host, err = readHostFile(&r, dir, p.settings)
@@ -73,6 +75,15 @@ func (p *project) settle(r *report, c Config) {
 	}
 	if v, ok := s.get("FUNCTIONS_WORKER_RUNTIME"); ok && !strings.EqualFold(v, "custom") {
 		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
+	}
+	if name, ok := s.get("WEBSITE_TIME_ZONE"); ok && name != "" {
+		// time.LoadLocation takes "Local" for the machine's zone, which differs from one instance to the next.
+		zone, err := time.LoadLocation(name)
+		if err != nil || strings.EqualFold(name, "local") {
+			r.fail("WEBSITE_TIME_ZONE: %q is not the name of a time zone of the IANA database, such as Europe/Berlin; names of Windows are not supported", name)
+		} else {
+			p.zone = zone
+		}
 	}
 	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }

@@ -36,7 +36,7 @@ func (h *Host) register(f *function) {
 		}
 		h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
 	case kindTimerTrigger:
-		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule), workers.WithRunOnStartup(b.runOnStartup)}
+		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule), workers.WithTimeZone(h.project.zone), workers.WithRunOnStartup(b.runOnStartup)}
 		if b.monitor != nil {
 			options = append(options, workers.WithMonitor(*b.monitor))
 		}

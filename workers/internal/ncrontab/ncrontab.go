@@ -19,6 +19,8 @@ type Schedule struct {
 	interval time.Duration // if not 0, the rest does not count
 
 	seconds, minutes, hours, days, months, weekdays uint64 // bit n: the value n matches
+
+	location *time.Location // nil: UTC
 }
 
 var (
@@ -171,29 +173,93 @@ func number(text string, most int) (int, error) {
 	return n, nil
 }
 
-// Next returns the first time after t at which the schedule comes, in UTC, to the second. For an interval it is t plus the interval.
+// In returns the schedule with its fields read as local times of a place. An interval does not depend on it.
+func (s Schedule) In(location *time.Location) Schedule {
+	s.location = location
+	return s
+}
+
+// Next returns the first time after t that the schedule matches, in UTC and to the second. For an interval it is t plus the interval.
+//
+// A schedule for all hours matches every hour that passes, also the one that is repeated when clocks are set back. A schedule for certain
+// hours matches once a day: of a local time that comes twice the first, and one that is left out when clocks are set forward is moved by
+// the time that is left out.
 func (s Schedule) Next(t time.Time) time.Time {
+	const allHours = 1<<24 - 1
 	t = t.UTC()
-	if s.interval > 0 {
+	switch {
+	case s.interval > 0:
 		return t.Add(s.interval)
+	case s.location == nil || s.location == time.UTC || s.hours == allHours:
+		return s.nextElapsed(t)
 	}
-	t = t.Truncate(time.Second).Add(time.Second)
+	return s.nextOnWall(t)
+}
+
+// nextOnWall finds the next match on a clock that is never set, and converts it.
+func (s Schedule) nextOnWall(t time.Time) time.Time {
+	local := t.In(s.location)
+	wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
+	onWall := s
+	onWall.location = nil
+	for {
+		wall = onWall.nextElapsed(wall)
+		if wall.IsZero() {
+			return wall
+		}
+		if at := fromWall(wall, s.location); at.After(t) {
+			return at
+		}
+	}
+}
+
+// fromWall returns the time at which clocks at a place show what wall says in UTC: the first one, if they show it twice. If they never
+// show it, it is the time that counts from the offset before the change.
+func fromWall(wall time.Time, location *time.Location) time.Time {
+	const day = 24 * time.Hour // Clocks are not changed twice within two days.
+	_, before := wall.Add(-day).In(location).Zone()
+	_, after := wall.Add(day).In(location).Zone()
+	first := wall.Add(-time.Duration(before) * time.Second)
+	if _, offset := first.In(location).Zone(); offset == before {
+		return first
+	}
+	second := wall.Add(-time.Duration(after) * time.Second)
+	if _, offset := second.In(location).Zone(); offset == after {
+		return second
+	}
+	return first
+}
+
+// nextElapsed finds the next match by adding time that passes.
+func (s Schedule) nextElapsed(t time.Time) time.Time {
+	location := s.location
+	if location == nil {
+		location = time.UTC
+	}
+	t = t.Truncate(time.Second).Add(time.Second).In(location)
 	// 29 February on a given weekday comes at least every 40 years, across a century without a leap year.
 	for end := t.AddDate(41, 0, 0); t.Before(end); {
+		sinceMinute := time.Duration(t.Second()) * time.Second
+		sinceHour := time.Duration(t.Minute())*time.Minute + sinceMinute
+		next := t
 		switch {
 		case s.months>>t.Month()&1 == 0:
-			t = time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+			next = time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, location)
 		case s.days>>t.Day()&1 == 0 || s.weekdays>>t.Weekday()&1 == 0:
-			t = time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, time.UTC)
+			next = time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, location)
 		case s.hours>>t.Hour()&1 == 0:
-			t = t.Truncate(time.Hour).Add(time.Hour)
+			next = t.Add(time.Hour - sinceHour)
 		case s.minutes>>t.Minute()&1 == 0:
-			t = t.Truncate(time.Minute).Add(time.Minute)
+			next = t.Add(time.Minute - sinceMinute)
 		case s.seconds>>t.Second()&1 == 0:
-			t = t.Add(time.Second)
+			next = t.Add(time.Second)
 		default:
-			return t
+			return t.UTC()
 		}
+		if !next.After(t) { // A midnight that is left out when clocks are set forward can be converted to a time before it.
+			next = t.Add(time.Hour - sinceHour)
+		}
+		t = next
 	}
 	return time.Time{}
 }

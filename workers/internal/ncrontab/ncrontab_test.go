@@ -115,3 +115,67 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Schedules with a time zone, around the changes of clocks in Berlin on 2026-03-29 (2:00 to 3:00) and 2026-10-25 (3:00 to 2:00).
+func TestNextInATimeZone(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, schedule, after string
+		want                  []string
+	}{
+		{"winter", "0 30 9 * * *", "2026-01-01T00:00:00Z", []string{"2026-01-01T08:30:00Z", "2026-01-02T08:30:00Z"}},
+		{"summer", "0 30 9 * * MON", "2026-07-01T00:00:00Z", []string{"2026-07-06T07:30:00Z", "2026-07-13T07:30:00Z"}},
+		{"day by local time", "0 0 0 1 * *", "2026-06-15T00:00:00Z", []string{"2026-06-30T22:00:00Z", "2026-07-31T22:00:00Z"}},
+		{"a time that is left out", "0 30 2 * * *", "2026-03-28T00:00:00Z", []string{"2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"}},
+		{"a time that comes twice", "0 30 2 * * *", "2026-10-24T12:00:00Z", []string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
+		{"every hour", "0 0 * * * *", "2026-10-24T23:30:00Z", []string{"2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"}},
+		{"interval", "01:00:00", "2026-03-29T00:30:00Z", []string{"2026-03-29T01:30:00Z"}},
+	} {
+		s, err := Parse(c.schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, c.after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if at = s.In(berlin).Next(at); at.Format(time.RFC3339) != want {
+				t.Errorf("%s: %s comes at %s, want %s", c.name, c.schedule, at.Format(time.RFC3339), want)
+			}
+		}
+	}
+}
+
+// In every zone, the next time is after the last one and comes to an end.
+func TestNextGoesForwardInEveryTimeZone(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"America/Sao_Paulo", "Asia/Beirut", "Australia/Lord_Howe", "Africa/Cairo", "America/Havana", "Asia/Kathmandu", "Pacific/Apia"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"0 0 0 * * *", "0 */20 * * * *", "0 15 1,2,23 * * *"} {
+			s, err := Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := time.Date(2011, 1, 1, 0, 0, 0, 0, time.UTC)
+			runs := 0
+			for end := at.AddDate(2, 0, 0); at.Before(end); runs++ {
+				next := s.In(zone).Next(at)
+				if !next.After(at) || next.Sub(at) > 50*time.Hour {
+					t.Fatalf("%s in %s: after %v comes %v", text, name, at, next)
+				}
+				at = next
+			}
+			if text == "0 0 0 * * *" && (runs < 729 || runs > 732) {
+				t.Errorf("%s in %s: %d runs in two years", text, name, runs)
+			}
+		}
+	}
+}
