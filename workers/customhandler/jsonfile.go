@@ -14,8 +14,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// maxFileSize bounds the files of a project that are read whole.
-const maxFileSize = 4 << 20
+// maxFileSize bounds the files of a project that are read whole. It also bounds how deep their JSON can be nested, which the parser does not.
+const maxFileSize = 256 << 10
 
 // report collects what is wrong with a project's files, so that all of it can be mended at once.
 type report struct {

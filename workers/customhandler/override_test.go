@@ -90,3 +90,14 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The deepest nesting that a file can have is an error, not the end of the process.
+func TestDeeplyNestedJSON(t *testing.T) {
+	t.Parallel()
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat("[", maxFileSize)}); !strings.Contains(got, "host.json: want an object") {
+		t.Errorf("%.200q", got)
+	}
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat(" ", maxFileSize+1)}); !strings.Contains(got, "too many") {
+		t.Errorf("%.200q", got)
+	}
+}
