@@ -11,7 +11,18 @@ import (
 var ErrBusy = errors.New("locked")
 
 // Try takes an exclusive lock on f, or fails with [ErrBusy] at once.
-func Try(f *os.File) error { return lock(f, false) }
+func Try(f *os.File) error { return lock(f, exclusive) }
 
-// Wait takes an exclusive lock on f as soon as nobody else holds it.
-func Wait(f *os.File) error { return lock(f, true) }
+// TryShared takes a lock on f that others may share, or fails with [ErrBusy] at once.
+func TryShared(f *os.File) error { return lock(f, shared) }
+
+// Wait takes an exclusive lock on f as soon as no other process holds it.
+func Wait(f *os.File) error { return lock(f, exclusiveWait) }
+
+type mode int
+
+const (
+	exclusive mode = iota
+	exclusiveWait
+	shared
+)

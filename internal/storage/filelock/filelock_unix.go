@@ -9,9 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func lock(f *os.File, wait bool) error {
+func lock(f *os.File, m mode) error {
 	how := unix.LOCK_EX
-	if !wait {
+	if m == shared {
+		how = unix.LOCK_SH
+	}
+	if m != exclusiveWait {
 		how |= unix.LOCK_NB
 	}
 	for {

@@ -11,9 +11,12 @@ import (
 // lock file must stay readable.
 const offset = 1 << 30
 
-func lock(f *os.File, wait bool) error {
-	flags := uint32(windows.LOCKFILE_EXCLUSIVE_LOCK)
-	if !wait {
+func lock(f *os.File, m mode) error {
+	var flags uint32
+	if m != shared {
+		flags = windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	if m != exclusiveWait {
 		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
 	}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{Offset: offset})

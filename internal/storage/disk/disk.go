@@ -1,0 +1,103 @@
+// Package disk is the part of the file system that the storage engines write through, as an interface, so that tests can make
+// each call fail, shorten writes, and lose what was not synced.
+//
+// Reading of content does not go through it: a Reader of package extent hands files to the kernel.
+package disk
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// FS creates, renames and removes files. [OS] is the implementation for use; its errors are those of package os.
+type FS interface {
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the names in a folder durable. It does nothing where folders cannot be synced (Windows).
+	SyncDir(dir string) error
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Name() string
+	Size() (int64, error)
+	Truncate(size int64) error
+	// Sync makes content and size durable. After an error what the disk holds is unknown, and a later Sync may succeed without it.
+	Sync() error
+	// OS returns the file underneath.
+	OS() *os.File
+}
+
+// OS is the operating system's file system.
+var OS FS = system{}
+
+type system struct{}
+
+func (system) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
+}
+
+func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Remove(name string) error     { return os.Remove(name) }
+func (system) SyncDir(dir string) error     { return SyncDir(dir) }
+
+type file struct{ *os.File }
+
+func (f file) OS() *os.File { return f.File }
+func (f file) Sync() error  { return dataSync(f.File) }
+
+func (f file) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" { // folders cannot be synced there
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
+
+// MkdirAll is os.MkdirAll that makes each folder that it creates durable: it syncs the folders that hold them.
+func MkdirAll(path string, perm fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := MkdirAll(parent, perm); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(path, perm); err != nil {
+		return err
+	}
+	return SyncDir(parent)
+}

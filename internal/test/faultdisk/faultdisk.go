@@ -1,0 +1,157 @@
+// Package faultdisk is a disk.FS for tests: calls can be made to fail, writes to be cut short, and everything that was called can be
+// recorded and replayed as the images that a crash may leave (see [Recorder]).
+package faultdisk
+
+import (
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// Kind is what a call does.
+type Kind string
+
+// The kinds of calls that change the disk.
+const (
+	Create   Kind = "create" // OpenFile with O_CREATE of a file that does not exist
+	Write    Kind = "write"
+	Truncate Kind = "truncate"
+	Sync     Kind = "sync"
+	Rename   Kind = "rename"
+	Remove   Kind = "remove"
+	SyncDir  Kind = "syncdir"
+)
+
+// Op is one call.
+type Op struct {
+	Kind   Kind
+	Name   string // of the file or folder
+	To     string // of a rename: the new name
+	Offset int64  // of a write
+	Data   []byte // of a write; valid during the call only
+	Size   int64  // of a truncation
+}
+
+// Short is an error for a Hook to return: the write is cut after N bytes, and fails with Err.
+type Short struct {
+	N   int
+	Err error
+}
+
+// Error returns Err's text.
+func (s *Short) Error() string { return s.Err.Error() }
+
+// FS calls Hook before each operation on the disk; if it returns an error, the operation is not made and fails with that. It is safe
+// for concurrent use.
+type FS struct {
+	mu   sync.Mutex
+	hook func(Op) error
+	done func(Op)
+}
+
+// SetHook sets the function that is called before each operation; nil means none.
+func (f *FS) SetHook(hook func(Op) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = hook
+}
+
+// FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with err. No kinds
+// means all. It returns the number of calls so far.
+func (f *FS) FailNth(n int, err error, kinds ...Kind) (calls func() int) {
+	var mu sync.Mutex
+	seen := 0
+	f.SetHook(func(op Op) error {
+		if len(kinds) > 0 {
+			found := false
+			for _, k := range kinds {
+				found = found || k == op.Kind
+			}
+			if !found {
+				return nil
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if seen++; seen >= n {
+			return &fs.PathError{Op: string(op.Kind), Path: op.Name, Err: err}
+		}
+		return nil
+	})
+	return func() int { mu.Lock(); defer mu.Unlock(); return seen }
+}
+
+func (f *FS) run(op Op, do func() error) error {
+	f.mu.Lock()
+	hook, done := f.hook, f.done
+	f.mu.Unlock()
+	if hook != nil {
+		if err := hook(op); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if err == nil && done != nil {
+		done(op)
+	}
+	return err
+}
+
+// OpenFile implements disk.FS.
+func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (file disk.File, err error) {
+	open := func() error {
+		file, err = disk.OS.OpenFile(name, flag, perm)
+		return err
+	}
+	if _, missing := os.Lstat(name); missing != nil && flag&os.O_CREATE != 0 {
+		err = f.run(Op{Kind: Create, Name: name}, open)
+	} else {
+		err = open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &openFile{file, f}, nil
+}
+
+// Rename implements disk.FS.
+func (f *FS) Rename(from, to string) error {
+	return f.run(Op{Kind: Rename, Name: from, To: to}, func() error { return disk.OS.Rename(from, to) })
+}
+
+// Remove implements disk.FS.
+func (f *FS) Remove(name string) error {
+	return f.run(Op{Kind: Remove, Name: name}, func() error { return disk.OS.Remove(name) })
+}
+
+// SyncDir implements disk.FS.
+func (f *FS) SyncDir(dir string) error {
+	return f.run(Op{Kind: SyncDir, Name: dir}, func() error { return disk.OS.SyncDir(dir) })
+}
+
+type openFile struct {
+	disk.File
+	fs *FS
+}
+
+func (f *openFile) WriteAt(p []byte, offset int64) (n int, err error) {
+	op := Op{Kind: Write, Name: f.Name(), Offset: offset, Data: p}
+	err = f.fs.run(op, func() error { n, err = f.File.WriteAt(p, offset); return err })
+	if short, ok := err.(*Short); ok {
+		if _, err := f.File.WriteAt(p[:min(short.N, len(p))], offset); err != nil {
+			return 0, err
+		}
+		return min(short.N, len(p)), &fs.PathError{Op: "write", Path: f.Name(), Err: short.Err}
+	}
+	return n, err
+}
+
+func (f *openFile) Truncate(size int64) error {
+	return f.fs.run(Op{Kind: Truncate, Name: f.Name(), Size: size}, func() error { return f.File.Truncate(size) })
+}
+
+func (f *openFile) Sync() error {
+	return f.fs.run(Op{Kind: Sync, Name: f.Name()}, f.File.Sync)
+}
