@@ -162,7 +162,7 @@ func TestDamage(t *testing.T) {
 		severity Severity
 	}{
 		{"tables.db is gone", remove("tables.db"), "tables.db", "missing", Error},
-		{"tables.db is short", truncate("tables.db", 16<<10), "tables.db", "the file has", Error},
+		{"tables.db is short", truncate("tables.db", 16<<10), "tables.db", "truncated", Error},
 		{"tables.db is text", overwrite("tables.db", "hello"), "tables.db", "", Error},
 		{"an entity is spoilt", inStore("tables.db", tablesBuckets, "entities", spoil), "tables.db", "", Error},
 		{"an entity has a strange key", inStore("tables.db", tablesBuckets, "entities", stray), "tables.db", "", Error},

@@ -1,4 +1,4 @@
-package store
+package bboltpage
 
 import (
 	"bytes"
@@ -6,8 +6,7 @@ import (
 	"sort"
 )
 
-// page is a page of bbolt's file with the pages that it overflows to, or with the first of them only. bbolt has had this
-// format (version 2) since its first release and checks the version when it opens a file:
+// Page is a page of a bbolt file with the pages that it overflows to, or the first of them only:
 //
 //	 0   8  id: the place in the file, in pages
 //	 8   2  kind
@@ -17,80 +16,90 @@ import (
 //	        branch: 4 position of the key from the start of the element, 4 its length, 8 id of the child
 //	        leaf:   4 flags, 4 position of the key, which the value follows, 4 length of the key, 4 of the value
 //
-// Integers are in the machine's byte order. What is outside the bytes at hand is answered with ok = false: the caller
-// then leaves it to bbolt.
-type page []byte
+// Integers are in the machine's byte order. Methods that return ok = false were asked for bytes outside of the page.
+type Page []byte
 
 const (
-	pageHeader  = 16
-	pageElement = 16
+	headerSize  = 16
+	elementSize = 16
 
-	branchPage = 1
-	leafPage   = 2
+	kindBranch   = 0x01
+	kindLeaf     = 0x02
+	kindMeta     = 0x04
+	kindFreelist = 0x10
+
+	flagBucket = 0x01 // of a leaf's element: its value is a bucket
 )
 
-func (p page) u32(at int) uint64 { return uint64(binary.NativeEndian.Uint32(p[at:])) }
-func (p page) u64(at int) uint64 { return binary.NativeEndian.Uint64(p[at:]) }
+func (p Page) u16(at int) uint16 { return binary.NativeEndian.Uint16(p[at:]) }
+func (p Page) u32(at int) uint64 { return uint64(binary.NativeEndian.Uint32(p[at:])) }
+func (p Page) u64(at int) uint64 { return binary.NativeEndian.Uint64(p[at:]) }
+
+func (p Page) id() uint64   { return p.u64(0) }
+func (p Page) kind() uint16 { return p.u16(8) }
+func (p Page) leaf() bool   { return p.kind() == kindLeaf }
+func (p Page) count() int   { return int(p.u16(10)) }
 
 // is says whether p is the page id, of one of the two kinds that hold keys.
-func (p page) is(id uint64) bool {
-	kind := binary.NativeEndian.Uint16(p[8:])
-	return p.u64(0) == id && (kind == branchPage || kind == leafPage)
+func (p Page) is(id uint64) bool {
+	return p.id() == id && (p.kind() == kindBranch || p.kind() == kindLeaf)
 }
 
-func (p page) leaf() bool { return binary.NativeEndian.Uint16(p[8:]) == leafPage }
-
-func (p page) count() int { return int(binary.NativeEndian.Uint16(p[10:])) }
-
 // pages is how many pages it takes with those that it overflows to.
-func (p page) pages() int { return int(p.u32(12)) + 1 }
+func (p Page) pages() int { return int(p.u32(12)) + 1 }
 
 // span returns n bytes of p at a position relative to element i.
-func (p page) span(i int, position, n uint64) (b []byte, ok bool) {
-	at := uint64(pageHeader+i*pageElement) + position
+func (p Page) span(i int, position, n uint64) (b []byte, ok bool) {
+	at := uint64(headerSize+i*elementSize) + position
 	if at+n > uint64(len(p)) {
 		return nil, false
 	}
 	return p[at : at+n : at+n], true
 }
 
-// element says whether the element i is there.
-func (p page) element(i int) bool { return i < p.count() && pageHeader+(i+1)*pageElement <= len(p) }
+// element says whether element i exists.
+func (p Page) element(i int) bool { return i < p.count() && headerSize+(i+1)*elementSize <= len(p) }
 
 // child returns the key and the page that element i of a branch leads to.
-func (p page) child(i int) (key []byte, id uint64, ok bool) {
+func (p Page) child(i int) (key []byte, id uint64, ok bool) {
 	if !p.element(i) {
 		return nil, 0, false
 	}
-	at := pageHeader + i*pageElement
+	at := headerSize + i*elementSize
 	key, ok = p.span(i, p.u32(at), p.u32(at+4))
 	return key, p.u64(at + 8), ok
 }
 
-// pair returns element i of a leaf. A nested bucket is none of ours, and not ok.
-func (p page) pair(i int) (key, value []byte, ok bool) {
+// pair returns element i of a leaf. bucket says that it is a nested bucket.
+func (p Page) pair(i int) (key, value []byte, bucket, ok bool) {
 	if !p.element(i) {
-		return nil, nil, false
+		return nil, nil, false, false
 	}
-	at := pageHeader + i*pageElement
+	at := headerSize + i*elementSize
 	position, k, v := p.u32(at+4), p.u32(at+8), p.u32(at+12)
 	both, ok := p.span(i, position, k+v)
-	if !ok || p.u32(at) != 0 {
-		return nil, nil, false
+	flags := p.u32(at)
+	if !ok || flags > flagBucket {
+		return nil, nil, false, false
 	}
-	return both[:k:k], both[k:], true
+	return both[:k:k], both[k:], flags == flagBucket, true
+}
+
+// key returns the key of element i.
+func (p Page) key(i int) (key []byte, ok bool) {
+	if p.leaf() {
+		key, _, _, ok = p.pair(i)
+	} else {
+		key, _, ok = p.child(i)
+	}
+	return key, ok
 }
 
 // search returns the element of a branch under which key is, or the first element of a leaf at or after key.
-func (p page) search(key []byte) (i int, ok bool) {
+func (p Page) search(key []byte) (i int, ok bool) {
 	ok = true
-	at := func(i int) (k []byte) {
-		var here bool
-		if p.leaf() {
-			k, _, here = p.pair(i)
-		} else {
-			k, _, here = p.child(i)
-		}
+	at := func(i int) []byte {
+		k, here := p.key(i)
 		ok = ok && here
 		return k
 	}
@@ -100,4 +109,45 @@ func (p page) search(key []byte) (i int, ok bool) {
 	}
 	i = sort.Search(p.count(), func(i int) bool { return bytes.Compare(at(i), key) > 0 })
 	return max(i-1, 0), ok && p.count() > 0
+}
+
+// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns what is wrong, or "".
+func (p Page) check(pageSize int) string {
+	n := p.count()
+	end := headerSize + n*elementSize
+	if end > len(p) {
+		return "more elements than fit"
+	}
+	if n == 0 && !p.leaf() {
+		return "a branch without elements"
+	}
+	leaf := p.leaf()
+	var last []byte
+	for i := range n {
+		at := headerSize + i*elementSize
+		var position, key, value int
+		if leaf {
+			if p.u32(at) > flagBucket {
+				return "unknown flags of an element"
+			}
+			position, key, value = int(p.u32(at+4)), int(p.u32(at+8)), int(p.u32(at+12))
+		} else {
+			position, key = int(p.u32(at)), int(p.u32(at+4))
+		}
+		if at+position != end || key == 0 {
+			return "an element is not where it should be"
+		}
+		if end += key + value; end > len(p) {
+			return "an element reaches past the end"
+		}
+		k := p[at+position:][:key]
+		if bytes.Compare(last, k) >= 0 {
+			return "keys are not in order"
+		}
+		last = k
+	}
+	if pageSize > 0 && end < (p.pages()-1)*pageSize {
+		return "more overflow pages than needed"
+	}
+	return ""
 }

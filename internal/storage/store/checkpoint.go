@@ -1,16 +1,19 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
 const (
@@ -117,7 +120,7 @@ func (db *DB) checkpoint() error {
 		return fmt.Errorf("%w: %w", ErrFailed, *cause)
 	}
 	frozen := db.layers.Load().frozen
-	if err := db.commit(frozen, db.frozenGen); err != nil {
+	if err := db.commit(frozen, db.frozenGen, false); err != nil {
 		return fmt.Errorf("store: checkpoint: %w", err)
 	}
 	for {
@@ -128,23 +131,14 @@ func (db *DB) checkpoint() error {
 	}
 }
 
-// commit writes a memtable to bbolt, a chunk at a time, and at last the generation it came from. Ending in between does
-// no harm: the log has it all, and so has the memtable, through which the file is seen.
-func (db *DB) commit(m *memtable, gen uint64) error {
+// commit writes a memtable to bbolt, a chunk at a time, and at last how far the file is: the generation that the memtable came from.
+// Ending in between does no harm: the log has it all, and so has the memtable, through which the file is seen.
+func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	for i := range m.lists {
 		list := &m.lists[i]
 		for e := list.seek(nil, math.MaxUint64); e != nil; {
 			err := db.transact(func(tx *bolt.Tx) (err error) {
-				b := tx.Bucket([]byte(db.buckets[i]))
-				b.FillPercent = fillPercent
-				for n := 0; e != nil && n < db.chunkSize && err == nil; n++ {
-					if e.Deleted() {
-						err = b.Delete(e.Key)
-					} else {
-						err = b.Put(e.Key, e.Value)
-					}
-					e = list.after(e, math.MaxUint64)
-				}
+				e, err = db.commitChunk(tx, i, e)
 				return err
 			})
 			if err != nil {
@@ -152,18 +146,54 @@ func (db *DB) commit(m *memtable, gen uint64) error {
 			}
 		}
 	}
-	return db.transact(func(tx *bolt.Tx) error {
-		return tx.Bucket(formatBucket).Put(logKey, binary.BigEndian.AppendUint64(nil, gen))
-	})
+	return db.transact(func(tx *bolt.Tx) error { return putProgress(tx, gen, m.newest, closed) })
+}
+
+// commitChunk writes the entries of a bucket from e on, and returns the first that it leaves.
+func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
+	if err := db.checkLeaves(tx, bucket, e); err != nil {
+		return e, err
+	}
+	b := tx.Bucket([]byte(db.buckets[bucket]))
+	b.FillPercent = fillPercent
+	var err error
+	for n := 0; e != nil && n < db.chunkSize && err == nil; n++ {
+		if e.Deleted() {
+			err = b.Delete(e.Key)
+		} else {
+			err = b.Put(e.Key, e.Value)
+		}
+		e = e.following()
+	}
+	return e, err
+}
+
+// checkLeaves verifies the leaves that a chunk changes, because bbolt would write a damaged one anew, without what was lost
+// in it, and nothing would show the loss afterwards.
+func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) error {
+	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
+	defer s.Release()
+	t, ok, err := s.Bucket([]byte(db.buckets[bucket]), nil)
+	if err != nil || !ok {
+		return err
+	}
+	for n := 0; e != nil && n < db.chunkSize; n++ {
+		if err := s.CheckLeaf(t, e.Key, e.Deleted()); err != nil {
+			return asDamage(db.path, err)
+		}
+		e = e.following()
+	}
+	return nil
 }
 
 // transact runs fn in a transaction of bbolt and commits.
 func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	before := db.fileSize()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		// A panic of bbolt must not end the process: the data is in the log.
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: %v", ErrFormat, v)
+			err = &DamageError{File: filepath.Base(db.path), Problem: fmt.Sprint(v)}
 		}
 		if err != nil {
 			db.judge(err, before)
@@ -198,7 +228,7 @@ func (db *DB) judge(err error, sizeBefore int64) {
 	switch {
 	case errors.As(err, &refused):
 		// A write; all others come without a path.
-	case !errors.As(err, &errno) && !errors.Is(err, ErrFormat) && db.fileSize() == sizeBefore && db.readable():
+	case !errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.fileSize() == sizeBefore && db.readable():
 		// The file could not grow: bbolt tries that before it writes.
 	default:
 		db.failed.CompareAndSwap(nil, &err)

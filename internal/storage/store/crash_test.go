@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
 // memoryDir returns a folder that need not be on a disk: for crashes that are simulated, syncing would only take time.
@@ -97,7 +99,8 @@ func TestCrashAgainstModel(t *testing.T) {
 		if err := os.Mkdir(src, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Buckets: []Bucket{"a", "b"}, Relaxed: rapid.Bool().Draw(rt, "relaxed")}
+		logFaults := &faultdisk.FS{}
+		o := Options{FS: logFaults, Buckets: []Bucket{"a", "b"}, Relaxed: rapid.Bool().Draw(rt, "relaxed")}
 		db, err := Open(filepath.Join(src, "db"), o)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +129,7 @@ func TestCrashAgainstModel(t *testing.T) {
 			}
 		}
 		crashInLog, crashInBolt := false, false
-		db.log.fault = func() error {
+		logFaults.SetHook(onSync(func() error {
 			if crashInLog {
 				inLog.Add(1)
 				if err := db.awaitCheckpoint(); err != nil {
@@ -135,7 +138,7 @@ func TestCrashAgainstModel(t *testing.T) {
 				crash("record not synced", func(dir string) { damageTail(rt, db, dir) })
 			}
 			return nil
-		}
+		}))
 		db.fault = func() error {
 			if crashInBolt {
 				inBolt.Add(1)
@@ -201,8 +204,11 @@ func damageTail(rt *rapid.T, db *DB, dir string) {
 		p = p[:int(db.log.end)+rapid.IntRange(0, min(len(tail), 300)).Draw(rt, "left")]
 	case 2:
 		clear(tail[rapid.IntRange(0, min(len(tail), 300)).Draw(rt, "zeros"):])
-	case 3:
-		tail[rapid.IntRange(0, min(len(tail), 300)-1).Draw(rt, "flipped")] ^= 0x40
+	case 3: // a sector that was not written
+		from := int(db.log.end) - int(db.log.end)%sector + sector*rapid.IntRange(0, 1).Draw(rt, "sector")
+		if lost := p[min(max(from, int(db.log.end)), len(p)):min(from+sector, len(p))]; len(lost) > 0 {
+			clear(lost)
+		}
 	}
 	if err := os.WriteFile(path, p, 0o600); err != nil {
 		rt.Fatal(err)

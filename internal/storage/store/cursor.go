@@ -3,7 +3,7 @@ package store
 import (
 	"bytes"
 
-	bolt "go.etcd.io/bbolt"
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
 // Cursor walks the keys of one bucket in byte order. The slices it returns must not be modified and are valid until
@@ -21,7 +21,7 @@ type Cursor struct {
 	own   overlaySource
 	group overlaySource
 	mem   [2]memSource
-	file  boltSource
+	file  fileSource
 }
 
 // source is a sorted sequence of writes with a position.
@@ -35,12 +35,24 @@ type source interface {
 }
 
 // Cursor returns a cursor over b, which sees the transaction's own writes, also later ones.
-func (tx *Tx) Cursor(b Bucket) *Cursor {
+func (tx *Tx) Cursor(b Bucket) *Cursor { return tx.cursor(b, (*bboltpage.Snapshot).Cursor) }
+
+// Scan is Cursor for walks of any length: the slices that it returns are valid until its next Seek or Next only. For that
+// it reads files that are larger than what may be mapped with few system calls. In an Update it is Cursor.
+func (tx *Tx) Scan(b Bucket) *Cursor {
+	if tx.writes != nil {
+		return tx.Cursor(b)
+	}
+	return tx.cursor(b, (*bboltpage.Snapshot).Scan)
+}
+
+func (tx *Tx) cursor(b Bucket, open func(*bboltpage.Snapshot, bboltpage.Tree, bboltpage.Verify) *bboltpage.Cursor) *Cursor {
 	i := tx.bucketIndex(b)
 	c := &Cursor{}
 	c.sources = c.above(tx, b, i)
-	if bucket := tx.bucket(i); bucket != nil {
-		c.file = boltSource{tx: tx, c: bucket.Cursor()}
+	if t := tx.tree(i); t.exists {
+		// The file comes last: what a Scan returned is overwritten when it moves on.
+		c.file = fileSource{tx: tx, c: open(&tx.file, t.Tree, tx.db.verifiers[i])}
 		c.sources = append(c.sources, &c.file)
 	}
 	return c
@@ -59,7 +71,7 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 	}
 	for j, m := range tx.mem {
 		if m != nil && !m.lists[i].empty() {
-			c.mem[j] = memSource{list: &m.lists[i], snapshot: tx.snapshot[j]}
+			c.mem[j] = memSource{tx: tx, bucket: i, list: &m.lists[i], snapshot: tx.snapshot[j]}
 			sources = append(sources, &c.mem[j])
 		}
 	}
@@ -136,43 +148,53 @@ func (s *overlaySource) at() Write {
 
 // memSource reads a memtable as of a snapshot.
 type memSource struct {
+	tx       *Tx
+	bucket   int
 	list     *skiplist
 	snapshot uint64
 	e        *entry
+	w        Write // of e, without the checksum
 }
 
-func (s *memSource) seek(key []byte) { s.e = s.list.seek(key, s.snapshot) }
+func (s *memSource) seek(key []byte) { s.move(s.list.seek(key, s.snapshot)) }
 
 func (s *memSource) pass(key []byte) {
 	if s.e != nil && bytes.Equal(s.e.Key, key) {
-		s.e = s.list.after(s.e, s.snapshot)
+		s.move(s.list.after(s.e, s.snapshot))
 	}
 }
 
-func (s *memSource) at() Write {
-	if s.e == nil {
-		return Write{}
+func (s *memSource) move(e *entry) {
+	s.e, s.w = e, Write{}
+	if e != nil {
+		s.w = s.tx.unsealed(s.bucket, e.Write)
 	}
-	return s.e.Write
 }
 
-// boltSource reads the file.
-type boltSource struct {
+func (s *memSource) at() Write { return s.w }
+
+// fileSource reads the file.
+type fileSource struct {
 	tx   *Tx
-	c    *bolt.Cursor
+	c    *bboltpage.Cursor
 	k, v []byte
 }
 
-func (s *boltSource) seek(key []byte) {
-	s.tx.touch(touchSeek)
-	s.k, s.v = s.c.Seek(key)
-}
+func (s *fileSource) seek(key []byte) { s.moved(s.c.Seek(key)) }
 
-func (s *boltSource) pass(key []byte) {
+func (s *fileSource) pass(key []byte) {
 	if s.k != nil && bytes.Equal(s.k, key) {
-		s.tx.touch(touchNext)
-		s.k, s.v = s.c.Next()
+		s.moved(s.c.Next())
 	}
 }
 
-func (s *boltSource) at() Write { return Write{s.k, s.v} }
+func (s *fileSource) moved(err error) {
+	if err != nil {
+		s.tx.failRead(err)
+	}
+	if s.k, s.v = s.c.Pair(); s.k != nil {
+		s.v = s.tx.db.strip(s.v)
+	}
+}
+
+func (s *fileSource) at() Write { return Write{s.k, s.v} }

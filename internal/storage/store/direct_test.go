@@ -4,10 +4,8 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 )
@@ -100,14 +98,10 @@ func compareDirect(t *testing.T, db *DB, rng *rand.Rand, keys int) (served int) 
 	}
 	check := func(tx *Tx, k string) {
 		t.Helper()
-		v, ok := db.direct.get(tx, 0, uint64(tx.bucket(0).Root()), []byte(k))
-		if ok {
-			served++
-		} else {
-			v = tx.Get("a", []byte(k))
-		}
+		v := tx.Get("a", []byte(k))
+		served++
 		if w, present := wanted[k]; string(v) != w || present != (v != nil) {
-			t.Fatalf("%.40q has %d bytes (direct: %v), want %d (present: %v)", k, len(v), ok, len(w), present)
+			t.Fatalf("%.40q has %d bytes, want %d (present: %v)", k, len(v), len(w), present)
 		}
 	}
 	for i := 0; i < len(order); i += 1 + len(order)/500 {
@@ -154,54 +148,6 @@ func compareDirect(t *testing.T, db *DB, rng *rand.Rand, keys int) (served int) 
 		}
 	}
 	return served
-}
-
-// TestDirectReadsFailing has every system call fail: bbolt answers.
-func TestDirectReadsFailing(t *testing.T) {
-	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
-	fill(t, db, 3000)
-	db.toFile(t)
-	if served := compareDirect(t, db, rand.New(rand.NewPCG(1, 1)), 3000); served == 0 {
-		t.Fatal("nothing was read directly")
-	}
-	file := db.direct.file
-	defer file.Close()
-	db.direct.file, _ = os.Open(os.DevNull)
-	if served := compareDirect(t, db, rand.New(rand.NewPCG(1, 1)), 3000); served != 0 {
-		t.Errorf("%d keys were read from a file that has none", served)
-	}
-}
-
-// TestDirectReadsFailingLater has them fail in the middle of a walk.
-func TestDirectReadsFailingLater(t *testing.T) {
-	const n = 3000
-	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
-	fill(t, db, n)
-	db.toFile(t)
-	for _, after := range []int{1, 2, 3, 50, 500} {
-		file := db.direct.file
-		err := db.View(func(tx *Tx) error {
-			c := tx.Scan("a")
-			i := 0
-			for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
-				if got := binary.BigEndian.Uint64(k); got != uint64(i) || len(v) != 1024 {
-					t.Fatalf("key %d is %x with %d bytes", i, k, len(v))
-				}
-				if i++; i == after {
-					db.direct.file, _ = os.Open(os.DevNull)
-				}
-			}
-			if i != n {
-				t.Errorf("%d keys, want %d", i, n)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = db.direct.file.Close()
-		db.direct.file = file
-	}
 }
 
 // TestDirectWhileWriting reads snapshots while every key is overwritten again and again, and pages with them.
@@ -274,9 +220,9 @@ func TestDirectWrongDepth(t *testing.T) {
 	db.toFile(t)
 	for _, hint := range []int32{0, 1, 2, 3, 4, 9} {
 		readAll(t, db, 20_000)
-		db.direct.depth[0].Store(hint)
+		db.depths[0].Store(hint)
 		compareDirect(t, db, rand.New(rand.NewPCG(1, 2)), 20_000)
-		if got := db.direct.depth[0].Load(); got != 2 {
+		if got := db.depths[0].Load(); got != 2 {
 			t.Errorf("after hint %d the depth is taken for %d, want 2", hint, got)
 		}
 	}
@@ -286,7 +232,7 @@ func TestDirectWrongDepth(t *testing.T) {
 func TestDirectValuesLast(t *testing.T) {
 	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
 	key := func(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
-	const n = 3 * maxKept
+	const n = 100
 	put := func(tx *Tx) error {
 		for i := range n * 10 {
 			tx.Put("a", key(i), bytes.Repeat(key(i), 300))
@@ -324,25 +270,4 @@ func TestDirectValuesLast(t *testing.T) {
 	for i := range n {
 		want(t, db, "b", string(key(i)), string(bytes.Repeat(key(i*10), 300)))
 	}
-}
-
-// FuzzPage reads pages of any content.
-func FuzzPage(f *testing.F) {
-	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00kv"), []byte("k"))
-	f.Fuzz(func(t *testing.T, content, key []byte) {
-		if len(content) < pageHeader {
-			return // whole pages only are read
-		}
-		p := page(content)
-		p.is(1)
-		p.pages()
-		i, ok := p.search(key)
-		if !ok {
-			return
-		}
-		p.child(i)
-		if p.leaf() {
-			p.pair(i)
-		}
-	})
 }

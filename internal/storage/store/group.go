@@ -51,8 +51,8 @@ type call struct {
 // own. If fn panics, Update panics with a *Panic and nothing of fn is written. fn must not call View or Update of the
 // same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
 //
-// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrFailed, or what the operating system answered: then nothing has been
-// written, unless the error is also ErrFailed: then the writes may be found after the next Open, or not.
+// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, or what the operating system
+// answered: then nothing has been written, unless the error is also ErrFailed: then the writes may be found after the next Open, or not.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return ErrReadOnly
@@ -158,7 +158,7 @@ func (g *group) apply(c *call) {
 		c.err = tx.err
 	}
 	g.tx.touched = tx.touched
-	tx.release()
+	tx.file.Release()
 	tx.bolt = nil
 	if c.err != nil || c.panic != nil {
 		return
@@ -173,38 +173,53 @@ func (g *group) apply(c *call) {
 // run runs the closure and contains what it does to its goroutine.
 func (c *call) run(tx *Tx) {
 	c.err = errGoexit
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		if v == nil {
+			return
+		}
+		var failed bool
+		if c.err, failed = tx.db.failureOf(v); !failed {
 			c.err, c.panic = nil, &Panic{v, debug.Stack()}
 		}
 	}()
 	c.err = c.fn(tx)
 }
 
-// commit writes the group to the log, then to the memtable, where others see it.
+// commit appends the write set of the group to the log, then applies it, so that others see it. These two steps are all that a
+// replicated log would replace.
 func (g *group) commit() {
 	// Before the transaction ends, since values may be slices of its snapshot.
 	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
-	g.tx.flushTouched()
-	_ = g.tx.bolt.Rollback() // read-only: cannot fail
+	g.tx.endRead()
 	if len(record) == logHeaderSize {
 		return // nobody wrote
 	}
-	db := g.db
-	m := db.layers.Load().active
-	number := m.newest + 1
-	if db.log != nil {
-		if err := db.log.append(record, number); err != nil {
-			if errors.Is(err, errLogSync) {
-				db.failed.CompareAndSwap(nil, &err)
-			}
-			g.fail(fmt.Errorf("store: commit: %w", err))
-			return
-		}
+	number := g.db.layers.Load().active.newest + 1
+	if err := g.db.appendGroup(record, number); err != nil {
+		g.fail(fmt.Errorf("store: commit: %w", err))
+		return
 	}
-	// The memtable keeps the record, which nobody else can modify.
-	err := m.insertPayload(db, record[logHeaderSize:], number)
-	if err != nil {
+	g.db.applyGroup(record[logHeaderSize:], number)
+}
+
+// appendGroup makes an encoded write set durable, if the store is. record has room for the log's header in front.
+func (db *DB) appendGroup(record []byte, number uint64) error {
+	if db.log == nil {
+		return nil
+	}
+	err := db.log.append(record, number)
+	if errors.Is(err, errLogSync) {
+		db.failed.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// applyGroup makes an encoded write set visible. The memtable keeps payload, which nobody else may modify.
+func (db *DB) applyGroup(payload []byte, number uint64) {
+	m := db.layers.Load().active
+	if err := m.insertPayload(db, payload, number); err != nil {
 		panic(fmt.Sprintf("store: a write set does not survive encoding: %v", err))
 	}
 	m.publish(number)

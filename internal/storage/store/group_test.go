@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
 // inGroup makes the given closures run in one group, in order, and returns their errors. A closure that panics
@@ -93,7 +94,7 @@ func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
 func TestGroupSharesOneCommit(t *testing.T) {
 	db := open(t, Options{})
 	commits := 0
-	db.log.fault = func() error { commits++; return nil }
+	faults(db).SetHook(onSync(func() error { commits++; return nil }))
 	var fns []func(*Tx) error
 	for i := range 50 {
 		fns = append(fns, putting(fmt.Sprint(i), "1"))
@@ -110,7 +111,8 @@ func TestGroupSharesOneCommit(t *testing.T) {
 
 func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
 	db := open(t, Options{})
-	db.log.fault = func() error { t.Error("committed nothing"); return nil }
+	faults(db).SetHook(onSync(func() error { t.Error("committed nothing"); return nil }))
+	defer faults(db).SetHook(nil)
 	if err := db.Update(func(tx *Tx) error { tx.Get("a", []byte("k")); tx.Cursor("a").Seek(nil); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +142,7 @@ func TestGoexitInGroup(t *testing.T) {
 
 func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
 	db := open(t, Options{})
-	unwritable, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unwritable.Close()
-	log := db.log.files
-	db.log.files = [2]*os.File{unwritable, unwritable}
+	faults(db).FailNth(1, syscall.ENOSPC, faultdisk.Write)
 	errs := inGroup(t, db, putting("x", "1"), func(*Tx) error { return errAbort }, putting("y", "1"))
 	for i, err := range errs {
 		var refused *fs.PathError
@@ -154,7 +150,7 @@ func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
 			t.Errorf("call %d got %v", i, err)
 		}
 	}
-	db.log.files = log
+	faults(db).SetHook(nil)
 	want(t, db, "a", "x", "")
 	put(t, db, "a", "x", "2") // a refused write leaves the store usable
 	want(t, db, "a", "x", "2")
@@ -162,16 +158,16 @@ func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
 
 func TestFailedSyncStopsWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	db, err := Open(path, Options{Buckets: []Bucket{"a"}})
+	db, err := Open(path, Options{Buckets: []Bucket{"a"}, FS: &faultdisk.FS{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, db, "a", "k", "1")
-	db.log.fault = func() error { return syscall.EIO }
+	faults(db).SetHook(onSync(func() error { return syscall.EIO }))
 	if err := db.Update(putting("k", "2")); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("got %v, want EIO", err)
 	}
-	db.log.fault = nil
+	faults(db).SetHook(nil)
 	if err := db.Update(putting("k", "3")); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v, want ErrFailed with its cause", err)
 	}

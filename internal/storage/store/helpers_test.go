@@ -3,7 +3,22 @@ package store
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
+
+// faults returns what the log of a store that was opened by openAt is written through.
+func faults(db *DB) *faultdisk.FS { return db.fs.(*faultdisk.FS) }
+
+// onSync makes a hook that fn decides about syncs with.
+func onSync(fn func() error) func(faultdisk.Op) error {
+	return func(op faultdisk.Op) error {
+		if op.Kind == faultdisk.Sync {
+			return fn()
+		}
+		return nil
+	}
+}
 
 // open returns a fresh store, which is checked and closed at the end of the test.
 func open(t testing.TB, o Options) *DB {
@@ -15,6 +30,9 @@ func openAt(t testing.TB, path string, o Options) *DB {
 	t.Helper()
 	if o.Buckets == nil {
 		o.Buckets = []Bucket{"a", "b"}
+	}
+	if o.FS == nil {
+		o.FS = &faultdisk.FS{}
 	}
 	db, err := Open(path, o)
 	if err != nil {

@@ -43,7 +43,7 @@ type skiplist struct {
 }
 
 type entry struct {
-	Write
+	Write // the value has its checksum
 	group uint64
 	next  []atomic.Pointer[entry]
 }
@@ -129,6 +129,16 @@ func (l *skiplist) after(e *entry, snapshot uint64) *entry {
 	}
 	// A key that changes often has many entries.
 	return l.seek(append(bytes.Clone(e.Key), 0), snapshot)
+}
+
+// following returns the newest entry of the key that follows e's, nil at the end. Nothing may be inserted meanwhile.
+func (e *entry) following() *entry {
+	for next := e.next[0].Load(); next != nil; next = next.next[0].Load() {
+		if !bytes.Equal(next.Key, e.Key) {
+			return next
+		}
+	}
+	return nil
 }
 
 // get returns the entry of key that a snapshot sees, or nil.

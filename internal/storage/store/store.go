@@ -6,12 +6,17 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // A Bucket names a keyspace. All buckets of a file are given to Open.
@@ -35,6 +40,8 @@ type Options struct {
 	// MaxMapped bounds, roughly, the file-backed memory that the process keeps resident, in bytes; 0 means
 	// DefaultMaxMapped, negative means no bound. It has no effect but on Linux.
 	MaxMapped int64
+	// FS is what the log is written through; nil means disk.OS. The main file is written by bbolt, which does not use it.
+	FS disk.FS
 }
 
 // DefaultMaxMapped is the default of Options.MaxMapped.
@@ -54,6 +61,17 @@ type DB struct {
 	readOnly bool
 	leftover bool // path must be removed by Close
 
+	fs      disk.FS
+	version int      // of the file's format
+	seeds   []uint32 // by index in buckets: where the checksums of its values begin
+
+	pages       *bboltpage.Reader
+	pagesFile   *os.File // nil if everything is read through the mapping
+	directAbove int64    // size of the file from which it is read directly, in bytes
+	verifiers   []bboltpage.Verify
+	depths      []atomic.Int32 // level of the leaves of each bucket, see bboltpage.Snapshot.Bucket
+	damages     atomic.Int64
+
 	layers       atomic.Pointer[layers]
 	log          *wal   // of the leader; nil if ephemeral or read-only
 	gen          uint64 // of the leader: generation of the active memtable
@@ -62,8 +80,7 @@ type DB struct {
 	chunkSize    int    // this
 	checkpoints  checkpoints
 
-	trim   *trimmer
-	direct *direct // nil if the file is always read through its mapping
+	trim *trimmer
 
 	mu      sync.Mutex // guards queue, leading, closed
 	idle    sync.Cond  // signalled when leading becomes false
@@ -71,13 +88,16 @@ type DB struct {
 	leading bool
 	closed  bool
 
+	found  format                // what the file said when it was opened
 	failed atomic.Pointer[error] // why Update answers ErrFailed
 	fault  func() error          // tests only: runs before a commit of bbolt and may fail it
 }
 
 // Open opens the file at path, or creates it. The folder must exist.
 //
-// Errors: ErrLocked, ErrFormat, or what the operating system answered.
+// A file of version 1 is written anew with checksums first, which takes as much space as the file has.
+//
+// Errors: ErrLocked, ErrFormat, ErrDamaged, or what the operating system answered.
 func Open(path string, o Options) (db *DB, err error) {
 	defer func() {
 		// bbolt panics on some kinds of damage.
@@ -93,35 +113,34 @@ func Open(path string, o Options) (db *DB, err error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	b, err := bolt.Open(path, 0o600, boltOptions(o))
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
-		return nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, err)
-	case err != nil:
-		return nil, fmt.Errorf("store: open %s: %w", path, err)
+	if o.FS == nil {
+		o.FS = disk.OS
 	}
-	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path, readOnly: o.ReadOnly, memtableSize: memtableSize, chunkSize: chunkSize}
-	db.idle.L = &db.mu
-	db.checkpoints.ended.L = &db.checkpoints.mu
-	db.layers.Store(&layers{active: newMemtable(len(o.Buckets))})
-	db.trim = newTrimmer(o.MaxMapped)
-	db.direct, err = newDirect(path, b, len(o.Buckets), db.trim.limit)
-	if err == nil {
-		err = db.prepare(o)
+	if !o.Ephemeral {
+		err := inspect(path, o.LockTimeout)
+		if errors.Is(err, ErrLocked) {
+			return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+		}
+		if err != nil {
+			return nil, openError(path, err)
+		}
 	}
-	if err == nil && !o.Ephemeral {
-		err = db.replay()
-	}
-	if err == nil && !o.ReadOnly {
-		err = db.recover(o)
-	}
+	db, err = openFile(path, o)
 	if err != nil {
-		_ = b.Close()
-		_ = db.direct.close()
-		return nil, fmt.Errorf("store: open %s: %w", path, err)
+		return nil, err
+	}
+	if db.version == 1 && !o.ReadOnly {
+		if err := errors.Join(db.closeFiles(), upgrade(path, o)); err != nil {
+			return nil, fmt.Errorf("store: upgrade %s: %w", path, err)
+		}
+		if db, err = openFile(path, o); err != nil {
+			return nil, err
+		}
+	}
+	if !o.ReadOnly && !o.Ephemeral {
+		if err := db.recover(db.found, o.Relaxed); err != nil {
+			return nil, errors.Join(openError(path, err), db.closeFiles())
+		}
 	}
 	if o.Ephemeral {
 		db.leftover = os.Remove(path) != nil
@@ -129,17 +148,100 @@ func Open(path string, o Options) (db *DB, err error) {
 	return db, nil
 }
 
-// View runs fn on a snapshot of what is committed, and returns what fn returns. What fn reads is valid until it returns.
+// openError says which file could not be opened, and makes ErrFormat and ErrDamaged of what other packages found.
+func openError(path string, err error) error {
+	err = asDamage(path, err)
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return fmt.Errorf("store: open %s: %w; %s", path, err, nextStep)
+	case errors.Is(err, bboltpage.ErrFormat), errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
+		return fmt.Errorf("%w: open %s: %v", ErrFormat, path, err)
+	}
+	return fmt.Errorf("store: open %s: %w", path, err)
+}
+
+// openFile opens a file that was inspected, and reads its log.
+func openFile(path string, o Options) (db *DB, err error) {
+	b, err := bolt.Open(path, 0o600, boltOptions(o))
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	}
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	b.AllocSize = allocSize
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, chunkSize: chunkSize}
+	defer func() {
+		if err != nil {
+			err = errors.Join(openError(path, err), db.closeFiles())
+		}
+	}()
+	db.idle.L = &db.mu
+	db.checkpoints.ended.L = &db.checkpoints.mu
+	db.layers.Store(&layers{active: newMemtable(len(db.buckets))})
+	db.trim = newTrimmer(o.MaxMapped)
+	db.depths = make([]atomic.Int32, len(db.buckets))
+	for i, name := range db.buckets {
+		db.seeds = append(db.seeds, bucketSeed(name))
+		db.verifiers = append(db.verifiers, db.verify(i))
+	}
+	if err := db.openPages(); err != nil {
+		return nil, err
+	}
+	if db.found, err = db.readFormat(); err != nil {
+		return nil, err
+	}
+	if err := db.prepare(&db.found); err != nil {
+		return nil, err
+	}
+	db.version = db.found.version
+	if !o.Ephemeral {
+		return db, db.replay(db.found)
+	}
+	return db, nil
+}
+
+// openPages opens the file once more, to read it directly where that is worth it.
+func (db *DB) openPages() error {
+	if canTrim && db.trim.limit >= 0 {
+		f, err := os.Open(db.path)
+		if err != nil {
+			return err
+		}
+		db.pagesFile, db.directAbove = f, db.trim.limit
+		db.pages = bboltpage.NewReader(f, db.bolt.Info().PageSize)
+		return nil
+	}
+	db.directAbove = math.MaxInt64
+	db.pages = bboltpage.NewReader(nil, db.bolt.Info().PageSize)
+	return nil
+}
+
+// closeFiles closes what Open opened.
+func (db *DB) closeFiles() error {
+	err := db.bolt.Close()
+	if db.pagesFile != nil {
+		err = errors.Join(err, db.pagesFile.Close())
+	}
+	if db.log != nil {
+		err = errors.Join(err, db.log.close())
+	}
+	return err
+}
+
+// View runs fn on a snapshot of what is committed, and returns what fn returns. What fn reads is valid until it returns. If that is
+// damaged, fn ends early (see Tx) and View returns ErrDamaged.
 //
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
 // so the file grows while others write.
-func (db *DB) View(fn func(*Tx) error) error {
+func (db *DB) View(fn func(*Tx) error) (err error) {
 	for {
 		l := db.layers.Load()
 		tx := db.newTx(l)
-		b, err := db.bolt.Begin(false)
-		if err != nil {
-			return closedOr(err)
+		b, beginErr := db.bolt.Begin(false)
+		if beginErr != nil {
+			return closedOr(beginErr)
 		}
 		if db.layers.Load().active != l.active {
 			// The file may have what was frozen meanwhile, which is later than our memtable.
@@ -147,22 +249,31 @@ func (db *DB) View(fn func(*Tx) error) error {
 			continue
 		}
 		tx.bolt = b
-		defer tx.endView()
+		defer tx.endRead()
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		defer func() {
+			if v := recover(); v != nil {
+				var failed bool
+				if err, failed = db.failureOf(v); !failed {
+					panic(v)
+				}
+			}
+		}()
 		return fn(&tx)
 	}
 }
 
 // newTx returns a transaction that sees what is committed at the moment. It lacks the file.
 func (db *DB) newTx(l *layers) Tx {
-	tx := Tx{db: db, open: make([]*bolt.Bucket, len(db.buckets))}
+	tx := Tx{db: db, trees: make([]tree, len(db.buckets))}
 	tx.mem = [2]*memtable{l.active, l.frozen}
 	tx.snapshot = [2]uint64{l.active.visible.Load(), math.MaxUint64}
 	return tx
 }
 
-func (tx *Tx) endView() {
+func (tx *Tx) endRead() {
 	tx.flushTouched()
-	tx.release()
+	tx.file.Release()
 	_ = tx.bolt.Rollback() // of a read-only transaction: cannot fail
 	tx.bolt = nil
 }
@@ -182,35 +293,45 @@ func (db *DB) Close() error {
 	db.mu.Unlock()
 
 	err := db.settle()
-	err = errors.Join(err, db.bolt.Close(), db.direct.close())
+	err = errors.Join(err, db.closeFiles())
+	if err == nil {
+		err = db.removeLog()
+	}
 	if db.leftover {
 		err = errors.Join(err, os.Remove(db.path))
 	}
 	return err
 }
 
-// settle moves everything from the log into the file, and removes the log if that succeeds.
+// settle moves everything from the log into the file, which then needs no log.
 func (db *DB) settle() error {
 	if db.readOnly {
 		return nil
 	}
 	db.startCheckpoint() // again, if the last one failed
-	err := db.awaitCheckpoint()
-	if l := db.layers.Load(); err == nil && l.active.bytes > 0 {
-		if err = db.freeze(); err == nil {
-			err = db.awaitCheckpoint()
-		}
-	}
-	if db.log == nil {
+	if err := db.awaitCheckpoint(); err != nil {
 		return err
 	}
-	err = errors.Join(err, db.log.close())
+	if db.log == nil {
+		return nil // nothing survives Close
+	}
+	if cause := db.failed.Load(); cause != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *cause)
+	}
+	return db.commit(db.layers.Load().active, db.gen, true)
+}
+
+// removeLog removes the log of a file that has everything.
+func (db *DB) removeLog() error {
+	if db.log == nil {
+		return nil
+	}
 	for i := range uint64(2) {
-		if err == nil {
-			err = os.Remove(logPath(db.path, i))
+		if err := db.fs.Remove(logPath(db.path, i)); err != nil {
+			return err
 		}
 	}
-	return err
+	return db.fs.SyncDir(filepath.Dir(db.path))
 }
 
 // Size returns the size of the file in bytes.

@@ -60,7 +60,7 @@ func TestOpenRefuses(t *testing.T) {
 	busy := openAt(t, filepath.Join(dir, "busy"), Options{})
 	_ = busy
 	newer := filepath.Join(dir, "newer")
-	setVersion(t, newer, "2")
+	setVersion(t, newer, "3")
 	foreign := filepath.Join(dir, "foreign")
 	setVersion(t, foreign, "")
 	text := filepath.Join(dir, "text")
@@ -78,7 +78,7 @@ func TestOpenRefuses(t *testing.T) {
 		path string
 		want error
 	}{
-		{short, ErrFormat},
+		{short, ErrDamaged},
 		{filepath.Join(dir, "busy"), ErrLocked},
 		{newer, ErrFormat},
 		{foreign, ErrFormat},
@@ -112,7 +112,7 @@ func setVersion(t *testing.T, path, version string) {
 		if err != nil {
 			return err
 		}
-		return x.Put(formatKey, []byte(version))
+		return x.Put(versionKey, appendSealed(nil, formatSeed, versionKey, []byte(version)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,10 +7,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// How many pages of 4 KiB a step is reckoned to make resident. The kernel maps up to 64 KiB around a fault.
+// touchSeek is how many pages of 4 KiB a search in bbolt is reckoned to make resident, and touchPage how many a page that is read does:
+// the kernel maps up to 64 KiB around a fault.
 const (
 	touchSeek = 16
-	touchNext = 4
+	touchPage = 4
 )
 
 // trimEvery is how many touched pages are between two looks at the memory, per DB: 16 MiB.
@@ -53,9 +54,9 @@ func (t *trimmer) add(n int, tx *bolt.Tx) {
 	}
 }
 
-// touch counts n pages. Long transactions pass the count on while they run.
+// touch counts n pages that were read through the mapping. Long transactions pass the count on while they run.
 func (tx *Tx) touch(n int) {
-	if tx.touched += n; tx.touched >= trimEvery {
+	if tx.touched += n * touchPage; tx.touched >= trimEvery {
 		tx.flushTouched()
 	}
 }

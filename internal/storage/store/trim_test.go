@@ -84,7 +84,7 @@ func BenchmarkLarge(b *testing.B) {
 				db = openAt(b, filepath.Join(b.TempDir(), "db"), o)
 				fill(b, db, n)
 				if how == "trimmed" {
-					db.direct.above = math.MaxInt64
+					db.directAbove = math.MaxInt64
 				}
 			}
 			b.ReportAllocs()

@@ -2,28 +2,39 @@ package store
 
 import (
 	"fmt"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
 // Tx is one View or Update. It belongs to the closure it was given to, and to its goroutine.
 //
 // It sees a stack of layers, of which the upper hide the lower.
+//
+// If what it reads is damaged, or cannot be read, the closure ends at once, by a panic that View and Update turn into the error
+// that they return: ErrDamaged, or that of the operating system. Deferred calls of the closure run.
 type Tx struct {
 	db *DB
 
-	writes   *WriteSet      // the closure's own; nil in a View
-	group    *WriteSet      // of earlier closures of the group; nil in a View
-	mem      [2]*memtable   // active and frozen, either may be nil
-	snapshot [2]uint64      // up to which group they are seen
-	bolt     *bolt.Tx       // the file
-	open     []*bolt.Bucket // by index in db.buckets, filled on first use
+	writes   *WriteSet          // the closure's own; nil in a View
+	group    *WriteSet          // of earlier closures of the group; nil in a View
+	mem      [2]*memtable       // active and frozen, either may be nil
+	snapshot [2]uint64          // up to which group they are seen
+	bolt     *bolt.Tx           // the file's transaction
+	file     bboltpage.Snapshot // what it sees, from the first use on
+	opened   bool               // file is there
+	trees    []tree             // by index in db.buckets, filled on first use
 
-	err     error         // first error of a Put or Delete
-	touched int           // see trim.go
-	kept    []kept        // buffers to be returned at the end, see direct.go
-	scans   []*scanSource // likewise
-	last    *lastLeaf     // likewise
+	err     error // first error of a Put or Delete
+	touched int   // see trim.go
+}
+
+// tree is a bucket in the file.
+type tree struct {
+	bboltpage.Tree
+	known, exists bool
 }
 
 // Get returns the value of key, or nil if there is none. The value must not be modified and is valid until the
@@ -41,21 +52,34 @@ func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	for j, m := range tx.mem {
 		if m != nil {
 			if e := m.get(i, key, tx.snapshot[j]); e != nil {
-				return e.Value
+				return tx.unsealed(i, e.Write).Value
 			}
 		}
 	}
-	bucket := tx.bucket(i)
-	if bucket == nil {
+	t := tx.tree(i)
+	if !t.exists {
 		return nil
 	}
-	if d := tx.db.direct; d.serves(tx.bolt) {
-		if v, ok := d.get(tx, i, uint64(bucket.Root()), key); ok {
-			return v
-		}
+	sealed, err := tx.file.Get(t.Tree, key, tx.db.verifiers[i])
+	if err != nil {
+		tx.failRead(err)
 	}
-	tx.touch(touchSeek)
-	return bucket.Get(key)
+	if sealed == nil {
+		return nil
+	}
+	return tx.db.strip(sealed)
+}
+
+// unsealed returns a write of a memtable with its value alone.
+func (tx *Tx) unsealed(bucket int, w Write) Write {
+	if w.Deleted() {
+		return w
+	}
+	value, err := tx.db.unseal(bucket, w.Key, w.Value)
+	if err != nil {
+		tx.failRead(err)
+	}
+	return Write{w.Key, value}
 }
 
 // Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that
@@ -103,10 +127,25 @@ func (db *DB) bucketIndex(b Bucket) int {
 	return -1
 }
 
-// bucket is nil only for a bucket that a read-only file lacks.
-func (tx *Tx) bucket(i int) *bolt.Bucket {
-	if tx.open[i] == nil {
-		tx.open[i] = tx.bolt.Bucket([]byte(tx.db.buckets[i]))
+// tree returns a bucket in the file. It is absent only from a read-only file that lacks it.
+func (tx *Tx) tree(i int) *tree {
+	if !tx.opened {
+		tx.opened = true
+		tx.file = tx.db.pages.Snapshot(tx.bolt, bboltpage.SnapshotOptions{
+			Direct: tx.bolt.Size() > tx.db.directAbove, Copies: tx.writes != nil, Touched: tx.touch,
+		})
 	}
-	return tx.open[i]
+	t := &tx.trees[i]
+	if !t.known {
+		var err error
+		t.Tree, t.exists, err = tx.file.Bucket([]byte(tx.db.buckets[i]), &tx.db.depths[i])
+		if err == nil && !t.exists && !tx.db.readOnly {
+			err = &DamageError{File: filepath.Base(tx.db.path), Problem: fmt.Sprintf("the bucket %q is missing", string(tx.db.buckets[i]))}
+		}
+		if err != nil {
+			tx.failRead(err)
+		}
+		t.known = true
+	}
+	return t
 }

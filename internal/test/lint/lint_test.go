@@ -122,7 +122,7 @@ func rules() []rule {
 
 // libraries may be imported by the packages named and no other: the seam behind which they can be replaced.
 var libraries = map[string][]string{
-	"go.etcd.io/bbolt":               {"internal/storage/store"},
+	"go.etcd.io/bbolt":               {"internal/storage/store", "internal/storage/bboltpage"},
 	"github.com/nats-io/nats-server": {"internal/storage/natsserver"},
 	"github.com/spf13/cobra":         {"cmd/lazuli"},
 	"github.com/go-jose/go-jose/v4":  {"tables"}, // key wrapping for client-side encryption

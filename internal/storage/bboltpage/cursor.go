@@ -1,0 +1,276 @@
+package bboltpage
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Verify checks a key with its value and returns why they are not what was written.
+type Verify func(key, value []byte) error
+
+// Cursor walks one bucket in key order. It checks each leaf that it enters. Its methods return a *DamageError, what Verify returned,
+// or the error of a system call; the Cursor must not be used after that.
+type Cursor struct {
+	s       *Snapshot
+	tree    Tree
+	direct  bool
+	verify  Verify
+	buckets bool // nested buckets are elements like others
+
+	depth  int     // level of the leaves, 0 if not known
+	levels []level // from the root down to the branch above the leaf
+	room   [8]level
+	leaf   Page // nil at the end
+	leafID uint64
+	i      int // element of the leaf
+	key    []byte
+	value  []byte
+
+	branch *[]byte // buffer for the branch above the leaf, unless that is mapped
+	run    *[]byte // what was read last: leaves that follow each other in the file
+	start  uint64  // id of the first page of run
+	have   int     // pages of run
+	ahead  int     // how many pages are read at once: more with each read that goes on where the last one ended
+}
+
+type level struct {
+	p  Page
+	id uint64
+	i  int
+}
+
+// Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is called with
+// each pair that the cursor moves to, and with the one before the key of a Seek: if that key was damaged, it may be the one
+// that was sought.
+func (s *Snapshot) Cursor(t Tree, verify Verify) *Cursor {
+	c := s.mappedCursor(t)
+	c.verify = verify
+	return c
+}
+
+func (s *Snapshot) mappedCursor(t Tree) *Cursor {
+	c := &Cursor{s: s, tree: t}
+	c.levels = c.room[:0]
+	return c
+}
+
+// Scan is Cursor, but what it returns is valid until its next Seek or Next only. It reads a direct snapshot with few system calls.
+func (s *Snapshot) Scan(t Tree, verify Verify) *Cursor {
+	c := s.Cursor(t, verify)
+	if s.direct && t.inline == nil {
+		c.direct = true
+		c.branch, c.run = s.r.pages.Get().(*[]byte), s.r.runs.Get().(*[]byte)
+		s.cursors = append(s.cursors, c)
+	}
+	return c
+}
+
+func (c *Cursor) release() {
+	c.s.r.pages.Put(c.branch)
+	c.s.r.runs.Put(c.run)
+	c.branch, c.run, c.leaf, c.key, c.value = nil, nil, nil, nil, nil
+}
+
+// Pair returns the pair at the position; the key is nil at the end.
+func (c *Cursor) Pair() (key, value []byte) { return c.key, c.value }
+
+// Seek moves to the first key at or after key.
+func (c *Cursor) Seek(key []byte) error {
+	c.levels, c.leaf, c.depth = c.levels[:0], nil, c.tree.hint()
+	if c.tree.inline != nil {
+		if err := c.enter(c.tree.inline, 0, nil); err != nil {
+			return err
+		}
+	} else if err := c.fromRoot(key); err != nil {
+		return err
+	}
+	var ok bool
+	if c.i, ok = c.leaf.search(key); !ok {
+		return damaged(c.leafID, "an element reaches past the end")
+	}
+	if c.verify != nil && c.i > 0 {
+		if err := c.verified(c.i - 1); err != nil {
+			return err
+		}
+	}
+	return c.settle()
+}
+
+// fromRoot descends from the root to the leaf where key is, or would be.
+func (c *Cursor) fromRoot(key []byte) error {
+	err := c.descend(c.tree.root, key, nil)
+	if err == errDepth {
+		c.tree.found(0)
+		c.levels, c.depth = c.levels[:0], 0
+		err = c.descend(c.tree.root, key, nil)
+	}
+	return err
+}
+
+// errDepth means that the hint at the level of the leaves was too low: the tree has grown since.
+var errDepth = errors.New("the leaves are further down")
+
+// Next moves to the next key.
+func (c *Cursor) Next() error {
+	if c.leaf == nil {
+		return nil
+	}
+	c.i++
+	return c.settle()
+}
+
+func (c *Cursor) verified(i int) error {
+	k, v, bucket, ok := c.leaf.pair(i)
+	if !ok || bucket {
+		return damaged(c.leafID, "element %d is not a pair", i)
+	}
+	return c.verify(k, v)
+}
+
+// descend goes from a page, of the level below those we have, down to the leaf where key is, or would be. bound is the key by which
+// the page was reached; nil means that there is none.
+func (c *Cursor) descend(id uint64, key, bound []byte) error {
+	for c.depth == 0 || len(c.levels) < c.depth {
+		at := len(c.levels)
+		if at > maxDepth {
+			return damaged(id, "lies too deep")
+		}
+		var buf []byte
+		if c.branch != nil {
+			buf = *c.branch
+		}
+		p, err := c.s.node(c.direct, c.depth, id, at, buf)
+		if err != nil {
+			return err
+		}
+		if p.leaf() {
+			c.tree.found(at)
+			c.depth = at
+			break
+		}
+		if first, ok := p.key(0); !ok || bound != nil && !bytes.Equal(first, bound) {
+			return damaged(id, "does not begin with the key by which it was reached")
+		}
+		i, ok := p.search(key)
+		if !ok {
+			return damaged(id, "an element reaches past the end")
+		}
+		c.levels = append(c.levels, level{p, id, i})
+		if id, bound, err = c.levels[at].follow(); err != nil {
+			return err
+		}
+	}
+	p, err := c.fetch(id)
+	if err != nil {
+		return err
+	}
+	if !p.leaf() {
+		return errDepth
+	}
+	return c.enter(p, id, bound)
+}
+
+const maxDepth = 64
+
+// follow returns the page that the position leads to and the key by which it is reached.
+func (l *level) follow() (id uint64, bound []byte, err error) {
+	bound, id, ok := l.p.child(l.i)
+	if !ok {
+		return 0, nil, damaged(l.id, "an element reaches past the end")
+	}
+	return id, bound, nil
+}
+
+// enter makes p the leaf of the position.
+func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
+	pageSize := c.s.r.pageSize
+	if c.tree.inline != nil {
+		pageSize = 0
+	}
+	if problem := p.check(pageSize); problem != "" {
+		return damaged(id, "%s", problem)
+	}
+	if bound != nil {
+		if first, ok := p.key(0); !ok || p.count() == 0 || !bytes.Equal(first, bound) {
+			return damaged(id, "does not begin with the key by which it was reached")
+		}
+	}
+	c.leaf, c.leafID, c.i = p, id, 0
+	return nil
+}
+
+// fetch returns the page id with those that it overflows to, from the run if it is there, which else it replaces.
+func (c *Cursor) fetch(id uint64) (Page, error) {
+	if !c.direct {
+		return c.s.page(id)
+	}
+	size := c.s.r.pageSize
+	for need := 1; ; {
+		if id >= c.start && id < c.start+uint64(c.have) {
+			p := Page(*c.run)[int(id-c.start)*size : c.have*size]
+			if !p.is(id) {
+				return nil, notA(p, id)
+			}
+			n := p.pages()
+			if n*size <= len(p) {
+				return p[:n*size], nil
+			}
+			if n*size > maxRead {
+				return c.s.page(id)
+			}
+			if need > 1 {
+				return nil, damaged(id, "reaches past the end of the file")
+			}
+			need = n
+		}
+		if c.have > 0 && id > c.start && id <= c.start+uint64(c.have) {
+			c.ahead *= 2
+		} else {
+			c.ahead = 1
+		}
+		c.ahead = min(max(c.ahead, need), maxRead/size)
+		c.have = 0
+		p, err := c.s.read(id, (*c.run)[:c.ahead*size])
+		if err != nil {
+			return nil, err
+		}
+		c.start, c.have = id, len(p)/size
+	}
+}
+
+// settle moves to the next leaf while the position is past the last element of one, and reads the element.
+func (c *Cursor) settle() error {
+	for c.leaf != nil && c.i >= c.leaf.count() {
+		c.leaf = nil
+		for len(c.levels) > 0 {
+			l := &c.levels[len(c.levels)-1]
+			if l.i++; l.i < l.p.count() {
+				id, bound, err := l.follow()
+				if err == nil {
+					err = c.descend(id, nil, bound)
+				}
+				if err == errDepth {
+					err = damaged(id, "is a branch among the leaves")
+				}
+				if err != nil {
+					return err
+				}
+				break
+			}
+			c.levels = c.levels[:len(c.levels)-1]
+		}
+	}
+	c.key, c.value = nil, nil
+	if c.leaf == nil {
+		return nil
+	}
+	k, v, bucket, ok := c.leaf.pair(c.i)
+	if !ok || bucket && !c.buckets {
+		return damaged(c.leafID, "element %d is not a pair", c.i)
+	}
+	c.key, c.value = k, v
+	if c.verify != nil {
+		return c.verify(k, v)
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+// Package bboltpage reads the pages of a bbolt file without bbolt: keys and values through the mapping or by system calls, with
+// every bound checked, and the structure that connects the pages.
+//
+// # Why
+//
+// bbolt trusts its file. A flipped bit in a page makes it panic, read past the mapping (which ends the process), or answer "not
+// found" for a key that exists. Package store therefore writes through bbolt and reads through this package, which reports damage
+// as a [DamageError]. It also reads large files with pread(2), because page faults cost more there; see [Snapshot].
+//
+// # Versions
+//
+// The package knows version 2 of the file format ([Version]), which bbolt has had since its first release; it was compared with
+// go.etcd.io/bbolt v1.5.0 ([KnownRelease]). [ReadMeta] refuses any other version. The tests compare this package with bbolt's own
+// cursor on files of every shape, and fail when the module's version of bbolt is another one: whoever upgrades bbolt runs
+// them, compares the format, and changes the constant.
+//
+// Besides the format, the package relies on these properties of the files that bbolt writes, which the tests check as well:
+//   - keys and values of a page follow its elements without gaps, in order;
+//   - the key of a branch element is the first key of the page that it leads to;
+//   - all leaves of a tree are on one level;
+//   - each page is in one tree once, is an overflow page, is free, or belongs to the list of free pages.
+//
+// # What it finds
+//
+// [CheckStructure] reads the list of free pages and all pages above the leaves, some thousandths of a file, and accounts for
+// every page. [Cursor] checks each leaf that it enters: its layout, the order of its keys, and that its first key is the one by
+// which it was reached. Values are not covered; package store keeps a checksum in each.
+package bboltpage

@@ -1,0 +1,213 @@
+package bboltpage
+
+import (
+	"bytes"
+)
+
+// Get returns the value of key, nil if there is none. It calls verify with the pair, or, if there is none, with its neighbours,
+// after a check of the leaf: a damaged key must not pass for an absent one. The value is valid until the snapshot is released.
+//
+// Errors: a *DamageError, that of verify, or that of a system call.
+func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err error) {
+	l, err := s.leafOf(t, key)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := l.page.search(key)
+	if !ok {
+		return nil, l.damaged("an element reaches past the end")
+	}
+	if i < l.page.count() {
+		k, value, bucket, ok := l.page.pair(i)
+		if !ok || bucket {
+			return nil, l.damaged("an element is not a pair")
+		}
+		if bytes.Equal(k, key) {
+			if err := verify(k, value); err != nil {
+				return nil, err
+			}
+			if s.copies && s.direct {
+				return bytes.Clone(value), nil
+			}
+			l.shared = l.leaf.buf != nil
+			return value, nil
+		}
+	}
+	return s.absent(l, key, i, verify)
+}
+
+// absent makes sure that key, whose place would be element i of the leaf, is not there.
+func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte, error) {
+	if i < l.page.count() || l.hi == nil {
+		if problem := l.check(); problem != "" {
+			return nil, l.damaged(problem)
+		}
+		for j := max(i-1, 0); j <= i && j < l.page.count(); j++ {
+			k, v, _, _ := l.page.pair(j) // checked
+			if err := verify(k, v); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	// Past the last key of its leaf: the next one has to begin with a higher key.
+	c := s.Cursor(l.tree, verify)
+	if err := c.Seek(key); err != nil {
+		return nil, err
+	}
+	if k, v := c.Pair(); k != nil && bytes.Equal(k, key) {
+		return v, nil
+	}
+	return nil, nil
+}
+
+// check verifies the leaf once.
+func (l *lastLeaf) check() string {
+	if l.checked {
+		return ""
+	}
+	pageSize := l.s.r.pageSize
+	if l.tree.inline != nil {
+		pageSize = 0
+	}
+	if problem := l.page.check(pageSize); problem != "" {
+		return problem
+	}
+	if l.lo != nil {
+		if first, ok := l.page.key(0); !ok || l.page.count() == 0 || !bytes.Equal(first, l.lo) {
+			return "does not begin with the key by which it was reached"
+		}
+	}
+	l.checked = true
+	return ""
+}
+
+func (l *lastLeaf) damaged(problem string) error { return damaged(l.id, "%s", problem) }
+
+// lastLeaf is the leaf that a snapshot has read last: its next key is often there as well.
+type lastLeaf struct {
+	s       *Snapshot
+	tree    Tree
+	id      uint64
+	page    Page    // nil if there is none
+	lo, hi  []byte  // what is in the bucket from lo to before hi is in the page; nil means no bound
+	checked bool    // check has found nothing
+	around  bool    // nor has it in the leaves beside it
+	branch  *[]byte // buffer of the branch above
+	leaf    kept    // buffer of the leaf, if it is not mapped
+	shared  bool    // values in leaf have been handed out
+}
+
+func (l *lastLeaf) covers(t Tree, key []byte) bool {
+	return l.page != nil && l.tree.root == t.root && l.tree.name == t.name &&
+		(l.lo == nil || bytes.Compare(l.lo, key) <= 0) && (l.hi == nil || bytes.Compare(key, l.hi) < 0)
+}
+
+// leafOf returns the leaf in which key is, or would be.
+func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
+	l := s.last
+	if l == nil {
+		l = &lastLeaf{s: s}
+		s.last = l
+	}
+	if l.covers(t, key) {
+		return l, nil
+	}
+	if l.shared {
+		s.kept = append(s.kept, l.leaf)
+		l.leaf, l.shared = kept{}, false
+	}
+	direct := s.direct && len(s.kept) < maxKept
+	err := l.descend(t, key, direct, t.hint())
+	if err == errDepth {
+		t.found(0)
+		err = l.descend(t, key, direct, 0)
+	}
+	if err != nil {
+		l.page = nil
+		return nil, err
+	}
+	return l, nil
+}
+
+// descend finds and reads the leaf of key. depth is the level of the leaves, 0 if it is not known.
+func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err error) {
+	l.tree, l.page, l.lo, l.hi, l.checked, l.around = t, nil, nil, nil, false, false
+	if t.inline != nil {
+		l.id, l.page = 0, t.inline
+		return nil
+	}
+	if direct && l.branch == nil {
+		l.branch = l.s.r.pages.Get().(*[]byte)
+	}
+	var buf []byte
+	if l.branch != nil {
+		buf = *l.branch
+	}
+	id := t.root
+	for at := 0; depth == 0 || at < depth; at++ {
+		if at > maxDepth {
+			return damaged(id, "lies too deep")
+		}
+		p, err := l.s.node(direct, depth, id, at, buf)
+		if err != nil {
+			return err
+		}
+		if p.leaf() {
+			t.found(at)
+			break
+		}
+		i, ok := p.search(key)
+		if !ok {
+			return damaged(id, "an element reaches past the end")
+		}
+		if i > 0 {
+			l.lo, _, _ = p.child(i)
+		}
+		if i+1 < p.count() {
+			if l.hi, _, ok = p.child(i + 1); !ok {
+				return damaged(id, "an element reaches past the end")
+			}
+		}
+		if _, id, ok = p.child(i); !ok {
+			return damaged(id, "an element reaches past the end")
+		}
+	}
+	l.id = id
+	if !direct {
+		l.page, err = l.s.page(id)
+	} else if err = l.load(id, 1); err == nil && l.page.pages() > 1 {
+		err = l.load(id, l.page.pages())
+	}
+	if err == nil && !l.page.leaf() {
+		err = errDepth
+	}
+	return err
+}
+
+// load reads a page that takes n.
+func (l *lastLeaf) load(id uint64, n int) (err error) {
+	size := n * l.s.r.pageSize
+	if size > maxRead {
+		l.page, err = l.s.page(id)
+		return err
+	}
+	pool := &l.s.r.pages
+	if n > 1 {
+		pool = &l.s.r.runs
+	}
+	if l.leaf.pool != pool {
+		l.leaf.release()
+		l.leaf = kept{pool, pool.Get().(*[]byte)}
+	}
+	if l.page, err = l.s.read(id, (*l.leaf.buf)[:size]); err != nil {
+		return err
+	}
+	if !l.page.is(id) {
+		return notA(l.page, id)
+	}
+	if len(l.page) < size {
+		return damaged(id, "reaches past the end of the file")
+	}
+	return nil
+}

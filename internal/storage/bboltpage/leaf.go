@@ -1,0 +1,60 @@
+package bboltpage
+
+import (
+	"bytes"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// CheckLeaf verifies the leaf in which key is, or would be. With neighbours it verifies those on both sides as well: bbolt merges
+// them with a leaf of which keys are deleted.
+func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool) error {
+	if l := s.last; l != nil && l.covers(t, key) && l.checked && (!neighbours || l.around) {
+		return nil
+	}
+	l, err := s.leafOf(t, key)
+	if err != nil {
+		return err
+	}
+	if problem := l.check(); problem != "" {
+		return l.damaged(problem)
+	}
+	if !neighbours {
+		return nil
+	}
+	l.around = true
+	for _, step := range []int{1, -1} {
+		c := s.mappedCursor(t)
+		if err := c.Seek(key); err != nil {
+			return err
+		}
+		if err := c.turn(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn enters the leaf after that of the last Seek, or the one before it, if there is one.
+func (c *Cursor) turn(step int) error {
+	for n := len(c.levels) - 1; n >= 0; n-- {
+		c.levels = c.levels[:n+1]
+		l := &c.levels[n]
+		if l.i += step; l.i < 0 || l.i >= l.p.count() {
+			continue
+		}
+		id, bound, err := l.follow()
+		if err != nil {
+			return err
+		}
+		var end []byte
+		if step < 0 {
+			end = afterAll
+		}
+		return c.descend(id, end, bound)
+	}
+	return nil
+}
+
+// afterAll is higher than any key: bbolt's keys are shorter.
+var afterAll = bytes.Repeat([]byte{0xff}, bolt.MaxKeySize+1)

@@ -1,0 +1,237 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// sample writes a store in dir: closed, or as a crash leaves it, with a log of both generations. It returns the content of buckets
+// a and b.
+func sample(t *testing.T, dir string, crashed bool) [2]model {
+	t.Helper()
+	work := memoryDir(t)
+	db := openAt(t, filepath.Join(work, "db"), Options{})
+	db.memtableSize = 20_000
+	db.log.step = 4 << 10
+	want := [2]model{{}, {}}
+	for i := range 300 {
+		err := db.Update(func(tx *Tx) error {
+			for j, b := range []Bucket{"a", "b"} {
+				k, v := fmt.Sprintf("key %d", i*7%200), fmt.Sprintf("%0*d", 1+i*11%500, i)
+				tx.Put(b, []byte(k), []byte(v))
+				want[j][k] = v
+				if i%9 == 0 {
+					k := fmt.Sprintf("key %d", i%200/2)
+					tx.Delete(b, []byte(k))
+					delete(want[j], k)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.awaitCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if !crashed {
+		closeChecked(t, db)
+	}
+	for _, name := range []string{"db", "db-log0", "db-log1"} {
+		if err := copySparse(filepath.Join(work, name), filepath.Join(dir, name)); err != nil && (crashed || !errors.Is(err, os.ErrNotExist)) {
+			t.Fatal(err)
+		}
+	}
+	return want
+}
+
+// outcome opens a store, reads everything in every way, and says what came of it.
+func outcome(t *testing.T, path string, want [2]model) string {
+	t.Helper()
+	db, err := Open(path, Options{Buckets: []Bucket{"a", "b"}, Relaxed: true})
+	if err != nil {
+		if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrFormat) {
+			t.Errorf("open: %v, want ErrDamaged", err)
+		}
+		return "refused"
+	}
+	defer db.Close()
+	result := "intact"
+	for i, b := range []Bucket{"a", "b"} {
+		got := model{}
+		err := db.View(func(tx *Tx) error {
+			c := tx.Scan(b)
+			for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
+				got[string(k)] = string(v)
+			}
+			return nil
+		})
+		if err == nil && !maps.Equal(got, want[i]) {
+			return "wrong"
+		}
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("walk: %v, want ErrDamaged", err)
+			}
+			result = "error"
+		}
+		for _, k := range slices.Concat(want[i].keys(), []string{"absent", "key 1x", "z"}) {
+			var got string
+			var ok bool
+			err := db.View(func(tx *Tx) error {
+				v := tx.Get(b, []byte(k))
+				got, ok = string(v), v != nil
+				return nil
+			})
+			if v, present := want[i][k]; err == nil && (got != v || ok != present) {
+				return "wrong"
+			}
+			if err != nil {
+				result = "error"
+			}
+		}
+	}
+	return result
+}
+
+// TestFlippedBitsAreNeverServed flips bits of every file of a store, one at a time: Open refuses it, or reads fail, or what is read is
+// right, because the bit means nothing.
+func TestFlippedBitsAreNeverServed(t *testing.T) {
+	t.Parallel()
+	for _, crashed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
+			t.Parallel()
+			dir := memoryDir(t)
+			want := sample(t, dir, crashed)
+			if got := outcome(t, copyStore(t, dir, "", 0), want); got != "intact" {
+				t.Fatalf("the undamaged store is %s", got)
+			}
+			rng := rand.New(rand.NewPCG(5, 6))
+			noticed := map[string]int{}
+			for _, name := range []string{"db", "db-log0", "db-log1"} {
+				p, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil {
+					continue
+				}
+				used := len(bytes.TrimRight(p, "\x00"))
+				outcomes := map[string]int{}
+				for range 250 {
+					at := rng.IntN(used)
+					if rng.IntN(4) == 0 {
+						at = at/4096*4096 + rng.IntN(64) // headers of pages
+					}
+					at = min(at, used-1)
+					got := outcome(t, copyStore(t, dir, name, at*8+rng.IntN(8)), want)
+					if outcomes[got]++; got == "wrong" {
+						t.Errorf("%s: the flip at offset %d was not noticed", name, at)
+					}
+				}
+				t.Logf("%s, %d bytes: %v", name, used, outcomes)
+				noticed[name] = outcomes["refused"] + outcomes["error"]
+			}
+			if noticed["db"] == 0 || crashed && noticed["db-log0"]+noticed["db-log1"] == 0 {
+				t.Errorf("noticed: %v: the test shows nothing", noticed)
+			}
+		})
+	}
+}
+
+// copyStore copies a store and flips one bit of one of its files. It returns the path of the copy.
+func copyStore(t *testing.T, from, name string, bit int) string {
+	t.Helper()
+	to := memoryDir(t)
+	for _, n := range []string{"db", "db-log0", "db-log1"} {
+		if err := copySparse(filepath.Join(from, n), filepath.Join(to, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if name != "" {
+		flip(t, filepath.Join(to, name), bit)
+	}
+	return filepath.Join(to, "db")
+}
+
+func flip(t *testing.T, path string, bit int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], int64(bit/8)); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1 << (bit % 8)
+	if _, err := f.WriteAt(b[:], int64(bit/8)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogsThatAreMissing removes or empties a log that the file needs.
+func TestLogsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	sample(t, dir, true)
+	for _, name := range []string{"db-log0", "db-log1"} {
+		path := copyStore(t, dir, "", 0)
+		if err := os.Remove(filepath.Join(filepath.Dir(path), name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, Options{Buckets: []Bucket{"a", "b"}}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %s: %v, want ErrDamaged", name, err)
+		}
+	}
+}
+
+// TestTruncatedFilesAreRefused cuts the file at every page, where reading the mapping would end the process.
+func TestTruncatedFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	want := sample(t, dir, false)
+	p, err := os.ReadFile(filepath.Join(dir, "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(bytes.TrimRight(p, "\x00"))
+	for size := 1; size < used; size += 4096 {
+		path := copyStore(t, dir, "", 0)
+		if err := os.Truncate(path, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		if got := outcome(t, path, want); got != "refused" {
+			t.Errorf("cut to %d bytes: %s", size, got)
+		}
+	}
+}
+
+// A value whose memory changes between the commit and the checkpoint is not served either.
+func TestDamageInMemory(t *testing.T) {
+	t.Parallel()
+	db := open(t, Options{})
+	put(t, db, "a", "k", "value")
+	e := db.layers.Load().active.get(0, []byte("k"), 1<<62)
+	e.Value[0] ^= 1
+	err := db.View(func(tx *Tx) error { tx.Get("a", []byte("k")); t.Error("Get returned"); return nil })
+	var damage *DamageError
+	if !errors.As(err, &damage) || damage.Bucket != "a" || string(damage.Key) != "k" || damage.File != "db" {
+		t.Errorf("view: %v", err)
+	}
+	err = db.Update(func(tx *Tx) error { c := tx.Cursor("a"); c.Seek(nil); t.Error("Seek returned"); return nil })
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("update: %v, want ErrDamaged", err)
+	}
+	if db.Damages() != 2 {
+		t.Errorf("%d damages are counted, want 2", db.Damages())
+	}
+	e.Value[0] ^= 1
+	want(t, db, "a", "k", "value")
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// appendPayload encodes the write set, values with their checksums. The result is the same for the same write set.
+func (s *WriteSet) appendPayload(p []byte) []byte {
+	for _, b := range s.buckets {
+		seed := bucketSeed(b.bucket)
+		n := 0
+		for _, run := range b.runs {
+			n += len(run)
+		}
+		if n == 0 {
+			continue
+		}
+		p = binary.AppendUvarint(p, uint64(len(b.bucket)))
+		p = append(p, b.bucket...)
+		p = binary.AppendUvarint(p, uint64(n))
+		for _, run := range b.runs {
+			for _, w := range run {
+				p = binary.AppendUvarint(p, uint64(len(w.Key)))
+				p = append(p, w.Key...)
+				if w.Deleted() {
+					p = append(p, 0)
+					continue
+				}
+				p = binary.AppendUvarint(p, uint64(len(w.Value)+sumSize)+1)
+				p = appendSealed(p, seed, w.Key, w.Value)
+			}
+		}
+	}
+	return p
+}
+
+// errPayload means that a payload with the right checksum does not parse: it was written by something else.
+var errPayload = fmt.Errorf("%w: log record does not parse", ErrFormat)
+
+// readPayload calls fn for every write, whose value has its checksum. Keys and values are parts of p.
+func readPayload(p []byte, fn func(b Bucket, w Write) error) error {
+	d := decoder{p: p}
+	for len(d.p) > 0 {
+		b := Bucket(d.bytes(d.uvarint()))
+		for n := d.uvarint(); n > 0 && !d.bad; n-- {
+			w := Write{Key: d.bytes(d.uvarint())}
+			if n := d.uvarint(); n > 0 {
+				w.Value = d.bytes(n - 1)
+			}
+			if d.bad {
+				break
+			}
+			if err := fn(b, w); err != nil {
+				return err
+			}
+		}
+		if d.bad {
+			return errPayload
+		}
+	}
+	return nil
+}
+
+type decoder struct {
+	p   []byte
+	bad bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	x, n := binary.Uvarint(d.p)
+	if n <= 0 {
+		d.p, d.bad = nil, true
+		return 0
+	}
+	d.p = d.p[n:]
+	return x
+}
+
+// bytes is never nil, and cannot be appended to without a copy.
+func (d *decoder) bytes(n uint64) []byte {
+	if d.bad || n > uint64(len(d.p)) {
+		d.p, d.bad = nil, true
+		return nil
+	}
+	b := d.p[:n:n]
+	d.p = d.p[n:]
+	return b
+}

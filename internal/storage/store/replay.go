@@ -1,0 +1,189 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+	"os"
+	"path/filepath"
+)
+
+// replay reads what the log has beyond the file into the active memtable.
+//
+// A log ends with the first thing that is no record of its generation. That is right if a crash cut off the last record, and wrong
+// if the bytes of an earlier one are damaged. In a durable store each record is synced before the next one is written, so that a
+// record behind a bad one tells the two apart; so do gaps in the numbers of groups, and a file that is missing although the store was not
+// closed.
+func (db *DB) replay(f format) error {
+	m := db.layers.Load().active
+	m.publish(f.group)
+	for gen := f.gen + 1; gen <= f.gen+2; gen++ {
+		records, err := readLog(db.path, gen)
+		if errors.Is(err, os.ErrNotExist) && (f.closed || db.version == 1) {
+			continue
+		}
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return &DamageError{File: filepath.Base(logPath(db.path, gen)), Problem: "the file is missing, and " + filepath.Base(db.path) + " needs it"}
+			}
+			return err
+		}
+		for _, r := range records {
+			if db.version == 1 && r.group <= m.newest || db.version > 1 && r.group != m.newest+1 {
+				return r.damaged(db.path, fmt.Sprintf("group %d follows group %d", r.group, m.newest))
+			}
+			if err := m.insertPayload(db, r.payload, r.group); err != nil {
+				return r.damaged(db.path, err.Error())
+			}
+			m.publish(r.group)
+		}
+	}
+	return nil
+}
+
+// logRecord is a record that was read.
+type logRecord struct {
+	gen, group uint64
+	at         int64 // in the file
+	payload    []byte
+}
+
+func (r *logRecord) damaged(path, problem string) error {
+	return &DamageError{File: filepath.Base(logPath(path, r.gen)), Problem: fmt.Sprintf("offset %d: %s", r.at, problem)}
+}
+
+// readLog returns the records of a generation.
+//
+// Errors: os.ErrNotExist, a *DamageError, or what the operating system answered.
+func readLog(path string, gen uint64) ([]logRecord, error) {
+	p, err := os.ReadFile(logPath(path, gen))
+	if err != nil {
+		return nil, err
+	}
+	var records []logRecord
+	at := 0
+	for {
+		r, ok := parseRecord(p, at, gen)
+		if !ok {
+			break
+		}
+		records = append(records, r)
+		at += logHeaderSize + len(r.payload)
+	}
+	end := logRecord{gen: gen, at: int64(at)}
+	if next := nextRecord(p, at, gen); next >= 0 {
+		return records, end.damaged(path, fmt.Sprintf("a record is damaged, and intact ones follow it at offset %d", next))
+	}
+	if changedByte(p, at, gen) {
+		return records, end.damaged(path, "the last record differs in one byte from what was written")
+	}
+	return records, nil
+}
+
+// nextStep tells an operator what to do about a file that cannot be opened.
+const nextStep = "run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact"
+
+// parseRecord returns the record at an offset; ok is false if there is none of that generation.
+func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
+	if at+logHeaderSize > len(p) {
+		return r, false
+	}
+	n := int(binary.LittleEndian.Uint32(p[at:]))
+	if binary.LittleEndian.Uint64(p[at+8:]) != gen || n > len(p)-at-logHeaderSize {
+		return r, false
+	}
+	record := p[at : at+logHeaderSize+n]
+	if crc32.Checksum(record[8:], castagnoli) != binary.LittleEndian.Uint32(record[4:]) {
+		return r, false
+	}
+	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at), payload: record[logHeaderSize:]}, true
+}
+
+// nextRecord returns the offset of the first record of the generation behind an offset, -1 if there is none.
+func nextRecord(p []byte, at int, gen uint64) int {
+	mark := binary.LittleEndian.AppendUint64(nil, gen)
+	for from := at + 1; from+logHeaderSize <= len(p); {
+		i := bytes.Index(p[from+8:], mark)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if _, ok := parseRecord(p, from, gen); ok {
+			return from
+		}
+		from++
+	}
+	return -1
+}
+
+// sector is the unit that a disk writes as a whole, at least, in bytes.
+const sector = 512
+
+// changedByte says whether what lies at an offset would be a record if one byte were another. A write that a crash cut off leaves
+// whole sectors as they were; it cannot look like that unless a sector has one byte of the record only, or the byte is zero.
+func changedByte(p []byte, at int, gen uint64) bool {
+	if at+logHeaderSize > len(p) {
+		return false
+	}
+	header := p[at : at+logHeaderSize]
+	n := int(binary.LittleEndian.Uint32(header))
+	sum := binary.LittleEndian.Uint32(header[4:])
+	if oneByte(binary.LittleEndian.Uint64(header[8:]) ^ gen) {
+		fixed := bytes.Clone(p[at:])
+		binary.LittleEndian.PutUint64(fixed[8:], gen)
+		_, ok := parseRecord(fixed, 0, gen)
+		return ok
+	}
+	if binary.LittleEndian.Uint64(header[8:]) != gen {
+		return false
+	}
+	if n <= len(p)-at-logHeaderSize {
+		difference := crc32.Checksum(p[at+8:at+logHeaderSize+n], castagnoli) ^ sum
+		if oneByte(uint64(difference)) {
+			return true
+		}
+		if i, ok := byteBehind(difference, logHeaderSize+n-8); ok {
+			place := at + 8 + i
+			alone := place%sector == 0 && place == at+logHeaderSize+n-1
+			return !alone && p[place] != 0
+		}
+	}
+	for shift := 0; shift < 32; shift += 8 {
+		for b := range 256 {
+			other := n&^(0xff<<shift) | b<<shift
+			if other == n || other == 0 || other > len(p)-at-logHeaderSize {
+				continue
+			}
+			if crc32.Checksum(p[at+8:at+logHeaderSize+other], castagnoli) == sum {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oneByte says whether exactly one byte of x is not zero.
+func oneByte(x uint64) bool {
+	return x != 0 && bits.Len64(x)-1 < bits.TrailingZeros64(x)/8*8+8
+}
+
+// byteBehind returns which of n bytes must have changed, and no other, for their CRC to change by difference. It follows the CRC
+// backwards, byte by byte, until the difference is one that a single byte makes.
+func byteBehind(difference uint32, n int) (i int, ok bool) {
+	// Each entry of the table has another highest byte, by which a step is undone.
+	var entry [256]byte
+	for i, x := range castagnoli {
+		entry[x>>24] = byte(i)
+	}
+	for i := n - 1; i >= 0; i-- {
+		b := entry[difference>>24]
+		if castagnoli[b] == difference {
+			return i, true
+		}
+		difference = (difference^castagnoli[b])<<8 | uint32(b)
+	}
+	return 0, false
+}
