@@ -30,6 +30,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
 // clock is a clock that tests set forward. It starts at a whole second of the real time, and then moves
@@ -106,8 +107,8 @@ func (f *fixture) open() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	server := frontend.NewServer(svc.Handler(), slog.New(slog.DiscardHandler), 0)
-	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
+	server := httpserver.New(svc.Handler(), slog.New(slog.DiscardHandler), 0)
+	go func() { _ = httpserver.Serve(server, l, httpserver.Options{}) }()
 	f.svc, f.base = svc, "http://"+l.Addr().String()+"/"+auth.DevelopmentAccount
 	f.t.Cleanup(func() {
 		_ = server.Shutdown(context.Background())

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -59,9 +60,10 @@ func (s *Service) webAccount(host string) string {
 
 // serveWeb answers a request to a website.
 func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account string) {
-	out := &webWriter{ResponseWriter: w, controller: http.NewResponseController(w), every: cmp.Or(s.common.Progress, frontend.DefaultProgress)}
-	if r.ContentLength != 0 && out.every > 0 { // a body that nobody reads, and net/http waits for
-		_ = out.controller.SetReadDeadline(time.Now().Add(out.every))
+	timeout := cmp.Or(s.common.Progress, pacing.DefaultTimeout)
+	out := frontend.NewRecorder(w, timeout)
+	if r.ContentLength != 0 && timeout > 0 { // net/http waits for the body, which is not used
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 	}
 	req, _ := wire.Parse(wire.Blob, r, out, s.now(), s.common.Options) // for its ids; it knows no websites
 	req.Account, req.Operation = account, "GetWebContent"
@@ -69,7 +71,7 @@ func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account strin
 	if s.common.Observe != nil {
 		start := time.Now()
 		defer func() {
-			s.common.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.status, Written: out.written, Duration: time.Since(start)})
+			s.common.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
 		}()
 	}
 	if err := s.webContentWithin(req); err != nil {
@@ -209,34 +211,4 @@ func sendWebError(r *wire.Request, e *wire.Error) {
 		"<li>RequestId: %s</li><li>TimeStamp: %s</li></ul></body></html>\n",
 		e.Code, html.EscapeString(e.Message), e.Status, e.Code, r.ID, wire.FormatISO7(r.Now))
 	_ = r.Body(e.Status, "text/html", []byte(page))
-}
-
-// webWriter counts an answer, and cuts off who takes none of it.
-type webWriter struct {
-	http.ResponseWriter
-	controller *http.ResponseController
-	every      time.Duration // for each Write; negative is for ever
-	status     int
-	written    int64
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *webWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements io.Writer.
-func (w *webWriter) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	if w.every > 0 {
-		_ = w.controller.SetWriteDeadline(time.Now().Add(w.every)) // not every writer has one
-	}
-	n, err := w.ResponseWriter.Write(p)
-	w.written += int64(n)
-	return n, err
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
 // A website's requests count against the limit of requests that are served at once.
 func TestStaticWebsiteIsLimited(t *testing.T) {
-	limit := frontend.NewLimiter(1)
+	limit := httpserver.NewLimiter(1)
 	f := startWith(t, func(c *blobsvc.Config) { c.Limit = limit })
 	if !limit.Enter() {
 		t.Fatal("the limit is reached")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
@@ -88,8 +89,8 @@ func newFrontend(n *natsserver.Server, address string, now func() time.Time) (*t
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	f := &testFrontend{service: s, address: l.Addr().String(), server: frontend.NewServer(s.Handler(), slog.New(slog.DiscardHandler), 0)}
-	go func() { _ = frontend.Serve(f.server, l, frontend.ListenOptions{}) }()
+	f := &testFrontend{service: s, address: l.Addr().String(), server: httpserver.New(s.Handler(), slog.New(slog.DiscardHandler), 0)}
+	go func() { _ = httpserver.Serve(f.server, l, httpserver.Options{}) }()
 	return f, nil
 }
 

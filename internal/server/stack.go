@@ -14,8 +14,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
-	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/telemetry"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -114,12 +114,12 @@ func (srv *server) listen() error {
 }
 
 func (srv *server) serve(h http.Handler, c Config) {
-	srv.http = frontend.NewServer(h, c.Log, srv.idle)
+	srv.http = httpserver.New(h, c.Log, srv.idle)
 	srv.done = make(chan struct{})
-	o := frontend.ListenOptions{MaxConns: c.MaxConnections, TLS: c.TLS}
+	o := httpserver.Options{MaxConns: c.MaxConnections, TLS: c.TLS}
 	go func() {
 		defer close(srv.done)
-		if err := frontend.Serve(srv.http, srv.l, o); !errors.Is(err, http.ErrServerClosed) {
+		if err := httpserver.Serve(srv.http, srv.l, o); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("listener failed", "service", srv.service.String(), "err", err)
 		}
 	}()

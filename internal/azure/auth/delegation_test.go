@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
@@ -64,8 +65,8 @@ func serveKeys(t *testing.T, svc wire.Service, a *auth.Authenticator) string {
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	server := frontend.NewServer(f, slog.New(slog.DiscardHandler), 0)
-	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
+	server := httpserver.New(f, slog.New(slog.DiscardHandler), 0)
+	go func() { _ = httpserver.Serve(server, l, httpserver.Options{}) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return "http://" + l.Addr().String() + "/" + account
 }

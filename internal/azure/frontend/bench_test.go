@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
 // BenchmarkRequest is one small request over a connection that is kept, with and without deadlines.
@@ -31,8 +32,8 @@ func BenchmarkRequest(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			server := NewServer(f, common.Log, 0)
-			go func() { _ = Serve(server, l, ListenOptions{}) }()
+			server := httpserver.New(f, common.Log, 0)
+			go func() { _ = httpserver.Serve(server, l, httpserver.Options{}) }()
 			defer server.Close()
 			c, err := net.Dial("tcp", l.Addr().String())
 			if err != nil {

@@ -8,10 +8,11 @@ import (
 
 const exposeHeaders = "Access-Control-Expose-Headers"
 
-// expose replaces the prefixes of a CORS rule, "x-ms-*", in the list of exposed headers by the names of the answer's headers that begin with
-// them, as Azure does: browsers know whole names alone. It is called when all headers are set.
+// expandExposedHeaders replaces the prefixes of a CORS rule, "x-ms-*", in the list of exposed headers by the names of the
+// answer's headers that begin with them, as Azure does: browsers know only whole names. It is called when all headers are
+// set.
 // https://learn.microsoft.com/rest/api/storageservices/cross-origin-resource-sharing--cors--support-for-the-azure-storage-services
-func expose(h http.Header) {
+func expandExposedHeaders(h http.Header) {
 	list := h[exposeHeaders]
 	if len(list) != 1 || !strings.Contains(list[0], "*") {
 		return

@@ -23,7 +23,7 @@ func TestExposedHeaders(t *testing.T) {
 			h["x-ms-meta-A"], h["x-ms-meta-b"], h["x-ms-request-id"], h["Etag"] = []string{"1"}, []string{"2"}, []string{"3"}, []string{"4"}
 			h.Set("Access-Control-Allow-Origin", "*")
 			h.Set(exposeHeaders, tc.rule)
-			write(&recorder{ResponseWriter: w})
+			write(NewRecorder(w, 0))
 			if got := w.Header().Get(exposeHeaders); got != tc.want {
 				t.Errorf("%s, %s: %q, want %q", tc.rule, name, got, tc.want)
 			}

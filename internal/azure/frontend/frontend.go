@@ -13,6 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
 // Config is what a service brings to its front-end.
@@ -62,13 +64,13 @@ type Common struct {
 	// Options decide how requests are read.
 	Options wire.Options
 	// Limit bounds how many requests are served at once; nil is no limit.
-	Limit *Limiter
+	Limit *httpserver.Limiter
 	// Board is where requests wait for changes; nil lets none wait.
 	Board *longpoll.Board
 	// Faults are the rules by which requests fail on purpose; nil has none.
 	Faults *faultrule.Set
-	// Progress is how long a connection may take for the next part of a request or of an answer, before it is cut
-	// off: 0 is [DefaultProgress], negative is for ever.
+	// Progress is how long a connection may take for the next part of a request or of an answer before it is cut off: 0 is
+	// [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
 }
 
@@ -111,7 +113,7 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 		c.Log = slog.Default()
 	}
 	if c.Progress == 0 {
-		c.Progress = DefaultProgress
+		c.Progress = pacing.DefaultTimeout
 	}
 	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations), callers: c.Authenticator()}
 	if c.OAuth != nil {
@@ -120,29 +122,26 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	return f
 }
 
-// ServeHTTP takes one request through the house.
+// ServeHTTP serves one request; see the package comment for the steps.
 func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	out := recorder{ResponseWriter: w}
-	if d, ok := w.(deadlines); ok && f.Progress > 0 {
-		out.d, out.every = d, f.Progress
-		if hr.Body != nil && hr.ContentLength != 0 {
-			received := hr.Body
-			body := &pacedBody{ReadCloser: received, d: d, every: f.Progress}
-			hr.Body = body
-			defer body.finish()
-			// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request
-			// must not wait for what a client holds back, or what takes a minute to come.
-			out.refusing = func() { hr.Body = received }
-		}
+	out := NewRecorder(w, f.Progress)
+	if conn, ok := w.(pacing.Deadlines); ok && f.Progress > 0 && hr.Body != nil && hr.ContentLength != 0 {
+		received := hr.Body
+		body := pacing.NewBody(received, conn, f.Progress)
+		hr.Body = body
+		defer body.Finish()
+		// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request must
+		// not wait for what a client holds back, or what takes a minute to arrive.
+		out.refusing = func() { hr.Body = received }
 	}
-	r, err := wire.Parse(f.Service, hr, &out, f.Now(), f.Options)
+	r, err := wire.Parse(f.Service, hr, out, f.Now(), f.Options)
 	r.Begin()
 	r.Challenge = f.challenge
 	var id auth.Identity
 	if f.Observe != nil {
 		start := time.Now()
 		defer func() {
-			f.Observe(r, Outcome{Identity: id, Status: out.status, Written: out.written, Duration: time.Since(start)})
+			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
 		}()
 	}
 	if err == nil {
@@ -155,16 +154,16 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			}
 		}
 	}
-	if gone(hr.Context(), &out, err) {
-		f.Log.Debug("the client left before it was answered", "service", f.Service.String(), "account", r.Account, "op", r.Operation,
-			"request_id", r.ID, "err", err)
+	if clientGone(hr.Context(), out, err) {
+		f.Log.Debug("client closed the connection before the answer", "service", f.Service.String(), "account", r.Account,
+			"op", r.Operation, "request_id", r.ID, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	f.fail(r, &out, err)
+	f.fail(r, out, err)
 }
 
-// gone reports whether a request failed because its client has closed the connection.
-func gone(ctx context.Context, out *recorder, err error) bool {
+// clientGone reports whether a request failed because its client has closed the connection.
+func clientGone(ctx context.Context, out *Recorder, err error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, context.Canceled) || out.failed)
 }
 
@@ -282,7 +281,7 @@ func RefuseAnonymous(r *wire.Request) error {
 }
 
 // fail answers with err. What is not a protocol error is logged under the request's id and answered as InternalError.
-func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {
+func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	var e *wire.Error
 	if f.Errors != nil {
 		err = f.Errors(err)
@@ -293,7 +292,7 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *recorder, err error) {
 		e = wire.ErrInternal
 	}
 	r.Failure = e
-	if out.status != 0 { // the answer has begun: all that is left is to break it off, so that it is not taken for whole
+	if out.Status != 0 { // the answer has begun: all that is left is to break it off, so that it is not taken for whole
 		panic(http.ErrAbortHandler)
 	}
 	if out.refusing != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
@@ -78,8 +79,8 @@ func startWith(t *testing.T, set func(*frontend.Common)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := frontend.NewServer(f, slog.New(slog.DiscardHandler), 0)
-	go func() { _ = frontend.Serve(server, l, frontend.ListenOptions{}) }()
+	server := httpserver.New(f, slog.New(slog.DiscardHandler), 0)
+	go func() { _ = httpserver.Serve(server, l, httpserver.Options{}) }()
 	t.Cleanup(func() { _ = server.Shutdown(context.Background()) })
 	return "http://" + l.Addr().String() + "/" + auth.DevelopmentAccount
 }

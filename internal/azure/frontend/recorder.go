@@ -4,59 +4,71 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
-// recorder notes the status and size of an answer, and sends it under deadlines. It passes ReadFrom through, so that
-// files are still sent by the kernel.
-type recorder struct {
+// Recorder notes the status and the size of an answer and sends it under deadlines. It implements io.ReaderFrom, so that
+// the kernel still sends files.
+type Recorder struct {
 	http.ResponseWriter
-	status  int
-	written int64
-	d       deadlines // nil: without deadlines
-	every   time.Duration
-	unpaced int64 // bytes written since the deadline was moved
-	failed  bool  // something could not be written
+	// Status is the status that was sent, 0 before.
+	Status int
+	// Written is the size of the body in bytes.
+	Written int64
+
+	pace pacing.Writer
+	// failed is set if a write failed.
+	failed bool
 	// refusing, if set, is called before an error is rendered.
 	refusing func()
 }
 
-// begin is called once, before anything is sent.
-func (w *recorder) begin(status int) {
-	w.status = status
-	expose(w.Header())
-	w.pace()
+// NewRecorder returns a recorder of w that sends without deadlines if timeout is not positive, or if w has none.
+func NewRecorder(w http.ResponseWriter, timeout time.Duration) *Recorder {
+	out := &Recorder{ResponseWriter: w}
+	if conn, ok := w.(pacing.Deadlines); ok && timeout > 0 {
+		out.pace = pacing.NewWriter(conn, timeout)
+	}
+	return out
 }
 
-func (w *recorder) WriteHeader(status int) {
-	if status >= 200 && w.status == 0 {
+// begin is called once, before anything is sent.
+func (w *Recorder) begin(status int) {
+	w.Status = status
+	expandExposedHeaders(w.Header())
+	w.pace.Next()
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *Recorder) WriteHeader(status int) {
+	if status >= 200 && w.Status == 0 {
 		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *recorder) Write(p []byte) (int, error) {
-	if w.status == 0 {
+// Write implements io.Writer.
+func (w *Recorder) Write(p []byte) (int, error) {
+	if w.Status == 0 {
 		w.begin(http.StatusOK)
 	}
-	if w.unpaced += int64(len(p)); w.unpaced > sendUnit/4 {
-		w.unpaced = 0
-		w.pace()
-	}
+	w.pace.Sending(len(p))
 	n, err := w.ResponseWriter.Write(p)
-	w.written += int64(n)
+	w.Written += int64(n)
 	w.failed = w.failed || err != nil
 	return n, err
 }
 
 // ReadFrom implements io.ReaderFrom.
-func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
-	if w.status == 0 {
+func (w *Recorder) ReadFrom(src io.Reader) (int64, error) {
+	if w.Status == 0 {
 		w.begin(http.StatusOK)
 	}
-	n, err := w.readFrom(src)
-	w.written += n
+	n, err := w.pace.Copy(w.ResponseWriter, src)
+	w.Written += n
 	return n, err
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -3,17 +3,10 @@ package frontend
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +18,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
 // bench is a service for tests of the server: it takes a body, sends a file, and can be made to wait.
@@ -42,7 +36,7 @@ func open(name, method, comp string, do func(*bench, *benchCall) error) Operatio
 }
 
 // serveBench serves it and returns its address.
-func serveBench(t *testing.T, common Common, o ListenOptions) (*bench, string) {
+func serveBench(t *testing.T, common Common, o httpserver.Options) (*bench, string) {
 	t.Helper()
 	b := &bench{file: filepath.Join(t.TempDir(), "content"), gate: make(chan struct{}), readOK: make(chan error, 100)}
 	if err := os.WriteFile(b.file, bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600); err != nil { // 4 MiB
@@ -83,8 +77,8 @@ func serveBench(t *testing.T, common Common, o ListenOptions) (*bench, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(f, common.Log, 0)
-	go func() { _ = Serve(server, l, o) }()
+	server := httpserver.New(f, common.Log, 0)
+	go func() { _ = httpserver.Serve(server, l, o) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return b, l.Addr().String()
 }
@@ -110,8 +104,8 @@ func send(t *testing.T, c net.Conn, s string) {
 const path = "/devstoreaccount1/x"
 
 func TestTooManyRequests(t *testing.T) {
-	limit := NewLimiter(1)
-	b, addr := serveBench(t, Common{Limit: limit}, ListenOptions{})
+	limit := httpserver.NewLimiter(1)
+	b, addr := serveBench(t, Common{Limit: limit}, httpserver.Options{})
 	first := dial(t, addr)
 	send(t, first, "GET "+path+"?comp=wait HTTP/1.1\r\nHost: h\r\n\r\n")
 	for b.inside.Load() == 0 {
@@ -130,52 +124,15 @@ func TestTooManyRequests(t *testing.T) {
 	if resp, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil || resp.StatusCode != 200 {
 		t.Errorf("within the limit: %v, %v", resp, err)
 	}
-	for limit.now.Load() != 0 { // the place is given back, also by the refused
+	for limit.InUse() != 0 { // the place is given back, also by the refused
 		time.Sleep(time.Millisecond)
-	}
-}
-
-func TestTooManyConnections(t *testing.T) {
-	_, addr := serveBench(t, Common{}, ListenOptions{MaxConns: 2})
-	head := "GET " + path + "?comp=none HTTP/1.1\r\nHost: h\r\n\r\n"
-	ask := func(c net.Conn) (status int, code string, err error) {
-		if _, err := io.WriteString(c, head); err != nil {
-			return 0, "", err
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return 0, "", err
-		}
-		return resp.StatusCode, resp.Header.Get("x-ms-error-code"), nil
-	}
-	one, two := dial(t, addr), dial(t, addr)
-	for _, c := range []net.Conn{one, two} {
-		if status, _, err := ask(c); status != 400 {
-			t.Fatalf("within the limit: %d, %v", status, err)
-		}
-	}
-	if status, code, err := ask(dial(t, addr)); status != 503 || code != "ServerBusy" {
-		t.Errorf("beyond the limit: %d %s, %v", status, code, err)
-	}
-	_ = one.Close()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) { // until the server has noticed
-		c := dial(t, addr)
-		status, code, err := ask(c)
-		_ = c.Close()
-		if status == 400 {
-			return
-		}
-		// Too many that are turned away at once are closed without an answer, so no answer says nothing yet.
-		if err == nil && status != 503 || time.Now().After(deadline) {
-			t.Fatalf("after one has left: %d %s, %v", status, code, err)
-		}
 	}
 }
 
 func TestStoppedUploadIsCutOff(t *testing.T) {
 	for name, part := range map[string]string{"nothing": "", "a byte": "x", "a byte at a time": "drip"} {
 		t.Run(name, func(t *testing.T) {
-			b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, ListenOptions{})
+			b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, httpserver.Options{})
 			c := dial(t, addr)
 			send(t, c, "PUT "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n")
 			stop := make(chan struct{})
@@ -222,7 +179,7 @@ func TestSlowUploadIsTaken(t *testing.T) {
 
 func slowUpload(t *testing.T, progress time.Duration) error {
 	t.Helper()
-	b, addr := serveBench(t, Common{Progress: progress}, ListenOptions{})
+	b, addr := serveBench(t, Common{Progress: progress}, httpserver.Options{})
 	c := dial(t, addr)
 	const parts = 12
 	send(t, c, "PUT "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 98304\r\n\r\n")
@@ -258,7 +215,7 @@ func slowUpload(t *testing.T, progress time.Duration) error {
 }
 
 func TestStoppedDownloadIsCutOff(t *testing.T) {
-	b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, ListenOptions{})
+	b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, httpserver.Options{})
 	c := dial(t, addr)
 	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 	// Several answers, since the first may fit into the buffers between.
@@ -279,7 +236,7 @@ func TestStoppedDownloadIsCutOff(t *testing.T) {
 }
 
 func TestDownloadIsWhole(t *testing.T) {
-	b, addr := serveBench(t, Common{Progress: 2 * time.Minute}, ListenOptions{})
+	b, addr := serveBench(t, Common{Progress: 2 * time.Minute}, httpserver.Options{})
 	want, err := os.ReadFile(b.file)
 	if err != nil {
 		t.Fatal(err)
@@ -294,67 +251,5 @@ func TestDownloadIsWhole(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
-	}
-}
-
-func TestTLS(t *testing.T) {
-	cert, pool := selfSigned(t)
-	b, addr := serveBench(t, Common{RequireHTTPS: true}, ListenOptions{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
-	want, err := os.ReadFile(b.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h2 := range []bool{false, true} {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: h2}}
-		resp, err := client.Get("https://" + addr + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		client.CloseIdleConnections()
-		if err != nil || !bytes.Equal(got, want) || (resp.ProtoMajor == 2) != h2 {
-			t.Errorf("HTTP/2 %v: %s, %d bytes, %v", h2, resp.Proto, len(got), err)
-		}
-	}
-	if resp, err := http.Get("http://" + addr + path); err != nil || resp.StatusCode != 400 {
-		t.Errorf("plain HTTP on the port of https: %v, %v", resp, err)
-	}
-}
-
-func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
-func TestShutdownWithOptions(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler), 0)
-	done := make(chan error)
-	go func() { done <- Serve(server, l, ListenOptions{MaxConns: 1}) }()
-	if err := server.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
 	}
 }

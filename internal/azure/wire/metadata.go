@@ -1,10 +1,11 @@
 package wire
 
 import (
-	"context"
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
 // Meta is one name and value of a resource's metadata. Names keep the case with which they were sent where the
@@ -26,7 +27,7 @@ func (r *Request) Metadata() ([]Meta, error) {
 		if !strings.HasPrefix(key, metaPrefix) {
 			continue
 		}
-		name := originalName(r.HTTP.Context(), strings.ToLower(key))[len(metaPrefix):]
+		name := headercase.Original(r.HTTP.Context(), strings.ToLower(key))[len(metaPrefix):]
 		if name == "" {
 			return nil, ErrEmptyMetadataKey
 		}
@@ -65,24 +66,4 @@ func identifier(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// HeaderNames remembers header names as a client wrote them. net/http keeps only their canonical form.
-type HeaderNames interface {
-	// OriginalName returns the name as last sent on this connection, or lower itself when it was not seen.
-	OriginalName(lower string) string
-}
-
-type headerNamesKey struct{}
-
-// WithHeaderNames makes names available to [Request.Metadata] for the requests of one connection.
-func WithHeaderNames(ctx context.Context, names HeaderNames) context.Context {
-	return context.WithValue(ctx, headerNamesKey{}, names)
-}
-
-func originalName(ctx context.Context, lower string) string {
-	if names, ok := ctx.Value(headerNamesKey{}).(HeaderNames); ok {
-		return names.OriginalName(lower)
-	}
-	return lower
 }

@@ -12,10 +12,9 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
 // Transport is an http.RoundTripper. Its zero value reaches nothing. Handlers are added before the first request.
@@ -38,12 +37,12 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("inproc: no service at %s", out.URL.Host)
 	}
-	names := make(headerNames)
-	in := out.WithContext(wire.WithHeaderNames(out.Context(), names))
+	names := new(headercase.Names)
+	in := out.WithContext(headercase.NewContext(out.Context(), names))
 	in.Header = make(http.Header, len(out.Header)+1)
 	for name, values := range out.Header { // as a server would read them from a connection
 		in.Header[http.CanonicalHeaderKey(name)] = append([]string(nil), values...)
-		names[strings.ToLower(name)] = name
+		names.Set(name)
 	}
 	in.RequestURI = out.URL.RequestURI()
 	in.RemoteAddr = "127.0.0.1:0"
@@ -80,17 +79,6 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 		return nil, errors.New("inproc: the service broke the request off")
 	}
 	return a.response, nil
-}
-
-// headerNames are the names of a request's headers as they were set, by their lower-case form.
-type headerNames map[string]string
-
-// OriginalName implements wire.HeaderNames.
-func (n headerNames) OriginalName(lower string) string {
-	if name, ok := n[lower]; ok {
-		return name
-	}
-	return lower
 }
 
 // answer is the http.ResponseWriter of one request and the body of its response.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
 
 // Options configure the admin endpoints.
@@ -128,11 +129,11 @@ func Start(l net.Listener, o Options) *Server {
 	serve := []func() error{func() error { return s.http.Serve(l) }}
 	if o.TLS != nil {
 		s.http.TLSConfig = o.TLS.Clone()
-		sorted := newSorter(l)
+		mux := httpserver.NewProtocolMux(l)
 		serve = []func() error{
-			func() error { return s.http.Serve(kind{sorted, sorted.plain}) },
-			func() error { return s.http.ServeTLS(kind{sorted, sorted.secure}, "", "") },
-			func() error { sorted.work.Wait(); return http.ErrServerClosed },
+			func() error { return s.http.Serve(mux.Plain()) },
+			func() error { return s.http.ServeTLS(mux.TLS(), "", "") },
+			func() error { mux.Wait(); return http.ErrServerClosed },
 		}
 	}
 	var running sync.WaitGroup

@@ -109,6 +109,7 @@ func rules() []rule {
 		{"internal/storage/...", "internal/server/...", "storage engines do not know the server"},
 		{"internal/azure/...", "internal/server/...", "the protocol does not know the server that is assembled from it"},
 		{"internal/httpserver/...", "internal/server/...", "listeners do not know what is served"},
+		{"internal/httpserver/...", "internal/azure/...", "listeners and connections do not know the protocol"},
 		{"internal/sdk/...", "internal/server/...", "the client side reaches the server through the protocol"},
 		{"internal/sdk/...", "internal/storage/...", "the client side reaches the server through the protocol"},
 	} {

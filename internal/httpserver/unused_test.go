@@ -1,4 +1,4 @@
-package frontend
+package httpserver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // A connection that its client opened and never used does not hold up a stop. net/http's own patience is five seconds; a
 // machine that is very busy may need three for other reasons, and not five times in a row.
 func TestShutdownWithUnusedConnections(t *testing.T) {
-	for name, o := range map[string]ListenOptions{"http": {}, "https": {TLS: &tls.Config{}}} {
+	for name, o := range map[string]Options{"http": {}, "https": {TLS: &tls.Config{}}} {
 		t.Run(name, func(t *testing.T) {
 			var err error
 			for range 5 {
@@ -29,9 +29,9 @@ func TestShutdownWithUnusedConnections(t *testing.T) {
 	}
 }
 
-func stopWithUnused(t *testing.T, o ListenOptions, patience time.Duration) error {
+func stopWithUnused(t *testing.T, o Options, patience time.Duration) error {
 	t.Helper()
-	server := NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler), 0)
+	server := New(http.NotFoundHandler(), slog.New(slog.DiscardHandler), 0)
 	defer server.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

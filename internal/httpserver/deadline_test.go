@@ -1,4 +1,4 @@
-package frontend
+package httpserver
 
 import (
 	"bytes"
@@ -38,12 +38,12 @@ func TestDeadlinesAreMovedRarely(t *testing.T) {
 	past := time.Unix(1, 0)
 	request := func() {
 		// The connection is idle, a read meets the deadline that has passed, the head, the body, net/http interrupts its look-out.
-		_ = d.want(now.Add(2 * time.Minute))
-		if !d.early(os.ErrDeadlineExceeded) {
+		_ = d.set(now.Add(2 * time.Minute))
+		if !d.firedEarly(os.ErrDeadlineExceeded) {
 			t.Fatal("not early")
 		}
 		for _, wanted := range []time.Time{{}, now.Add(30 * time.Second), {}, past, {}} {
-			_ = d.want(wanted)
+			_ = d.set(wanted)
 		}
 	}
 	request()
@@ -54,8 +54,8 @@ func TestDeadlinesAreMovedRarely(t *testing.T) {
 	if len(armed) != 20 {
 		t.Errorf("%d times in 10 requests", len(armed))
 	}
-	_ = d.want(past)
-	if d.early(os.ErrDeadlineExceeded) || d.early(io.EOF) || d.early(nil) {
+	_ = d.set(past)
+	if d.firedEarly(os.ErrDeadlineExceeded) || d.firedEarly(io.EOF) || d.firedEarly(nil) {
 		t.Error("early, though it has passed")
 	}
 }
@@ -129,7 +129,7 @@ func TestWriteDeadline(t *testing.T) {
 	}
 	// A file's, too: the one that is armed before it begins is the one that is wanted.
 	_ = own.SetWriteDeadline(time.Time{})
-	if err := own.writing.exact(); err != nil || !own.writing.armed.IsZero() {
+	if err := own.writing.armExactly(); err != nil || !own.writing.armed.IsZero() {
 		t.Error(err, own.writing.armed)
 	}
 }

@@ -1,0 +1,80 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
+)
+
+// conn is a connection over TCP. It keeps the case of metadata names and sets the system's deadlines rarely.
+type conn struct {
+	*net.TCPConn
+	limit     *Limiter
+	encrypted bool
+	once      sync.Once
+	// reading and writing are the deadlines of the two directions.
+	reading, writing deadline
+	// unused is set until the first request has arrived.
+	unused atomic.Bool
+	names  headercase.Names
+}
+
+func newConn(c *net.TCPConn, limit *Limiter, encrypted bool) *conn {
+	return &conn{TCPConn: c, limit: limit, encrypted: encrypted, reading: deadline{arm: c.SetReadDeadline}, writing: deadline{arm: c.SetWriteDeadline}}
+}
+
+// headerRead is the size of net/http's buffer: reads of a head ask for at most as much, large reads of a body for more.
+const headerRead = 4096
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	for n == 0 && c.reading.firedEarly(err) {
+		n, err = c.TCPConn.Read(p)
+	}
+	if n > 0 && len(p) <= headerRead && !c.encrypted {
+		c.names.Scan(p[:n], n == len(p))
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	for c.writing.firedEarly(err) {
+		var more int
+		more, err = c.TCPConn.Write(p[n:])
+		n += more
+	}
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, so that the kernel sends files.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.writing.armExactly(); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.ReadFrom(r)
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.once.Do(c.limit.Leave)
+	return c.TCPConn.Close()
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reading.set(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.writing.set(t) }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.reading.set(t), c.writing.set(t))
+}

@@ -1,0 +1,14 @@
+// Package httpserver holds the HTTP servers and connections of the services' listeners: limits on heads, idle time and the
+// number of connections, deadlines that cost little, TLS, and a stop that unused connections do not delay. It serves an
+// [net/http.Handler] and knows nothing of what that answers.
+//
+// # Where to start
+//
+//   - server.go: [New] and [Serve].
+//   - conn.go: the connections; deadline.go: their deadlines; unused.go: those without a request.
+//   - protocol_mux.go: http and https on one address.
+//   - limiter.go: limits on connections and requests.
+//
+// Package headercase keeps the case of header names, pacing cuts off transfers that stop, inproc carries requests inside
+// the process, originguard recognises requests that a web page caused.
+package httpserver

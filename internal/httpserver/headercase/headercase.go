@@ -1,0 +1,104 @@
+// Package headercase keeps the case of the names of metadata headers. Azure returns the names of metadata as the client
+// wrote them; net/http turns all header names into one form. A connection therefore scans the bytes that it reads, and
+// requests look names up by their connection's [Names].
+package headercase
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+)
+
+// maxNames bounds the number of names that a connection keeps. A client that uses more loses their case, nothing else.
+const maxNames = 256
+
+// maxLine bounds the bytes of a cut line that are kept until the next read.
+const maxLine = 1024
+
+// Names holds the names that were read from one connection. The zero value is ready for use; it is safe for concurrent use.
+type Names struct {
+	mu    sync.Mutex
+	names map[string]string // lower case -> original
+	tail  []byte            // the last line of the read before, if it was cut
+}
+
+// Scan keeps the names of metadata headers in p, which was read from the connection; cut says that p may end inside of a
+// line. What looks like such a header in a body is kept as well, which is harmless: only the case of a name is taken
+// from here.
+func (n *Names) Scan(p []byte, cut bool) {
+	if len(n.tail) > 0 {
+		p = append(n.tail, p...)
+		n.tail = n.tail[:0]
+	}
+	for rest := p; ; {
+		i := bytes.Index(rest, []byte("eta-")) // of "-meta-" and "-Meta-"
+		if i < 0 {
+			break
+		}
+		n.add(rest, i)
+		rest = rest[i+4:]
+	}
+	if cut {
+		if i := bytes.LastIndexByte(p, '\n'); len(p)-i <= maxLine {
+			n.tail = append([]byte(nil), p[i+1:]...)
+		}
+	}
+}
+
+// add keeps the header name around p[i:], if there is one.
+func (n *Names) add(p []byte, i int) {
+	const before = len("x-ms-m")
+	if i < before || i > before && p[i-before-1] != '\n' {
+		return
+	}
+	end := bytes.IndexByte(p[i:], ':')
+	if end < 0 || end > 256 {
+		return
+	}
+	name := string(p[i-before : i+end])
+	lower := strings.ToLower(name)
+	if !strings.HasPrefix(lower, "x-ms-meta-") || name == lower && n.names == nil {
+		return
+	}
+	n.keep(lower, name)
+}
+
+// Set keeps a name as if it had been read.
+func (n *Names) Set(name string) { n.keep(strings.ToLower(name), name) }
+
+func (n *Names) keep(lower, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.names == nil {
+		n.names = make(map[string]string)
+	}
+	if len(n.names) < maxNames || n.names[lower] != "" {
+		n.names[lower] = name
+	}
+}
+
+// Original returns the name as it was last written on the connection; lower, its form in lower case, if it was not.
+func (n *Names) Original(lower string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.names[lower]; ok {
+		return name
+	}
+	return lower
+}
+
+type contextKey struct{}
+
+// NewContext returns a context for the requests of one connection, for [Original].
+func NewContext(ctx context.Context, n *Names) context.Context {
+	return context.WithValue(ctx, contextKey{}, n)
+}
+
+// Original returns a header's name as the client wrote it, if its connection knows it; else lower, its form in lower case.
+func Original(ctx context.Context, lower string) string {
+	if n, ok := ctx.Value(contextKey{}).(*Names); ok {
+		return n.Original(lower)
+	}
+	return lower
+}
