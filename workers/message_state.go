@@ -156,7 +156,7 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 func (p messagePolicy) begin(f messageFacts) (messageState, effect, error) {
 	switch {
 	case f.undecodable:
-		return settling, p.poison("the body is not valid base64 text"), nil
+		return settling, p.poison("the body is not base64, which is the default encoding; for plain text set workers.WithMessageEncoding(workers.NoEncoding), or in host.json messageEncoding to none"), nil
 	case f.dequeueCount > p.maxDequeueCount:
 		// Earlier attempts ended without a word: their process died.
 		return settling, p.poison(fmt.Sprintf("received %d times, more than the maximum of %d", f.dequeueCount, p.maxDequeueCount)), nil

@@ -77,17 +77,9 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	if s.Queues == nil {
 		return errors.New("workers: enqueue: the connection string has no queue endpoint")
 	}
-	var text []byte
-	switch b := body.(type) {
-	case []byte:
-		text = b
-	case string:
-		text = []byte(b)
-	default:
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			return fmt.Errorf("workers: enqueue: %w", err)
-		}
+	text, err := encoded(body)
+	if err != nil {
+		return fmt.Errorf("workers: enqueue: %w", err)
 	}
 	text = withTraceParent(text, TraceParent(ctx))
 	written := string(text)
@@ -105,7 +97,7 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 		o.TimeToLive = seconds(settings.ttl)
 	}
 	client := s.Queues.NewQueueClient(queue)
-	_, err := client.EnqueueMessage(ctx, written, o)
+	_, err = client.EnqueueMessage(ctx, written, o)
 	if errors.Is(queueFailure(err), errNoQueue) {
 		if err := (azureQueue{client}).create(ctx); err != nil {
 			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)

@@ -174,7 +174,9 @@ lost. Its attempts are counted anew.`,
 			return err
 		}
 		n, err := queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
-		fmt.Fprintf(cmd.OutOrStdout(), "moved %d messages from %s to %s\n", n, args[0], to)
+		if n > 0 || err == nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "moved %s from %s to %s\n", counted(n, "message", "messages"), args[0], to)
+		}
 		return err
 	}
 	return cmd
@@ -212,10 +214,18 @@ func newQueuePurgeCommand() *cobra.Command {
 func purge(ctx context.Context, out io.Writer, client *azqueue.QueueClient, name string, f queuetool.Filter) error {
 	n, err := queuetool.Purge(ctx, client, f)
 	switch {
-	case n >= 0:
-		fmt.Fprintf(out, "deleted %d messages from %s\n", n, name)
+	case n > 0 || n == 0 && err == nil:
+		fmt.Fprintf(out, "deleted %s from %s\n", counted(n, "message", "messages"), name)
 	case err == nil:
 		fmt.Fprintf(out, "cleared %s\n", name)
 	}
 	return err
+}
+
+// counted is a number with its noun: "1 message", "2 messages".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

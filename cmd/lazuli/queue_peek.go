@@ -123,6 +123,7 @@ func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Rea
 
 func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons) error {
 	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
 	for _, m := range messages {
 		line := struct {
 			queuetool.Message

@@ -40,8 +40,8 @@ func TestQueueVerbs(t *testing.T) {
 		{args: "ls", says: []string{"QUEUE", "orders  ", "0", "-", "orders-poison", "3", "s"}},
 		{args: "ls|orders-", says: []string{"orders-poison"}},
 		{args: "peek|orders-poison", says: []string{"ATTEMPTS", `order 1\nwith "two" lines`, "refund 1", "refund 2"}},
-		{args: "requeue|orders-poison|--match|^refund|--limit|1", says: []string{"moved 1 messages from orders-poison to orders"}},
-		{args: "requeue|orders|--to|orders-poison", says: []string{"moved 1 messages from orders to orders-poison"}},
+		{args: "requeue|orders-poison|--match|^refund|--limit|1", says: []string{"moved 1 message from orders-poison to orders"}},
+		{args: "requeue|orders|--to|orders-poison", says: []string{"moved 1 message from orders to orders-poison"}},
 		{args: "purge|orders-poison|-m|refund", says: []string{"deleted 2 messages from orders-poison"}},
 		{args: "peek|orders-poison|-n|1", says: []string{"order 1"}},
 		{args: "purge|orders-poison|--all", says: []string{"cleared orders-poison"}},
@@ -62,6 +62,17 @@ func TestQueueVerbs(t *testing.T) {
 			}
 			rest = after
 		}
+	}
+}
+
+// A move that fails before the first message says so, and no number.
+func TestRequeueToAMissingQueue(t *testing.T) {
+	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	if out, err := queueCommand(t, "", "put", "--create", "orders-poison", "x"); err != nil {
+		t.Fatal(out, err)
+	}
+	if out, err := queueCommand(t, "", "requeue", "orders-poison"); err == nil || out != "" {
+		t.Errorf("printed %q, %v", out, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -111,6 +112,7 @@ func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error)
 	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
 	queues, err1 := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
 	blobs, err2 := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
+	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}
 	tables, err3 := aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("clients for the worker roles: %w", err)

@@ -66,6 +66,8 @@ func newTableQueryCommand() *cobra.Command {
 	var o tabletool.QueryOptions
 	cmd := &cobra.Command{
 		Use: "query table", Short: "Show entities, a line of JSON each", Args: cobra.ExactArgs(1),
+		Long: `Show entities, a line of JSON each, as the service sends them. A member such as Age@odata.type names a type that JSON
+does not show, as in the REST reference. A number without a fraction or such a member is an Int32.`,
 		Example: `  lazuli table query Employees --filter "PartitionKey eq 'Sales' and Age gt 30" --select RowKey,Age --top 10`,
 	}
 	open := tableService(cmd)
@@ -133,12 +135,12 @@ func printExplanation(out io.Writer, e tabletool.Explanation) error {
 	if e.Residual {
 		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")
 	}
-	fmt.Fprintf(tw, "scanned\t%d entities\n", e.Scanned)
+	fmt.Fprintf(tw, "scanned\t%s\n", counted(e.Scanned, "entity", "entities"))
 	more := ""
 	if e.More {
 		more = " so far; there is more"
 	}
-	fmt.Fprintf(tw, "returned\t%d entities in %d pages%s\n", e.Returned, e.Pages, more)
+	fmt.Fprintf(tw, "returned\t%s in %s%s\n", counted(e.Returned, "entity", "entities"), counted(e.Pages, "page", "pages"), more)
 	for i, h := range e.Hints() {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)
 	}

@@ -36,12 +36,12 @@ func TestTableVerbs(t *testing.T) {
 		{"ls", "Employees\n"},
 		{"ls|emp", "Employees\n"},
 		{"ls|x", ""},
-		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2", `{"Age":40,"RowKey":"0020"}` + "\n" + `{"Age":41,"RowKey":"0021"}` + "\n"},
+		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2", `{"RowKey":"0020","Age":40}` + "\n" + `{"RowKey":"0021","Age":41}` + "\n"},
 		{"explain|Employees|--filter|PartitionKey eq 'Sales' and RowKey eq '0007'", `plan        PointQuery
 cost        point query: one read for each key
 key ranges  PartitionKey eq 'Sales' and RowKey eq '0007'
-scanned     1 entities
-returned    1 entities in 1 pages
+scanned     1 entity
+returned    1 entity in 1 page
 `},
 		{"explain|Employees|--filter|(PartitionKey eq 'Sales' or PartitionKey eq 'Ü') and Age eq 25", `plan        PartitionScan
 cost        partition scan: all entities of the partition
@@ -49,7 +49,7 @@ key ranges  PartitionKey eq 'Sales'
             PartitionKey eq 'Ü'
 then        the rest of the filter is checked on each entity in them
 scanned     30 entities
-returned    1 entities in 1 pages
+returned    1 entity in 1 page
 hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a range query.
             If the property is asked for often, keep a second copy of the entities in this partition with its value in the RowKey (intra-partition secondary index pattern).
             29 of 30 entities were read in vain: properties have no index, only keys do.
@@ -71,6 +71,34 @@ hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a r
 		if _, err := tableCommand(t, strings.Split(args, "|")...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("table %s: %v, want an error saying %q", args, err, says)
 		}
+	}
+}
+
+// Types that JSON does not show are shown; texts and numbers are as the service sends them.
+func TestTableQueryShowsTypes(t *testing.T) {
+	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	service, err := tableService(&cobra.Command{})()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := service.CreateTable(t.Context(), "Types", nil); err != nil {
+		t.Fatal(err)
+	}
+	const properties = `"Big":"7","Big@odata.type":"Edm.Int64","Born":"1984-05-01T00:00:00Z","Born@odata.type":"Edm.DateTime","Int":7,"Name":"R&D <ü>","Whole":5.0,"Whole@odata.type":"Edm.Double"`
+	if _, err := service.NewClient("Types").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"r",`+properties+`}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	out, err := tableCommand(t, "query", "Types", "--select", "Big,Born,Int,Name,Whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"Big@odata.type":"Edm.Int64"`, `"Born@odata.type":"Edm.DateTime"`, `"Int":7`, `"Name":"R&D <ü>"`, `"Whole":5.0`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s lacks %s", out, want)
+		}
+	}
+	if strings.Contains(out, "odata.etag") || strings.Contains(out, "odata.metadata") {
+		t.Errorf("%s has the service's annotations", out)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
 
 // Options are what the clients of the three services have in common.
@@ -84,6 +86,7 @@ func (s Settings) Blobs(o Options) (*azblob.Client, error) {
 // Tables returns a client of the Table service.
 func (s Settings) Tables(o Options) (*aztables.ServiceClient, error) {
 	options := &aztables.ClientOptions{ClientOptions: o.client()}
+	options.PerCallPolicies = append(options.PerCallPolicies, emptykey.Policy())
 	return build("table", s.TableEndpoint, s,
 		func(u string) (*aztables.ServiceClient, error) {
 			cred, err := aztables.NewSharedKeyCredential(s.Account, s.Key.Reveal())

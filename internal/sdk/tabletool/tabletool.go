@@ -5,6 +5,7 @@
 package tabletool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
@@ -49,7 +51,7 @@ type QueryOptions struct {
 }
 
 func (o QueryOptions) list() *aztables.ListEntitiesOptions {
-	l := &aztables.ListEntitiesOptions{Format: to.Ptr(aztables.MetadataFormatNone)}
+	l := &aztables.ListEntitiesOptions{Format: to.Ptr(aztables.MetadataFormatMinimal)}
 	if o.Filter != "" {
 		l.Filter = &o.Filter
 	}
@@ -62,8 +64,8 @@ func (o QueryOptions) list() *aztables.ListEntitiesOptions {
 	return l
 }
 
-// Query calls show for each entity that the filter chooses, as a JSON object without metadata, in the order of keys, until
-// show fails.
+// Query calls show for each entity that matches the filter, in the order of keys, until show fails. An entity is a JSON object as the service
+// sent it, with the types of properties that JSON does not show (Name@odata.type) and without the service's other annotations.
 func Query(ctx context.Context, client *aztables.Client, o QueryOptions, show func(entity []byte) error) error {
 	left := o.Top
 	if left == 0 {
@@ -71,11 +73,19 @@ func Query(ctx context.Context, client *aztables.Client, o QueryOptions, show fu
 	}
 	pager := client.NewListEntitiesPager(o.list())
 	for pager.More() && left > 0 {
-		got, err := pager.NextPage(ctx)
+		// The SDK writes entities anew: whole doubles as integers, & as \u0026. The response has not been through that.
+		var response *http.Response
+		if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &response)); err != nil {
+			return err
+		}
+		entities, err := entitiesOf(response)
 		if err != nil {
 			return err
 		}
-		for _, e := range got.Entities[:min(len(got.Entities), left)] {
+		for _, e := range entities[:min(len(entities), left)] {
+			if e, err = withoutAnnotations(e); err != nil {
+				return err
+			}
 			if err := show(e); err != nil {
 				return err
 			}
@@ -83,6 +93,60 @@ func Query(ctx context.Context, client *aztables.Client, o QueryOptions, show fu
 		}
 	}
 	return nil
+}
+
+// entitiesOf returns the entities of a page.
+func entitiesOf(response *http.Response) ([]json.RawMessage, error) {
+	body, err := runtime.Payload(response)
+	if err != nil {
+		return nil, err
+	}
+	var page struct{ Value []json.RawMessage }
+	if err := json.Unmarshal(body, &page); err != nil {
+		return nil, fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	return page.Value, nil
+}
+
+// withoutAnnotations leaves out an entity's members that begin with "odata.", and keeps the others as they are and in their order.
+func withoutAnnotations(entity json.RawMessage) (json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(entity))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	out := []byte("{")
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		text, _ := name.(string)
+		if strings.HasPrefix(text, "odata.") || text == "Timestamp@odata.type" {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		var content string
+		if json.Unmarshal(value, &content) == nil && value[0] == '"' {
+			value = quoted(content) // The service escapes what is not ASCII.
+		}
+		out = append(append(append(out, quoted(text)...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// quoted returns a text as a JSON string in which only what must be escaped is.
+func quoted(text string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // A string always encodes.
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // Explanation says what a query was and what it cost.

@@ -56,7 +56,7 @@ func TestQuery(t *testing.T) {
 	}{
 		{tabletool.QueryOptions{}, 3000, ""},
 		{tabletool.QueryOptions{Top: 1200}, 1200, ""},
-		{tabletool.QueryOptions{Filter: "PartitionKey eq 'p1' and N ge 10", Select: "RowKey,N", Top: 3}, 3, `{"N":10,"RowKey":"0010"}`},
+		{tabletool.QueryOptions{Filter: "PartitionKey eq 'p1' and N ge 10", Select: "RowKey,N", Top: 3}, 3, `{"RowKey":"0010","N":10}`},
 		{tabletool.QueryOptions{Filter: "N eq 5000"}, 0, ""},
 	} {
 		var lines []string

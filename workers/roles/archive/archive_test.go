@@ -125,6 +125,79 @@ func TestArchiveKeepsEveryType(t *testing.T) {
 	}
 }
 
+// An empty key is a valid one, in the table and in the archive.
+func TestArchiveWithEmptyKeys(t *testing.T) {
+	s := newSetup(t)
+	for _, k := range []archive.Key{{PartitionKey: "", RowKey: "r"}, {PartitionKey: "p", RowKey: ""}, {}} {
+		body, err := json.Marshal(map[string]any{"PartitionKey": k.PartitionKey, "RowKey": k.RowKey, "Name": "Ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Tables.NewClient(s.current).AddEntity(t.Context(), body, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // The second time it replaces the copy.
+			if err := s.role.Archive(t.Context(), k); err != nil {
+				t.Fatalf("%+v: %v", k, err)
+			}
+			if left := s.count(t, s.current); left != 0 {
+				t.Errorf("%+v: %d entities are left", k, left)
+			}
+			if _, err := s.Tables.NewClient(s.current).AddEntity(t.Context(), body, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.role.Archive(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if archived := s.count(t, s.archive); archived != 3 {
+		t.Errorf("%d entities are archived, want 3", archived)
+	}
+}
+
+// A client without the policy is refused, rather than taken for one that found nothing.
+func TestArchiveWithAnEmptyKeyNeedsItsPolicy(t *testing.T) {
+	s := newSetup(t)
+	plain, err := aztables.NewServiceClientFromConnectionString(s.ConnectionString, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storage := *s.Storage
+	storage.Tables = plain
+	role, err := archive.New(&storage, s.current, archive.Folder(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := role.Archive(t.Context(), archive.Key{RowKey: "r"}); err == nil || !strings.Contains(err.Error(), "empty PartitionKey") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func (s *setup) count(t *testing.T, table string) (n int) {
+	t.Helper()
+	for pager := s.Tables.NewClient(table).NewListEntitiesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(page.Entities)
+	}
+	return n
+}
+
+func TestKeysNeedBothMembers(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"PartitionKey":"p","RowKey":"r"}`: true, `{"PartitionKey":"","RowKey":""}`: true,
+		`{"bogus":1}`: false, `{"PartitionKey":"p"}`: false, `{"PartitionKey":null,"RowKey":"r"}`: false, `[]`: false, `null`: false,
+	} {
+		var k archive.Key
+		if err := json.Unmarshal([]byte(text), &k); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestArchiveReplacesOlderCopy(t *testing.T) {
 	s := newSetup(t)
 	old, _ := json.Marshal(map[string]any{"PartitionKey": key.PartitionKey, "RowKey": key.RowKey, "OnlyInOldCopy": 1})

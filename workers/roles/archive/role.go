@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -35,10 +37,33 @@ func Points() []string {
 // ErrChanged is the failure of an attempt whose entity changed after it had been copied. The next attempt copies it anew.
 var ErrChanged = errors.New("archive: the entity changed while it was being archived")
 
-// Key names an entity. Its JSON is the body of the role's messages.
+// Key names an entity. Its JSON, an object with both members, is the body of the role's messages. Either key may be the empty string.
 type Key struct {
 	PartitionKey string
 	RowKey       string
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A missing member is an error: an empty key is an entity's name, too.
+func (k *Key) UnmarshalJSON(text []byte) error {
+	var members struct{ PartitionKey, RowKey *string }
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	if members.PartitionKey == nil || members.RowKey == nil {
+		return fmt.Errorf(`want {"PartitionKey": "...", "RowKey": "..."}, not %.200s`, text)
+	}
+	*k = Key{*members.PartitionKey, *members.RowKey}
+	return nil
+}
+
+// addressed returns a context and a partition key by which the SDK addresses the entity; see package emptykey. check is to be called after the
+// request.
+func (k Key) addressed(ctx context.Context) (marked context.Context, partitionKey string, check func() error) {
+	if k.PartitionKey != "" {
+		return ctx, k.PartitionKey, func() error { return nil }
+	}
+	marked, check = emptykey.With(ctx)
+	return marked, emptykey.Placeholder, check
 }
 
 // Role moves entities from one table to a target. It has no state; one Role may serve many messages at once.
@@ -101,7 +126,11 @@ func (r *Role) Archive(ctx context.Context, k Key) error {
 func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 	// The SDK's own answer has been through float64 and lost which numbers are doubles; the raw one has not.
 	var raw *http.Response
-	got, err := r.current.GetEntity(policy.WithCaptureResponse(ctx, &raw), k.PartitionKey, k.RowKey, nil)
+	addressed, partitionKey, check := k.addressed(ctx)
+	got, err := r.current.GetEntity(policy.WithCaptureResponse(addressed, &raw), partitionKey, k.RowKey, nil)
+	if err := check(); err != nil {
+		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+	}
 	if hasCode(err, aztables.ResourceNotFound) {
 		// Azure says the same for an entity and for a table that is not there, when one entity is read. The second is a
 		// mistake in a setting, and must not empty the queue.
@@ -132,7 +161,8 @@ func (r *Role) currentExists(ctx context.Context) error {
 
 // remove deletes the entity if it is still the one that was copied.
 func (r *Role) remove(ctx context.Context, k Key, etag azcore.ETag) error {
-	_, err := r.current.DeleteEntity(ctx, k.PartitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	addressed, partitionKey, _ := k.addressed(ctx) // The read has checked the client.
+	_, err := r.current.DeleteEntity(addressed, partitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
 	switch {
 	case err == nil, hasCode(err, aztables.ResourceNotFound):
 		return nil

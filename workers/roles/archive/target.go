@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -34,8 +35,30 @@ func Table(storage *workers.Storage, name string) (Target, error) {
 }
 
 func (t tableTarget) Put(ctx context.Context, e Entity) error {
-	_, err := t.table.UpsertEntity(ctx, e.JSON, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-	return err
+	addressed, partitionKey, check := e.Key.addressed(ctx)
+	body := e.JSON
+	if partitionKey != e.Key.PartitionKey {
+		var err error
+		if body, err = withPartitionKey(body, partitionKey); err != nil {
+			return err
+		}
+	}
+	_, err := t.table.UpsertEntity(addressed, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	return errors.Join(check(), err)
+}
+
+// withPartitionKey returns an entity in JSON with another partition key.
+func withPartitionKey(entity []byte, partitionKey string) ([]byte, error) {
+	var properties map[string]json.RawMessage
+	if err := json.Unmarshal(entity, &properties); err != nil {
+		return nil, err
+	}
+	key, err := json.Marshal(partitionKey)
+	if err != nil {
+		return nil, err
+	}
+	properties["PartitionKey"] = key
+	return json.Marshal(properties)
 }
 
 type blobTarget struct {

@@ -1,0 +1,53 @@
+package workers_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// A handler writes entities and blobs to a table and a container that do not exist yet.
+func TestOutputsCreateTablesAndContainers(t *testing.T) {
+	a := testaccount.Open(t)
+	queue := a.Queue("orders")
+	stamp := strconv.FormatInt(time.Now().UnixNano(), 36)
+	table, container := "Shipped"+stamp, "slips"+stamp
+	app := newApp(a)
+	app.Queue("ship", func(ctx context.Context, m workers.QueueMessage) error {
+		id := string(m.Body)
+		entity := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: "eu", RowKey: id}, Properties: map[string]any{"Weight": aztables.EDMInt64(7)}}
+		if err := workers.Upsert(ctx, table, entity); err != nil {
+			return err
+		}
+		return workers.Upload(ctx, container, id+".txt", "slip "+id)
+	}, workers.WithQueueName(queue), workers.WithMaxDequeueCount(1))
+	send(t, a, queue, "1", "2", "3", "1")
+	start(t, app)
+	eventually(t, "all are handled", func() bool { s := app.Stats()[0]; return s.Succeeded+s.Failed == 4 })
+	if s := app.Stats()[0]; s.LastError != nil {
+		t.Fatal(s.LastError.Err)
+	}
+	if got, err := a.Tables.NewClient(table).GetEntity(t.Context(), "eu", "2", nil); err != nil || !strings.Contains(string(got.Value), `"Weight@odata.type":"Edm.Int64"`) {
+		t.Errorf("%s, %v", got.Value, err)
+	}
+	if _, err := a.Blobs.DownloadStream(t.Context(), container, "3.txt", nil); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"outside of a handler": workers.Upsert(t.Context(), table, "{}"),
+		"no table endpoint":    (&workers.Storage{}).Upsert(t.Context(), table, "{}"),
+		"unsupported type":     a.Storage.Upsert(t.Context(), table, make(chan int)),
+		"no blob endpoint":     (&workers.Storage{}).Upload(t.Context(), container, "x", "y"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
