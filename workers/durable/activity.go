@@ -1,0 +1,260 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// activities are the work items of the hub that this process has.
+type activities struct {
+	b *Backend
+
+	mu      sync.Mutex // guards running
+	running map[string]*activity
+}
+
+// activity is one that runs here, or waits to. The engine knows activities by instance and number, so that two copies must not run at
+// once in one process.
+type activity struct {
+	key    string
+	copies []*received // the first one is run; all are deleted with it
+	began  time.Time
+}
+
+func newActivities(b *Backend) *activities { return &activities{b: b, running: map[string]*activity{}} }
+
+const activityProperty = "lazuli.durable.activity"
+
+// add returns the activity of a message, or nil if a copy of it is here already.
+func (a *activities) add(r *received) *activity {
+	key := fmt.Sprintf("%s/%d", r.Instance, r.event.EventId)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.running[key]; old != nil {
+		if old.copies[0].Execution == r.Execution {
+			old.copies = append(old.copies, r)
+			return nil
+		}
+		r.release() // Of another execution: it comes again.
+		return nil
+	}
+	n := &activity{key: key, copies: []*received{r}, began: a.b.clock.Now()}
+	a.running[key] = n
+	return n
+}
+
+// remove ends an activity and returns the messages that belong to it.
+func (a *activities) remove(n *activity) []*received {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.running, n.key)
+	return n.copies
+}
+
+// receive takes up to n activities.
+func (a *activities) receive(ctx context.Context, n int) (list []*activity, received int, err error) {
+	b := a.b
+	messages, bad, err := b.workItems.receive(ctx, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	b.holder.add(messages...)
+	for _, r := range bad {
+		b.setAside(ctx, r)
+	}
+	for _, r := range messages {
+		if r.event.GetTaskScheduled() == nil {
+			b.setAside(ctx, r)
+			continue
+		}
+		if w := a.add(r); w != nil {
+			list = append(list, w)
+		}
+	}
+	return list, len(messages) + len(bad), nil
+}
+
+// Bounds of the adaptive number of work items that are fetched at once: what this process has, others cannot run.
+const (
+	quick = 50 * time.Millisecond  // a batch that was taken over so fast may be larger next time
+	slow  = 500 * time.Millisecond // after this long, what is left is given back
+)
+
+// run fetches activities and hands them over until ctx is done.
+func (a *activities) run(ctx context.Context, out chan<- *activity) {
+	p := &poller{b: a.b, q: a.b.workItems}
+	n := 1
+	for ctx.Err() == nil {
+		list, got, err := a.receive(ctx, n)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			a.b.log.Warn("cannot receive activities; trying again", "err", sdkerr.Short(err))
+			sleep(ctx, a.b.clock, time.Second)
+		case got == 0:
+			p.pause(ctx)
+		default:
+			p.found()
+			n = a.hand(ctx, list, out, n)
+		}
+	}
+}
+
+// hand gives activities to the engine, and returns how many to fetch next.
+func (a *activities) hand(ctx context.Context, list []*activity, out chan<- *activity, n int) int {
+	began := time.Now()
+	late := time.NewTimer(slow)
+	defer late.Stop()
+	expired := late.C
+	for i, w := range list {
+		if i == 0 {
+			expired = nil // One is always kept.
+		} else if expired == nil {
+			expired = late.C
+		}
+		select {
+		case out <- w:
+		case <-expired:
+			a.giveBack(list[i:])
+			return 1
+		case <-ctx.Done():
+			a.giveBack(list[i:])
+			return 1
+		}
+	}
+	if time.Since(began) < quick {
+		return min(2*n, receiveMost)
+	}
+	return max(1, n/2)
+}
+
+func (a *activities) giveBack(list []*activity) {
+	for _, w := range list {
+		a.b.giveBack(a.remove(w))
+	}
+}
+
+// GetActivityWorkItem implements backend.Backend. It waits as GetOrchestrationWorkItem does.
+func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWorkItem, error) {
+	if err := b.ready(); err != nil {
+		return nil, err
+	}
+	for {
+		w, err := b.nextActivity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := fault.Point(pointActivity); err != nil {
+			b.activities.giveBack([]*activity{w})
+			return nil, err
+		}
+		m := w.copies[0]
+		wi := &backend.ActivityWorkItem{InstanceID: api.InstanceID(m.Instance), NewEvent: m.event, LockedBy: b.options.Worker,
+			Properties: map[string]any{activityProperty: w}}
+		err = b.payloads.fill(ctx, m.message)
+		if err == nil {
+			return wi, nil
+		}
+		if !errors.Is(err, errNoPayload) && !errors.Is(err, errBadMessage) {
+			b.activities.giveBack([]*activity{w})
+			return nil, err
+		}
+		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
+		x := wi.Result.GetTaskFailed()
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure("PayloadLost", err.Error())
+		if err := b.CompleteActivityWorkItem(ctx, wi); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
+	if r := b.running(); r != nil {
+		select {
+		case w := <-r.activities:
+			return w, nil
+		case <-r.ctx.Done():
+			return nil, backend.ErrNoWorkItems
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	list, _, err := b.activities.receive(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, backend.ErrNoWorkItems
+	}
+	return list[0], nil
+}
+
+// CompleteActivityWorkItem implements backend.Backend: it sends the result, then deletes the work item. A crash in between repeats the
+// activity; the instance takes the first result.
+func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.ActivityWorkItem) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	w, ok := wi.Properties[activityProperty].(*activity)
+	if !ok || wi.Result == nil {
+		return backend.ErrWorkItemLockLost
+	}
+	if err := fault.Point(pointResult); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout)
+	defer cancel()
+	m, e := w.copies[0], wi.Result
+	trimFailures(e)
+	if err := b.checkPayload(e); err != nil {
+		e = newEvent("taskFailed", -1, b.clock.Now())
+		x := e.GetTaskFailed()
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure("PayloadTooLarge", err.Error())
+	}
+	if x := e.GetTaskCompleted(); x != nil {
+		x.TaskScheduledId = m.event.EventId
+	} else if x := e.GetTaskFailed(); x != nil {
+		x.TaskScheduledId = m.event.EventId
+	}
+	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, event: e}}); err != nil {
+		return err
+	}
+	if err := fault.Point(pointResultSent); err != nil {
+		return err
+	}
+	b.stats.activities.Add(1)
+	for _, r := range b.activities.remove(w) {
+		if err := r.delete(ctx); err != nil {
+			b.log.Warn("cannot delete a work item; the activity may run again", "instance", m.Instance, "err", sdkerr.Short(err))
+			r.release()
+		}
+	}
+	return nil
+}
+
+// AbandonActivityWorkItem implements backend.Backend.
+func (b *Backend) AbandonActivityWorkItem(ctx context.Context, wi *backend.ActivityWorkItem) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	w, ok := wi.Properties[activityProperty].(*activity)
+	if !ok {
+		return backend.ErrWorkItemLockLost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	for _, r := range b.activities.remove(w) {
+		if err := r.hide(ctx, retryDelay(r.attempts), false); err != nil {
+			r.release()
+		}
+	}
+	return nil
+}

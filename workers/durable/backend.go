@@ -1,0 +1,377 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Backend keeps one task hub in a storage account. It is safe for concurrent use. A process that only starts and watches workflows uses
+// [NewClient].
+type Backend struct {
+	options    Options
+	names      names
+	clock      workers.Clock
+	log        *slog.Logger
+	instances  instances
+	histories  histories
+	payloads   payloads
+	workItems  queue
+	poison     queue
+	control    []queue // by partition; known once the hub is open
+	leases     *leases
+	sessions   *sessions
+	holder     *holder
+	cache      *cache
+	stats      stats
+	activities *activities
+
+	opened atomic.Bool
+	mu     sync.Mutex // guards run
+	run    *run
+	// life is the context of what belongs to the process rather than to a call.
+	life       context.Context
+	background sync.WaitGroup
+	timers     atomic.Int64 // that are about to fire here
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New returns a backend. Nothing is sent yet.
+func New(options Options) (*Backend, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := names{o.Hub}
+	p := payloads{o.Storage.Blobs.ServiceClient().NewContainerClient(n.largeMessages())}
+	b := &Backend{options: o, names: n, clock: o.Clock, log: o.Logger.With("hub", o.Hub), payloads: p,
+		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub}, histories: histories{o.Storage.Tables.NewClient(n.history()), p},
+		sessions: newSessions(), holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
+		life: context.Background()}
+	b.workItems, b.poison = b.queue(n.workItems()), b.queue(n.poison())
+	b.activities = newActivities(b)
+	return b, nil
+}
+
+func (b *Backend) queue(name string) queue {
+	return queue{b.options.Storage.Queues.NewQueueClient(name), b.options.Visibility, b.clock}
+}
+
+// String names the backend in the engine's log.
+func (b *Backend) String() string { return "azure storage hub " + b.options.Hub }
+
+// hubInfo is the blob taskhub.json.
+type hubInfo struct {
+	TaskHubName    string
+	CreatedAt      time.Time
+	PartitionCount int
+}
+
+// CreateTaskHub implements backend.Backend. It makes what is missing, and returns backend.ErrTaskHubExists if the hub was there.
+func (b *Backend) CreateTaskHub(ctx context.Context) error {
+	err := b.open(ctx)
+	existed := err == nil
+	if err != nil && !errors.Is(err, backend.ErrTaskHubNotFound) {
+		return err
+	}
+	s := b.options.Storage
+	for _, name := range []string{b.names.leases(), b.names.largeMessages()} {
+		if _, err := s.Blobs.CreateContainer(ctx, name, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			return fmt.Errorf("durable: create the container %s: %w", name, err)
+		}
+	}
+	for _, t := range []string{b.names.instances(), b.names.history()} {
+		if _, err := s.Tables.CreateTable(ctx, t, nil); err != nil {
+			if _, code := status(err); code != "TableAlreadyExists" {
+				return fmt.Errorf("durable: create the table %s: %w", t, err)
+			}
+		}
+	}
+	if !existed {
+		if err := b.writeInfo(ctx); err != nil {
+			return err
+		}
+		if err := b.open(ctx); err != nil {
+			return err
+		}
+	}
+	for _, q := range append([]queue{b.workItems}, b.control...) {
+		if _, err := q.client.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
+			return fmt.Errorf("durable: create a queue: %w", err)
+		}
+	}
+	if err := b.leases.create(ctx); err != nil {
+		return err
+	}
+	b.opened.Store(true)
+	if existed {
+		return backend.ErrTaskHubExists
+	}
+	return nil
+}
+
+func (b *Backend) infoBlob() *blockblob.Client {
+	return b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.leases()).NewBlockBlobClient(hubInfoBlob)
+}
+
+func (b *Backend) writeInfo(ctx context.Context) error {
+	text, err := json.Marshal(hubInfo{b.options.Hub, b.clock.Now().UTC(), b.options.Partitions})
+	if err != nil {
+		return err
+	}
+	_, err = b.infoBlob().UploadBuffer(ctx, text, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	if err != nil && !bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return fmt.Errorf("durable: write %s: %w", hubInfoBlob, err)
+	}
+	return nil
+}
+
+// open reads what the hub consists of. It returns backend.ErrTaskHubNotFound if there is none.
+func (b *Backend) open(ctx context.Context) error {
+	buffer := make([]byte, 4096)
+	n, err := b.infoBlob().DownloadBuffer(ctx, buffer, nil)
+	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted) {
+		return backend.ErrTaskHubNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("durable: read %s: %w", hubInfoBlob, err)
+	}
+	var info hubInfo
+	if err := json.Unmarshal(buffer[:n], &info); err != nil || info.PartitionCount < 1 || info.PartitionCount > 16 {
+		return fmt.Errorf("durable: the blob %s/%s does not describe a hub: %w", b.names.leases(), hubInfoBlob, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.control) == info.PartitionCount {
+		return nil
+	}
+	b.control = nil
+	for i := range info.PartitionCount {
+		b.control = append(b.control, b.queue(b.names.control(i)))
+	}
+	b.leases = &leases{container: b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.leases()), names: b.names, partitions: info.PartitionCount,
+		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log, held: map[int]string{}}
+	return nil
+}
+
+// DeleteTaskHub implements backend.Backend. Azure needs half a minute before a hub of the same name can be made again.
+func (b *Backend) DeleteTaskHub(ctx context.Context) error {
+	found := b.open(ctx)
+	if found != nil && !errors.Is(found, backend.ErrTaskHubNotFound) {
+		return found
+	}
+	b.opened.Store(false)
+	s := b.options.Storage
+	var errs []error
+	ignore := func(err error) {
+		if err != nil && !isNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	for _, q := range append([]queue{b.workItems, b.poison}, b.control...) {
+		_, err := q.client.Delete(ctx, nil)
+		ignore(err)
+	}
+	for _, t := range []string{b.names.instances(), b.names.history()} {
+		_, err := s.Tables.DeleteTable(ctx, t, nil)
+		ignore(err)
+	}
+	for _, name := range []string{b.names.largeMessages(), b.names.leases()} {
+		_, err := s.Blobs.DeleteContainer(ctx, name, nil)
+		ignore(err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("durable: delete the hub %s: %w", b.options.Hub, err)
+	}
+	return found
+}
+
+func (b *Backend) ready() error {
+	if !b.opened.Load() {
+		return backend.ErrNotInitialized
+	}
+	return nil
+}
+
+// work is a work item of the engine with what belongs to it here.
+type work struct {
+	session   *session
+	messages  []*received
+	postponed []*received
+	events    []newRow
+	history   *history // to go on from; an empty one when the instance begins anew
+	base      *history // as it was read
+	attempts  int64
+	dropped   int
+	settled   bool // completed or abandoned
+}
+
+const workProperty = "lazuli.durable.work"
+
+func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
+	id := api.InstanceID(w.session.instance)
+	wi := &backend.OrchestrationWorkItem{InstanceID: id, LockedBy: b.options.Worker, RetryCount: int32(max(0, w.attempts-1)),
+		State: backend.NewOrchestrationRuntimeState(id, w.history.events), Properties: map[string]any{workProperty: w}}
+	for _, r := range w.events {
+		wi.NewEvents = append(wi.NewEvents, r.event)
+	}
+	return wi
+}
+
+// GetOrchestrationWorkItem implements backend.Backend. A backend that was started waits for work until ctx is done or the backend stops;
+// another one looks once.
+func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
+	if err := b.ready(); err != nil {
+		return nil, err
+	}
+	if r := b.running(); r != nil {
+		select {
+		case w := <-r.work:
+			return b.item(w), nil
+		case <-r.ctx.Done():
+			return nil, backend.ErrNoWorkItems
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return b.pull(ctx)
+}
+
+// pull looks for work in all partitions once.
+func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
+	for i := range b.control {
+		for {
+			n, err := b.receiveControl(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			if n < receiveMost {
+				break
+			}
+		}
+	}
+	for w := b.sessions.next(); w != nil; w = b.sessions.next() {
+		if item := b.prepare(ctx, w); item != nil {
+			return b.item(item), nil
+		}
+	}
+	return nil, backend.ErrNoWorkItems
+}
+
+// history returns an instance's history from the cache or from storage, with its row. The caller has the instance's session in hand.
+func (b *Backend) history(ctx context.Context, instance string) (h *history, cached bool, err error) {
+	if h := b.cache.get(instance); h != nil {
+		return h, true, nil
+	}
+	h, err = b.histories.read(ctx, instance)
+	if err != nil {
+		return nil, false, err
+	}
+	// The row is read after the history: it says whether the messages of the checkpoint that was read have been sent.
+	if h.row, err = b.instances.get(ctx, instance); err != nil {
+		return nil, false, err
+	}
+	b.stats.loads.Add(1)
+	return h, false, nil
+}
+
+// GetOrchestrationRuntimeState implements backend.Backend.
+func (b *Backend) GetOrchestrationRuntimeState(ctx context.Context, wi *backend.OrchestrationWorkItem) (*backend.OrchestrationRuntimeState, error) {
+	if err := b.ready(); err != nil {
+		return nil, err
+	}
+	if w, ok := wi.Properties[workProperty].(*work); ok {
+		return backend.NewOrchestrationRuntimeState(wi.InstanceID, w.history.events), nil
+	}
+	h, err := b.histories.read(ctx, string(wi.InstanceID))
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewOrchestrationRuntimeState(wi.InstanceID, h.events), nil
+}
+
+// GetOrchestrationMetadata implements backend.Backend.
+func (b *Backend) GetOrchestrationMetadata(ctx context.Context, id api.InstanceID) (*api.OrchestrationMetadata, error) {
+	if err := b.ready(); err != nil {
+		return nil, err
+	}
+	row, err := b.instances.get(ctx, string(id))
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, api.ErrInstanceNotFound
+	}
+	return b.instances.metadata(ctx, row, true)
+}
+
+// AbandonOrchestrationWorkItem implements backend.Backend.
+func (b *Backend) AbandonOrchestrationWorkItem(_ context.Context, wi *backend.OrchestrationWorkItem) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	w, ok := wi.Properties[workProperty].(*work)
+	if !ok || w.settled {
+		return backend.ErrWorkItemLockLost
+	}
+	w.settled = true
+	b.retry(w.session, w.messages)
+	return nil
+}
+
+// AddNewOrchestrationEvent implements backend.Backend.
+func (b *Backend) AddNewOrchestrationEvent(ctx context.Context, id api.InstanceID, e *backend.HistoryEvent) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	return b.addEvent(ctx, string(id), e, newID())
+}
+
+func (b *Backend) addEvent(ctx context.Context, instance string, e *Event, id string) error {
+	if e == nil || e.Timestamp == nil {
+		return errors.New("durable: the event is nil or has no time")
+	}
+	if err := checkInstanceID(instance); err != nil {
+		return err
+	}
+	if err := b.checkPayload(e); err != nil {
+		return err
+	}
+	_, err := b.send(ctx, outgoing{message: &message{ID: id, Instance: instance, event: e}})
+	return err
+}
+
+// ErrTooLarge: an input, output or event is larger than Options.MaxPayload.
+var ErrTooLarge = errors.New("durable: the payload is too large")
+
+// eventRest bounds what an event has beside its payload: names, traces, failure details.
+const eventRest = 32 << 10
+
+func (b *Backend) checkPayload(e *Event) error {
+	v, _ := payload(e)
+	if n := len(v.GetValue()); n > b.options.MaxPayload {
+		return fmt.Errorf("%w: %s has %d bytes; %d are allowed", ErrTooLarge, eventType(e), n, b.options.MaxPayload)
+	}
+	if n := sizeWithoutPayload(e); n > eventRest {
+		return fmt.Errorf("%w: %s has %d bytes beside its payload; %d are allowed", ErrTooLarge, eventType(e), n, eventRest)
+	}
+	return nil
+}

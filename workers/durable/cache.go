@@ -1,0 +1,86 @@
+package durable
+
+import (
+	"container/list"
+	"sync"
+)
+
+// cache keeps histories in memory, those that were used last. What is in it may be out of date; the ETag says so at the next commit.
+type cache struct {
+	most int // events
+
+	mu     sync.Mutex // guards the rest
+	events int
+	byID   map[string]*list.Element
+	order  *list.List // of cached, the latest first
+}
+
+type cached struct {
+	instance string
+	h        *history
+}
+
+func newCache(most int) *cache {
+	return &cache{most: most, byID: map[string]*list.Element{}, order: list.New()}
+}
+
+// cacheBytes is the size of payload that counts like one event.
+const cacheBytes = 1 << 10
+
+func weight(h *history) int {
+	n := 1
+	for _, e := range h.events {
+		v, _ := payload(e)
+		n += 1 + len(v.GetValue())/cacheBytes
+	}
+	return n
+}
+
+func (c *cache) get(instance string) *history {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byID[instance]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cached).h
+}
+
+func (c *cache) put(instance string, h *history) {
+	c.forget(instance)
+	h.weight = weight(h)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.weight > c.most {
+		return
+	}
+	c.byID[instance] = c.order.PushFront(&cached{instance, h})
+	c.events += h.weight
+	for c.events > c.most {
+		c.drop(c.order.Back())
+	}
+}
+
+func (c *cache) forget(instance string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byID[instance]; e != nil {
+		c.drop(e)
+	}
+}
+
+func (c *cache) drop(e *list.Element) {
+	v := e.Value.(*cached)
+	c.order.Remove(e)
+	delete(c.byID, v.instance)
+	c.events -= v.h.weight
+}
+
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.order.Len() > 0 {
+		c.drop(c.order.Back())
+	}
+}

@@ -1,0 +1,376 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+func newID() string { return uuid.NewString() }
+
+func sizeWithoutPayload(e *Event) int {
+	n := proto.Size(e)
+	v, _ := payload(e)
+	return n - len(v.GetValue())
+}
+
+// checkpointTimeout bounds a checkpoint. It goes on when the process is told to stop.
+const checkpointTimeout = 2 * time.Minute
+
+// maxCustomStatus bounds the custom status, as Durable Functions does, in bytes.
+const maxCustomStatus = 16 << 10
+
+// CompleteOrchestrationWorkItem implements backend.Backend: it makes the checkpoint whose steps the package comment lists.
+func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend.OrchestrationWorkItem) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	w, ok := wi.Properties[workProperty].(*work)
+	if !ok || w.settled || wi.State == nil {
+		return backend.ErrWorkItemLockLost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout)
+	defer cancel()
+	instance := w.session.instance
+	c := b.plan(w, wi.State)
+	if len(c.rows) > 0 {
+		n, err := b.commit(ctx, instance, w, c)
+		if err != nil {
+			return err
+		}
+		if err := b.resume(ctx, instance, n); err != nil {
+			return err
+		}
+		old := w.history
+		w.history = n
+		if n.stale || old != w.base {
+			b.clean(ctx, instance, n, w.base)
+		}
+		b.cache.put(instance, n)
+	}
+	w.settled = true
+	b.finishWork(ctx, w)
+	return fault.Point(pointDone)
+}
+
+// plan is what a checkpoint is to write.
+type plan struct {
+	keep int // rows of the history that stay
+	rows []newRow
+	next sentinel
+}
+
+// plan derives a checkpoint from the state that the engine has left.
+func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
+	h := w.history
+	byEvent := map[*Event]newRow{}
+	for _, r := range w.events {
+		byEvent[r.event] = r
+	}
+	c := plan{keep: h.Length, next: h.sentinel}
+	c.next.Terminations = terminations(state)
+	if s := state.CustomStatus; s != nil {
+		c.next.CustomStatus = []byte(s.Value)
+	}
+	only := true // The engine adds OrchestratorStarted even where it runs nothing.
+	for _, e := range state.NewEvents() {
+		r, ok := byEvent[e]
+		if !ok {
+			r = newRow{event: e}
+			trimFailures(e)
+		}
+		only = only && e.GetOrchestratorStarted() != nil
+		c.rows = append(c.rows, r)
+	}
+	if only {
+		c.rows = nil
+		return c
+	}
+	if err := b.checkCheckpoint(c); err != nil {
+		c = b.failedPlan(w, err)
+	} else if state.ContinuedAsNew() {
+		c.keep = 0
+		ids := map[string]bool{}
+		for id := range h.ids {
+			ids[id] = true
+		}
+		for _, r := range w.events {
+			if r.id != "" {
+				ids[r.id] = true
+			}
+		}
+		c.next.Seen = h.Seen.with(b.clock.Now(), ids, h.confirmed)
+	}
+	for _, r := range c.rows {
+		if r.event.GetExecutionStarted() != nil {
+			c.next.ExecutionID = executionOf(r.event)
+			if _, begun := byEvent[r.event]; begun {
+				c.next.StartID = c.next.ExecutionID
+			}
+		}
+	}
+	// A start that the engine has continued as new at once is in no row.
+	for _, r := range w.events {
+		if r.event.GetExecutionStarted() != nil {
+			c.next.StartID = executionOf(r.event)
+		}
+	}
+	return c
+}
+
+// checkCheckpoint refuses what cannot be stored.
+func (b *Backend) checkCheckpoint(c plan) error {
+	for _, r := range c.rows {
+		if err := b.checkPayload(r.event); err != nil {
+			return err
+		}
+		if x := r.event.GetSubOrchestrationInstanceCreated(); x != nil {
+			if err := checkInstanceID(x.InstanceId); err != nil {
+				return err
+			}
+		}
+		if x := r.event.GetEventSent(); x != nil {
+			if err := checkInstanceID(x.InstanceId); err != nil {
+				return err
+			}
+		}
+	}
+	if n := len(c.next.CustomStatus); n > maxCustomStatus {
+		return fmt.Errorf("%w: the custom status has %d bytes; %d are allowed", ErrTooLarge, n, maxCustomStatus)
+	}
+	if n := len(c.next.Terminations); n > maxCustomStatus {
+		return fmt.Errorf("%w: the terminations of other instances have %d bytes; %d are allowed", ErrTooLarge, n, maxCustomStatus)
+	}
+	return nil
+}
+
+// failedPlan ends the instance instead of what the workflow wanted.
+func (b *Backend) failedPlan(w *work, reason error) plan {
+	c := plan{keep: w.history.Length, next: w.history.sentinel}
+	c.next.Terminations = ""
+	c.rows = append([]newRow{{event: newEvent("orchestratorStarted", -1, b.clock.Now())}}, w.events...)
+	e := newEvent("executionCompleted", -1, b.clock.Now())
+	x := e.GetExecutionCompleted()
+	x.OrchestrationStatus = api.RUNTIME_STATUS_FAILED
+	x.FailureDetails = newFailure("CheckpointRefused", reason.Error())
+	c.rows = append(c.rows, newRow{event: e})
+	return c
+}
+
+// Failure details are bounded: they travel in messages and rows beside the payload.
+const (
+	failureText  = 4 << 10
+	failureStack = 8 << 10
+	failureDepth = 3
+)
+
+func trimFailures(e *Event) {
+	trimFailure(e.GetTaskFailed().GetFailureDetails(), failureDepth)
+	trimFailure(e.GetSubOrchestrationInstanceFailed().GetFailureDetails(), failureDepth)
+	trimFailure(e.GetExecutionCompleted().GetFailureDetails(), failureDepth)
+}
+
+func trimFailure(d *backend.TaskFailureDetails, depth int) {
+	if d == nil {
+		return
+	}
+	d.ErrorType, d.ErrorMessage = cut(d.ErrorType, failureText), cut(d.ErrorMessage, failureText)
+	if d.StackTrace != nil {
+		d.StackTrace = wrapperspb.String(cut(d.StackTrace.Value, failureStack))
+	}
+	if depth == 1 {
+		d.InnerFailure = nil
+	}
+	trimFailure(d.InnerFailure, depth-1)
+}
+
+// cut shortens a text to n bytes at most, between characters.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && text[n]&0xC0 == 0x80 {
+		n--
+	}
+	return text[:n]
+}
+
+func terminations(state *backend.OrchestrationRuntimeState) string {
+	var list []termination
+	for _, m := range state.PendingMessages() {
+		if x := m.HistoryEvent.GetExecutionTerminated(); x != nil && checkInstanceID(m.TargetInstanceID) == nil {
+			t := termination{Instance: m.TargetInstanceID, Recurse: x.Recurse}
+			if x.Input != nil {
+				t.Reason = &x.Input.Value
+			}
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(list) // Plain values.
+	return string(text)
+}
+
+func (b *Backend) commit(ctx context.Context, instance string, w *work, c plan) (*history, error) {
+	if err := fault.Point(pointCommit); err != nil {
+		return nil, err
+	}
+	n, err := b.histories.commit(ctx, instance, w.history, c.keep, c.rows, c.next, b.clock.Now())
+	if errors.Is(err, errMoved) {
+		b.stats.conflicts.Add(1)
+		b.cache.forget(instance)
+		b.log.Info("checkpoint refused: another owner has written the history", "instance", instance)
+		return nil, fmt.Errorf("%w: %w", backend.ErrWorkItemLockLost, err)
+	}
+	if err != nil {
+		b.cache.forget(instance)
+		return nil, err
+	}
+	b.stats.checkpoints.Add(1)
+	return n, fault.Point(pointCommitted)
+}
+
+// resume sends the messages of the last checkpoint, and notes in the row that they have been sent. It can be repeated.
+func (b *Backend) resume(ctx context.Context, instance string, h *history) error {
+	now := b.clock.Now()
+	list, err := outbox(instance, h, h.From, now)
+	if err != nil {
+		return err
+	}
+	if err := b.sendAll(ctx, list); err != nil {
+		return err
+	}
+	if err := fault.Point(pointSent); err != nil {
+		return err
+	}
+	if err := b.instances.write(ctx, instance, h, updateOf(h, now)); err != nil {
+		return err
+	}
+	return fault.Point(pointInstance)
+}
+
+// updateOf derives from a history what its row is to say.
+func updateOf(h *history, now time.Time) update {
+	u := update{status: api.RUNTIME_STATUS_RUNNING, now: now}
+	if h.CustomStatus != nil {
+		text := string(h.CustomStatus)
+		u.customStatus = &text
+	}
+	for _, e := range h.events {
+		switch {
+		case e.GetExecutionSuspended() != nil:
+			u.status = api.RUNTIME_STATUS_SUSPENDED
+		case e.GetExecutionResumed() != nil:
+			u.status = api.RUNTIME_STATUS_RUNNING
+		case e.GetExecutionCompleted() != nil:
+			u.completed = e
+		}
+	}
+	if u.completed != nil {
+		u.status = u.completed.GetExecutionCompleted().OrchestrationStatus
+	}
+	if h.From == 0 && h.StartID != h.ExecutionID {
+		u.continued = h.startEvent()
+	}
+	return u
+}
+
+// clean deletes what a history that begins anew has left: rows beyond its end, and payloads that only the old one had.
+func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
+	kept := map[string]bool{}
+	for _, blob := range n.blobs {
+		kept[blob] = true
+	}
+	if n.row != nil {
+		kept[n.row.InputBlobName], kept[n.row.OutputBlobName] = true, true
+	}
+	var errs []error
+	for _, blob := range old.blobs {
+		if !kept[blob] {
+			errs = append(errs, b.payloads.delete(ctx, blob))
+		}
+	}
+	err := b.histories.trim(ctx, instance, n, b.clock.Now())
+	n.stale = err != nil
+	if err := errors.Join(append(errs, err)...); err != nil {
+		b.log.Warn("cannot delete what an earlier execution has left", "instance", instance, "err", sdkerr.Short(err))
+	}
+}
+
+// finishWork deletes the messages of a work item that is done.
+func (b *Backend) finishWork(ctx context.Context, w *work) {
+	again := map[*received]bool{}
+	for _, r := range w.postponed {
+		again[r] = true
+		if err := r.hide(ctx, postponement, false); err != nil {
+			r.release()
+		}
+	}
+	g := errgroup.Group{}
+	g.SetLimit(sendParallel)
+	deleted := make([]bool, len(w.messages))
+	for i, r := range w.messages {
+		if again[r] {
+			continue
+		}
+		g.Go(func() error {
+			err := fault.Point(pointDelete)
+			if err == nil {
+				err = r.delete(ctx)
+			}
+			if err != nil {
+				b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err", sdkerr.Short(err))
+				r.release()
+			}
+			deleted[i] = err == nil
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if w.history != nil {
+		for i, r := range w.messages {
+			if deleted[i] && r.ID != "" {
+				w.history.confirmed[r.ID] = true
+			}
+		}
+	}
+	b.sessions.done(w.session, w.messages)
+}
+
+// failCorrupt ends an instance whose history cannot be read: its row says why, its parent hears of it, and its history stays as it is.
+func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *CorruptError) error {
+	b.log.Error("instance failed", "instance", instance, "err", reason)
+	row, err := b.instances.get(ctx, instance)
+	if err != nil || row == nil || isFinal(row.status()) {
+		return err
+	}
+	e := newEvent("executionCompleted", -1, b.clock.Now())
+	x := e.GetExecutionCompleted()
+	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, newFailure("CorruptHistory", reason.Error())
+	if h := reason.history; h != nil {
+		if start := h.startEvent(); start != nil {
+			if m := completion(start, e); m != nil {
+				if _, err := b.send(ctx, outgoing{message: m}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	h := newHistory()
+	h.StartID, h.ExecutionID, h.Checkpoint, h.row = row.StartID, row.ExecutionID, row.Checkpoint+1, row
+	return b.instances.write(ctx, instance, h, update{status: api.RUNTIME_STATUS_FAILED, completed: e, now: b.clock.Now()})
+}

@@ -1,0 +1,207 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// startHidden is how long a start message is hidden while the row is written. If the sender dies meanwhile, the message appears after that,
+// and the row decides: without it nothing was created, with it the instance begins.
+const startHidden = 30 * time.Second
+
+// CreateOrchestrationInstance implements backend.Backend. It returns api.ErrDuplicateInstance if an instance with the ID exists and the
+// policy does not say otherwise.
+func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.HistoryEvent, options ...backend.OrchestrationIdReusePolicyOptions) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	policy := &api.OrchestrationIdReusePolicy{}
+	for _, o := range options {
+		if err := o(policy); err != nil {
+			return err
+		}
+	}
+	return b.create(ctx, e, func(s Status) (reuse, error) {
+		switch {
+		case !slices.Contains(policy.OperationStatus, s):
+			return refuse, nil
+		case policy.Action == api.REUSE_ID_ACTION_IGNORE:
+			return ignore, nil
+		case policy.Action == api.REUSE_ID_ACTION_TERMINATE:
+			return replace, nil
+		}
+		return refuse, nil
+	})
+}
+
+// reuse is what to do about an instance that has the ID already.
+type reuse int
+
+const (
+	refuse reuse = iota
+	ignore
+	replace
+)
+
+// create starts an instance: a message that is hidden, the row, then the message is shown. The row is what creates the instance; see
+// filter.judgeStart.
+func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reuse, error)) error {
+	e, err := b.checkStart(e)
+	if err != nil {
+		return err
+	}
+	x := e.GetExecutionStarted()
+	instance := x.OrchestrationInstance.InstanceId
+	etag := azcore.ETag("")
+	row, err := b.instances.get(ctx, instance)
+	if err != nil {
+		return err
+	}
+	if row != nil {
+		if etag, err = row.replaceable(decide); err != nil || etag == "" {
+			return err
+		}
+	}
+	m := outgoing{message: &message{ID: executionOf(e), Instance: instance, event: e}}
+	m.delay = startHidden
+	visible := time.Duration(0)
+	if t := x.ScheduledStartTimestamp; t != nil {
+		due := t.AsTime()
+		if visible = due.Sub(b.clock.Now()); visible > 0 {
+			m.Due, m.delay = &due, max(visible, startHidden)
+		}
+	}
+	s, err := b.send(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := fault.Point(pointStartSent); err != nil {
+		return err
+	}
+	for {
+		_, err = b.instances.start(ctx, instance, e, m.Blob, etag)
+		if !errors.Is(err, errExists) {
+			break
+		}
+		row, getErr := b.instances.get(ctx, instance)
+		switch {
+		case getErr != nil:
+			err = getErr
+		case row == nil:
+			etag = ""
+			continue
+		case row.StartID == m.ID:
+			err = nil // The answer to the first attempt was lost.
+		default:
+			if etag, err = row.replaceable(decide); err == nil && etag != "" {
+				continue
+			}
+			s.drop(ctx)
+			return err
+		}
+		break
+	}
+	if err != nil {
+		return err // Whether the instance exists is not known: the row decides when the message appears.
+	}
+	if m.Due == nil {
+		if err := s.show(ctx, 0); err != nil {
+			b.log.Warn("cannot show the message that starts an instance; it appears by itself", "instance", instance, "err", sdkerr.Short(err))
+		}
+	}
+	return nil
+}
+
+// replaceable returns the ETag of a row that may be replaced; none if the request is to be ignored.
+func (r *instanceRow) replaceable(decide func(Status) (reuse, error)) (azcore.ETag, error) {
+	what, err := decide(r.status())
+	switch {
+	case err != nil:
+		return "", err
+	case what == refuse:
+		return "", api.ErrDuplicateInstance
+	case what == ignore:
+		return "", nil
+	}
+	return r.etag, nil
+}
+
+// checkStart returns a copy of a start event that has an execution ID.
+func (b *Backend) checkStart(e *Event) (*Event, error) {
+	if e == nil || e.Timestamp == nil || e.GetExecutionStarted().GetOrchestrationInstance() == nil {
+		return nil, errors.New("durable: the event does not start an instance")
+	}
+	if err := checkInstanceID(e.GetExecutionStarted().OrchestrationInstance.InstanceId); err != nil {
+		return nil, err
+	}
+	if e.GetExecutionStarted().Name == "" {
+		return nil, errors.New("durable: the workflow has no name")
+	}
+	if err := b.checkPayload(e); err != nil {
+		return nil, err
+	}
+	e = proto.Clone(e).(*Event)
+	if executionOf(e) == "" {
+		e.GetExecutionStarted().OrchestrationInstance.ExecutionId = wrapperspb.String(newID())
+	}
+	return e, nil
+}
+
+// show makes a message visible after a delay.
+func (s sent) show(ctx context.Context, delay time.Duration) error {
+	r := &received{queue: s.queue, id: s.id, text: s.text, receipt: s.receipt}
+	return r.hide(ctx, delay, false)
+}
+
+// drop deletes a message.
+func (s sent) drop(ctx context.Context) {
+	r := &received{queue: s.queue, id: s.id, text: s.text, receipt: s.receipt}
+	_ = r.delete(ctx) // What is left is dropped by its receiver.
+}
+
+// PurgeOrchestrationState implements backend.Backend: it deletes the history, the payloads and the row of an instance that does not run.
+// It can be repeated after a failure.
+func (b *Backend) PurgeOrchestrationState(ctx context.Context, id api.InstanceID) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	instance := string(id)
+	row, err := b.instances.get(ctx, instance)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		return api.ErrInstanceNotFound
+	}
+	if !isFinal(row.status()) {
+		return api.ErrNotCompleted
+	}
+	if err := b.histories.remove(ctx, instance, b.clock.Now()); err != nil {
+		return err
+	}
+	if err := fault.Point(pointPurgeHistory); err != nil {
+		return err
+	}
+	if err := b.payloads.deleteAll(ctx, instance); err != nil {
+		return err
+	}
+	if err := fault.Point(pointPurgePayloads); err != nil {
+		return err
+	}
+	if err := b.instances.remove(ctx, instance, row.etag); err != nil {
+		return fmt.Errorf("durable: purge %q: %w", instance, err)
+	}
+	return nil
+}

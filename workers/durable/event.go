@@ -1,0 +1,130 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Event is an entry of a workflow's history.
+type Event = backend.HistoryEvent
+
+// The engine keeps the generated types of its messages to itself; only Event has a name outside. So events are made by reflection: newEvent
+// sets the kind, and the fields are then reached through the typed getters.
+
+// newEvent returns an event of a kind, by the name of the field of HistoryEvent: "timerFired".
+func newEvent(kind protoreflect.Name, id int32, at time.Time) *Event {
+	e := &Event{EventId: id, Timestamp: timestamppb.New(at)}
+	ensure(e, kind)
+	return e
+}
+
+// ensure sets a message field to an empty message unless it is set.
+func ensure(m proto.Message, field protoreflect.Name) {
+	r := m.ProtoReflect()
+	r.Mutable(r.Descriptor().Fields().ByName(field))
+}
+
+// eventBody returns the message inside the event and its kind; nil for an event without one.
+func eventBody(e *Event) (protoreflect.Message, string) {
+	r := e.ProtoReflect()
+	field := r.WhichOneof(r.Descriptor().Oneofs().ByName("eventType"))
+	if field == nil {
+		return nil, ""
+	}
+	return r.Get(field).Message(), string(field.Name())
+}
+
+// eventType returns the event's type as DurableTask.AzureStorage writes it: "TaskScheduled".
+func eventType(e *Event) string {
+	_, kind := eventBody(e)
+	if kind == "" {
+		return "Unknown"
+	}
+	return string(kind[0]-'a'+'A') + kind[1:]
+}
+
+// payloadFields are the fields that hold what the user's code gives and gets.
+var payloadFields = []protoreflect.Name{"input", "result", "data"}
+
+// payload returns the event's payload and the name of its field; nil if it has none. No event has two.
+func payload(e *Event) (*wrapperspb.StringValue, protoreflect.Name) {
+	body, _ := eventBody(e)
+	if body == nil {
+		return nil, ""
+	}
+	for _, name := range payloadFields {
+		field := body.Descriptor().Fields().ByName(name)
+		if field == nil || !body.Has(field) {
+			continue
+		}
+		if v, ok := body.Get(field).Message().Interface().(*wrapperspb.StringValue); ok {
+			return v, name
+		}
+	}
+	return nil, ""
+}
+
+// withoutPayload returns a copy of the event whose payload field is not set.
+func withoutPayload(e *Event) *Event {
+	c := proto.Clone(e).(*Event)
+	_, name := payload(c)
+	if name != "" {
+		body, _ := eventBody(c)
+		body.Clear(body.Descriptor().Fields().ByName(name))
+	}
+	return c
+}
+
+// setPayload sets the event's payload.
+func setPayload(e *Event, name protoreflect.Name, text string) error {
+	body, kind := eventBody(e)
+	if body == nil {
+		return fmt.Errorf("the event has no kind")
+	}
+	field := body.Descriptor().Fields().ByName(name)
+	if field == nil || field.Message() == nil {
+		return fmt.Errorf("%s has no field %q", kind, name)
+	}
+	v, ok := body.Mutable(field).Message().Interface().(*wrapperspb.StringValue)
+	if !ok {
+		return fmt.Errorf("the field %q of %s is no payload", name, kind)
+	}
+	v.Value = text
+	return nil
+}
+
+// taskOf returns the number of the task that the event completes, and whether it completes one.
+func taskOf(e *Event) (int32, bool) {
+	if x := e.GetTaskCompleted(); x != nil {
+		return x.TaskScheduledId, true
+	}
+	if x := e.GetTaskFailed(); x != nil {
+		return x.TaskScheduledId, true
+	}
+	if x := e.GetSubOrchestrationInstanceCompleted(); x != nil {
+		return x.TaskScheduledId, true
+	}
+	if x := e.GetSubOrchestrationInstanceFailed(); x != nil {
+		return x.TaskScheduledId, true
+	}
+	if x := e.GetTimerFired(); x != nil {
+		return x.TimerId, true
+	}
+	return 0, false
+}
+
+// executionOf returns the execution that a start event begins.
+func executionOf(e *Event) string {
+	return e.GetExecutionStarted().GetOrchestrationInstance().GetExecutionId().GetValue()
+}
+
+// newFailure returns the details of a failure.
+func newFailure(kind, text string) *backend.TaskFailureDetails {
+	return &backend.TaskFailureDetails{ErrorType: kind, ErrorMessage: text}
+}

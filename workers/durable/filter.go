@@ -1,0 +1,122 @@
+package durable
+
+import (
+	"context"
+	"time"
+)
+
+// What becomes of a message that was received.
+type verdict int
+
+const (
+	accept   verdict = iota // its event is new
+	drop                    // it is a copy, or concerns nothing that is still there
+	postpone                // what it concerns has not begun yet
+)
+
+// postponement is how long a message waits for the start of its instance before the next look.
+const postponement = time.Second
+
+// filter decides which messages are new to the history. A start that replaces another instance resets h.
+type filter struct {
+	b        *Backend
+	instance string
+	h        *history
+	// reset says that h was replaced by an empty one: the next commit begins a history anew.
+	reset    bool
+	begins   string // the execution whose start was accepted
+	tasks    map[int32]bool
+	ids      map[string]bool
+	rowKnown bool
+}
+
+func newFilter(b *Backend, instance string, h *history) *filter {
+	f := &filter{b: b, instance: instance, h: h, tasks: map[int32]bool{}, ids: map[string]bool{}}
+	for _, e := range h.events {
+		if id, ok := taskOf(e); ok {
+			f.tasks[id] = true
+		}
+	}
+	return f
+}
+
+// judge decides one message. An error means that the decision could not be made now.
+func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
+	if m.event.GetExecutionStarted() != nil {
+		return f.judgeStart(ctx, m)
+	}
+	if !f.h.started() && f.begins == "" {
+		row, err := f.row(ctx)
+		if err != nil {
+			return postpone, err
+		}
+		if row != nil && !isFinal(row.status()) && m.Execution == "" {
+			return postpone, nil // The start is on its way, or is to happen later.
+		}
+		return drop, nil
+	}
+	if f.begins == "" && f.h.completed() {
+		return drop, nil
+	}
+	if m.Execution != "" {
+		if m.Execution != f.h.ExecutionID {
+			return drop, nil
+		}
+		if id, ok := taskOf(m.event); ok {
+			if f.tasks[id] {
+				return drop, nil
+			}
+			f.tasks[id] = true
+		}
+		return accept, nil
+	}
+	if m.ID == "" || f.known(m.ID) {
+		return drop, nil
+	}
+	f.ids[m.ID] = true
+	return accept, nil
+}
+
+func (f *filter) known(id string) bool { return f.ids[id] || f.h.ids[id] || f.h.Seen.has(id) }
+
+func (f *filter) row(ctx context.Context) (*instanceRow, error) {
+	if f.h.row == nil && !f.rowKnown {
+		row, err := f.b.instances.get(ctx, f.instance)
+		if err != nil {
+			return nil, err
+		}
+		f.h.row, f.rowKnown = row, true
+	}
+	return f.h.row, nil
+}
+
+// judgeStart decides a start. The row in Instances says which one created the instance: it is written before the message can be received.
+// A start whose row is not there, or names another start, has been purged or replaced, or its sender was told that the instance exists.
+func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
+	execution := executionOf(m.event)
+	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {
+		return drop, nil
+	}
+	f.h.row, f.rowKnown = nil, false
+	row, err := f.row(ctx)
+	if err != nil {
+		return postpone, err
+	}
+	if row == nil || row.StartID != execution {
+		return drop, nil
+	}
+	return f.begin(m, execution), nil
+}
+
+// begin accepts a start.
+func (f *filter) begin(m *message, execution string) verdict {
+	if f.h.started() {
+		next := newHistory()
+		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint, Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed)}
+		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
+		f.h, f.reset = next, true
+	}
+	f.begins, f.tasks = execution, map[int32]bool{}
+	f.ids[m.ID] = true
+	return accept
+}

@@ -1,0 +1,105 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// message is an event on its way to an instance, or an activity on its way to a worker (TaskScheduled).
+type message struct {
+	// Version is that of the format.
+	Version int `json:"v"`
+	// ID is the same in every copy of the message. Empty where the event itself says whether it is a copy: it completes a task.
+	ID string `json:"id,omitempty"`
+	// Instance is the receiver; for an activity the instance that waits for it.
+	Instance string `json:"instance"`
+	// Execution is the execution that the event belongs to; empty for events from outside.
+	Execution string `json:"execution,omitempty"`
+	// Type is for people who look into the queue.
+	Type string `json:"type"`
+	// Event is the event in the protocol's encoding, without its payload if that is in a blob.
+	Event []byte `json:"event"`
+	// Blob is the blob of the payload, and Field the event's field that it belongs to.
+	Blob  string `json:"blob,omitempty"`
+	Field string `json:"field,omitempty"`
+	// Due is when the event may happen: a timer beyond the longest delay of a queue's message is delayed several times.
+	Due *time.Time `json:"due,omitempty"`
+	// Parent is, for the start of a sub-orchestration, true: its ID need not be unused.
+	Parent bool `json:"parent,omitempty"`
+
+	event *Event
+}
+
+const messageVersion = 1
+
+// errBadMessage: the text is not one of ours, or has been damaged.
+var errBadMessage = errors.New("the message is not readable")
+
+// encode writes the message, and its payload to a blob if it is large.
+func (p payloads) encode(ctx context.Context, m *message) (string, error) {
+	m.Version, m.Type = messageVersion, eventType(m.event)
+	e := m.event
+	if v, field := payload(e); v != nil && (m.Blob != "" || len(v.Value) > inlineLimit) {
+		if m.Blob == "" {
+			m.Blob = payloadName(m.Instance, m.Execution, v.Value)
+			if err := p.put(ctx, m.Blob, v.Value); err != nil {
+				return "", err
+			}
+		}
+		m.Field, e = string(field), withoutPayload(e)
+	}
+	var err error
+	if m.Event, err = proto.Marshal(e); err != nil {
+		return "", fmt.Errorf("durable: write a message: %w", err)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return "", fmt.Errorf("durable: write a message: %w", err)
+	}
+	return string(text), nil
+}
+
+// decode reads a message without its payload.
+func decode(text string) (*message, error) {
+	m := &message{event: &Event{}}
+	if err := json.Unmarshal([]byte(text), m); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadMessage, err)
+	}
+	if m.Version != messageVersion {
+		return nil, fmt.Errorf("%w: version %d", errBadMessage, m.Version)
+	}
+	if err := checkInstanceID(m.Instance); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadMessage, err)
+	}
+	if err := proto.Unmarshal(m.Event, m.event); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadMessage, err)
+	}
+	if body, _ := eventBody(m.event); body == nil || m.event.Timestamp == nil {
+		return nil, fmt.Errorf("%w: the event has no kind or time", errBadMessage)
+	}
+	return m, nil
+}
+
+// fill reads the message's payload from its blob.
+func (p payloads) fill(ctx context.Context, m *message) error {
+	if m.Blob == "" {
+		return nil
+	}
+	if v, _ := payload(m.event); v != nil {
+		return nil
+	}
+	text, err := p.get(ctx, m.Blob)
+	if err != nil {
+		return err
+	}
+	if err := setPayload(m.event, protoreflect.Name(m.Field), text); err != nil {
+		return fmt.Errorf("%w: %w", errBadMessage, err)
+	}
+	return nil
+}

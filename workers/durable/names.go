@@ -1,0 +1,83 @@
+package durable
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// names of what makes up a hub.
+type names struct{ hub string }
+
+func (n names) lower() string         { return strings.ToLower(n.hub) }
+func (n names) instances() string     { return n.hub + "Instances" }
+func (n names) history() string       { return n.hub + "History" }
+func (n names) control(i int) string  { return fmt.Sprintf("%s-control-%02d", n.lower(), i) }
+func (n names) workItems() string     { return n.lower() + "-workitems" }
+func (n names) poison() string        { return n.lower() + "-poison" }
+func (n names) leases() string        { return n.lower() + "-leases" }
+func (n names) largeMessages() string { return n.lower() + "-largemessages" }
+
+// hubInfoBlob is the blob in the lease container that describes the hub.
+const hubInfoBlob = "taskhub.json"
+
+// leaseFolder precedes the names of the lease blobs.
+const leaseFolder = "default/"
+
+func (n names) lease(i int) string { return leaseFolder + n.control(i) }
+
+// partitionOf returns the partition of an instance, by FNV-1a of its ID as DurableTask.AzureStorage does.
+func partitionOf(instance string, partitions int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(instance))
+	return int(h.Sum32() % uint32(partitions))
+}
+
+const maxInstanceID = 256
+
+// checkInstanceID refuses IDs that cannot be part of keys, blob names and messages.
+func checkInstanceID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("durable: the instance ID is empty")
+	case len(id) > maxInstanceID:
+		return fmt.Errorf("durable: the instance ID has %d bytes; %d are allowed", len(id), maxInstanceID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("durable: the instance ID is not UTF-8")
+	}
+	for _, r := range id {
+		if unicode.IsControl(r) || r >= 0xFFFE {
+			return fmt.Errorf("durable: the instance ID contains the character %U", r)
+		}
+	}
+	return nil
+}
+
+// Characters that a partition key cannot have, or that the SDK does not quote in a batch, as ^ and a digit; the first four as in
+// DurableTask.AzureStorage.
+// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#characters-disallowed-in-key-fields
+var (
+	escaper   = strings.NewReplacer("^", "^^", "/", "^0", `\`, "^1", "#", "^2", "?", "^3", "'", "^4", "%", "^5", "+", "^6")
+	unescaper = strings.NewReplacer("^^", "^", "^0", "/", "^1", `\`, "^2", "#", "^3", "?", "^4", "'", "^5", "%", "^6", "+")
+)
+
+// partitionKey returns the key under which an instance is stored.
+func partitionKey(instance string) string { return escaper.Replace(instance) }
+
+func instanceOf(partitionKey string) string { return unescaper.Replace(partitionKey) }
+
+// quote writes a string as a literal of a filter.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s,%d,%s", host, os.Getpid(), uuid.NewString()[:8])
+}

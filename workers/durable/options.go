@@ -1,0 +1,91 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// DefaultHub is the name of the hub that is used when none is given.
+const DefaultHub = "default"
+
+// Options are the settings of a [Backend]. The zero value of a field means its default.
+type Options struct {
+	// Storage is the account. Its clients of all three services are needed.
+	Storage *workers.Storage
+	// Hub is the hub's name: 3 to 45 letters and digits, the first one a letter. Default DefaultHub.
+	Hub string
+	// Partitions is the number of control queues of a hub that is created, 1 to 16. An existing hub keeps its own. Default 4.
+	Partitions int
+	// Worker names this process to people. It must differ between processes. Default: host name, process ID and a random number.
+	Worker string
+	// LeaseDuration is how long a partition stays with a process that no longer renews its lease, 15 to 60 s. Default 30 s.
+	LeaseDuration time.Duration
+	// Visibility is how long a message stays hidden once its receiver has died, at least 1 s. Default 30 s.
+	Visibility time.Duration
+	// MaxPolling is the longest pause between two looks at an empty queue of a service that does not let requests wait. Default 10 s, or 1 s if
+	// the account is local.
+	MaxPolling time.Duration
+	// MaxPayload bounds one input, output or event, in bytes. Default 10 MiB.
+	MaxPayload int
+	// MaxBuffered bounds the messages of one partition that this process has received and not yet handled. Default 256.
+	MaxBuffered int
+	// CacheEvents bounds the history events that are kept in memory to save reading them again. Default 50,000; negative: none.
+	CacheEvents int
+	// Clock is for tests. Default: the system's.
+	Clock workers.Clock
+	// Logger is where the backend reports. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// hubName is the rule of Durable Functions for names of hubs, which makes valid names of tables, queues and containers.
+// https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-task-hubs#task-hub-names
+var hubName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,44}$`)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Storage == nil || o.Storage.Tables == nil || o.Storage.Queues == nil || o.Storage.Blobs == nil {
+		return o, errors.New("durable: Options.Storage needs endpoints for tables, queues and blobs")
+	}
+	set(&o.Hub, DefaultHub)
+	set(&o.Partitions, 4)
+	set(&o.LeaseDuration, 30*time.Second)
+	set(&o.Visibility, 30*time.Second)
+	set(&o.MaxPayload, 10<<20)
+	set(&o.MaxBuffered, 256)
+	set(&o.CacheEvents, 50_000)
+	if o.Storage.Local {
+		set(&o.MaxPolling, time.Second)
+	}
+	set(&o.MaxPolling, 10*time.Second)
+	if o.Worker == "" {
+		o.Worker = workerName()
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	switch {
+	case !hubName.MatchString(o.Hub):
+		return o, fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", o.Hub)
+	case o.Partitions < 1 || o.Partitions > 16:
+		return o, fmt.Errorf("durable: Options.Partitions %d is not within 1 to 16", o.Partitions)
+	case o.LeaseDuration < 15*time.Second || o.LeaseDuration > time.Minute:
+		return o, fmt.Errorf("durable: Options.LeaseDuration %v is not within 15 s to 60 s", o.LeaseDuration)
+	case o.Visibility < time.Second || o.Visibility > time.Hour:
+		return o, fmt.Errorf("durable: Options.Visibility %v is not within 1 s to 1 h", o.Visibility)
+	}
+	return o, nil
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

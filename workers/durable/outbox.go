@@ -1,0 +1,216 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/microsoft/durabletask-go/api"
+	"golang.org/x/sync/errgroup"
+)
+
+// termination is a message of a checkpoint that does not follow from its events.
+type termination struct {
+	Instance string
+	Reason   *string `json:",omitempty"`
+	Recurse  bool
+}
+
+// outgoing is a message with its queue.
+type outgoing struct {
+	*message
+	workItem bool
+	delay    time.Duration
+}
+
+// outbox returns the messages that follow from events[from:], and the terminations. It depends on nothing else: whoever derives it again
+// after a crash gets messages that their receivers know as copies.
+func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, error) {
+	finished := map[int32]bool{}
+	for _, e := range h.events {
+		if id, ok := taskOf(e); ok {
+			finished[id] = true
+		}
+	}
+	start := h.startEvent()
+	var list []outgoing
+	send := func(to, execution, id string, e *Event) *message {
+		m := &message{ID: id, Instance: to, Execution: execution, event: e}
+		list = append(list, outgoing{message: m})
+		return m
+	}
+	for i, e := range h.events[from:] {
+		at := e.Timestamp.AsTime()
+		if x := e.GetTaskScheduled(); x != nil && !finished[e.EventId] {
+			m := send(instance, h.ExecutionID, "", e)
+			m.Blob = h.blobs[e]
+			list[len(list)-1].workItem = true
+		} else if x := e.GetTimerCreated(); x != nil && !finished[e.EventId] {
+			fired := newEvent("timerFired", -1, at)
+			fired.GetTimerFired().TimerId, fired.GetTimerFired().FireAt = e.EventId, x.FireAt
+			due := x.FireAt.AsTime()
+			send(instance, h.ExecutionID, "", fired).Due = &due
+			list[len(list)-1].delay = due.Sub(now)
+		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && !finished[e.EventId] {
+			child := newEvent("executionStarted", -1, at)
+			s := child.GetExecutionStarted()
+			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
+			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, e.EventId)).String()
+			ensure(s, "orchestrationInstance")
+			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId, wrapperspb.String(execution)
+			ensure(s, "parentInstance")
+			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId, wrapperspb.String(start.GetExecutionStarted().GetName())
+			ensure(s.ParentInstance, "orchestrationInstance")
+			p := s.ParentInstance.OrchestrationInstance
+			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(h.ExecutionID)
+			send(x.InstanceId, "", execution, child).Parent = true
+		} else if x := e.GetEventSent(); x != nil {
+			raised := newEvent("eventRaised", -1, at)
+			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
+			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, from+i), raised)
+		} else if e.GetExecutionCompleted() != nil {
+			if m := completion(start, e); m != nil {
+				list = append(list, outgoing{message: m})
+			}
+		}
+	}
+	var ends []termination
+	if h.Terminations != "" {
+		if err := json.Unmarshal([]byte(h.Terminations), &ends); err != nil {
+			return nil, corrupt(instance, nil, fmt.Errorf("terminations: %w", err))
+		}
+	}
+	for i, t := range ends {
+		e := newEvent("executionTerminated", -1, now)
+		e.GetExecutionTerminated().Recurse = t.Recurse
+		if t.Reason != nil {
+			e.GetExecutionTerminated().Input = wrapperspb.String(*t.Reason)
+		}
+		send(t.Instance, "", fmt.Sprintf("%s/%s/%d/end/%d", instance, h.ExecutionID, h.Checkpoint, i), e)
+	}
+	return list, nil
+}
+
+// completion returns the message that tells the parent of a sub-orchestration how it ended; nil if it has no parent.
+func completion(start, completed *Event) *message {
+	parent := start.GetExecutionStarted().GetParentInstance()
+	if parent == nil {
+		return nil
+	}
+	x := completed.GetExecutionCompleted()
+	var e *Event
+	if x.OrchestrationStatus == api.RUNTIME_STATUS_COMPLETED {
+		e = newEvent("subOrchestrationInstanceCompleted", -1, completed.Timestamp.AsTime())
+		c := e.GetSubOrchestrationInstanceCompleted()
+		c.TaskScheduledId, c.Result = parent.TaskScheduledId, x.Result
+	} else {
+		e = newEvent("subOrchestrationInstanceFailed", -1, completed.Timestamp.AsTime())
+		f := e.GetSubOrchestrationInstanceFailed()
+		f.TaskScheduledId, f.FailureDetails = parent.TaskScheduledId, x.FailureDetails
+		if f.FailureDetails == nil {
+			f.FailureDetails = newFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
+		}
+	}
+	return &message{Instance: parent.OrchestrationInstance.GetInstanceId(), Execution: parent.OrchestrationInstance.GetExecutionId().GetValue(), event: e}
+}
+
+// sendParallel bounds the requests of one checkpoint that are under way at once.
+const sendParallel = 16
+
+// sendAll sends messages. When it fails some of them may have been sent.
+func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(sendParallel)
+	for _, m := range list {
+		if err := fault.Point(pointSend); err != nil {
+			_ = g.Wait()
+			return err
+		}
+		g.Go(func() error {
+			if m.event.GetExecutionStarted() != nil {
+				return b.startChild(ctx, m)
+			}
+			_, err := b.send(ctx, m)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// startChild creates a sub-orchestration: its row, then the message. An instance with its ID that does not run any more is replaced; of
+// one that runs, the parent hears as of a failed sub-orchestration.
+func (b *Backend) startChild(ctx context.Context, m outgoing) error {
+	for range readAttempts {
+		row, err := b.instances.get(ctx, m.Instance)
+		if err != nil {
+			return err
+		}
+		etag := azcore.ETag("")
+		switch {
+		case row == nil:
+		case row.StartID == m.ID:
+			_, err := b.send(ctx, m)
+			return err
+		case !isFinal(row.status()):
+			return b.refuseChild(ctx, m.message)
+		default:
+			etag = row.etag
+		}
+		if v, _ := payload(m.event); v != nil && len(v.Value) > inlineLimit {
+			m.Blob = payloadName(m.Instance, "", v.Value)
+			if err := b.payloads.put(ctx, m.Blob, v.Value); err != nil {
+				return err
+			}
+		}
+		_, err = b.instances.start(ctx, m.Instance, m.event, m.Blob, etag)
+		if errors.Is(err, errExists) {
+			continue // Another request has the row now.
+		}
+		if err != nil {
+			return err
+		}
+		_, err = b.send(ctx, m)
+		return err
+	}
+	return fmt.Errorf("durable: start %q: %w", m.Instance, errExists)
+}
+
+// refuseChild tells a parent that its sub-orchestration cannot begin, because an instance with the ID is running.
+func (b *Backend) refuseChild(ctx context.Context, m *message) error {
+	parent := m.event.GetExecutionStarted().GetParentInstance()
+	e := newEvent("subOrchestrationInstanceFailed", -1, b.clock.Now())
+	x := e.GetSubOrchestrationInstanceFailed()
+	x.TaskScheduledId = parent.GetTaskScheduledId()
+	x.FailureDetails = newFailure("OrchestrationAlreadyExists", fmt.Sprintf("an instance with the ID %q is running", m.Instance))
+	_, err := b.send(ctx, outgoing{message: &message{Instance: parent.GetOrchestrationInstance().GetInstanceId(),
+		Execution: parent.GetOrchestrationInstance().GetExecutionId().GetValue(), event: e}})
+	return err
+}
+
+// sent is a message that was put: what its sender needs to change it.
+type sent struct {
+	queue       queue
+	id, receipt string
+	text        string
+}
+
+// send sends a message to the queue that it is for.
+func (b *Backend) send(ctx context.Context, m outgoing) (sent, error) {
+	s := sent{queue: b.workItems}
+	if !m.workItem {
+		s.queue = b.control[partitionOf(m.Instance, len(b.control))]
+	}
+	var err error
+	if s.text, err = b.payloads.encode(ctx, m.message); err != nil {
+		return s, err
+	}
+	s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay)
+	return s, err
+}

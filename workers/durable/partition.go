@@ -1,0 +1,276 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// receiveMost is the number of messages that one request can bring.
+const receiveMost = 32
+
+// waitMost is how long one request waits for messages where the service allows it, less than proxies and clients give up after.
+const waitMost = 50 * time.Second
+
+// poller spaces the looks at an empty queue.
+type poller struct {
+	b     *Backend
+	q     queue
+	empty time.Duration // the last pause
+}
+
+// pause returns when it is time to look again, or ctx is done.
+func (p *poller) pause(ctx context.Context) {
+	asked := p.b.clock.Now()
+	can, err := p.q.wait(ctx, waitMost)
+	if ctx.Err() != nil || err == nil && can {
+		// A wait that the service ends at once, as it does while it stops, must not become a loop.
+		if p.b.clock.Now().Sub(asked) < time.Millisecond {
+			sleep(ctx, systemClock{}, time.Millisecond)
+		}
+		return
+	}
+	p.empty = min(max(2*p.empty, 20*time.Millisecond), p.b.options.MaxPolling)
+	sleep(ctx, p.b.clock, p.empty)
+}
+
+func (p *poller) found() { p.empty = 0 }
+
+// runPartition receives the messages of a partition until ctx is done.
+func (b *Backend) runPartition(ctx context.Context, partition int) {
+	p := &poller{b: b, q: b.control[partition]}
+	for ctx.Err() == nil {
+		if b.sessions.count(partition) >= b.options.MaxBuffered {
+			sleep(ctx, systemClock{}, 5*time.Millisecond)
+			continue
+		}
+		n, err := b.receiveControl(ctx, partition)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			b.log.Warn("cannot receive messages; trying again", "partition", partition, "err", sdkerr.Short(err))
+			sleep(ctx, b.clock, time.Second)
+		case n == 0:
+			p.pause(ctx)
+		default:
+			p.found()
+		}
+	}
+	b.giveBack(b.sessions.forget(partition))
+}
+
+// giveBack makes messages visible to others.
+func (b *Backend) giveBack(list []*received) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	for _, r := range list {
+		if ctx.Err() != nil || r.hide(ctx, 0, false) != nil {
+			r.release()
+		}
+	}
+}
+
+// receiveControl receives messages of a partition once, and hands them to their sessions. It returns how many it got.
+func (b *Backend) receiveControl(ctx context.Context, partition int) (int, error) {
+	list, bad, err := b.control[partition].receive(ctx, receiveMost)
+	if err != nil {
+		return 0, err
+	}
+	b.holder.add(list...)
+	for _, r := range bad {
+		b.setAside(ctx, r)
+	}
+	now := b.clock.Now()
+	due := list[:0:0]
+	for _, r := range list {
+		if r.Due != nil && r.Due.After(now) {
+			b.delay(ctx, partition, r, r.Due.Sub(now))
+			continue
+		}
+		due = append(due, r)
+	}
+	b.sessions.add(partition, due)
+	return len(list) + len(bad), nil
+}
+
+// delay keeps a timer's message until it is due: in the queue for as long as a message can be hidden there, the last moment here.
+func (b *Backend) delay(ctx context.Context, partition int, r *received, left time.Duration) {
+	if left >= time.Second {
+		if err := r.hide(ctx, left, false); err != nil {
+			b.log.Warn("cannot delay a timer", "instance", r.Instance, "err", sdkerr.Short(err))
+			r.release()
+		}
+		return
+	}
+	b.timers.Add(1)
+	b.background.Go(func() {
+		defer b.timers.Add(-1)
+		if sleep(b.life, b.clock, left) {
+			b.sessions.add(partition, []*received{r})
+		}
+	})
+}
+
+// setAside moves a message that cannot be read to the hub's poison queue.
+func (b *Backend) setAside(ctx context.Context, r *received) {
+	b.log.Error("message cannot be read; moving it to the poison queue", "queue", b.names.poison(), "message", r.id, "err", r.Type)
+	b.stats.poisoned.Add(1)
+	_, _, err := b.poison.put(ctx, r.text, 0)
+	if isNotFound(err) {
+		if _, err = b.poison.client.Create(ctx, nil); err == nil {
+			_, _, err = b.poison.put(ctx, r.text, 0)
+		}
+	}
+	if err == nil {
+		err = r.delete(ctx)
+	}
+	if err != nil {
+		b.log.Warn("cannot move a message to the poison queue; it appears again", "err", sdkerr.Short(err))
+	}
+}
+
+// prepare makes a work item of the messages that wait in a session; nil if there is nothing for the engine to do.
+func (b *Backend) prepare(ctx context.Context, w *session) *work {
+	list := b.sessions.take(w)
+	if len(list) == 0 {
+		b.sessions.done(w, nil)
+		return nil
+	}
+	item, err := b.load(ctx, w, list)
+	var corrupt *CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		err = b.failCorrupt(ctx, w.instance, corrupt)
+		if err == nil {
+			b.finishWork(ctx, &work{session: w, messages: list})
+			return nil
+		}
+	case err == nil && item != nil:
+		return item
+	}
+	if err != nil && ctx.Err() == nil {
+		b.log.Warn("cannot prepare an instance; trying again", "instance", w.instance, "err", sdkerr.Short(err))
+	}
+	if err != nil {
+		b.retry(w, list)
+	}
+	return nil
+}
+
+// retry gives messages back so that they come again, the later the more often they have come already.
+func (b *Backend) retry(w *session, list []*received) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	for _, r := range list {
+		if err := r.hide(ctx, retryDelay(r.attempts), false); err != nil {
+			r.release()
+		}
+	}
+	b.cache.forget(w.instance)
+	b.sessions.done(w, list)
+}
+
+// retryDelay grows from nothing to five minutes.
+func retryDelay(attempts int64) time.Duration {
+	if attempts <= 1 {
+		return 0
+	}
+	return min(time.Duration(attempts)*time.Second, 5*time.Minute)
+}
+
+// load decides what is new among the messages. It returns nil if nothing is left for the engine; the session is then given back.
+//
+// A message is dropped only on what storage says: a history in memory could be out of date, and a dropped message is gone.
+func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work, error) {
+	for {
+		h, cached, err := b.history(ctx, w.instance)
+		if err != nil {
+			return nil, err
+		}
+		item, err := b.judge(ctx, w, h, list)
+		if err != nil {
+			return nil, err
+		}
+		if cached && item.dropped > 0 {
+			b.cache.forget(w.instance)
+			continue
+		}
+		b.stats.dropped.Add(int64(item.dropped))
+		if !h.sent() {
+			if err := b.resume(ctx, w.instance, h); err != nil {
+				return nil, err
+			}
+		}
+		if len(item.events) == 0 {
+			b.finishWork(ctx, item)
+			return nil, nil
+		}
+		return item, nil
+	}
+}
+
+// judge sorts the messages by what is to become of them.
+func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*received) (*work, error) {
+	f := newFilter(b, w.instance, h)
+	item := &work{session: w, messages: list, base: h}
+	for _, r := range list {
+		v, err := f.judge(ctx, r.message)
+		if err != nil {
+			return nil, err
+		}
+		if v == accept {
+			if v, err = b.fill(ctx, w.instance, r.message); err != nil {
+				return nil, err
+			}
+		}
+		switch v {
+		case accept:
+			item.events = append(item.events, newRow{event: r.event, id: r.ID, blob: r.Blob})
+			item.attempts = max(item.attempts, r.attempts)
+		case postpone:
+			item.postponed = append(item.postponed, r)
+		case drop:
+			item.dropped++
+		}
+	}
+	item.history = f.h
+	return item, nil
+}
+
+// fill reads the payload of a message that is to be accepted. An event whose payload is lost is dropped, the completion of a task becomes its
+// failure, and an instance without its input fails.
+func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdict, error) {
+	err := b.payloads.fill(ctx, m)
+	if !errors.Is(err, errNoPayload) && !errors.Is(err, errBadMessage) {
+		return accept, err
+	}
+	if m.event.GetExecutionStarted() != nil {
+		return drop, corrupt(instance, nil, err)
+	}
+	b.log.Error("the payload of an event cannot be read", "instance", instance, "type", m.Type, "err", err)
+	if b.substitute(m, err) {
+		return accept, nil
+	}
+	return drop, nil
+}
+
+// substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait for ever.
+func (b *Backend) substitute(m *message, reason error) bool {
+	id, ok := taskOf(m.event)
+	if !ok {
+		return false
+	}
+	at, failure := m.event.Timestamp.AsTime(), newFailure("PayloadLost", reason.Error())
+	if m.event.GetTaskCompleted() != nil {
+		m.event = newEvent("taskFailed", -1, at)
+		x := m.event.GetTaskFailed()
+		x.TaskScheduledId, x.FailureDetails = id, failure
+	} else {
+		m.event = newEvent("subOrchestrationInstanceFailed", -1, at)
+		x := m.event.GetSubOrchestrationInstanceFailed()
+		x.TaskScheduledId, x.FailureDetails = id, failure
+	}
+	m.Blob, m.Field = "", ""
+	return true
+}

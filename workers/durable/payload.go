@@ -1,0 +1,109 @@
+package durable
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+)
+
+// inlineLimit is the size up to which a payload stays in rows and messages, in bytes. A message has at most 64 KiB, in base64; a property
+// 64 KiB, in UTF-16.
+const inlineLimit = 16 << 10
+
+// maxStored bounds what is read from a blob, whatever the options say now: a payload was written under older options.
+const maxStored = 256 << 20
+
+// payloads are texts in blobs, compressed by gzip. A name is derived from the content, so that writing it again changes nothing:
+//
+//	<instance>/<scope>/<hash>.gz
+//
+// The scope is an execution, or "-" for what comes from outside.
+type payloads struct {
+	container *container.Client
+}
+
+func payloadName(instance, scope, text string) string {
+	if scope == "" {
+		scope = "-"
+	}
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%s/%s/%s.gz", partitionKey(instance), scope, hex.EncodeToString(sum[:16]))
+}
+
+func (p payloads) put(ctx context.Context, name, text string) error {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, text) // A buffer does not fail.
+	_ = w.Close()
+	_, err := p.container.NewBlockBlobClient(name).UploadBuffer(ctx, packed.Bytes(), nil)
+	if err != nil {
+		return fmt.Errorf("durable: write the payload %s: %w", name, err)
+	}
+	return nil
+}
+
+// errNoPayload: a row or message refers to a payload that is not there, or not readable.
+var errNoPayload = errors.New("a payload cannot be read")
+
+func (p payloads) get(ctx context.Context, name string) (string, error) {
+	got, err := p.container.NewBlobClient(name).DownloadStream(ctx, nil)
+	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
+		return "", fmt.Errorf("durable: %w: there is no blob %s", errNoPayload, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("durable: read the payload %s: %w", name, err)
+	}
+	defer got.Body.Close()
+	r, err := gzip.NewReader(got.Body)
+	if err != nil {
+		return "", fmt.Errorf("durable: %w: %s: %w", errNoPayload, name, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxStored+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return "", fmt.Errorf("durable: %w: %s: %w", errNoPayload, name, err)
+	case len(text) > maxStored:
+		return "", fmt.Errorf("durable: %w: %s has more than %d bytes", errNoPayload, name, maxStored)
+	}
+	return string(text), nil
+}
+
+func (p payloads) delete(ctx context.Context, name string) error {
+	_, err := p.container.NewBlobClient(name).Delete(ctx, nil)
+	if err == nil || bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
+		return nil
+	}
+	return fmt.Errorf("durable: delete the payload %s: %w", name, err)
+}
+
+// deleteAll deletes the payloads of an instance.
+func (p payloads) deleteAll(ctx context.Context, instance string) error {
+	prefix := partitionKey(instance) + "/"
+	for pager := p.container.NewListBlobsFlatPager(&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(prefix)}); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if isNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("durable: list the payloads of %q: %w", instance, err)
+		}
+		for _, b := range page.Segment.BlobItems {
+			if err := p.delete(ctx, *b.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// maxDelay is the longest time that a message can be hidden at once; the service allows seven days.
+// https://learn.microsoft.com/rest/api/storageservices/put-message
+const maxDelay = 6 * 24 * time.Hour
+
+// queue is one queue of a hub.
+type queue struct {
+	client     *azqueue.QueueClient
+	visibility time.Duration
+	clock      workers.Clock
+}
+
+// put adds a message that becomes visible after the delay, in whole seconds. It returns what deletes it.
+func (q queue) put(ctx context.Context, text string, delay time.Duration) (id, receipt string, err error) {
+	got, err := q.client.EnqueueMessage(ctx, text, &azqueue.EnqueueMessageOptions{
+		TimeToLive: to.Ptr(int32(-1)), VisibilityTimeout: to.Ptr(int32(min(max(delay, 0), maxDelay) / time.Second))})
+	if err != nil || len(got.Messages) == 0 {
+		return "", "", fmt.Errorf("durable: send a message: %w", err)
+	}
+	return *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil
+}
+
+// received is a message that this process holds. It is hidden from others as long as it is renewed.
+type received struct {
+	*message
+	queue     queue
+	id, text  string
+	attempts  int64
+	partition int
+
+	mu      sync.Mutex // guards the rest
+	receipt string
+	until   time.Time // when it becomes visible to others
+	gone    bool      // deleted, given back or lost
+}
+
+// receive takes up to n messages. Those that cannot be read are returned as bad.
+func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err error) {
+	asked := q.clock.Now()
+	got, err := q.client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
+		NumberOfMessages: to.Ptr(int32(n)), VisibilityTimeout: to.Ptr(int32(q.visibility / time.Second))})
+	if err != nil {
+		return nil, nil, fmt.Errorf("durable: receive messages: %w", err)
+	}
+	for _, m := range got.Messages {
+		r := &received{queue: q, id: *m.MessageID, receipt: *m.PopReceipt, attempts: *m.DequeueCount, until: asked.Add(q.visibility)}
+		if m.MessageText != nil {
+			r.text = *m.MessageText
+		}
+		if r.message, err = decode(r.text); err != nil {
+			r.message = &message{Type: err.Error()}
+			bad = append(bad, r)
+			continue
+		}
+		list = append(list, r)
+	}
+	return list, bad, nil
+}
+
+// wait returns when a message is visible or most is over, without taking one. can is false if the service lets no request wait; it has then
+// returned at once. See docs/extensions.md.
+func (q queue) wait(ctx context.Context, most time.Duration) (can bool, err error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
+	_, err = q.client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), nil)
+	if err != nil {
+		return false, fmt.Errorf("durable: wait for messages: %w", err)
+	}
+	return answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", nil
+}
+
+// delete deletes the message. It is no error if another process has taken it over.
+func (r *received) delete(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return nil
+	}
+	_, err := r.queue.client.DeleteMessage(ctx, r.id, r.receipt, nil)
+	if err != nil && !isLost(err) {
+		return fmt.Errorf("durable: delete a message: %w", err)
+	}
+	r.gone = true
+	return nil
+}
+
+// hide keeps the message hidden for d from now on. Afterwards this process does not hold it any more, unless keep is true.
+func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return nil
+	}
+	asked := r.queue.clock.Now()
+	got, err := r.queue.client.UpdateMessage(ctx, r.id, r.receipt, r.text, &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(min(max(d, 0), maxDelay) / time.Second))})
+	switch {
+	case isLost(err):
+		r.gone = true
+		return nil
+	case err != nil:
+		return fmt.Errorf("durable: hide a message: %w", err)
+	}
+	r.receipt, r.until, r.gone = *got.PopReceipt, asked.Add(d), !keep
+	return nil
+}
+
+// release drops the message from memory without a word to the service: it appears again by itself.
+func (r *received) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+}
+
+// held reports whether this process holds the message, and until when.
+func (r *received) held() (until time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.until, !r.gone
+}
+
+// isLost reports whether the receipt does not hold the message any more.
+func isLost(err error) bool {
+	return queueerror.HasCode(err, queueerror.MessageNotFound, queueerror.PopReceiptMismatch, queueerror.QueueNotFound)
+}

@@ -1,0 +1,130 @@
+package durable
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// run is the time between Start and Stop.
+type run struct {
+	ctx        context.Context
+	cancel     context.CancelFunc
+	work       chan *work
+	activities chan *activity
+	all        sync.WaitGroup
+
+	mu         sync.Mutex // guards partitions
+	partitions map[int]context.CancelFunc
+}
+
+// loaders is how many instances are loaded at once.
+const loaders = 16
+
+func (b *Backend) running() *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.run
+}
+
+// Start implements backend.Backend: the process takes part in the work of the hub, which must exist, until Stop.
+func (b *Backend) Start(ctx context.Context) error {
+	if !b.opened.Load() {
+		if err := b.open(ctx); err != nil {
+			return err
+		}
+		b.opened.Store(true)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run != nil {
+		return backend.ErrBackendAlreadyStarted
+	}
+	r := &run{work: make(chan *work), activities: make(chan *activity), partitions: map[int]context.CancelFunc{}}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	b.run = r
+	b.leases.gained = func(i int) { b.gained(r, i) }
+	b.leases.lost = func(i int) { r.lost(i) }
+	r.all.Go(func() { b.leases.run(r.ctx) })
+	r.all.Go(func() { b.activities.run(r.ctx, r.activities) })
+	for range loaders {
+		r.all.Go(func() { b.loadAll(r) })
+	}
+	b.background.Go(func() { b.keep(r.ctx) })
+	return nil
+}
+
+// Stop implements backend.Backend. It returns when this process takes no new work; what the engine has in hand can still be completed.
+func (b *Backend) Stop(context.Context) error {
+	b.mu.Lock()
+	r := b.run
+	b.run = nil
+	b.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	r.cancel()
+	r.all.Wait()
+	b.cache.clear()
+	return nil
+}
+
+func (b *Backend) gained(r *run, i int) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.mu.Lock()
+	r.partitions[i] = cancel
+	r.mu.Unlock()
+	r.all.Go(func() { b.runPartition(ctx, i) })
+}
+
+func (r *run) lost(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cancel := r.partitions[i]; cancel != nil {
+		cancel()
+		delete(r.partitions, i)
+	}
+}
+
+// loadAll prepares sessions and hands them to the engine.
+func (b *Backend) loadAll(r *run) {
+	for {
+		s := b.sessions.wait(r.ctx)
+		if s == nil {
+			return
+		}
+		w := b.prepare(r.ctx, s)
+		if w == nil {
+			continue
+		}
+		select {
+		case r.work <- w:
+		case <-r.ctx.Done():
+			b.retry(w.session, w.messages)
+			return
+		}
+	}
+}
+
+// keep renews the messages that this process has until it has none and ctx is done.
+func (b *Backend) keep(ctx context.Context) {
+	for {
+		if !sleep(ctx, b.clock, b.options.Visibility/4) {
+			if len(b.holder.due(b.clock.Now().Add(b.options.Visibility))) == 0 {
+				return
+			}
+			sleep(context.Background(), systemClock{}, min(b.options.Visibility/4, time.Second))
+		}
+		for _, r := range b.holder.due(b.clock.Now()) {
+			call, cancel := context.WithTimeout(context.Background(), b.options.Visibility)
+			if err := r.hide(call, b.options.Visibility, true); err != nil {
+				b.log.Warn("cannot renew a message; others may get it", "instance", r.Instance, "err", sdkerr.Short(err))
+			}
+			cancel()
+		}
+	}
+}

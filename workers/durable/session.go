@@ -1,0 +1,168 @@
+package durable
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// session is the work of one instance in this process. One goroutine at a time has it in hand; messages that arrive meanwhile wait in it.
+type session struct {
+	instance string
+	waiting  []*received
+	active   bool // in the ready list, or in somebody's hand
+}
+
+// sessions are the instances that have messages here.
+type sessions struct {
+	mu       sync.Mutex // guards the rest, and the sessions' fields
+	all      map[string]*session
+	ready    []*session    // those with messages that nobody has in hand, in the order of their first message
+	notEmpty chan struct{} // has a token while ready may not be empty
+	buffered map[int]int   // messages by partition
+}
+
+func newSessions() *sessions {
+	return &sessions{all: map[string]*session{}, notEmpty: make(chan struct{}, 1), buffered: map[int]int{}}
+}
+
+// add hands messages to their sessions.
+func (s *sessions) add(partition int, list []*received) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range list {
+		w := s.all[r.Instance]
+		if w == nil {
+			w = &session{instance: r.Instance}
+			s.all[r.Instance] = w
+		}
+		r.partition = partition
+		s.buffered[partition]++
+		w.waiting = append(w.waiting, r)
+		if !w.active {
+			w.active = true
+			s.ready = append(s.ready, w)
+		}
+	}
+	s.signal()
+}
+
+func (s *sessions) signal() {
+	if len(s.ready) > 0 {
+		select {
+		case s.notEmpty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// next returns the next session with messages, or nil.
+func (s *sessions) next() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ready) == 0 {
+		return nil
+	}
+	w := s.ready[0]
+	s.ready = s.ready[1:]
+	s.signal()
+	return w
+}
+
+// wait returns the next session, or nil once ctx is done.
+func (s *sessions) wait(ctx context.Context) *session {
+	for {
+		if w := s.next(); w != nil {
+			return w
+		}
+		select {
+		case <-s.notEmpty:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// maxEvents bounds the events of one work item.
+const maxEvents = 1000
+
+// take removes the messages that wait in a session which the caller has in hand.
+func (s *sessions) take(w *session) []*received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(w.waiting), maxEvents)
+	list := w.waiting[:n:n]
+	w.waiting = w.waiting[n:]
+	return list
+}
+
+// done gives a session back, and the messages that have been handled.
+func (s *sessions) done(w *session, handled []*received) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range handled {
+		s.buffered[r.partition]--
+	}
+	if len(w.waiting) > 0 {
+		s.ready = append(s.ready, w)
+		s.signal()
+		return
+	}
+	w.active = false
+	delete(s.all, w.instance)
+}
+
+// count returns the messages of a partition that are here.
+func (s *sessions) count(partition int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buffered[partition]
+}
+
+// forget removes and returns the messages of a partition that nobody has in hand.
+func (s *sessions) forget(partition int) []*received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*received
+	for _, w := range s.all {
+		if len(w.waiting) == 0 || w.waiting[0].partition != partition {
+			continue
+		}
+		list = append(list, w.waiting...)
+		w.waiting = nil // A session that is ready without messages does nothing.
+	}
+	s.buffered[partition] -= len(list)
+	return list
+}
+
+// holder renews the messages that this process has, so that nobody else gets them.
+type holder struct {
+	visibility time.Duration
+
+	mu   sync.Mutex // guards list
+	list map[*received]struct{}
+}
+
+func (h *holder) add(list ...*received) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range list {
+		h.list[r] = struct{}{}
+	}
+}
+
+// due returns the messages that must be renewed, and forgets those that are no longer held.
+func (h *holder) due(now time.Time) []*received {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*received
+	for r := range h.list {
+		until, ok := r.held()
+		if !ok {
+			delete(h.list, r)
+		} else if until.Sub(now) < h.visibility/2 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
