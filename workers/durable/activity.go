@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -36,7 +35,7 @@ const activityProperty = "lazuli.durable.activity"
 
 // add returns the activity of a message, or nil if a copy of it is here already.
 func (a *activities) add(r *received) *activity {
-	key := fmt.Sprintf("%s/%d", r.Instance, r.event.EventId)
+	key := activityName(r.Instance, r.event.EventId)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.running[key]; old != nil {

@@ -37,7 +37,7 @@
 // A receiver drops the second one: events that belong to one execution carry its ID and the task's number, all others an ID of their own,
 // which the history keeps.
 //
-// Activities run at least once. Where that matters, [ActivityKey] gives the activity a key that is the same in each attempt.
+// Activities run at least once. Where that matters, [ActivityInfo.Key] is the same in each attempt.
 //
 // # Where to start
 //

@@ -56,6 +56,9 @@ func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
 		return drop, nil
 	}
 	if f.begins == "" && f.h.completed() {
+		if m.event.GetExecutionTerminated().GetRecurse() {
+			return accept, nil // The engine passes it on to sub-orchestrations that still run.
+		}
 		return drop, nil
 	}
 	if m.Execution != "" {

@@ -227,6 +227,9 @@ func (s instances) changes(ctx context.Context, instance string, h *history, u u
 		}
 	}
 	if u.completed == nil {
+		if isFinal(h.row.status()) { // It was rewound.
+			row["Output"], row["OutputBlobName"], row["OutputIsReason"] = "", "", false
+		}
 		return row, nil
 	}
 	x := u.completed.GetExecutionCompleted()

@@ -1,0 +1,551 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	"github.com/google/go-cmp/cmp"
+	"github.com/microsoft/durabletask-go/backend"
+	"github.com/microsoft/durabletask-go/task"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// hub is a hub in an account of its own.
+type hub struct {
+	t       *testing.T
+	account *lazulitest.Account
+	options durable.Options
+}
+
+func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *hub {
+	account := lazuli.Account(t)
+	log := slog.New(slog.DiscardHandler)
+	if testing.Verbose() && os.Getenv("DURABLE_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return &hub{t, account, durable.Options{Storage: account.Storage, Hub: "Test", Clock: clock, Logger: log}}
+}
+
+// backend returns a backend whose hub exists.
+func (h *hub) backend() *durable.Backend {
+	h.t.Helper()
+	b, err := durable.New(h.options)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := b.CreateTaskHub(h.t.Context()); err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
+		h.t.Fatal(err)
+	}
+	return b
+}
+
+// run starts a worker that the test's end stops, and returns a client.
+func (h *hub) run(r *task.TaskRegistry) *durable.Client {
+	h.t.Helper()
+	b := h.backend()
+	w := b.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	if err := w.Start(context.Background()); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		if err := w.Shutdown(context.Background()); err != nil {
+			h.t.Error(err)
+		}
+	})
+	return b.Client()
+}
+
+// ended waits for an instance and fails the test unless it ends with the status.
+func ended(t *testing.T, c *durable.Client, id, status string) *durable.Instance {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	i, err := c.Wait(ctx, id)
+	if err != nil {
+		t.Fatalf("instance %s: %v; last seen: %+v", id, err, i)
+	}
+	if i.Status != status {
+		t.Fatalf("instance %s is %s, want %s: %+v", id, i.Status, status, i)
+	}
+	return i
+}
+
+func start(t *testing.T, c *durable.Client, name string, o durable.StartOptions) string {
+	t.Helper()
+	id, err := c.Start(t.Context(), name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func registry(t *testing.T, orchestrators map[string]task.Orchestrator, activities map[string]task.Activity) *task.TaskRegistry {
+	t.Helper()
+	r := task.NewTaskRegistry()
+	for name, o := range orchestrators {
+		if err := r.AddOrchestratorN(name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, a := range activities {
+		if err := r.AddActivityN(name, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// double returns its input, a number, twice.
+func double(ctx task.ActivityContext) (any, error) {
+	var n int
+	err := ctx.GetInput(&n)
+	return 2 * n, err
+}
+
+func fanOut(ctx *task.OrchestrationContext) (any, error) {
+	var n int
+	if err := ctx.GetInput(&n); err != nil {
+		return nil, err
+	}
+	var all []task.Task
+	for i := range n {
+		all = append(all, ctx.CallActivity("double", task.WithActivityInput(i)))
+	}
+	sum := 0
+	for _, one := range all {
+		var v int
+		if err := one.Await(&v); err != nil {
+			return nil, err
+		}
+		sum += v
+	}
+	return sum, nil
+}
+
+// A fan-out of more activities than one batch of history can hold.
+func TestFanOut(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, map[string]task.Orchestrator{"fanOut": fanOut}, map[string]task.Activity{"double": double}))
+	id := start(t, c, "fanOut", durable.StartOptions{Input: "250"})
+	if i := ended(t, c, id, "Completed"); i.Output != "62250" {
+		t.Errorf("the output is %s", i.Output)
+	}
+}
+
+// Two owners that hold the same message of an instance: one commits, the other is refused and sends nothing.
+func TestDeposedOwnerCannotCommit(t *testing.T) {
+	t.Parallel()
+	clock := lazulitest.NewClock()
+	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
+	one, two := h.backend(), h.backend()
+	start(t, one.Client(), "one", durable.StartOptions{InstanceID: "i"})
+
+	process := func(b *durable.Backend) *backend.OrchestrationWorkItem {
+		t.Helper()
+		wi, err := b.GetOrchestrationWorkItem(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		executor := task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{"one": func(ctx *task.OrchestrationContext) (any, error) {
+			return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
+		}}, nil))
+		for _, e := range wi.NewEvents {
+			if err := wi.State.AddEvent(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results, err := executor.ExecuteOrchestrator(t.Context(), wi.InstanceID, wi.State.OldEvents(), wi.State.NewEvents())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wi.State.ApplyActions(results.Response.Actions, nil); err != nil {
+			t.Fatal(err)
+		}
+		return wi
+	}
+	first := process(one)
+	clock.Advance(time.Hour) // The first owner's hold on the message ends; it does not know.
+	second := process(two)
+	if err := two.CompleteOrchestrationWorkItem(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.CompleteOrchestrationWorkItem(t.Context(), first); !errors.Is(err, backend.ErrWorkItemLockLost) {
+		t.Fatalf("the deposed owner's checkpoint: %v", err)
+	}
+	if err := one.AbandonOrchestrationWorkItem(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.account.Messages("test-workitems")); n != 1 {
+		t.Errorf("%d activities were sent, want 1", n)
+	}
+	events, err := one.Client().History(t.Context(), "i")
+	if err != nil || len(events) != 2 {
+		t.Errorf("the history has %d events, %v, want the start and the scheduled task", len(events), err)
+	}
+}
+
+// rowsOf returns the keys of an instance's rows, and its blobs.
+func (h *hub) rowsOf(id string) (keys []string) {
+	h.t.Helper()
+	for _, table := range []string{"TestInstances", "TestHistory"} {
+		pager := h.account.Tables.NewClient(table).NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("PartitionKey eq '" + id + "'"), Select: to.Ptr("RowKey")})
+		for pager.More() {
+			page, err := pager.NextPage(h.t.Context())
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			for range page.Entities {
+				keys = append(keys, table)
+			}
+		}
+	}
+	for pager := h.account.Blobs.NewListBlobsFlatPager("test-largemessages", nil); pager.More(); {
+		page, err := pager.NextPage(h.t.Context())
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, b := range page.Segment.BlobItems {
+			keys = append(keys, "blob "+*b.Name)
+		}
+	}
+	return keys
+}
+
+func TestLargePayloadsAreStoredAndCleanedUp(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	echo := func(ctx task.ActivityContext) (any, error) {
+		var s string
+		err := ctx.GetInput(&s)
+		return s + s, err
+	}
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"large": func(ctx *task.OrchestrationContext) (any, error) {
+			var s, e string
+			if err := ctx.GetInput(&s); err != nil {
+				return nil, err
+			}
+			if len(s) < 1000 {
+				return len(s), nil
+			}
+			if err := ctx.WaitForSingleEvent("more", -1).Await(&e); err != nil {
+				return nil, err
+			}
+			var twice string
+			if err := ctx.CallActivity("echo", task.WithActivityInput(s)).Await(&twice); err != nil {
+				return nil, err
+			}
+			if len(twice) != 200_000 || len(e) != 80_000 {
+				return nil, fmt.Errorf("the result has %d bytes, the event %d", len(twice), len(e))
+			}
+			if strings.HasPrefix(s, "again") {
+				ctx.ContinueAsNew("short")
+				return nil, nil
+			}
+			return twice, nil
+		}}, map[string]task.Activity{"echo": echo}))
+	for name, input := range map[string]string{"once": strings.Repeat("é", 50_000), "continued": "again" + strings.Repeat("x", 99_995)} {
+		start(t, c, "large", durable.StartOptions{InstanceID: name, Input: `"` + input + `"`})
+		if err := c.RaiseEvent(t.Context(), name, "more", `"`+strings.Repeat("y", 80_000)+`"`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if i := ended(t, c, "once", "Completed"); len(i.Output) != 200_002 {
+		t.Errorf("the output has %d bytes", len(i.Output))
+	}
+	if i := ended(t, c, "continued", "Completed"); i.Output != "5" {
+		t.Errorf("the output is %.20s", i.Output)
+	}
+	for _, id := range []string{"once", "continued"} {
+		if err := c.Purge(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get(t.Context(), id); !errors.Is(err, durable.ErrInstanceNotFound) {
+			t.Errorf("%s after its purge: %v", id, err)
+		}
+	}
+	if left := append(h.rowsOf("once"), h.rowsOf("continued")...); len(left) > 0 {
+		t.Errorf("the purge left %q", left)
+	}
+}
+
+// A continue-as-new leaves neither rows nor payloads of the execution before.
+func TestContinueAsNewCleansUp(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"again": func(ctx *task.OrchestrationContext) (any, error) {
+			var n int
+			if err := ctx.GetInput(&n); err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				return nil, ctx.WaitForSingleEvent("end", -1).Await(nil)
+			}
+			for range 3 {
+				if err := ctx.CallActivity("blob").Await(nil); err != nil {
+					return nil, err
+				}
+			}
+			ctx.ContinueAsNew(n - 1)
+			return nil, nil
+		}}, map[string]task.Activity{"blob": func(task.ActivityContext) (any, error) { return strings.Repeat("z", 50_000), nil }}))
+	start(t, c, "again", durable.StartOptions{InstanceID: "i", Input: "3"})
+	want := []string{"TestInstances", "TestHistory", "TestHistory", "TestHistory"} // two events and the sentinel
+	var got []string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		i, err := c.Get(t.Context(), "i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = h.rowsOf("i"); i.Input == "0" && cmp.Equal(got, want) {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows and blobs (-want +got):\n%s", diff)
+	}
+	if err := c.RaiseEvent(t.Context(), "i", "end", ""); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, c, "i", "Completed")
+}
+
+// A timer far beyond the longest delay of a message.
+func TestLongTimer(t *testing.T) {
+	t.Parallel()
+	clock := lazulitest.NewClock()
+	began := clock.Now()
+	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
+	var fired time.Time
+	c := h.run(registry(t, map[string]task.Orchestrator{"sleep": func(ctx *task.OrchestrationContext) (any, error) {
+		if err := ctx.CreateTimer(30 * 24 * time.Hour).Await(nil); err != nil {
+			return nil, err
+		}
+		err := ctx.CreateTimer(24 * time.Hour).Await(nil)
+		fired = ctx.CurrentTimeUtc
+		return nil, err
+	}}, nil))
+	id := start(t, c, "sleep", durable.StartOptions{})
+	for day := 0; ; day++ {
+		i, err := c.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Done() {
+			break
+		}
+		if day > 2000 {
+			t.Fatalf("the workflow sleeps still: %+v", i)
+		}
+		clock.Advance(time.Hour)
+	}
+	ended(t, c, id, "Completed")
+	if slept := fired.Sub(began); slept < 31*24*time.Hour {
+		t.Errorf("the workflow went on after %v", slept)
+	}
+}
+
+func TestBadInputFailsItsInstanceOnly(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	h.options.MaxPayload, h.options.CacheEvents = 100_000, -1 // Every history is read from its table.
+	var mu sync.Mutex
+	runs := 0
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"fine": func(*task.OrchestrationContext) (any, error) { return "fine", nil },
+		"changing": func(ctx *task.OrchestrationContext) (any, error) {
+			mu.Lock()
+			runs++
+			first := runs == 1
+			mu.Unlock()
+			if first {
+				return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
+			}
+			return nil, ctx.CreateTimer(time.Hour).Await(nil)
+		},
+		"panics": func(*task.OrchestrationContext) (any, error) { panic("out of order") },
+		"output": func(*task.OrchestrationContext) (any, error) { return strings.Repeat("x", 200_000), nil },
+		"status": func(ctx *task.OrchestrationContext) (any, error) {
+			ctx.SetCustomStatus(strings.Repeat("x", 20_000))
+			return nil, nil
+		},
+		"result":  func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("large").Await(nil) },
+		"missing": func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("none").Await(nil) },
+		"child": func(ctx *task.OrchestrationContext) (any, error) {
+			return nil, ctx.CallSubOrchestrator("fine", task.WithSubOrchestrationInstanceID("a\x01b")).Await(nil)
+		},
+		"waits": func(ctx *task.OrchestrationContext) (any, error) {
+			return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
+		},
+	}, map[string]task.Activity{"double": double, "large": func(task.ActivityContext) (any, error) { return strings.Repeat("x", 200_000), nil }}))
+	for name, says := range map[string]string{
+		"unknown": "not registered", "changing": "does not match its history", "panics": "out of order", "output": "too large", "status": "custom status",
+		"result": "too large", "missing": "no task activity named 'none'", "child": "U+0001",
+	} {
+		start(t, c, name, durable.StartOptions{InstanceID: "bad-" + name})
+		if i := ended(t, c, "bad-"+name, "Failed"); !strings.Contains(i.FailureMessage, says) {
+			t.Errorf("%s: the failure says %q, want %q in it", name, i.FailureMessage, says)
+		}
+	}
+	if _, err := c.Start(t.Context(), "fine", durable.StartOptions{Input: strings.Repeat("1", 200_000)}); !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("a start with a large input: %v", err)
+	}
+
+	start(t, c, "waits", durable.StartOptions{InstanceID: "corrupt"})
+	eventually(t, func() bool { i, err := c.Get(t.Context(), "corrupt"); return err == nil && i.Status == "Running" })
+	history := h.account.Tables.NewClient("TestHistory")
+	if _, err := history.UpdateEntity(t.Context(), []byte(`{"PartitionKey":"corrupt","RowKey":"0000000000000001","Event":"AAAA","Event@odata.type":"Edm.Binary"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.RaiseEvent(t.Context(), "corrupt", "go", ""); err != nil {
+		t.Fatal(err)
+	}
+	if i := ended(t, c, "corrupt", "Failed"); !strings.Contains(i.FailureMessage, "0000000000000001") {
+		t.Errorf("the failure says %q, want the row in it", i.FailureMessage)
+	}
+	start(t, c, "fine", durable.StartOptions{InstanceID: "good"})
+	ended(t, c, "good", "Completed")
+	if poison := h.account.Messages("test-poison"); len(poison) > 0 {
+		t.Errorf("messages in the poison queue: %q", poison)
+	}
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !done(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within two minutes")
+		}
+	}
+}
+
+// breakLeases takes all partitions from their owners, who do not know.
+func (h *hub) breakLeases() {
+	h.t.Helper()
+	for i := range 4 {
+		b := h.account.Blobs.ServiceClient().NewContainerClient("test-leases").NewBlobClient(fmt.Sprintf("default/test-control-%02d", i))
+		c, err := lease.NewBlobClient(b, nil)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if _, err := c.BreakLease(h.t.Context(), &lease.BlobBreakOptions{BreakPeriod: to.Ptr(int32(0))}); err != nil && !bloberror.HasCode(err, bloberror.LeaseNotPresentWithLeaseOperation) {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func TestQueryPages(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"fine":  func(*task.OrchestrationContext) (any, error) { return nil, nil },
+		"fails": func(*task.OrchestrationContext) (any, error) { return nil, errors.New("no") },
+	}, nil))
+	for i := range 25 {
+		name, status := "fine", "Completed"
+		if i%5 == 0 {
+			name, status = "fails", "Failed"
+		}
+		id := start(t, c, name, durable.StartOptions{InstanceID: fmt.Sprintf("a/%02d", i)})
+		ended(t, c, id, status)
+	}
+	start(t, c, "fine", durable.StartOptions{InstanceID: "b"})
+	all := func(q durable.Query) (ids []string) {
+		t.Helper()
+		for {
+			page, err := c.Query(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range page.Instances {
+				ids = append(ids, i.ID)
+			}
+			if q.Continuation = page.Continuation; q.Continuation == "" {
+				return ids
+			}
+		}
+	}
+	if ids := all(durable.Query{Prefix: "a/", Top: 4}); len(ids) != 25 || ids[0] != "a/00" || ids[24] != "a/24" {
+		t.Errorf("the instances with the prefix are %q", ids)
+	}
+	if diff := cmp.Diff([]string{"a/00", "a/05", "a/10", "a/15", "a/20"}, all(durable.Query{Status: []string{"failed"}, Top: 2})); diff != "" {
+		t.Errorf("the failed instances (-want +got):\n%s", diff)
+	}
+	if ids := all(durable.Query{To: time.Now().Add(-time.Hour)}); len(ids) != 0 {
+		t.Errorf("instances of an hour ago: %q", ids)
+	}
+	if _, err := c.Query(t.Context(), durable.Query{Status: []string{"odd"}}); err == nil {
+		t.Error("a status that does not exist was accepted")
+	}
+	if n, err := c.PurgeAll(t.Context(), durable.Query{Status: []string{"Failed"}}); n != 5 || err != nil {
+		t.Errorf("purged %d, %v, want 5", n, err)
+	}
+}
+
+// A rewind schedules once more what failed, also in a sub-orchestration, and nothing that succeeded.
+func TestRewind(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	var mu sync.Mutex
+	calls, healed := map[string]int{}, false
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"parent": func(ctx *task.OrchestrationContext) (any, error) {
+			if err := ctx.CallActivity("good").Await(nil); err != nil {
+				return nil, err
+			}
+			return nil, ctx.CallSubOrchestrator("child", task.WithSubOrchestrationInstanceID("kid")).Await(nil)
+		},
+		"child": func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("bad").Await(nil) },
+	}, map[string]task.Activity{
+		"good": func(task.ActivityContext) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls["good"]++
+			return nil, nil
+		},
+		"bad": func(task.ActivityContext) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls["bad"]++
+			if !healed {
+				return nil, errors.New("ill")
+			}
+			return nil, nil
+		},
+	}))
+	start(t, c, "parent", durable.StartOptions{InstanceID: "i"})
+	if i := ended(t, c, "i", "Failed"); !strings.Contains(i.FailureMessage, "ill") {
+		t.Errorf("it failed with %q", i.FailureMessage)
+	}
+	mu.Lock()
+	healed = true
+	mu.Unlock()
+	if err := c.Rewind(t.Context(), "i", "healed"); err != nil {
+		t.Fatal(err)
+	}
+	if i := ended(t, c, "i", "Completed"); i.FailureMessage != "" {
+		t.Errorf("it has a failure still: %+v", i)
+	}
+	if diff := cmp.Diff(map[string]int{"good": 1, "bad": 2}, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if err := c.Rewind(t.Context(), "i", "again"); !errors.Is(err, durable.ErrNotFailed) {
+		t.Errorf("a rewind of a completed instance: %v", err)
+	}
+}

@@ -1,0 +1,398 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Client starts, watches and steers the instances of a hub. It needs no engine, and is safe for concurrent use.
+type Client struct{ b *Backend }
+
+// Errors of a Client, compared with errors.Is.
+var (
+	// ErrInstanceNotFound: there is no instance with the ID.
+	ErrInstanceNotFound = api.ErrInstanceNotFound
+	// ErrInstanceExists: the ID is in use.
+	ErrInstanceExists = api.ErrDuplicateInstance
+	// ErrNotCompleted: the instance still runs.
+	ErrNotCompleted = api.ErrNotCompleted
+	// ErrHubNotFound: no hub with the name exists in the account.
+	ErrHubNotFound = backend.ErrTaskHubNotFound
+)
+
+// NewClient opens a hub that exists; it returns ErrHubNotFound otherwise.
+func NewClient(ctx context.Context, options Options) (*Client, error) {
+	b, err := New(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.open(ctx); err != nil {
+		return nil, err
+	}
+	b.opened.Store(true)
+	return &Client{b}, nil
+}
+
+// Client returns a client of the backend's hub, which must have been opened by CreateTaskHub or Start.
+func (b *Backend) Client() *Client { return &Client{b} }
+
+// StartOptions are what [Client.Start] may be given.
+type StartOptions struct {
+	// InstanceID is the instance's ID. Default: a random one.
+	InstanceID string
+	// Input is JSON; empty for none.
+	Input string
+	// At is when the instance is to begin. Default: now.
+	At time.Time
+	// Version is the workflow's version, for the workflow to read.
+	Version string
+	// Replace lets an instance that does not run any more be replaced; with Running, one that runs, too.
+	Replace, Running bool
+}
+
+// Start starts an instance of a workflow and returns its ID. It returns ErrInstanceExists if the ID is in use.
+func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (string, error) {
+	if o.InstanceID == "" {
+		o.InstanceID = newID()
+	}
+	e := newEvent("executionStarted", -1, c.b.clock.Now())
+	x := e.GetExecutionStarted()
+	x.Name = workflow
+	if o.Input != "" {
+		x.Input = wrapperspb.String(o.Input)
+	}
+	if o.Version != "" {
+		x.Version = wrapperspb.String(o.Version)
+	}
+	if !o.At.IsZero() {
+		x.ScheduledStartTimestamp = timestamppb.New(o.At)
+	}
+	ensure(x, "orchestrationInstance")
+	x.OrchestrationInstance.InstanceId = o.InstanceID
+	traceStart(ctx, x)
+	err := c.b.create(ctx, e, func(s Status) (reuse, error) {
+		if o.Replace && (o.Running || isFinal(s)) {
+			return replace, nil
+		}
+		return refuse, nil
+	})
+	return o.InstanceID, err
+}
+
+// Instance is the state of an instance.
+type Instance struct {
+	ID, Name       string
+	Status         string
+	Created        time.Time
+	LastUpdated    time.Time
+	Parent         string `json:",omitempty"`
+	Input          string `json:",omitempty"`
+	Output         string `json:",omitempty"`
+	CustomStatus   string `json:",omitempty"`
+	FailureType    string `json:",omitempty"`
+	FailureMessage string `json:",omitempty"`
+}
+
+// Done reports whether the instance does not run any more.
+func (i *Instance) Done() bool {
+	s, err := ParseStatus(i.Status)
+	return err == nil && isFinal(s)
+}
+
+func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*Instance, error) {
+	m, err := c.b.instances.metadata(ctx, r, payloads)
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt, LastUpdated: m.LastUpdatedAt,
+		Parent: r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput, CustomStatus: m.SerializedCustomStatus}
+	if d := m.FailureDetails; d != nil {
+		i.FailureType, i.FailureMessage = d.ErrorType, d.ErrorMessage
+	}
+	return i, nil
+}
+
+// Get returns an instance with its payloads.
+func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
+	row, err := c.b.instances.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, ErrInstanceNotFound
+	}
+	return c.instance(ctx, row, true)
+}
+
+// Bounds of the pauses between two looks at an instance that is waited for.
+const (
+	waitFirst = 10 * time.Millisecond
+	waitLast  = 2 * time.Second
+)
+
+// Wait returns the instance once it does not run any more, or an error when ctx is done.
+func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
+	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
+		i, err := c.Get(ctx, id)
+		if err != nil || i.Done() {
+			return i, err
+		}
+		if !sleep(ctx, systemClock{}, pause) {
+			return i, ctx.Err()
+		}
+	}
+}
+
+// Query selects instances.
+type Query struct {
+	// Status selects by status; empty: all.
+	Status []string
+	// From and To bound the time of creation; zero: unbounded.
+	From, To time.Time
+	// Prefix is the beginning of the IDs.
+	Prefix string
+	// Top bounds the instances of one page, 1 to 1,000. Default 100.
+	Top int
+	// Payloads includes inputs, outputs and custom statuses.
+	Payloads bool
+	// Continuation is where the page begins: Page.Continuation of the page before.
+	Continuation string
+}
+
+// Page is a part of a query's result.
+type Page struct {
+	Instances []*Instance
+	// Continuation is where the next page begins; empty after the last page.
+	Continuation string
+}
+
+func (q Query) filter() (string, error) {
+	var all []string
+	var any []string
+	for _, s := range q.Status {
+		status, err := ParseStatus(s)
+		if err != nil {
+			return "", err
+		}
+		any = append(any, "RuntimeStatus eq "+quote(statusText(status)))
+	}
+	if len(any) > 0 {
+		all = append(all, "("+join(any, " or ")+")")
+	}
+	if !q.From.IsZero() {
+		all = append(all, "CreatedTime ge datetime'"+q.From.UTC().Format(edmTime)+"'")
+	}
+	if !q.To.IsZero() {
+		all = append(all, "CreatedTime le datetime'"+q.To.UTC().Format(edmTime)+"'")
+	}
+	if q.Prefix != "" {
+		if err := checkInstanceID(q.Prefix); err != nil {
+			return "", err
+		}
+		key := partitionKey(q.Prefix)
+		all = append(all, "PartitionKey ge "+quote(key)+" and PartitionKey lt "+quote(key+"\uffff"))
+	}
+	return join(all, " and "), nil
+}
+
+func join(list []string, with string) string {
+	text := ""
+	for i, s := range list {
+		if i > 0 {
+			text += with
+		}
+		text += s
+	}
+	return text
+}
+
+// position is what a continuation says.
+type position struct {
+	Partition string `json:"p"`
+	Row       string `json:"r"`
+}
+
+// Query returns a page of instances, in the order of their IDs. A page can be empty though others follow.
+func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
+	filter, err := q.filter()
+	if err != nil {
+		return nil, err
+	}
+	set(&q.Top, 100)
+	if q.Top < 1 || q.Top > 1000 {
+		return nil, fmt.Errorf("durable: Query.Top %d is not within 1 to 1000", q.Top)
+	}
+	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(q.Top))}
+	if filter != "" {
+		o.Filter = &filter
+	}
+	if q.Continuation != "" {
+		var p position
+		if err := json.Unmarshal([]byte(q.Continuation), &p); err != nil {
+			return nil, fmt.Errorf("durable: the continuation is not one: %w", err)
+		}
+		o.NextPartitionKey, o.NextRowKey = &p.Partition, &p.Row
+	}
+	got, err := c.b.instances.table.NewListEntitiesPager(o).NextPage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("durable: query instances: %w", err)
+	}
+	page := &Page{}
+	for _, text := range got.Entities {
+		r := &instanceRow{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("durable: query instances: %w", err)
+		}
+		i, err := c.instance(ctx, r, q.Payloads)
+		if err != nil {
+			return nil, err
+		}
+		page.Instances = append(page.Instances, i)
+	}
+	if got.NextPartitionKey != nil && *got.NextPartitionKey != "" {
+		p := position{Partition: *got.NextPartitionKey}
+		if got.NextRowKey != nil {
+			p.Row = *got.NextRowKey
+		}
+		text, _ := json.Marshal(p)
+		page.Continuation = string(text)
+	}
+	return page, nil
+}
+
+// History returns the events of an instance's present execution.
+func (c *Client) History(ctx context.Context, id string) ([]*Event, error) {
+	h, err := c.b.histories.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !h.started() {
+		if _, err := c.Get(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return h.events, nil
+}
+
+// exists returns ErrInstanceNotFound for an ID that nothing could be sent to.
+func (c *Client) exists(ctx context.Context, id string) error {
+	row, err := c.b.instances.get(ctx, id)
+	if err == nil && row == nil {
+		return ErrInstanceNotFound
+	}
+	return err
+}
+
+func (c *Client) send(ctx context.Context, id string, e *Event) error {
+	if err := c.exists(ctx, id); err != nil {
+		return err
+	}
+	return c.b.addEvent(ctx, id, e, newID())
+}
+
+// RaiseEvent sends an event with JSON to an instance. One that nobody waits for yet is kept; one to an instance that does not run any more
+// is dropped.
+func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
+	if name == "" {
+		return errors.New("durable: the event has no name")
+	}
+	e := newEvent("eventRaised", -1, c.b.clock.Now())
+	e.GetEventRaised().Name = name
+	if data != "" {
+		e.GetEventRaised().Input = wrapperspb.String(data)
+	}
+	return c.send(ctx, id, e)
+}
+
+// Terminate ends an instance, and with recurse its sub-orchestrations. Activities that run are not stopped.
+func (c *Client) Terminate(ctx context.Context, id, reason string, recurse bool) error {
+	e := newEvent("executionTerminated", -1, c.b.clock.Now())
+	e.GetExecutionTerminated().Recurse = recurse
+	if reason != "" {
+		text, err := json.Marshal(reason)
+		if err != nil {
+			return err
+		}
+		e.GetExecutionTerminated().Input = wrapperspb.String(string(text))
+	}
+	return c.send(ctx, id, e)
+}
+
+// Suspend keeps an instance from going on until Resume.
+func (c *Client) Suspend(ctx context.Context, id, reason string) error {
+	e := newEvent("executionSuspended", -1, c.b.clock.Now())
+	if reason != "" {
+		e.GetExecutionSuspended().Input = wrapperspb.String(reason)
+	}
+	return c.send(ctx, id, e)
+}
+
+// Resume ends a Suspend.
+func (c *Client) Resume(ctx context.Context, id, reason string) error {
+	e := newEvent("executionResumed", -1, c.b.clock.Now())
+	if reason != "" {
+		e.GetExecutionResumed().Input = wrapperspb.String(reason)
+	}
+	return c.send(ctx, id, e)
+}
+
+// Rewind lets a failed instance go on; see [Backend.Rewind].
+func (c *Client) Rewind(ctx context.Context, id, reason string) error {
+	return c.b.Rewind(ctx, api.InstanceID(id), reason)
+}
+
+// Restart starts the workflow of an instance that does not run any more again, with its input: under its ID, or a new one.
+func (c *Client) Restart(ctx context.Context, id string, newInstanceID bool) (string, error) {
+	i, err := c.Get(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	o := StartOptions{Input: i.Input}
+	if !newInstanceID {
+		if !i.Done() {
+			return "", ErrNotCompleted
+		}
+		o.InstanceID, o.Replace = id, true
+	}
+	return c.Start(ctx, i.Name, o)
+}
+
+// Purge deletes all that is kept of an instance that does not run any more; ErrNotCompleted if it does.
+func (c *Client) Purge(ctx context.Context, id string) error {
+	return c.b.PurgeOrchestrationState(ctx, api.InstanceID(id))
+}
+
+// PurgeAll purges the instances of a query that do not run any more, and returns their number.
+func (c *Client) PurgeAll(ctx context.Context, q Query) (int, error) {
+	n := 0
+	for {
+		page, err := c.Query(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for _, i := range page.Instances {
+			if !i.Done() {
+				continue
+			}
+			switch err := c.Purge(ctx, i.ID); {
+			case err == nil:
+				n++
+			case !errors.Is(err, ErrInstanceNotFound) && !errors.Is(err, ErrNotCompleted):
+				return n, err
+			}
+		}
+		if q.Continuation = page.Continuation; q.Continuation == "" {
+			return n, nil
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// executor runs workflows and activities of this process. It adds to the engine's own: a workflow that panics, as one does whose code does
+// not match its history, fails alone; and the time in a workflow is the backend's clock.
+type executor struct {
+	backend.Executor
+	b *Backend
+}
+
+// ExecuteOrchestrator implements backend.Executor.
+func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*Event) (results *backend.ExecutionResults, err error) {
+	for _, e := range fresh {
+		if e.GetOrchestratorStarted() != nil {
+			e.Timestamp = timestamppb.New(x.b.clock.Now()) // The engine has set the system's time.
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			results, err = failedResults(id, p), nil
+		}
+	}()
+	return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
+}
+
+// failedResults ends an instance whose workflow panicked.
+func failedResults(id api.InstanceID, p any) *backend.ExecutionResults {
+	kind, text := "OrchestratorPanic", fmt.Sprintf("the workflow panicked: %v", p)
+	if err, ok := p.(error); ok {
+		kind, text = "NonDeterministic", fmt.Sprintf("the workflow's code does not match its history: %v", err)
+	}
+	r := &backend.ExecutionResults{}
+	fill(&r.Response)
+	r.Response.InstanceId = string(id)
+	m := r.Response.ProtoReflect()
+	actions := m.Mutable(m.Descriptor().Fields().ByName("actions")).List()
+	action := actions.AppendMutable().Message()
+	done := action.Mutable(action.Descriptor().Fields().ByName("completeOrchestration")).Message()
+	fields := done.Descriptor().Fields()
+	done.Set(fields.ByName("orchestrationStatus"), protoreflect.ValueOfEnum(protoreflect.EnumNumber(api.RUNTIME_STATUS_FAILED)))
+	details := newFailure(kind, text)
+	done.Set(fields.ByName("failureDetails"), protoreflect.ValueOfMessage(proto.Message(details).ProtoReflect()))
+	return r
+}
+
+// fill sets a pointer to a new value of its type, which need not have a name here.
+func fill[T any](p **T) { *p = new(T) }

@@ -1,0 +1,104 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/microsoft/durabletask-go/api"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// ErrNotFailed: only an instance that has failed can be rewound.
+var ErrNotFailed = errors.New("durable: the instance has not failed")
+
+// Rewind lets a failed instance try again what has failed. Its history is written anew without its end and without the
+// failures after which nothing else was scheduled; the tasks that failed so are scheduled once more, sub-orchestrations that failed are
+// rewound too. A workflow that failed in its own code runs again from its history: that helps once the code is repaired.
+func (b *Backend) Rewind(ctx context.Context, id api.InstanceID, reason string) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	return b.rewind(ctx, string(id), reason, map[string]bool{})
+}
+
+func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[string]bool) error {
+	if done[instance] {
+		return nil
+	}
+	done[instance] = true
+	h, err := b.histories.read(ctx, instance)
+	if err != nil {
+		return err
+	}
+	if h.row, err = b.instances.get(ctx, instance); err != nil {
+		return err
+	}
+	if !h.started() || h.row == nil {
+		return api.ErrInstanceNotFound
+	}
+	if s := updateOf(h, b.clock.Now()).status; s != api.RUNTIME_STATUS_FAILED {
+		return fmt.Errorf("%w: its status is %s", ErrNotFailed, statusText(s))
+	}
+	kept, children := rewound(h.events)
+	rows := make([]newRow, 0, len(kept))
+	for _, e := range kept {
+		rows = append(rows, newRow{event: e, blob: h.blobs[e]})
+	}
+	next := h.sentinel
+	next.Terminations = ""
+	next.Seen = h.Seen.with(b.clock.Now(), h.ids, nil)
+	n, err := b.histories.commit(ctx, instance, h, 0, rows, next, b.clock.Now())
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := b.rewind(ctx, child, reason, done); err != nil && !errors.Is(err, ErrNotFailed) && !errors.Is(err, api.ErrInstanceNotFound) {
+			return err
+		}
+	}
+	if err := b.resume(ctx, instance, n); err != nil {
+		return err
+	}
+	if n.stale {
+		if err := b.histories.trim(ctx, instance, n, b.clock.Now()); err != nil {
+			return err
+		}
+	}
+	e := newEvent("executionResumed", -1, b.clock.Now())
+	e.GetExecutionResumed().Input = wrapperspb.String("rewind: " + reason)
+	return b.addEvent(ctx, instance, e, newID())
+}
+
+// rewound returns the events that stay, and the sub-orchestrations that failed.
+func rewound(events []*Event) (kept []*Event, children []string) {
+	last := -1 // of those that schedule something
+	for i, e := range events {
+		if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil || e.GetEventSent() != nil {
+			last = i
+		}
+	}
+	again := map[int32]bool{} // tasks to be scheduled once more
+	failed := map[int32]bool{}
+	for _, e := range events[last+1:] {
+		if x := e.GetTaskFailed(); x != nil {
+			again[x.TaskScheduledId] = true
+		}
+		if x := e.GetSubOrchestrationInstanceFailed(); x != nil {
+			failed[x.TaskScheduledId] = true
+		}
+	}
+	for i, e := range events {
+		switch {
+		case e.GetExecutionCompleted() != nil:
+		case e.GetTaskScheduled() != nil && again[e.EventId]:
+		case i > last && (e.GetTaskFailed() != nil || e.GetSubOrchestrationInstanceFailed() != nil):
+		default:
+			kept = append(kept, e)
+		}
+		if x := e.GetSubOrchestrationInstanceCreated(); x != nil && failed[e.EventId] {
+			children = append(children, x.InstanceId)
+		}
+	}
+	return kept, children
+}

@@ -1,0 +1,97 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// WorkerOptions bound what one process does at once. The zero value of a field means its default.
+type WorkerOptions struct {
+	// MaxOrchestrations bounds the workflows that run at once, apart from those that wait. Default 32.
+	MaxOrchestrations int
+	// MaxActivities bounds the activities that run at once. Default 32.
+	MaxActivities int
+}
+
+// NewWorker returns a worker that runs the workflows and activities of x, for instance of task.NewTaskExecutor. It makes the hub if there is
+// none. A workflow that panics fails; the process goes on.
+func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHubWorker {
+	set(&o.MaxOrchestrations, 32)
+	set(&o.MaxActivities, 32)
+	run, log := executor{x, b}, engineLog{b.log}
+	return backend.NewTaskHubWorker(b,
+		backend.NewOrchestrationWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxOrchestrations))),
+		backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities))), log)
+}
+
+// Logger returns the backend's logger in the form that the engine takes.
+func (b *Backend) Logger() backend.Logger { return engineLog{b.log} }
+
+// engineLog writes the engine's log. Its news about single instances are for debugging.
+type engineLog struct{ log *slog.Logger }
+
+func (l engineLog) write(level slog.Level, text func(v ...any) string, v []any) {
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	for i, x := range v {
+		if err, ok := x.(error); ok {
+			v[i] = sdkerr.Text(err)
+		}
+	}
+	l.log.Log(context.Background(), level, text(v...))
+}
+
+func (l engineLog) writef(level slog.Level, format string, v []any) {
+	l.write(level, func(v ...any) string { return fmt.Sprintf(format, v...) }, v)
+}
+
+func (l engineLog) Debug(v ...any)            { l.write(slog.LevelDebug, fmt.Sprint, v) }
+func (l engineLog) Debugf(f string, v ...any) { l.writef(slog.LevelDebug, f, v) }
+func (l engineLog) Info(v ...any)             { l.write(slog.LevelDebug, fmt.Sprint, v) }
+func (l engineLog) Infof(f string, v ...any)  { l.writef(slog.LevelDebug, f, v) }
+func (l engineLog) Warn(v ...any)             { l.write(slog.LevelWarn, fmt.Sprint, v) }
+func (l engineLog) Warnf(f string, v ...any)  { l.writef(slog.LevelWarn, f, v) }
+func (l engineLog) Error(v ...any)            { l.write(slog.LevelError, fmt.Sprint, v) }
+func (l engineLog) Errorf(f string, v ...any) { l.writef(slog.LevelError, f, v) }
+
+// ActivityInfo says which activity a context belongs to.
+type ActivityInfo struct {
+	Instance, Execution, Name string
+	Task                      int32
+}
+
+// Key is the same in every attempt of the activity, and different for every other: for effects that must not happen twice.
+func (i ActivityInfo) Key() string { return fmt.Sprintf("%s/%s/%d", i.Instance, i.Execution, i.Task) }
+
+type activityInfoKey struct{}
+
+// InfoFromContext returns the activity that runs with the context.
+func InfoFromContext(ctx context.Context) (ActivityInfo, bool) {
+	i, ok := ctx.Value(activityInfoKey{}).(ActivityInfo)
+	return i, ok
+}
+
+// ExecuteActivity implements backend.Executor.
+func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Event) (*Event, error) {
+	info := ActivityInfo{Instance: string(id), Execution: x.b.activities.execution(string(id), e.EventId), Name: e.GetTaskScheduled().GetName(), Task: e.EventId}
+	return x.Executor.ExecuteActivity(context.WithValue(ctx, activityInfoKey{}, info), id, e)
+}
+
+// execution returns the execution that an activity which runs here belongs to.
+func (a *activities) execution(instance string, task int32) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := a.running[activityName(instance, task)]; n != nil {
+		return n.copies[0].Execution
+	}
+	return ""
+}
+
+func activityName(instance string, task int32) string { return fmt.Sprintf("%s/%d", instance, task) }
