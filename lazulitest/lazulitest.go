@@ -32,7 +32,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
-	"github.com/lazuli-storage/lazuli/internal/server/requestlog"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 )
 
 // Lazuli is a running stack that belongs to a test.
@@ -71,7 +71,7 @@ func WithFakeClock(clock *Clock) Option {
 
 // WithLog sends what the services log to log: at debug level every request. Without it nothing is logged.
 func WithLog(log *slog.Logger) Option {
-	return func(c *config) { c.Log, c.Observe = log, requestlog.Observer(log) }
+	return func(c *config) { c.Log, c.Observe = log, observe.RequestLog(log) }
 }
 
 // WithData keeps the state in the folder dir, durably, so that a second Start finds it. Without it the state is in

@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/requestlog"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
@@ -38,7 +38,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,
-		Observe: requestlog.Observer(log),
+		Observe: observe.RequestLog(log),
 		Metrics: metrics,
 		Faults:  c.Faults,
 	}

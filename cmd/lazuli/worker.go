@@ -15,7 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/tracing"
+	"github.com/lazuli-storage/lazuli/internal/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
@@ -135,7 +135,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 
 // startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is called.
 func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
-	end, err := tracing.Start(ctx, service, version, log)
+	end, err := traces.Start(ctx, service, version, log)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
-	"github.com/lazuli-storage/lazuli/internal/server/telemetry"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
@@ -27,8 +27,8 @@ type Stack struct {
 	dir     *datadir.Dir
 	servers []*server
 	started time.Time
-	metrics *telemetry.Metrics // nil without Config.Metrics
-	faults  *faultrule.Set     // nil without Config.Faults
+	metrics *observe.Metrics // nil without Config.Metrics
+	faults  *faultrule.Set   // nil without Config.Faults
 
 	gate     *gate
 	services atomic.Pointer[services] // nil where they could not be opened again
@@ -57,7 +57,7 @@ func Start(c Config) (_ *Stack, err error) {
 	}
 	s := &Stack{config: c, started: c.Now(), gate: newGate()}
 	if c.Metrics != nil {
-		s.metrics = telemetry.NewMetrics(c.Metrics)
+		s.metrics = observe.NewMetrics(c.Metrics)
 	}
 	if c.Faults {
 		s.faults = faultrule.NewSet(operationNames(), c.Now)

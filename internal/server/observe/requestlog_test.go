@@ -1,4 +1,4 @@
-package requestlog_test
+package observe_test
 
 import (
 	"bytes"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/server/requestlog"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 )
 
-func TestObserver(t *testing.T) {
+func TestRequestLog(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
-	observe := requestlog.Observer(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	logRequest := observe.RequestLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	h := httptest.NewRequest("GET", "http://127.0.0.1:10000/devstoreaccount1/c/b?sv=2021-12-02&sig=secret", nil)
 	h.Header.Set("User-Agent", "a client/1")
 	h.Header.Set("Authorization", "SharedKey devstoreaccount1:secret")
@@ -26,7 +27,7 @@ func TestObserver(t *testing.T) {
 	}
 	r.Operation = "GetBlob"
 	r.Failure = wire.ErrResourceNotFound
-	observe(r, frontend.Outcome{Status: 404, Written: 215, Duration: 1500 * time.Microsecond})
+	logRequest(r, frontend.Outcome{Status: 404, Written: 215, Duration: 1500 * time.Microsecond})
 	line := out.String()
 	for _, want := range []string{"level=DEBUG", "service=blob", "account=devstoreaccount1", "op=GetBlob", "method=GET", "path=/devstoreaccount1/c/b ",
 		"status=404", "code=ResourceNotFound", "bytes=215", "ms=1.5", "version=2021-12-02", `client="a client/1"`, "request_id=" + r.ID} {
@@ -39,8 +40,9 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-func TestNothingAboveDebug(t *testing.T) {
-	if requestlog.Observer(slog.New(slog.NewTextHandler(new(bytes.Buffer), nil))) != nil {
+func TestRequestLogIsOffAboveDebug(t *testing.T) {
+	t.Parallel()
+	if observe.RequestLog(slog.New(slog.NewTextHandler(new(bytes.Buffer), nil))) != nil {
 		t.Error("requests are observed at info level")
 	}
 }

@@ -1,4 +1,4 @@
-package tracing
+package traces
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 )
 
 func TestWanted(t *testing.T) {
+	t.Parallel()
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, tc := range []struct {
 		name   string
@@ -28,8 +29,11 @@ func TestWanted(t *testing.T) {
 		{"this protocol", map[string]string{endpoint: "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, false},
 	} {
 		wanted, err := Wanted(func(name string) string { return tc.env[name] })
-		if wanted != tc.wanted || (err != nil) != tc.fails {
-			t.Errorf("%s: %v, %v", tc.name, wanted, err)
+		if wanted != tc.wanted {
+			t.Errorf("%s: wanted is %v, want %v", tc.name, wanted, tc.wanted)
+		}
+		if (err != nil) != tc.fails {
+			t.Errorf("%s: error %v; want one: %v", tc.name, err, tc.fails)
 		}
 	}
 }

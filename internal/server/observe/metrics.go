@@ -1,6 +1,4 @@
-// Package telemetry counts what the front-ends serve, for Prometheus. Nothing is sent anywhere: the numbers are read
-// from the admin listener.
-package telemetry
+package observe
 
 import (
 	"strconv"
@@ -12,14 +10,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Metrics holds the counters of all services of a process.
+// Metrics has the counters of all services of a process. It is safe for concurrent use.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	sent     *prometheus.CounterVec
 
 	mu     sync.RWMutex
-	series map[key]series // resolved once: looking labels up costs more than the rest of an observation
+	series map[key]series // found once: resolving labels costs more than the rest of an observation
 }
 
 type key struct {
@@ -33,8 +31,8 @@ type series struct {
 	seconds        prometheus.Observer
 }
 
-// NewMetrics registers the counters with reg. Labels are the service, the operation's name in the REST reference
-// ("" for requests that were refused before one was known), and the HTTP status.
+// NewMetrics registers the counters with reg. The labels are the service, the operation's name in the REST reference
+// ("" for a request that was refused before its operation was known), and the HTTP status.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	labels := []string{"service", "operation", "status"}
 	m := &Metrics{
@@ -59,7 +57,7 @@ func (m *Metrics) Observe(r *wire.Request, o frontend.Outcome) {
 	s.seconds.Observe(o.Duration.Seconds())
 }
 
-// get returns the counters for a key. There are as many keys as operations and statuses: clients cannot add any.
+// get returns the counters of a key. Their number is bounded by the operations and statuses: clients cannot add any.
 func (m *Metrics) get(k key) series {
 	m.mu.RLock()
 	s, ok := m.series[k]

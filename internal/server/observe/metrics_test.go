@@ -1,4 +1,4 @@
-package telemetry_test
+package observe_test
 
 import (
 	"strings"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/server/telemetry"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 )
 
-func TestObserve(t *testing.T) {
+func TestMetrics(t *testing.T) {
+	t.Parallel()
 	reg := prometheus.NewRegistry()
-	m := telemetry.NewMetrics(reg)
+	m := observe.NewMetrics(reg)
 	r := &wire.Request{Service: wire.Queue, Operation: "PutMessage"}
 	m.Observe(r, frontend.Outcome{Status: 201, Written: 10, Duration: time.Millisecond})
 	m.Observe(r, frontend.Outcome{Status: 201, Written: 5, Duration: time.Millisecond})
@@ -36,7 +37,7 @@ lazuli_response_bytes_total{operation="PutMessage",service="queue",status="404"}
 }
 
 func BenchmarkObserve(b *testing.B) {
-	m := telemetry.NewMetrics(prometheus.NewRegistry())
+	m := observe.NewMetrics(prometheus.NewRegistry())
 	r := &wire.Request{Service: wire.Table, Operation: "InsertEntity"}
 	for b.Loop() {
 		m.Observe(r, frontend.Outcome{Status: 201, Written: 1024, Duration: time.Millisecond})

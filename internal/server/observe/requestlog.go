@@ -1,6 +1,4 @@
-// Package requestlog writes a line at debug level for every request that a front-end has answered. It is for whoever
-// asks why a client does not work; nothing is written, and nothing costs, at other levels.
-package requestlog
+package observe
 
 import (
 	"context"
@@ -10,12 +8,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Observer returns a function for [frontend.Common.Observe] that logs to log, or nil if log leaves out debug lines.
+// RequestLog returns a function for [frontend.Common.Observe] that logs each request at debug level, or nil if log does not
+// log at that level: then there is no cost.
 //
-// The keys are service, account, op, method, path, status, code (Azure's error code, if there was an error), fault (the
-// fault rule that had an effect, if any), bytes, ms, version, client (the user agent), request_id and client_request_id. Query strings are left out, since they hold
-// signatures, and so are bodies and all other headers.
-func Observer(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
+// The keys are service, account, op, method, path, status, code (Azure's error code after an error), fault (the fault rule
+// that had an effect, if any), bytes, ms, version, client (the user agent), request_id and client_request_id. Query strings
+// are left out since they contain signatures, and so are bodies and all other headers.
+func RequestLog(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil
 	}

@@ -1,11 +1,6 @@
-// Package tracing sends OpenTelemetry traces where the standard environment variables say: off, and at no cost, unless they name an endpoint.
-//
-//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT   where to, by OTLP over HTTP
-//	OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, ...  as specified
-//	OTEL_SDK_DISABLED=true, OTEL_TRACES_EXPORTER=none                 off
-//
-// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-package tracing
+// Package traces sends OpenTelemetry traces to where the environment says. It is apart from package observe because the
+// exporter is large: programs that only embed the services, such as tests, do not link it.
+package traces
 
 import (
 	"context"
@@ -22,7 +17,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Wanted reports whether the environment asks for traces. What it asks for and is not there is an error.
+// Wanted reports whether the environment asks for traces. It fails if the environment asks for an exporter or a
+// protocol that is not available.
 func Wanted(getenv func(string) string) (bool, error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -33,7 +29,7 @@ func Wanted(getenv func(string) string) (bool, error) {
 		return false, nil
 	case "", "otlp":
 	default:
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: there are otlp and none", exporter)
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: use otlp or none", exporter)
 	}
 	if !endpoint {
 		return false, nil
@@ -43,12 +39,19 @@ func Wanted(getenv func(string) string) (bool, error) {
 		protocol = getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
 	}
 	if protocol != "" && protocol != "http/protobuf" {
-		return false, fmt.Errorf("the OTLP protocol is %q: there is http/protobuf", protocol)
+		return false, fmt.Errorf("the OTLP protocol is %q: use http/protobuf", protocol)
 	}
 	return true, nil
 }
 
-// Start sets the process's tracer provider, if the environment asks for traces, and returns what sends the rest and ends it.
+// Start sets the process's tracer provider if the environment asks for traces; without traces it costs nothing. stop
+// sends the remaining traces and ends them. The environment is that of the OpenTelemetry SDKs:
+//
+//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT   where to send traces, by OTLP over HTTP
+//	OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, ...  as specified
+//	OTEL_SDK_DISABLED=true, OTEL_TRACES_EXPORTER=none                 no traces
+//
+// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func Start(ctx context.Context, service, version string, log *slog.Logger) (stop func(context.Context) error, err error) {
 	wanted, err := Wanted(os.Getenv)
 	if err != nil || !wanted {
@@ -58,14 +61,14 @@ func Start(ctx context.Context, service, version string, log *slog.Logger) (stop
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	// The environment, merged last, may name the service otherwise.
+	// The environment is merged last: it may give the service another name.
 	r, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(r))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("cannot send traces", "err", err) }))
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	return provider.Shutdown, nil
