@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
@@ -17,6 +18,10 @@ type changeEntry struct {
 	RowKey       string
 	Timestamp    string
 	Change       string // insert, update or delete
+	Position     string // after the change
+	// Before and After are the entity around the change, if the request asks for states.
+	Before json.RawMessage `json:",omitempty"`
+	After  json.RawMessage `json:",omitempty"`
 }
 
 // queryChanges is an extension of Query Entities: it answers with the changes after a position, and can wait for them; see
@@ -34,14 +39,22 @@ func (s *Service) queryChanges(c *call) error {
 	if err != nil {
 		return err
 	}
+	states := c.Header(longpoll.StatesHeader) == longpoll.StatesInclude
+	form := entity.Form{Metadata: entity.MinimalMetadata, Account: c.Account, Table: c.table}
 	page := struct {
 		Value []changeEntry `json:"value"`
 	}{make([]changeEntry, 0, len(f.Changes))}
 	for i := range f.Changes {
 		ch := &f.Changes[i]
-		e := changeEntry{PartitionKey: string(ch.Partition), RowKey: string(ch.Row), Timestamp: ch.At.String(), Change: ch.Kind.String()}
+		e := changeEntry{PartitionKey: string(ch.Partition), RowKey: string(ch.Row), Timestamp: ch.At.String(), Change: ch.Kind.String(), Position: ch.Position()}
 		if ch.Kind != state.Deleted {
 			e.ETag = ch.At.DateTimeETag()
+		}
+		if states && ch.Before != nil {
+			e.Before = form.AppendJSONEntity(nil, ch.Partition, ch.Row, ch.Before)
+		}
+		if states && ch.After != nil {
+			e.After = form.AppendJSONEntity(nil, ch.Partition, ch.Row, ch.After)
 		}
 		page.Value = append(page.Value, e)
 	}
@@ -50,6 +63,9 @@ func (s *Service) queryChanges(c *call) error {
 		return err
 	}
 	c.Set(longpoll.PositionHeader, f.Position)
+	if states {
+		c.Set(longpoll.StatesHeader, longpoll.StatesInclude)
+	}
 	c.Set(longpoll.FeedHeader, longpoll.FeedChanges)
 	if !f.Known {
 		c.Set(longpoll.FeedHeader, longpoll.FeedEverything)

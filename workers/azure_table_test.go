@@ -151,6 +151,104 @@ func TestTableTriggerExisting(t *testing.T) {
 	}
 }
 
+// An InOrder trigger tells every change of an entity, in order, with the state before it, through failures and restarts; what is told again after a restart
+// begins no later than what comes next.
+func TestTableTriggerInOrder(t *testing.T) {
+	lazuliOnly(t)
+	t.Parallel()
+	a := testaccount.Open(t)
+	name := a.Table("Chains")
+	client := a.Tables.NewClient(name)
+	const entities, changes = 8, 12
+	var mu sync.Mutex
+	reached, calls, problems := map[string]int{}, 0, []string{}
+	serve := func() *workers.App {
+		app := newApp(a)
+		workers.Table(app, "chains", func(ctx context.Context, c *workers.Change[row]) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls%5 == 0 {
+				return errors.New("not now")
+			}
+			before, after := c.Before.N, c.Entity.N
+			switch {
+			case c.Raw.RowKey == "probe":
+				reached["probe"] = 1
+				return nil
+			case c.Raw.Change == "delete":
+				after = before + 1
+			}
+			if (c.Raw.Change == "insert") != (c.Raw.Before == nil) || after != before+1 || before > reached[c.Raw.RowKey] {
+				problems = append(problems, fmt.Sprintf("%s %s: %d to %d after %d", c.Raw.Change, c.Raw.RowKey, before, after, reached[c.Raw.RowKey]))
+			}
+			reached[c.Raw.RowKey] = after
+			return nil
+		}, workers.WithTable(name), workers.InOrder(), workers.WithParallelChanges(3))
+		return app
+	}
+	at := func(row string, n int) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return reached[row] == n }
+	}
+	app := serve()
+	if err := app.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the trigger listens", func() bool { upsert(t, client, "p", "probe", 0); return at("probe", 1)() })
+	write := func(from, to int) {
+		for n := from; n <= to; n++ {
+			for e := range entities {
+				upsert(t, client, "p", fmt.Sprint(e), n)
+			}
+		}
+	}
+	write(1, changes/2)
+	eventually(t, "some changes are told", at("0", 2))
+	if err := app.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	write(changes/2+1, changes)
+	for e := range entities {
+		if _, err := client.DeleteEntity(t.Context(), "p", fmt.Sprint(e), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, serve())
+	for e := range entities {
+		eventually(t, "all changes are told", at(fmt.Sprint(e), changes+1))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(problems) > 0 {
+		t.Errorf("skipped or out of order:\n%s", strings.Join(problems, "\n"))
+	}
+}
+
+// What an InOrder trigger cannot handle goes to the poison queue, and holds up no other change for good.
+func TestTableTriggerInOrderPoison(t *testing.T) {
+	lazuliOnly(t)
+	t.Parallel()
+	a := testaccount.Open(t)
+	name := a.Table("Poison")
+	for i := range 3 {
+		upsert(t, a.Tables.NewClient(name), "p", fmt.Sprint(i), i)
+	}
+	var got seen
+	app := newApp(a)
+	app.Table(name, func(ctx context.Context, c workers.TableChange) error {
+		if c.RowKey == "1" {
+			return errors.New("never")
+		}
+		got.add(c.RowKey)
+		return nil
+	}, workers.WithExisting(true), workers.InOrder(), workers.WithMaxDequeueCount(2))
+	start(t, app)
+	eventually(t, "the others are told", func() bool { return got.has("0") && got.has("2") })
+	eventually(t, "one is poisoned", func() bool { return app.Stats()[0].Poisoned == 1 && app.Stats()[0].Failed == 2 })
+	if length(t, a, "webjobs-tabletrigger-poison") != 1 {
+		t.Error("the poison queue does not have it")
+	}
+}
+
 // A change is seen soon after it was made.
 func TestTriggersAreImmediate(t *testing.T) {
 	lazuliOnly(t)

@@ -41,6 +41,8 @@ type settings struct {
 
 	table    string
 	existing bool
+	inOrder  bool
+	parallel int // of changes in order
 }
 
 func defaultSettings(name string) settings {
@@ -53,6 +55,7 @@ func defaultSettings(name string) settings {
 		maxDequeueCount:   5,
 		lease:             time.Minute,
 		retry:             Fixed(0),
+		parallel:          16,
 	}
 }
 

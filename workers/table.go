@@ -38,6 +38,20 @@ func WithExisting(existing bool) TableOption {
 	return tableOption(func(s *settings) { s.existing = existing })
 }
 
+// InOrder makes a table trigger handle every change, of each entity in the order in which they were made, with the state of the entity before the change: what an
+// index or a view of the table needs. One instance handles them, the one that has the lock; changes of different entities are handled at the
+// same time, at most WithParallelChanges. A change that fails is tried again, after the delay of WithRetry, before the next one of its entity; after
+// WithMaxDequeueCount attempts it goes to the queue webjobs-tabletrigger-poison. How far all changes were handled is kept in the
+// container azure-webjobs-hosts: after a crash what follows is handled again, in order.
+//
+// Without it, all instances share the changes, and of several changes of an entity only the last may be handled.
+func InOrder() TableOption { return tableOption(func(s *settings) { s.inOrder = true }) }
+
+// WithParallelChanges sets how many entities' changes an InOrder trigger handles at the same time. Default 16.
+func WithParallelChanges(n int) TableOption {
+	return tableOption(func(s *settings) { s.parallel = n })
+}
+
 // tablePoisonQueue is where table triggers' messages go that failed for good.
 const tablePoisonQueue = "webjobs-tabletrigger-poison"
 
@@ -71,8 +85,15 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 	f.settings.queueName = hashedQueueName("azure-webjobs-tabletrigger-", a.config.HostID, name)
 	f.settings.encoding = Base64
 	fail(f.settings.validateQueue())
+	if f.settings.parallel < 1 {
+		fail(fmt.Errorf("%d parallel changes", f.settings.parallel))
+	}
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
-		return newTableListener(a, f, storage, h)
+		l, err := newTableListener(a, f, storage, h)
+		if err != nil || !f.settings.inOrder {
+			return l, err
+		}
+		return &orderedTableListener{tableListener: l, handler: h, app: a, bound: bound{a, storage}, wrapped: a.compose()}, nil
 	}
 	return f
 }
@@ -84,6 +105,8 @@ var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 type Change[T any] struct {
 	// Entity is the decoded entity; the zero value after a delete.
 	Entity T
+	// Before is the entity before the change, for triggers with InOrder; the zero value if Raw.Before is empty.
+	Before T
 	// Raw is the change as it came.
 	Raw TableChange
 }
@@ -96,6 +119,11 @@ func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T])
 		if raw.Entity != nil {
 			if err := json.Unmarshal(raw.Entity, &c.Entity); err != nil {
 				return Permanent(fmt.Errorf("the entity is not a %T: %w", c.Entity, err))
+			}
+		}
+		if raw.Before != nil {
+			if err := json.Unmarshal(raw.Before, &c.Before); err != nil {
+				return Permanent(fmt.Errorf("the entity before the change is not a %T: %w", c.Before, err))
 			}
 		}
 		return h(ctx, &c)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
@@ -55,6 +56,84 @@ func (f tableFeed) after(ctx context.Context, position string, most time.Duratio
 		page.changes = append(page.changes, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
 	}
 	return page, nil
+}
+
+// loggedChange is a change with the states around it.
+type loggedChange struct {
+	TableChange
+	// position is the one after the change; empty if the change comes from reading the whole table.
+	position string
+}
+
+// states returns what after does, with the states of entities. They are read from the answer itself: the SDK's values have lost which numbers are
+// doubles.
+func (f tableFeed) states(ctx context.Context, position string, most time.Duration) (changes []loggedChange, page feedPage, err error) {
+	var answer *http.Response
+	header := feedHeader(position, most)
+	header.Set(longpoll.StatesHeader, longpoll.StatesInclude)
+	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), header)
+	if _, err := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(ctx); err != nil {
+		return nil, page, err
+	}
+	page = feedPage{position: answer.Header.Get(longpoll.PositionHeader), known: answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
+	if page.position == "" || answer.Header.Get(longpoll.StatesHeader) != longpoll.StatesInclude {
+		return nil, page, errNoFeed
+	}
+	var body struct {
+		Value []struct {
+			ETag                 string `json:"odata.etag"`
+			PartitionKey, RowKey string
+			Change               bindings.TableChangeKind
+			Position             string
+			Before, After        json.RawMessage
+		}
+	}
+	raw, err := runtime.Payload(answer)
+	if err == nil {
+		err = json.Unmarshal(raw, &body)
+	}
+	if err != nil {
+		return nil, page, fmt.Errorf("the log of changes: %w", err)
+	}
+	for _, c := range body.Value {
+		changes = append(changes, loggedChange{TableChange{PartitionKey: c.PartitionKey, RowKey: c.RowKey, Change: c.Change, ETag: c.ETag, Entity: c.After, Before: c.Before}, c.Position})
+	}
+	return changes, page, nil
+}
+
+// everything calls tell with the entities of the table, a page at a time, as updates.
+func (f tableFeed) everything(ctx context.Context, tell func([]loggedChange) error) error {
+	for pager := f.client.NewListEntitiesPager(nil); pager.More(); {
+		var answer *http.Response
+		if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &answer)); err != nil {
+			return err
+		}
+		var body struct{ Value []json.RawMessage }
+		raw, err := runtime.Payload(answer)
+		if err == nil {
+			err = json.Unmarshal(raw, &body)
+		}
+		if err != nil {
+			return fmt.Errorf("a page of the table: %w", err)
+		}
+		var page []loggedChange
+		for _, e := range body.Value {
+			c := loggedChange{TableChange: TableChange{Change: bindings.TableUpdate, Entity: e}}
+			var keys struct {
+				ETag                 string `json:"odata.etag"`
+				PartitionKey, RowKey string
+			}
+			if err := json.Unmarshal(e, &keys); err != nil {
+				return fmt.Errorf("an entity: %w", err)
+			}
+			c.PartitionKey, c.RowKey, c.ETag = keys.PartitionKey, keys.RowKey, keys.ETag
+			page = append(page, c)
+		}
+		if err := tell(page); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // feedHeader asks for what comes after a position, and to wait for it.

@@ -22,6 +22,12 @@ const (
 // HiddenInclude is the only value of HiddenHeader.
 const HiddenInclude = "include"
 
+// StatesHeader asks, with the value [StatesInclude], for the states of entities around each change of a table, and says that they are there.
+const (
+	StatesHeader  = "X-Lazuli-States"
+	StatesInclude = "include"
+)
+
 // The values of FeedHeader.
 const (
 	// FeedChanges: what has changed after the position that was asked for, and nothing else.

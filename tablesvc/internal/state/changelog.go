@@ -17,42 +17,55 @@ import (
 // watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
 // stay valid across restarts.
 //
-//	bucketWatched: table id -> version 1 | next number 8 | first number 8 | time of the last call 8 (ticks)
-//	bucketChanges: table id, number 8 -> version 1 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | PartitionKey | RowKey
+//	bucketWatched: table id -> version 2 | next number 8 | first number 8 | time of the last call 8 (ticks) | bytes of the records 8
+//	bucketChanges: table id, number 8 -> version 2 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | length of RowKey 2 |
+//	                                     length of before 4 | PartitionKey | RowKey | before | after
 //
-// Numbers are big-endian, and those of a table's changes count up from 1. The bucket has the records from the first number
-// up to the one before the next; a writer that adds a record removes the one that is keepChanges older.
+// before and after are the entity's records around the change, empty where there is no entity. Version 1 has neither them nor the lengths of
+// RowKey and before, and no bytes. Numbers are big-endian, and those of a table's changes count up from 1. The bucket has the
+// records from the first number up to the one before the next; a writer that adds a record removes the oldest ones beyond keepChanges and
+// keepChangeBytes.
 const (
-	// keepChanges is how many changes of a table are kept at most.
-	keepChanges = 1 << 20
+	// keepChanges is how many changes of a table are kept at most, and keepChangeBytes how much their records may take.
+	keepChanges     = 1 << 20
+	keepChangeBytes = 1 << 30
 	// watchFor is how long changes are logged after the last call of Changes.
 	watchFor = 7 * 24 * time.Hour
 	// askedEvery is the precision of the stored time of that call.
 	askedEvery = time.Hour
 
-	changeVersion = 1
-	changeHeader  = 12
-	watchSize     = 25
+	changeVersion = 2
+	changeHeader  = 18
+	watchSize     = 33
+
+	// The sizes of version 1, which had no states.
+	changeHeader1 = 12
+	watchSize1    = 25
 )
 
 // watchRecord is the record of a table whose changes are logged.
 type watchRecord struct {
 	next, first uint64
 	asked       ticks.Ticks // when Changes was last called
+	bytes       uint64      // of the records
 }
 
 func (w watchRecord) encode() []byte {
 	b := append(make([]byte, 0, watchSize), changeVersion)
 	b = binary.BigEndian.AppendUint64(b, w.next)
 	b = binary.BigEndian.AppendUint64(b, w.first)
-	return binary.BigEndian.AppendUint64(b, uint64(w.asked))
+	b = binary.BigEndian.AppendUint64(b, uint64(w.asked))
+	return binary.BigEndian.AppendUint64(b, w.bytes)
 }
 
 func decodeWatch(b []byte) (w watchRecord, err error) {
-	if len(b) != watchSize || b[0] != changeVersion {
+	if current, old := len(b) == watchSize && b[0] == changeVersion, len(b) == watchSize1 && b[0] == 1; !current && !old {
 		return w, fmt.Errorf("record of a watched table is damaged: %x", b[:min(len(b), watchSize)])
 	}
-	w = watchRecord{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), ticks.Ticks(binary.BigEndian.Uint64(b[17:]))}
+	w = watchRecord{next: binary.BigEndian.Uint64(b[1:]), first: binary.BigEndian.Uint64(b[9:]), asked: ticks.Ticks(binary.BigEndian.Uint64(b[17:]))}
+	if len(b) == watchSize {
+		w.bytes = binary.BigEndian.Uint64(b[25:])
+	}
 	if w.first == 0 || w.first > w.next {
 		return w, fmt.Errorf("record of a watched table has the changes %d to %d", w.first, w.next)
 	}
@@ -67,24 +80,61 @@ func changeKey(table, number uint64) []byte {
 }
 
 func (c *FeedChange) encode() []byte {
-	b := append(make([]byte, 0, changeHeader+len(c.Partition)+len(c.Row)), changeVersion, byte(c.Kind))
+	b := append(make([]byte, 0, changeHeader+len(c.Partition)+len(c.Row)+len(c.Before)+len(c.After)), changeVersion, byte(c.Kind))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Partition)))
-	return append(append(b, c.Partition...), c.Row...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Row)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(c.Before)))
+	return append(append(append(append(b, c.Partition...), c.Row...), c.Before...), c.After...)
 }
 
+var errChangeDamaged = errors.New("record of a change is damaged")
+
+// decodeChange reads a record. The slices of the result are copies.
 func decodeChange(key, b []byte) (c FeedChange, err error) {
-	if len(key) != entity.TableIDLen+8 || len(b) < changeHeader || b[0] != changeVersion {
-		return c, errors.New("record of a change is damaged")
+	if len(key) != entity.TableIDLen+8 || len(b) < changeHeader1 || b[1] < byte(Inserted) || b[1] > byte(Deleted) {
+		return c, errChangeDamaged
 	}
-	split := changeHeader + int(binary.BigEndian.Uint16(b[10:]))
-	if len(b) < split || b[1] < byte(Inserted) || b[1] > byte(Deleted) {
-		return c, errors.New("record of a change is damaged")
+	c = FeedChange{number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), Kind: FeedKind(b[1]), At: ticks.Ticks(binary.BigEndian.Uint64(b[2:]))}
+	partition := int(binary.BigEndian.Uint16(b[10:]))
+	switch {
+	case b[0] == 1:
+		rest := bytes.Clone(b[changeHeader1:])
+		if len(rest) < partition {
+			return c, errChangeDamaged
+		}
+		c.Partition, c.Row = rest[:partition:partition], rest[partition:]
+		return c, nil
+	case b[0] != changeVersion || len(b) < changeHeader:
+		return c, errChangeDamaged
 	}
-	return FeedChange{
-		number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), Kind: FeedKind(b[1]), At: ticks.Ticks(binary.BigEndian.Uint64(b[2:])),
-		Partition: bytes.Clone(b[changeHeader:split]), Row: bytes.Clone(b[split:]),
-	}, nil
+	row, before := int(binary.BigEndian.Uint16(b[12:])), int(binary.BigEndian.Uint32(b[14:]))
+	rest := bytes.Clone(b[changeHeader:])
+	if len(rest) < partition+row || len(rest)-partition-row < before {
+		return c, errChangeDamaged
+	}
+	cut := func(n int) (part []byte) {
+		part, rest = rest[:n:n], rest[n:]
+		return part
+	}
+	c.Partition, c.Row, c.Before, c.After = cut(partition), cut(row), recordOrNil(cut(before)), recordOrNil(rest)
+	if !c.complete() {
+		return c, errChangeDamaged
+	}
+	return c, nil
+}
+
+// recordOrNil is a record, or nil for none.
+func recordOrNil(b []byte) entity.Record {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// complete reports whether the states are those that a change of the kind has.
+func (c *FeedChange) complete() bool {
+	return (c.Before != nil) == (c.Kind != Inserted) && (c.After != nil) == (c.Kind != Deleted)
 }
 
 // changeLog writes the logs of all tables.
@@ -119,10 +169,14 @@ func (l *changeLog) append(tx *store.Tx, table uint64, c FeedChange) error {
 	if w.lapsed(c.At) {
 		return nil // the log has ended; watch leaves a gap in the numbers if it begins again
 	}
-	tx.Put(bucketChanges, changeKey(table, w.next), c.encode())
+	record := c.encode()
+	tx.Put(bucketChanges, changeKey(table, w.next), record)
 	w.next++
-	if w.next-w.first > keepChanges {
-		tx.Delete(bucketChanges, changeKey(table, w.first))
+	w.bytes += uint64(len(record))
+	for w.first < w.next && (w.next-w.first > keepChanges || w.bytes > keepChangeBytes) {
+		oldest := changeKey(table, w.first)
+		w.bytes -= min(w.bytes, uint64(len(tx.Get(bucketChanges, oldest))))
+		tx.Delete(bucketChanges, oldest)
 		w.first++
 	}
 	tx.Put(bucketWatched, key, w.encode())
@@ -144,7 +198,7 @@ func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRec
 				tx.Delete(bucketChanges, changeKey(table, w.first))
 			}
 			w.next++ // the gap: no position has this number
-			w.first = w.next
+			w.first, w.bytes = w.next, 0
 		}
 		w.asked = now
 	}

@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 			tx.Put(bucketTables, tableKey("acc", "other"), (&Table{id: 2, Name: "other", Policies: []byte("{}")}).encode())
 		}, "access policies: json: cannot unmarshal object"},
 		{"log of changes", func(tx *store.Tx) {
-			tx.Put(bucketChanges, changeKey(1, 5), (&FeedChange{Kind: Inserted}).encode())
+			tx.Put(bucketChanges, changeKey(1, 5), (&FeedChange{Kind: Inserted, After: entity.NewRecord(0, 0)}).encode())
 		}, "the log of table 1 has the changes 0 to 0, not 5"},
 		{"properties", func(tx *store.Tx) { tx.Put(bucketService, propertiesKey("acc"), []byte("{")) }, "unexpected end of JSON"},
 		{"service key", func(tx *store.Tx) { tx.Put(bucketService, []byte("x"), []byte("{")) }, "unknown key"},

@@ -9,10 +9,14 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// MaxFeedPage is how many changes [Store.Changes] returns at most.
-const MaxFeedPage = 1000
+// MaxFeedPage is how many changes [Store.Changes] returns at most. It returns fewer if their states take more than maxFeedBytes.
+const (
+	MaxFeedPage  = 1000
+	maxFeedBytes = 4 << 20
+)
 
 // FeedKind is what happened to an entity. The numbers are on disk and never change.
 type FeedKind byte
@@ -43,9 +47,16 @@ type FeedChange struct {
 	// At is the entity's Timestamp after the change; of a deletion, when it happened.
 	At             ticks.Ticks
 	Partition, Row []byte
+	// Before and After are the entity's states around the change: Before is nil for an insertion, After for a deletion. Both are nil for
+	// changes that a version without them has logged.
+	Before, After entity.Record
 
 	number uint64
+	table  uint64
 }
+
+// Position is the position after the change.
+func (c *FeedChange) Position() string { return formatPosition(c.table, c.number) }
 
 // Feed is a page of a table's changes.
 type Feed struct {
@@ -73,6 +84,7 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 	f := Feed{Known: true}
 	err = s.db.View(func(tx *store.Tx) error {
 		f.Changes = f.Changes[:0]
+		size := 0
 		prefix := tableIDKey(table)
 		cur := tx.Cursor(bucketChanges)
 		for k, v := cur.Seek(changeKey(table, after+1)); bytes.HasPrefix(k, prefix) && len(f.Changes) < MaxFeedPage; k, v = cur.Next() {
@@ -80,6 +92,10 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 			if err != nil {
 				return err
 			}
+			if size += len(v); size > maxFeedBytes && len(f.Changes) > 0 {
+				break
+			}
+			c.table = table
 			f.Changes = append(f.Changes, c)
 		}
 		return nil

@@ -78,8 +78,8 @@ func TestLogIsBounded(t *testing.T) {
 	at := ticks.Of(f.now)
 	ok(t, f.db.Update(func(tx *store.Tx) error { // as after a million changes
 		tx.Put(bucketWatched, tableIDKey(1), watchRecord{next: keepChanges + 1, first: 1, asked: at}.encode())
-		tx.Put(bucketChanges, changeKey(1, 1), (&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1")}).encode())
-		return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100))})
+		tx.Put(bucketChanges, changeKey(1, 1), (&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1"), After: entity.NewRecord(0, 0)}).encode())
+		return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100)), After: entity.NewRecord(0, 0)})
 	}))
 	f.want(t, formatPosition(1, 0), nil)
 	f.want(t, formatPosition(1, 1), []string{strings.Repeat("r", 100)})
@@ -95,4 +95,79 @@ func TestPositions(t *testing.T) {
 			t.Errorf("%q is parsed as %d", text, n)
 		}
 	}
+}
+
+// The log has the states around each change, as the entity had them then.
+func TestLogHasTheStatesAroundChanges(t *testing.T) {
+	t.Parallel()
+	f := newFeedFixture(t)
+	begin := f.want(t, "", nil)
+	at := func(n int64) ticks.Ticks { return ticks.Of(f.now) + ticks.Ticks(n) }
+	for _, change := range []Change{Insert, Update, Remove} {
+		m := &Mutation{Change: change, Partition: []byte("p"), Row: []byte("r")}
+		if change != Remove {
+			m.Record = entity.NewRecord(0, 0)
+		}
+		_, err := f.Write("acc", "Orders", m, f.now)
+		ok(t, err)
+	}
+	page, err := f.Changes("acc", "Orders", begin, f.now)
+	ok(t, err)
+	state := func(r entity.Record) ticks.Ticks {
+		if r == nil {
+			return -1
+		}
+		return r.Timestamp() - at(0)
+	}
+	var got [][2]ticks.Ticks
+	for i := range page.Changes {
+		c := &page.Changes[i]
+		got = append(got, [2]ticks.Ticks{state(c.Before), state(c.After)})
+	}
+	if diff := cmp.Diff([][2]ticks.Ticks{{-1, 1}, {1, 2}, {2, -1}}, got); diff != "" {
+		t.Errorf("times before and after (-want +got):\n%s", diff)
+	}
+	// Each change has the position after it.
+	f.want(t, page.Changes[1].Position(), []string{"r"})
+}
+
+// A record of version 1, without states, is still read.
+func TestOldRecordsOfChanges(t *testing.T) {
+	t.Parallel()
+	old := append([]byte{1, byte(Deleted), 0, 0, 0, 0, 0, 0, 0, 5, 0, 1}, "prow"...)
+	c, err := decodeChange(changeKey(1, 7), old)
+	if err != nil || string(c.Partition) != "p" || string(c.Row) != "row" || c.Before != nil || c.number != 7 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	w, err := decodeWatch([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4})
+	if err != nil || w != (watchRecord{next: 9, first: 3, asked: 4}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// States take room: a page ends after some megabytes, and the log forgets its oldest changes when it is too large.
+func TestLogIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	f := newFeedFixture(t)
+	begin := f.want(t, "", nil)
+	large := entity.NewRecord(ticks.Of(f.now), maxFeedBytes/2)
+	large = append(large, make([]byte, maxFeedBytes/2)...)
+	add := func(row string) {
+		ok(t, f.db.Update(func(tx *store.Tx) error {
+			return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: ticks.Of(f.now), Partition: []byte("p"), Row: []byte(row), After: large})
+		}))
+	}
+	add("1")
+	add("2")
+	at := f.want(t, begin, []string{"1"})
+	f.want(t, at, []string{"2"})
+	ok(t, f.db.Update(func(tx *store.Tx) error {
+		w, err := decodeWatch(tx.Get(bucketWatched, tableIDKey(1)))
+		w.bytes = keepChangeBytes - maxFeedBytes/4
+		tx.Put(bucketWatched, tableIDKey(1), w.encode())
+		return err
+	}))
+	add("3")
+	f.want(t, begin, nil)
+	f.want(t, at, []string{"2"})
 }

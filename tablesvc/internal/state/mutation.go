@@ -126,7 +126,7 @@ func (m *Mutation) apply(tx *store.Tx, log *changeLog, table uint64, at ticks.Ti
 	if err != nil {
 		return nil, err
 	}
-	c := FeedChange{Kind: Updated, At: at, Partition: m.Partition, Row: m.Row}
+	c := FeedChange{Kind: Updated, At: at, Partition: m.Partition, Row: m.Row, Before: old, After: r}
 	if r == nil {
 		c.Kind = Deleted
 		tx.Delete(bucketEntities, key)

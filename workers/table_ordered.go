@@ -1,0 +1,249 @@
+package workers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// orderedTableListener is a table trigger that handles the log itself, in order: see InOrder.
+type orderedTableListener struct {
+	*tableListener
+	handler TableHandler
+	app     *App
+	bound   bound
+	wrapped Handler
+
+	mu     sync.Mutex // guards gaveUp
+	gaveUp error
+}
+
+func (l *orderedTableListener) listen(soft, hard context.Context) error {
+	l.lock.lead(soft, hard, l.followInOrder)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gaveUp
+}
+
+// followInOrder handles the log for as long as this instance holds the lock.
+func (l *orderedTableListener) followInOrder(soft, hard context.Context) {
+	failing := ""
+	for soft.Err() == nil {
+		err := contain(func() error { return l.readInOrder(soft, hard) })
+		switch {
+		case err == nil || soft.Err() != nil:
+			return
+		case sdkerr.Text(err) != failing:
+			failing = sdkerr.Text(err)
+			l.function.stats.fail(l.clock.Now(), err)
+			l.log.Error("cannot read the changes of the table; trying again", "table", l.function.settings.table, "err", sdkerr.Short(err))
+		}
+		l.nudge.pause(soft, l.clock, l.every)
+	}
+}
+
+// readInOrder handles the log from the recorded position on, until soft is done or something fails.
+func (l *orderedTableListener) readInOrder(soft, hard context.Context) error {
+	record, err := l.store.read(soft, l.record)
+	if err != nil {
+		return fmt.Errorf("read how far the log was handled: %w", err)
+	}
+	position := string(record)
+	for begun := position != ""; soft.Err() == nil; begun = true {
+		if l.function.gate.paused() {
+			l.nudge.pause(soft, l.clock, l.every)
+			continue
+		}
+		asked := l.clock.Now()
+		changes, page, err := l.feed.states(soft, position, longWait)
+		if err != nil {
+			return err
+		}
+		if page.known && len(changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
+			l.lock.pause(soft, minPollingInterval) // The service lets nobody wait any more: it is about to stop.
+		}
+		if !page.known && (begun || l.function.settings.existing) {
+			if begun {
+				l.log.Warn("the log of changes does not reach back to where it was handled last; going through the whole table", "table", l.function.settings.table)
+			}
+			err = l.feed.everything(soft, func(all []loggedChange) error {
+				_, err := l.handleAll(soft, hard, all)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := fault.Point(pointBeforeChanges); err != nil {
+			return err
+		}
+		reached, err := l.handleAll(soft, hard, changes)
+		if err == nil {
+			reached = page.position
+		}
+		if reached != "" && reached != position {
+			if err := l.reachedInOrder(hard, reached); err != nil {
+				return err
+			}
+			position = reached
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reachedInOrder records how far the log was handled.
+func (l *orderedTableListener) reachedInOrder(ctx context.Context, position string) error {
+	if err := fault.Point(pointAfterChanges); err != nil {
+		return err
+	}
+	if err := l.store.write(context.WithoutCancel(ctx), l.record, []byte(position)); err != nil {
+		return fmt.Errorf("record how far the log was handled: %w", err)
+	}
+	l.tableListener.reached.Store(&position)
+	return fault.Point(pointAfterWatermark)
+}
+
+// handleAll handles changes: those of an entity one after another, those of others at the same time. If it is broken off, it returns the position up to which
+// all changes are handled, empty for none, and why.
+func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []loggedChange) (reached string, err error) {
+	var order [][2]string
+	chains := map[[2]string][]int{}
+	for i, c := range changes {
+		key := [2]string{c.PartitionKey, c.RowKey}
+		if chains[key] == nil {
+			order = append(order, key)
+		}
+		chains[key] = append(chains[key], i)
+	}
+	done := make([]bool, len(changes)) // each element belongs to the goroutine of its chain until wg.Wait
+	slots := make(chan struct{}, l.function.settings.parallel)
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards err
+	for _, key := range order {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			for _, i := range chains[key] {
+				if e := l.handleOne(soft, hard, changes[i]); e != nil {
+					mu.Lock()
+					err = errors.Join(err, e)
+					mu.Unlock()
+					return
+				}
+				done[i] = true
+			}
+		})
+	}
+	wg.Wait()
+	if err == nil {
+		return "", nil
+	}
+	if first := slices.Index(done, false); first > 0 {
+		reached = changes[first-1].position
+	}
+	return reached, err
+}
+
+// errBrokenOff: the app stops, or the lock is lost.
+var errBrokenOff = errors.New("workers: the change is left for later")
+
+// handleOne handles a change until it is done with: the handler succeeded, or the change is in the poison queue.
+func (l *orderedTableListener) handleOne(soft, hard context.Context, c loggedChange) error {
+	c.Table = l.function.settings.table
+	s := &l.function.settings
+	for attempt := int64(1); ; attempt++ {
+		if soft.Err() != nil || l.stuckHandler() {
+			return errBrokenOff
+		}
+		err := l.call(hard, c.TableChange, attempt)
+		if err == nil {
+			return nil
+		}
+		if hard.Err() != nil || l.stuckHandler() {
+			return errBrokenOff
+		}
+		var permanent *permanentError
+		if errors.As(err, &permanent) || attempt >= s.maxDequeueCount {
+			return l.poison(hard, c.TableChange)
+		}
+		delay := s.retry.Delay(attempt)
+		var after *retryAfterError
+		if errors.As(err, &after) {
+			delay = after.delay
+		}
+		if delay > 0 {
+			timer := l.clock.NewTimer(delay)
+			select {
+			case <-timer.C():
+			case <-soft.Done():
+			}
+			timer.Stop()
+		}
+	}
+}
+
+func (l *orderedTableListener) stuckHandler() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gaveUp != nil
+}
+
+// poison puts a change that cannot be handled to the poison queue.
+func (l *orderedTableListener) poison(ctx context.Context, c TableChange) error {
+	body, err := json.Marshal(tableMessage{Type: "TableTrigger", FunctionId: l.function.name, TableName: c.Table, PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
+	if err == nil {
+		_, err = putCreating(context.WithoutCancel(ctx), l.messages.poison, base64.StdEncoding.EncodeToString(body))
+	}
+	if err != nil {
+		return fmt.Errorf("put to the poison queue: %w", err)
+	}
+	l.log.Error("a change of the table cannot be handled; it is in the poison queue", "table", c.Table, "partition_key", c.PartitionKey, "row_key", c.RowKey, "change", c.Change)
+	l.function.stats.poisoned.Add(1)
+	return nil
+}
+
+// call calls the handler.
+func (l *orderedTableListener) call(hard context.Context, c TableChange, attempt int64) error {
+	stats := &l.function.stats
+	stats.inFlight.Add(1)
+	defer stats.inFlight.Add(-1)
+	ic := &InvocationContext{
+		InvocationID: uuid.NewString(), FunctionID: l.app.config.HostID + "/" + l.function.name, FunctionName: l.function.name, TriggerType: l.function.trigger,
+		TriggerMetadata: map[string]string{"Table": c.Table, "PartitionKey": c.PartitionKey, "RowKey": c.RowKey, "Change": string(c.Change), "ETag": c.ETag},
+		RetryContext:    RetryContext{RetryCount: int32(attempt - 1), MaxRetryCount: int32(l.function.settings.maxDequeueCount - 1)},
+	}
+	ic.call = func(ctx context.Context) error { return l.handler(ctx, c) }
+	defer stats.call(ic, l.clock)()
+	log := l.log.With("invocation_id", ic.InvocationID)
+	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.app.config.StuckTimeout, log: log}, func(ctx context.Context) error {
+		return contain(func() error {
+			return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
+		})
+	})
+	if errors.Is(err, ErrStuck) {
+		stats.stuck.Add(1)
+		l.mu.Lock()
+		l.gaveUp = fmt.Errorf("function %q: %w", l.function.name, ErrStuck)
+		l.mu.Unlock()
+	}
+	if err == nil {
+		stats.succeeded.Add(1)
+		return nil
+	}
+	stats.failed.Add(1)
+	stats.fail(l.clock.Now(), err)
+	logFailure(log, err)
+	return err
+}
