@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 )
@@ -255,7 +254,7 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 			return true, err
 		}
 	}
-	return true, errors.Join(err, os.Remove(s.path(e.id, suffixOf(!s.opts.Ephemeral))))
+	return true, errors.Join(err, s.opts.FS.Remove(s.path(e.id, suffixOf(!s.opts.Ephemeral))))
 }
 
 // victims returns the extents to rewrite, the emptiest first.
@@ -403,6 +402,8 @@ func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 	b := newBuffer(x.Length)
 	w.buf, w.n = b, int(x.Length)
 	if _, err := io.ReadFull(struct{ io.Reader }{r}, b.payload()[:x.Length]); err != nil {
+		w.buf, w.n = nil, 0
+		b.free()
 		return Slice{}, err
 	}
 	if err := w.flush(); err != nil {

@@ -109,7 +109,7 @@ func (e *extent) open() (*os.File, error) {
 			return nil, ErrClosed
 		}
 		if !e.named {
-			return reopen(e.file)
+			return reopen(e.file.OS())
 		}
 	}
 	return os.Open(e.s.path(e.id, suffixOf(e.named && !e.s.opts.Ephemeral)))

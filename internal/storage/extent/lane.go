@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // extent is one file.
@@ -22,13 +24,14 @@ type extent struct {
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // synced, syncing or err have changed
-	file     *os.File   // open for append; nil once finished, except for ephemeral ones
+	file     disk.File  // open for append; nil once finished, except for ephemeral ones
 	named    bool       // of a sealed extent: it has its final name; of an ephemeral one: it has any
 	size     int64
 	synced   int64 // bytes that are on disk
 	written  int64 // bytes whose writeback has begun
 	syncing  bool
 	sealed   bool  // nothing will be appended
+	index    index // of readers
 	finished bool  // sealed, synced, and named for good
 	err      error // a sync failed: what is not synced is lost
 }
@@ -122,24 +125,24 @@ func (s *Store) create() (*extent, error) {
 	s.mu.Unlock()
 
 	path := s.path(id, openSuffix)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := s.opts.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
 	_, err = f.WriteAt(fileHeader(id), 0)
 	if err == nil && s.durable() {
 		if err = f.Sync(); err == nil {
-			err = syncDir(s.dir)
+			err = s.opts.FS.SyncDir(s.dir)
 		}
 	}
 	if err != nil {
-		err = errors.Join(err, f.Close(), os.Remove(path))
+		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
 	e := newExtent(s, id)
 	e.file, e.size, e.synced, e.written = f, fileHeaderSize, fileHeaderSize, fileHeaderSize
 	if s.opts.Ephemeral {
-		e.named = !canReopen || os.Remove(path) != nil
+		e.named = !canReopen || s.opts.FS.Remove(path) != nil
 	}
 	s.mu.Lock()
 	s.extents[id] = e
@@ -166,7 +169,7 @@ func (e *extent) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// A lost rename does no harm: then the next Open walks the extent.
-	if err := os.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix)); err != nil {
+	if err := e.s.opts.FS.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix)); err != nil {
 		e.err = err
 		return
 	}
@@ -195,7 +198,7 @@ func (e *extent) syncTo(end int64) error {
 			e.mu.Lock()
 			target, f := e.size, e.file
 			e.mu.Unlock()
-			err := dataSync(f)
+			err := f.Sync()
 			e.mu.Lock()
 			e.syncing = false
 			if err != nil {
@@ -224,5 +227,5 @@ func (e *extent) startWriteback() {
 	e.written = e.size
 	f := e.file
 	e.mu.Unlock()
-	writeback(f, from, n)
+	writeback(f.OS(), from, n)
 }

@@ -7,16 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataSync writes a file's content, and its size, to disk.
-func dataSync(f *os.File) error {
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if err != unix.EINTR {
-			return err
-		}
-	}
-}
-
 // writeback starts writing a part of the file and does not wait. It is a hint: what it says is not used.
 func writeback(f *os.File, offset, n int64) {
 	_ = unix.SyncFileRange(int(f.Fd()), offset, n, unix.SYNC_FILE_RANGE_WRITE)
@@ -27,13 +17,4 @@ const canReopen = true
 // reopen opens a file that may have no name any more, with a position of its own.
 func reopen(f *os.File) (*os.File, error) {
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -3,7 +3,6 @@ package extent
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 )
 
@@ -11,10 +10,17 @@ import (
 // are not deleted.
 type Reader struct {
 	s      *Store
-	slices []Slice // what is left to read; the first may be partly read
+	slices []piece // what is left to read; the first may be partly read
 	pins   []*extent
 	cur    *handle // of slices[0]'s extent, if any
 	closed bool
+}
+
+// piece is a part of a slice that is to be read.
+type piece struct {
+	Slice
+	whole   Slice
+	checked bool // the record that it lies in was found intact by this reader
 }
 
 var (
@@ -56,6 +62,7 @@ func (r *Reader) Reset(slices []Slice, off, n int64) error {
 		if n == 0 {
 			break
 		}
+		whole := x
 		x = x.Sub(off, min(x.Length-off, n))
 		off = 0
 		n -= x.Length
@@ -65,7 +72,7 @@ func (r *Reader) Reset(slices []Slice, off, n int64) error {
 		if err := r.pin(x); err != nil {
 			return err
 		}
-		r.slices = append(r.slices, x)
+		r.slices = append(r.slices, piece{Slice: x, whole: whole})
 	}
 	if n > 0 {
 		return fmt.Errorf("%w: %d bytes past the end", ErrRange, n)
@@ -108,7 +115,37 @@ func (r *Reader) Len() int64 {
 	return n
 }
 
-// Read implements io.Reader.
+// checkAhead is how many bytes Check reads at most: four records.
+const checkAhead = 4 << 20
+
+// Check verifies what a Read or WriteTo would return first, so that damage there shows before anything was sent.
+func (r *Reader) Check() error {
+	left := r.slices
+	defer func() { r.slices = left }()
+	for n := int64(0); len(r.slices) > 0 && n < checkAhead; r.slices = r.slices[1:] {
+		h, err := r.handle()
+		if err == nil {
+			err = r.check(h)
+		}
+		if err != nil {
+			return err
+		}
+		n += r.slices[0].Length
+	}
+	return nil
+}
+
+// check verifies the record of the first piece, unless this reader has done that.
+func (r *Reader) check(h *handle) error {
+	x := &r.slices[0]
+	if x.checked {
+		return nil
+	}
+	x.checked = true
+	return r.s.check(h, x.Slice, x.whole)
+}
+
+// Read implements io.Reader. It returns ErrCorrupt before bytes of a damaged record.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -119,13 +156,26 @@ func (r *Reader) Read(p []byte) (int, error) {
 		if err != nil {
 			return n, err
 		}
-		x := r.slices[0]
-		m, err := h.file.ReadAt(p[n:n+int(min(int64(len(p)-n), x.Length))], x.Offset)
+		x := &r.slices[0]
+		to := p[n : n+int(min(int64(len(p)-n), x.Length))]
+		atOnce := r.atOnce(x, len(to))
+		if !atOnce {
+			if err := r.check(h); err != nil {
+				return n, err
+			}
+		}
+		m, err := h.file.ReadAt(to, x.Offset)
+		if m == len(to) {
+			err = nil
+		}
+		if err == nil && atOnce {
+			err = r.s.checkBytes(to, x.whole)
+		}
+		if err != nil {
+			return n, r.s.readError(x.Slice, err)
+		}
 		n += m
 		r.advance(int64(m))
-		if err != nil {
-			return n, r.readError(x, err)
-		}
 	}
 	if n == 0 {
 		if r.closed {
@@ -136,8 +186,14 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// atOnce says whether a read of n bytes takes a whole record that has to be checked, so that reading it once suffices.
+func (r *Reader) atOnce(x *piece, n int) bool {
+	return !x.checked && x.Slice == x.whole && x.CRC != 0 && int64(n) == x.Length && !(x.Length > smallRead && r.s.isChecked(x.whole))
+}
+
 // WriteTo writes all that is left to dst. Long content is handed over as a file, slice by slice, so that a network
-// connection behind dst can let the kernel copy it: dst, and whatever wraps it, should implement io.ReaderFrom.
+// connection behind dst can let the kernel copy it: dst, and whatever wraps it, should implement io.ReaderFrom. It returns ErrCorrupt
+// before bytes of a damaged record.
 func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	if r.closed {
 		return 0, ErrClosed
@@ -146,25 +202,37 @@ func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 		return r.copySmall(dst, n)
 	}
 	for len(r.slices) > 0 {
-		h, err := r.handle()
-		if err != nil {
-			return total, err
-		}
-		x := r.slices[0]
-		if _, err := h.file.Seek(x.Offset, io.SeekStart); err != nil {
-			return total, r.readError(x, err)
-		}
-		n, err := io.CopyN(dst, h.file, x.Length)
+		n, err := r.writePiece(dst)
 		total += n
-		r.advance(n)
-		if err == io.EOF {
-			return total, r.readError(x, err)
-		}
 		if err != nil {
 			return total, err
 		}
 	}
 	return total, nil
+}
+
+// writePiece writes the first piece: a short one through memory, since it is read there to be checked, a long one from the file.
+func (r *Reader) writePiece(dst io.Writer) (int64, error) {
+	h, err := r.handle()
+	if err != nil {
+		return 0, err
+	}
+	x := r.slices[0]
+	if x.Length <= smallRead {
+		return r.copySmall(dst, x.Length)
+	}
+	if err := r.check(h); err != nil {
+		return 0, err
+	}
+	if _, err := h.file.Seek(x.Offset, io.SeekStart); err != nil {
+		return 0, r.s.readError(x.Slice, err)
+	}
+	n, err := io.CopyN(dst, h.file, x.Length)
+	r.advance(n)
+	if err == io.EOF {
+		err = r.s.readError(x.Slice, err)
+	}
+	return n, err
 }
 
 func (r *Reader) copySmall(dst io.Writer, n int64) (int64, error) {
@@ -174,8 +242,12 @@ func (r *Reader) copySmall(dst io.Writer, n int64) (int64, error) {
 	b := newBuffer(n)
 	defer b.free()
 	p := b.payload()[:n]
-	if _, err := io.ReadFull(struct{ io.Reader }{r}, p); err != nil {
-		return 0, err
+	for done := 0; done < len(p); {
+		m, err := r.Read(p[done:])
+		if err != nil {
+			return 0, err
+		}
+		done += m
 	}
 	m, err := dst.Write(p)
 	return int64(m), err
@@ -214,9 +286,13 @@ func (r *Reader) advance(n int64) {
 	}
 }
 
-func (r *Reader) readError(x Slice, err error) error {
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: extent %x ends before offset %d", ErrCorrupt, x.Extent, x.Offset+x.Length)
+// readError makes ErrCorrupt of the end of a file where content should be.
+func (s *Store) readError(x Slice, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return s.corrupt(x, "the extent is shorter")
+	}
+	if errors.Is(err, ErrCorrupt) {
+		return err
 	}
 	return fmt.Errorf("extent: read: %w", err)
 }
@@ -238,23 +314,24 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Verify reads what x refers to and compares its checksum, if x has one.
+// Verify reads what x refers to and compares the checksums of its records.
 //
 // Errors: ErrCorrupt, ErrNotFound, or what the operating system answered.
 func (s *Store) Verify(x Slice) error {
 	r, err := s.NewReader([]Slice{x}, 0, x.Length)
-	if err != nil {
+	if err != nil || x.Length == 0 {
 		return err
 	}
 	defer r.Close()
-	b := newBuffer(MaxRecord)
-	defer b.free()
-	sum := crc32.New(castagnoli)
-	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{r}, b.payload()); err != nil {
+	h, err := r.handle()
+	if err != nil {
 		return err
 	}
-	if x.CRC != 0 && sum.Sum32() != x.CRC {
-		return fmt.Errorf("%w: extent %x, offset %d, %d bytes", ErrCorrupt, x.Extent, x.Offset, x.Length)
+	record, err := s.recordOf(h, x, x)
+	if err != nil {
+		return err
 	}
-	return nil
+	place, _ := s.checked.entry(record)
+	place.Store(0)
+	return s.check(h, x, x)
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Options configure Open. The zero value is a durable store.
@@ -27,6 +27,14 @@ type Options struct {
 	// Grace is for how long an extent must have been dead before Compact deletes it: the time that a request may take
 	// from reading metadata to NewReader. 0 means one minute; negative means none.
 	Grace time.Duration
+	// Recheck is for how long a record whose checksum was right is read without checking it again, if it is larger than 64 KiB; 0
+	// means one hour, negative means not at all. Smaller ones are checked each time.
+	Recheck time.Duration
+	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not
+	// intact throughout: what is referred to must be. Without it, Open fails if intact records follow damaged ones.
+	Refs func(yield func(Ref) bool) error
+	// FS is what extents are written through; nil means disk.OS.
+	FS disk.FS
 }
 
 const (
@@ -43,6 +51,9 @@ type Store struct {
 	bulk    []*lane
 	moved   *lane // what Compact rewrites
 	handles handles
+	checked checked
+	damages atomic.Int64
+	now     func() time.Time
 	sealing sync.WaitGroup
 
 	compacting sync.Mutex // one Compact at a time
@@ -62,13 +73,19 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Grace == 0 {
 		o.Grace = time.Minute
 	}
-	s := &Store{dir: dir, opts: o, extents: map[uint64]*extent{}}
+	if o.Recheck == 0 {
+		o.Recheck = time.Hour
+	}
+	if o.FS == nil {
+		o.FS = disk.OS
+	}
+	s := &Store{dir: dir, opts: o, extents: map[uint64]*extent{}, now: time.Now}
 	s.small, s.moved = &lane{s: s}, &lane{s: s}
 	for range bulkLanes {
 		s.bulk = append(s.bulk, &lane{s: s})
 	}
 	if !o.ReadOnly {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := disk.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("extent: open: %w", err)
 		}
 	}
@@ -85,8 +102,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	var recover errgroup.Group
-	recover.SetLimit(runtime.GOMAXPROCS(0))
+	var open []*extent
 	// Ids are not used twice, even if the newest extent was deleted: hence the clock.
 	s.nextID = uint64(time.Now().Unix())
 	for _, entry := range entries {
@@ -95,7 +111,7 @@ func (s *Store) load() error {
 			continue // fsck tells about strangers
 		}
 		if s.opts.Ephemeral {
-			if err := os.Remove(s.path(id, suffixOf(sealed))); err != nil {
+			if err := s.opts.FS.Remove(s.path(id, suffixOf(sealed))); err != nil {
 				return err
 			}
 			continue
@@ -107,7 +123,7 @@ func (s *Store) load() error {
 		e := newExtent(s, id)
 		e.named, e.sealed, e.finished = sealed, true, sealed || s.opts.ReadOnly
 		if !sealed && !s.opts.ReadOnly {
-			recover.Go(e.recover)
+			open = append(open, e)
 		} else {
 			info, err := entry.Info()
 			if err != nil {
@@ -117,7 +133,7 @@ func (s *Store) load() error {
 		}
 		s.extents[id] = e
 	}
-	if err := recover.Wait(); err != nil {
+	if err := s.recoverAll(open); err != nil {
 		return err
 	}
 	for id, e := range s.extents {
@@ -173,7 +189,7 @@ func (s *Store) closeFiles() error {
 			errs = append(errs, e.err)
 		}
 		if s.opts.Ephemeral && e.named {
-			errs = append(errs, os.Remove(s.path(e.id, openSuffix)))
+			errs = append(errs, s.opts.FS.Remove(s.path(e.id, openSuffix)))
 		}
 		e.mu.Unlock()
 	}

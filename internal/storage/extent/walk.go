@@ -3,17 +3,16 @@ package extent
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 )
 
-// Walk calls fn for every record of an extent, in order: a slice of its payload. It returns how many bytes of the file
-// are intact, header included, and how many follow that are no record (a torn tail). It reads and checks everything.
+// Walk calls fn for every intact record of an extent, in order: a slice of its payload. It returns how many bytes of the file
+// are intact, header included, and how many are not: damaged records, or the torn tail of an extent that was being written. It reads
+// and checks everything, and goes on behind damage.
 //
 // An error means that the extent could not be walked, or is fn's, which ends the walk.
-func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, torn int64, err error) {
+func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, damaged int64, err error) {
 	e, err := s.pinForReader(id)
 	if err != nil {
 		return 0, 0, err
@@ -28,50 +27,123 @@ func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, torn int64, err e
 	if err != nil {
 		return 0, 0, err
 	}
-	intact, err = walk(h.file, id, fn)
-	return intact, size - intact, err
+	x, err := examine(h.file, id, size, fn)
+	return size - x.damaged(), x.damaged(), err
 }
 
-// walk returns the end of the last intact record; 0 if not even the file's header is intact.
-func walk(f io.ReaderAt, id uint64, fn func(Slice) error) (int64, error) {
+// examination is what is wrong with an extent.
+type examination struct {
+	// gaps are the ranges that are no intact records. The last one reaches to the end of the file if there is a torn tail.
+	gaps []span
+	// end is where the last intact record ends; 0 if not even the file's header is intact and no record is.
+	end int64
+}
+
+func (x *examination) damaged() (n int64) {
+	for _, g := range x.gaps {
+		n += int64(g.length)
+	}
+	return n
+}
+
+// touches says whether a slice is not intact.
+func (x *examination) touches(s Slice) bool {
+	for _, g := range x.gaps {
+		if s.Offset < int64(g.offset)+int64(g.length) && s.Offset+s.Length > int64(g.offset) {
+			return true
+		}
+	}
+	return len(x.gaps) == 0 && s.Offset+s.Length > x.end
+}
+
+// examine walks an extent of the given size.
+func examine(f io.ReaderAt, id uint64, size int64, fn func(Slice) error) (x examination, err error) {
 	b := newBuffer(MaxRecord)
 	defer b.free()
 	in := &window{f: f, buf: b.bytes}
-
 	head, err := in.bytes(0, fileHeaderSize)
 	if err != nil {
-		return 0, err
+		return x, err
 	}
-	if !bytes.Equal(head, fileHeader(id)) {
-		return 0, nil
+	at := int64(0)
+	if bytes.Equal(head, fileHeader(id)) {
+		at = fileHeaderSize
 	}
-	at := int64(fileHeaderSize)
-	for {
-		head, err := in.bytes(at, recordHeaderSize)
+	x.end = at
+	for at < size {
+		record, err := in.record(id, at)
 		if err != nil {
-			return at, err
+			return x, err
 		}
-		if len(head) < recordHeaderSize {
-			return at, nil
-		}
-		length, crc, ok := parseRecordHeader(head, id, at)
-		if !ok {
-			return at, nil
-		}
-		record, err := in.bytes(at, recordHeaderSize+length)
-		if err != nil {
-			return at, err
-		}
-		if int64(len(record)) < recordHeaderSize+length || crc32.Checksum(record[recordHeaderSize:], castagnoli) != crc {
-			return at, nil
+		if record.Length == 0 || at == 0 {
+			next, err := in.nextRecord(id, at, size)
+			if err != nil {
+				return x, err
+			}
+			x.gaps = append(x.gaps, span{uint32(at), uint32(next - at)})
+			at = next
+			continue
 		}
 		if fn != nil {
-			if err := fn(Slice{id, at + recordHeaderSize, length, crc}); err != nil {
-				return at, err
+			if err := fn(record); err != nil {
+				return x, err
 			}
 		}
-		at += recordHeaderSize + length
+		at = record.Offset + record.Length
+		x.end = at
 	}
+	return x, nil
+}
+
+// record returns the intact record whose header is at an offset; its length is 0 if there is none.
+func (w *window) record(id uint64, at int64) (Slice, error) {
+	head, err := w.bytes(at, recordHeaderSize)
+	if err != nil || len(head) < recordHeaderSize {
+		return Slice{}, err
+	}
+	length, crc, ok := parseRecordHeader(head, id, at)
+	if !ok {
+		return Slice{}, nil
+	}
+	record, err := w.bytes(at, recordHeaderSize+length)
+	if err != nil || int64(len(record)) < recordHeaderSize+length || crc32.Checksum(record[recordHeaderSize:], castagnoli) != crc {
+		return Slice{}, err
+	}
+	return Slice{id, at + recordHeaderSize, length, crc}, nil
+}
+
+// nextRecord returns where the first intact record behind an offset begins, or size if there is none.
+func (w *window) nextRecord(id uint64, at, size int64) (int64, error) {
+	// If the header is intact, it says where the next record is.
+	if head, err := w.bytes(at, recordHeaderSize); err != nil {
+		return 0, err
+	} else if len(head) == recordHeaderSize {
+		if length, _, ok := parseRecordHeader(head, id, at); ok {
+			next := at + recordHeaderSize + length
+			if r, err := w.record(id, next); err != nil || r.Length > 0 {
+				return next, err
+			}
+		}
+	}
+	for at++; at+recordHeaderSize <= size; {
+		p, err := w.bytes(at, int64(len(w.buf)))
+		if err != nil {
+			return 0, err
+		}
+		i := bytes.Index(p, []byte(recordMagic))
+		if i < 0 {
+			if at += int64(max(len(p)-len(recordMagic)+1, 1)); len(p) < len(w.buf) {
+				return size, nil
+			}
+			continue
+		}
+		at += int64(i)
+		if r, err := w.record(id, at); err != nil || r.Length > 0 {
+			return at, err
+		}
+		at++
+	}
+	return size, nil
 }
 
 // window reads a file forward in large steps.
@@ -93,34 +165,4 @@ func (w *window) bytes(offset, n int64) ([]byte, error) {
 	}
 	p := w.buf[offset-w.at : w.have]
 	return p[:min(n, int64(len(p)))], nil
-}
-
-// recover finishes an extent that was being written when the process ended: it cuts the torn tail, and removes the
-// file if nothing is left.
-func (e *extent) recover() error {
-	open := e.s.path(e.id, openSuffix)
-	f, err := os.OpenFile(open, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	end, err := walk(f, e.id, nil)
-	if err != nil {
-		return err
-	}
-	if end <= fileHeaderSize {
-		e.finished = true
-		return os.Remove(open)
-	}
-	if err := f.Truncate(end); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(open, e.s.path(e.id, sealedSuffix)); err != nil {
-		return fmt.Errorf("finish: %w", err)
-	}
-	e.size, e.synced, e.named, e.finished = end, end, true, true
-	return nil
 }

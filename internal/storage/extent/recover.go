@@ -1,0 +1,127 @@
+package extent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// recoverAll finishes the extents that were being written when the process ended: it cuts their torn tails, and removes those that
+// hold nothing.
+//
+// A power failure may leave any part of what was not synced, so that intact records can follow torn ones. What the metadata refers
+// to was synced before. So if the metadata refers to anything that is not intact, bytes on disk have changed: then nothing is
+// cut, and Open fails.
+func (s *Store) recoverAll(open []*extent) error {
+	examined := make([]examination, len(open))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, e := range open {
+		group.Go(func() (err error) {
+			examined[i], err = e.examine()
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := s.checkReferences(open, examined); err != nil {
+		return err
+	}
+	for i, e := range open {
+		group.Go(func() error { return e.recover(examined[i]) })
+	}
+	return group.Wait()
+}
+
+func (e *extent) examine() (examination, error) {
+	f, err := os.Open(e.s.path(e.id, openSuffix))
+	if err != nil {
+		return examination{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return examination{}, err
+	}
+	return examine(f, e.id, info.Size(), nil)
+}
+
+// checkReferences asks the owner whether it needs anything that is not intact, if there is such a thing.
+func (s *Store) checkReferences(open []*extent, examined []examination) error {
+	torn := map[uint64]*examination{}
+	for i, e := range open {
+		if len(examined[i].gaps) > 0 {
+			torn[e.id] = &examined[i]
+		}
+	}
+	if len(torn) == 0 {
+		return nil
+	}
+	if s.opts.Refs == nil {
+		for id, x := range torn {
+			if x.gaps[0].end() <= x.end {
+				return damagedExtent(s.path(id, openSuffix), x.gaps[0], 0)
+			}
+		}
+		return nil
+	}
+	affected := map[uint64]int{}
+	first := map[uint64]span{}
+	err := s.opts.Refs(func(r Ref) bool {
+		if x := torn[r.Slice.Extent]; x != nil && x.touches(r.Slice) {
+			if affected[r.Slice.Extent]++; affected[r.Slice.Extent] == 1 {
+				first[r.Slice.Extent] = span{uint32(r.Slice.Offset), uint32(r.Slice.Length)}
+			}
+		}
+		return true
+	})
+	var damage []error
+	for id, n := range affected {
+		damage = append(damage, damagedExtent(s.path(id, openSuffix), first[id], n))
+	}
+	return errors.Join(append(damage, err)...)
+}
+
+func (x span) end() int64 { return int64(x.offset) + int64(x.length) }
+
+func damagedExtent(path string, at span, refs int) error {
+	return fmt.Errorf("%w: %s: %d bytes at offset %d are not what was written, and content needs %d such places; "+
+		"run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact",
+		ErrCorrupt, filepath.Base(path), at.length, at.offset, max(refs, 1))
+}
+
+// recover finishes an extent that was being written when the process ended.
+func (e *extent) recover(x examination) error {
+	fs, open := e.s.opts.FS, e.s.path(e.id, openSuffix)
+	if x.end <= fileHeaderSize {
+		e.finished = true
+		return fs.Remove(open)
+	}
+	f, err := fs.OpenFile(open, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if size != x.end {
+		if err := f.Truncate(x.end); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := fs.Rename(open, e.s.path(e.id, sealedSuffix)); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	e.size, e.synced, e.named, e.finished = x.end, x.end, true, true
+	return nil
+}
