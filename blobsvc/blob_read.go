@@ -150,6 +150,9 @@ func (s *Service) getBlob(c *call) error {
 		c.Set("Content-MD5", base64MD5(b.Headers.MD5))
 	}
 	if structured {
+		if err := body.Check(); err != nil {
+			return err
+		}
 		c.Set("x-ms-structured-body", structuredForm)
 		c.SetInt("x-ms-structured-content-length", n)
 		c.SetInt("Content-Length", structuredSize(n))
@@ -207,6 +210,9 @@ const smallBody = 64 << 10
 // sendContent answers with the content that r reads.
 func (c *call) sendContent(status int, r *content.Reader) error {
 	if r.Size() > smallBody || !r.Contiguous() {
+		if err := r.Check(); err != nil {
+			return err
+		}
 		c.Out.WriteHeader(status)
 		if err := r.CopyTo(c.Out); err != nil {
 			return broken(err)

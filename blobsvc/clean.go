@@ -290,6 +290,11 @@ func (s *Service) references(ctx context.Context, yield func(extent.Ref) bool) e
 	return s.db.View(func(tx *store.Tx) error { return eachReference(ctx, tx, yield) })
 }
 
+// allReferences is an Options.Refs of package extent.
+func (s *Service) allReferences(yield func(extent.Ref) bool) error {
+	return s.references(context.Background(), yield)
+}
+
 func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) bool) error {
 	var place []byte
 	each := func(list []extent.Slice) bool {

@@ -18,17 +18,18 @@ const maxCompactRounds = 16
 // rewrites extents until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of
 // the extents in bytes. It may be broken off at any time: what was done by then stays done.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
-	content, err := extent.Open(extents, extent.Options{Grace: -1})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, content.Close()) }()
 	db, err := store.Open(path, store.Options{Buckets: Buckets()})
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	s := &Service{db: db, extents: content, now: time.Now, log: slog.Default(), cleaner: newCleaner()}
+	s := &Service{db: db, now: time.Now, log: slog.Default(), cleaner: newCleaner()}
+	content, err := extent.Open(extents, extent.Options{Grace: -1, Refs: s.allReferences})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	s.extents = content
 	before = content.Size()
 	if err := s.tidy(ctx, s.now()); err != nil {
 		return before, content.Size(), err

@@ -166,13 +166,13 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encryption scopes: %w", err)
 	}
-	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
+	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
 	if err != nil {
 		return nil, err
 	}
-	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
+	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Refs: s.allReferences})
 	if err != nil {
-		return nil, errors.Join(err, s.extents.Close())
+		return nil, errors.Join(err, s.db.Close())
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
 	if err := s.loadProperties(); err != nil {

@@ -128,6 +128,15 @@ func (r *Reader) Close() error {
 	return err
 }
 
+// Check verifies the checksums of what comes first, some MiB, so that damage there is an error that can still be answered. Later
+// content is checked before it is sent as well.
+func (r *Reader) Check() error {
+	if r.content == nil {
+		return nil
+	}
+	return r.content.Check()
+}
+
 // Contiguous reports whether the range is content without zeros, and not empty.
 func (r *Reader) Contiguous() bool { return len(r.x.runs) == 1 && r.content != nil }
 
