@@ -189,10 +189,29 @@ type claims struct {
 	TenantID string `json:"tid"`
 	AppID    string `json:"appid"`
 	Azp      string `json:"azp"`
-	Scope    any    `json:"scp"` // what a user lets an application do in their name
+	Scope    any    `json:"scp"`   // what a user lets an application do in their name
+	Scopes   any    `json:"scope"` // the same, of issuers other than Microsoft Entra ID; some give it to applications as well
+	Kind     string `json:"idtyp"` // "app" in the token that an application got for itself
 	Groups   any    `json:"groups"`
 	UPN      string `json:"upn"`
 	Username string `json:"preferred_username"`
+}
+
+// ofApplication reports whether an application got the token for itself. In a user's token, appid and azp name the application that the user
+// happens to use. Unless the issuer says what the token is, its subject must be the application: its client id, or its own object id, as
+// Microsoft Entra ID has it, in a token without the scopes that users' tokens have.
+// https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference
+// https://www.rfc-editor.org/rfc/rfc9068#section-2.2
+func (c *claims) ofApplication(p *Principal) bool {
+	switch {
+	case c.Scope != nil:
+		return false
+	case c.Kind != "":
+		return c.Kind == "app"
+	case c.Subject == p.ClientID:
+		return true
+	}
+	return c.Scopes == nil && c.ObjectID != "" && strings.EqualFold(c.Subject, c.ObjectID)
 }
 
 // algorithms are those with which a token may be signed: asymmetric ones alone, so that no public key is ever taken
@@ -262,7 +281,7 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 	if p.ClientID == "" {
 		p.ClientID = c.Azp
 	}
-	if c.Scope != nil { // the token is a user's, whatever application they use
+	if !c.ofApplication(p) {
 		p.ClientID = ""
 	}
 	p.groups = groupsOf(c.Groups)

@@ -162,8 +162,8 @@ func (d *Delegation) field(name string) (*string, wire.Version) {
 }
 
 // readToken reads the token of a request. ok is false for parameters given twice, an unreadable version, control
-// characters, row keys without their partition keys, and fields that the token's version does not sign: they would be anybody's to
-// change.
+// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a range: anybody
+// could add or remove these without a change of the signature.
 func readToken(q wire.Query) (t *Token, ok bool) {
 	t = new(Token)
 	if q.Has("skoid") {
@@ -189,6 +189,10 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 		*field, since = p.Value, max(since, from)
 	}
 	if t.StartRK != "" && !t.hasStartPK || t.EndRK != "" && !t.hasEndPK { // a row key is a bound within a partition
+		return t, false
+	}
+	// An empty start of a range is the same as none, an empty end is not; but whether a parameter is empty or absent is not signed.
+	if t.hasEndRK && t.EndRK == "" || t.hasEndPK && t.EndPK == "" && t.EndRK == "" {
 		return t, false
 	}
 	if t.VersionText != "" {

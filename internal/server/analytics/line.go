@@ -3,6 +3,7 @@ package analytics
 import (
 	"html"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -50,17 +51,18 @@ func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) [
 // able to use it.
 func requestURL(r *wire.Request) string {
 	scheme, _, _ := strings.Cut(r.Base, "://")
-	url := scheme + "://" + r.HTTP.Host + r.URIPath
+	address := scheme + "://" + r.HTTP.Host + r.URIPath
 	if r.HTTP.URL.RawQuery == "" {
-		return url
+		return address
 	}
 	params := strings.Split(r.HTTP.URL.RawQuery, "&")
 	for i, p := range params {
-		if name, _, _ := strings.Cut(p, "="); strings.EqualFold(name, "sig") {
+		name, _, _ := strings.Cut(p, "=")
+		if decoded, err := url.QueryUnescape(name); err != nil || strings.EqualFold(decoded, "sig") {
 			params[i] = name + "=XXXXX"
 		}
 	}
-	return url + "?" + strings.Join(params, "&")
+	return address + "?" + strings.Join(params, "&")
 }
 
 // fields appends fields with a semicolon between them.

@@ -47,6 +47,19 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// No signature that the server would accept stands in the log, however its parameter's name is written.
+func TestSignaturesAreMasked(t *testing.T) {
+	for _, name := range []string{"sig", "SIG", "Sig", "s%69g", "%73%69%67", "%53%49g"} {
+		r := request(t, "GET", "http://h/devstoreaccount1/c/b?sv=1&"+name+"=c2VjcmV0", "2021-12-02")
+		if !r.Query.Has("sig") {
+			t.Errorf("%s is not read as a signature", name)
+		}
+		if line := string(appendLine(nil, "1.0", r, frontend.Outcome{Status: 200})); strings.Contains(line, "c2VjcmV0") || !strings.Contains(line, "XXXXX") {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+}
+
 func TestFieldCount(t *testing.T) {
 	r := request(t, "GET", "http://h/devstoreaccount1/c/b", "2021-12-02")
 	for version, want := range map[string]int{"1.0": 30, "2.0": 38} {
