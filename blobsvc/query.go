@@ -43,7 +43,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		return err
 	}
 	defer func() { _ = blob.Close() }()
-	q, err := request.Open(query.Content{Reader: blob, ReaderAt: blob, Size: b.Length})
+	q, err := request.Open(c.HTTP.Context(), query.Content{Reader: blob, ReaderAt: blob, Size: b.Length})
 	if err != nil {
 		return queryError(err)
 	}
@@ -55,7 +55,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		c.Set("x-ms-blob-content-md5", base64MD5(b.Headers.MD5))
 	}
 	c.Out.WriteHeader(http.StatusOK)
-	if err := q.Run(c.HTTP.Context(), c.Out); err != nil {
+	if err := q.Run(c.Out); err != nil {
 		return broken(err)
 	}
 	return nil

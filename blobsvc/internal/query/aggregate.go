@@ -20,7 +20,7 @@ type aggregate struct {
 }
 
 // add takes one record into account.
-func (a *aggregate) add(r record) error {
+func (a *aggregate) add(r *row) error {
 	if a.of == nil {
 		a.count++
 		return nil

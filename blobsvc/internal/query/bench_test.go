@@ -28,11 +28,11 @@ func BenchmarkScan(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				q, err := r.Open(Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
+				q, err := r.Open(context.Background(), Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := q.Run(context.Background(), io.Discard); err != nil {
+				if err := q.Run(io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}

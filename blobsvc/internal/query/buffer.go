@@ -15,8 +15,9 @@ const (
 // window is the part of the content that is in memory: what lies between the record that is being read and what was read
 // ahead of it.
 type window struct {
-	src io.Reader
-	buf []byte
+	src  io.Reader
+	work *work
+	buf  []byte
 	// start is where the record begins in buf, end where what was read ends; base is the offset in the content of buf[0].
 	start, end int
 	base       int64
@@ -46,18 +47,17 @@ func (w *window) more() error {
 		n := copy(to, w.bytes())
 		w.buf, w.base, w.start, w.end = to, w.offset(), 0, n
 	}
-	for range 100 {
-		n, err := w.src.Read(w.buf[w.end:min(len(w.buf), w.end+readSize)])
-		w.end += n
-		if errors.Is(err, io.EOF) {
-			w.eof = true
-			if n > 0 {
-				err = nil
-			}
-		}
-		if n > 0 || err != nil {
-			return err
+	// All that there is room for, however small the pieces of the content are: readers look at a record again after each call.
+	n, err := io.ReadFull(w.src, w.buf[w.end:min(len(w.buf), w.end+readSize)])
+	w.end += n
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		w.eof = true
+		if err = nil; n == 0 {
+			return io.EOF
 		}
 	}
-	return io.ErrNoProgress
+	if err != nil {
+		return err
+	}
+	return w.work.read(n)
 }

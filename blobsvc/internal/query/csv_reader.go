@@ -36,8 +36,8 @@ type csvReader struct {
 	spare   []byte // room for fields that had to be unquoted
 }
 
-func newCSVReader(src io.Reader, d Delimited) *csvReader {
-	c := &csvReader{window: window{src: src}, Delimited: d, column: []byte(d.Column), record: []byte(d.Record)}
+func newCSVReader(src io.Reader, d Delimited, w *work) *csvReader {
+	c := &csvReader{window: window{src: src, work: w}, Delimited: d, column: []byte(d.Column), record: []byte(d.Record)}
 	c.trimCR = d.Record == "\n"
 	return c
 }
@@ -52,7 +52,9 @@ func (c *csvReader) open(fields []*field) error {
 		case err != nil:
 			return err
 		default:
-			c.split(-1)
+			if err := c.split(-1); err != nil {
+				return err
+			}
 			for _, f := range c.fields {
 				c.names = append(c.names, string(f))
 				c.keys = append(c.keys, bytes.Clone(f))
@@ -60,6 +62,9 @@ func (c *csvReader) open(fields []*field) error {
 		}
 	}
 	for _, f := range fields {
+		if err := c.work.spend(len(c.names)); err != nil {
+			return err
+		}
 		if len(f.path) == 1 && f.resolve(c.names) {
 			continue
 		}
@@ -207,9 +212,15 @@ func (c *csvReader) scan(b []byte) (length, separator int, whole bool) {
 	return len(b), 0, false
 }
 
-// split makes sure that fields has the field number n, if there is one; all of them for -1.
-func (c *csvReader) split(n int) {
+// maxCells bounds the columns of a record, each of which takes memory even if it is empty.
+const maxCells = 100_000
+
+// split makes sure that fields has the field number n, if there is one; all of them for -1. It fails with errTooManyColumns.
+func (c *csvReader) split(n int) error {
 	for c.unsplit && (n < 0 || len(c.fields) <= n) {
+		if len(c.fields) == maxCells {
+			return errTooManyColumns
+		}
 		if !c.plain {
 			c.fields = append(c.fields, c.unquote())
 			continue
@@ -222,6 +233,7 @@ func (c *csvReader) split(n int) {
 		c.fields = append(c.fields, c.rest)
 		c.unsplit = false
 	}
+	return nil
 }
 
 // unquote takes the next field of a record with quotes or escapes.
@@ -262,15 +274,19 @@ func (c *csvReader) unquote() []byte {
 }
 
 func (c *csvReader) field(f *field) (value, error) {
-	c.split(f.column)
+	if err := c.split(f.column); err != nil {
+		return value{}, err
+	}
 	if f.column >= len(c.fields) {
 		return value{}, errColumn
 	}
 	return bytesValue(c.fields[f.column]), nil
 }
 
-func (c *csvReader) all(fn func(name []byte, v value)) {
-	c.split(-1)
+func (c *csvReader) all(fn func(name []byte, v value)) error {
+	if err := c.split(-1); err != nil {
+		return err
+	}
 	for i, f := range c.fields {
 		var name []byte
 		if i < len(c.keys) {
@@ -278,4 +294,5 @@ func (c *csvReader) all(fn func(name []byte, v value)) {
 		}
 		fn(name, bytesValue(f))
 	}
+	return nil
 }

@@ -69,16 +69,19 @@ func (w *csvWriter) column(out []byte, i int) []byte {
 func (w *csvWriter) all(out []byte, r record) ([]byte, error) {
 	if !w.headed { // the names of SELECT * are those of the first record
 		w.headed = true
-		out = w.each(out, r, w.name)
+		var err error
+		if out, err = w.each(out, r, w.name); err != nil {
+			return out, err
+		}
 	}
-	return w.each(out, r, w.next), nil
+	return w.each(out, r, w.next)
 }
 
 // each writes a line with what fn writes for every column.
-func (w *csvWriter) each(out []byte, r record, fn func(name []byte, v value)) []byte {
+func (w *csvWriter) each(out []byte, r record, fn func(name []byte, v value)) ([]byte, error) {
 	w.out, w.n = out, 0
-	r.all(fn)
-	return append(w.out, w.Record...)
+	err := r.all(fn)
+	return append(w.out, w.Record...), err
 }
 
 func (w *csvWriter) values(out []byte, list []value) ([]byte, error) {

@@ -120,8 +120,8 @@ func parseZone(s string) (*time.Location, string, bool) {
 }
 
 // timeOf evaluates to a timestamp or null.
-func timeOf(e expression, r record) (value, error) {
-	v, err := e.eval(r)
+func timeOf(e expression, r *row) (value, error) {
+	v, err := r.argument(e)
 	if err != nil || v.absent() {
 		return nullValue, err
 	}
@@ -134,8 +134,8 @@ type dateAdd struct {
 	to       expression
 }
 
-func (e *dateAdd) eval(r record) (value, error) {
-	q, err := e.quantity.eval(r)
+func (e *dateAdd) eval(r *row) (value, error) {
+	q, err := r.argument(e.quantity)
 	if err != nil || q.absent() {
 		return nullValue, err
 	}
@@ -184,7 +184,7 @@ type dateDiff struct {
 	from, to expression
 }
 
-func (e *dateDiff) eval(r record) (value, error) {
+func (e *dateDiff) eval(r *row) (value, error) {
 	a, err := timeOf(e.from, r)
 	if err != nil || a.absent() {
 		return a, err
@@ -230,7 +230,7 @@ type extract struct {
 	of   expression
 }
 
-func (e *extract) eval(r record) (value, error) {
+func (e *extract) eval(r *row) (value, error) {
 	v, err := timeOf(e.of, r)
 	if err != nil || v.absent() {
 		return v, err
@@ -243,12 +243,12 @@ func (e *extract) eval(r record) (value, error) {
 // toString is TO_STRING(timestamp, format).
 type toString struct{ of, format expression }
 
-func (e *toString) eval(r record) (value, error) {
+func (e *toString) eval(r *row) (value, error) {
 	v, err := timeOf(e.of, r)
 	if err != nil || v.absent() {
 		return v, err
 	}
-	f, err := e.format.eval(r)
+	f, err := r.argument(e.format)
 	if err != nil || f.absent() {
 		return nullValue, err
 	}

@@ -11,7 +11,9 @@
 //
 // # Limits
 //
-// Nothing holds the content: a query needs the memory of one record, which may have 4 MiB, and of some buffers.
+// Nothing holds the content: a query needs the memory of one record, which may have 4 MiB and 100,000 columns, and of some buffers.
+// What a query computes is bounded by what it reads (work.go), and the SQL by its number of tokens. A query ends once its context is
+// done, also in the middle of a record.
 //
 // # How true it is
 //

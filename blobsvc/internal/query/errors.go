@@ -49,6 +49,12 @@ var (
 // errRecordTooLong ends a query.
 var errRecordTooLong = &recordError{fatal: true, name: "RecordTooLarge", description: "A record is longer than 4 MiB."}
 
+// errTooMuchWork ends a query that computes too much for what it reads.
+var errTooMuchWork = &recordError{fatal: true, name: "TooMuchWork", description: "The query computes more than is allowed for the content that it has read."}
+
+// errTooManyColumns is a record of delimited text with more than maxCells columns.
+var errTooManyColumns = &recordError{name: "TooManyColumns", description: "The record has more columns than can be read."}
+
 // parseError ends a query whose content is not of its format.
 func parseError(at int64, format string, args ...any) *recordError {
 	return &recordError{fatal: true, name: "ParseError", description: fmt.Sprintf(format, args...), at: at}

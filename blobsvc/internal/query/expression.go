@@ -11,18 +11,19 @@ type record interface {
 	// field returns what f refers to. It fails with errColumn.
 	field(f *field) (value, error)
 	// all calls fn with every column and its name, in order; the name is "" for a column without one.
-	all(fn func(name []byte, v value))
+	// It fails with errTooManyColumns.
+	all(fn func(name []byte, v value)) error
 }
 
 // expression computes a value from a record. It fails with a recordError. Absent operands make absent results, and a truth
 // that depends on them is unknown, which is null.
 type expression interface {
-	eval(r record) (value, error)
+	eval(r *row) (value, error)
 }
 
 type constant struct{ value }
 
-func (c constant) eval(record) (value, error) { return c.value, nil }
+func (c constant) eval(*row) (value, error) { return c.value, nil }
 
 // field refers to a column or a place in JSON.
 type field struct {
@@ -80,7 +81,12 @@ func (f *field) resolve(names []string) bool {
 	return false
 }
 
-func (f *field) eval(r record) (value, error) { return r.field(f) }
+func (f *field) eval(r *row) (value, error) {
+	if err := r.spend(1); err != nil {
+		return value{}, err
+	}
+	return r.field(f)
+}
 
 // logic is AND, or OR if decides is 1: the truth that one operand suffices for.
 type logic struct {
@@ -88,7 +94,7 @@ type logic struct {
 	decides     int64
 }
 
-func (e *logic) eval(r record) (value, error) {
+func (e *logic) eval(r *row) (value, error) {
 	l, err := truth(e.left, r)
 	if err != nil || l.kind == boolean && l.n == e.decides {
 		return l, err
@@ -101,8 +107,11 @@ func (e *logic) eval(r record) (value, error) {
 }
 
 // truth evaluates to a boolean or null.
-func truth(e expression, r record) (value, error) {
+func truth(e expression, r *row) (value, error) {
 	v, err := e.eval(r)
+	if err == nil {
+		err = r.spend(1 + len(v.b))
+	}
 	if err != nil || v.kind == boolean {
 		return v, err
 	}
@@ -114,7 +123,7 @@ func truth(e expression, r record) (value, error) {
 
 type not struct{ of expression }
 
-func (e *not) eval(r record) (value, error) {
+func (e *not) eval(r *row) (value, error) {
 	v, err := truth(e.of, r)
 	if err == nil && v.kind == boolean {
 		v.n = 1 - v.n
@@ -134,7 +143,7 @@ type comparison struct {
 	left, right expression
 }
 
-func (e *comparison) eval(r record) (value, error) {
+func (e *comparison) eval(r *row) (value, error) {
 	l, err := e.left.eval(r)
 	if err != nil {
 		return l, err
@@ -143,11 +152,23 @@ func (e *comparison) eval(r record) (value, error) {
 	if err != nil {
 		return v, err
 	}
-	if l.absent() || v.absent() {
-		return nullValue, nil
+	if err := r.spend(1 + len(l.b) + len(v.b)); err != nil || l.absent() || v.absent() {
+		return nullValue, err
 	}
 	c, err := compare(l, v)
 	return boolValue(e.op>>(c+1)&1 == 1), err
+}
+
+// between is BETWEEN. Its operand is evaluated once.
+type between struct{ of, low, high expression }
+
+func (e *between) eval(r *row) (value, error) {
+	v, err := e.of.eval(r)
+	if err != nil {
+		return v, err
+	}
+	of := constant{v}
+	return (&logic{left: &comparison{atLeast, of, e.low}, right: &comparison{atMost, of, e.high}}).eval(r)
 }
 
 // absence is IS [NOT] NULL, and IS [NOT] MISSING. What is missing is null, too.
@@ -156,8 +177,11 @@ type absence struct {
 	onlyMissing, negated bool
 }
 
-func (e *absence) eval(r record) (value, error) {
+func (e *absence) eval(r *row) (value, error) {
 	v, err := e.of.eval(r)
+	if err == nil {
+		err = r.spend(1)
+	}
 	is := v.kind == missing || v.kind == null && !e.onlyMissing
 	return boolValue(is != e.negated), err
 }
@@ -168,7 +192,7 @@ type membership struct {
 	list []expression
 }
 
-func (e *membership) eval(r record) (value, error) {
+func (e *membership) eval(r *row) (value, error) {
 	l, err := e.of.eval(r)
 	if err != nil || l.absent() {
 		return nullValue, err
@@ -177,6 +201,9 @@ func (e *membership) eval(r record) (value, error) {
 	for _, x := range e.list {
 		v, err := x.eval(r)
 		if err != nil {
+			return v, err
+		}
+		if err := r.spend(1 + len(l.b) + len(v.b)); err != nil {
 			return v, err
 		}
 		if v.absent() {
@@ -195,12 +222,15 @@ type arithmetic struct {
 	left, right expression
 }
 
-func (e *arithmetic) eval(r record) (value, error) {
+func (e *arithmetic) eval(r *row) (value, error) {
 	a, err := e.left.eval(r)
 	if err != nil {
 		return a, err
 	}
 	b, err := e.right.eval(r)
+	if err == nil {
+		err = r.spend(1 + len(a.b) + len(b.b))
+	}
 	if err != nil || a.absent() || b.absent() {
 		return nullValue, err
 	}
@@ -303,8 +333,11 @@ type cast struct {
 	to kind
 }
 
-func (e *cast) eval(r record) (value, error) {
+func (e *cast) eval(r *row) (value, error) {
 	v, err := e.of.eval(r)
+	if err == nil {
+		err = r.spend(1 + len(v.b))
+	}
 	if err != nil {
 		return v, err
 	}

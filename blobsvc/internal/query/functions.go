@@ -26,12 +26,21 @@ var functions = map[string]function{
 	"UTCNOW":           {0, 0, nil}, // the parser makes it a constant: one statement has one time
 }
 
+// argument evaluates an argument of a function, which is going to look at all of it.
+func (r *row) argument(e expression) (value, error) {
+	v, err := e.eval(r)
+	if err == nil {
+		err = r.spend(1 + len(v.b))
+	}
+	return v, err
+}
+
 func charLength(a []expression) expression { return &length{a[0]} }
 
 type length struct{ of expression }
 
-func (e *length) eval(r record) (value, error) {
-	v, err := e.of.eval(r)
+func (e *length) eval(r *row) (value, error) {
+	v, err := r.argument(e.of)
 	if err != nil || v.absent() {
 		return nullValue, err
 	}
@@ -44,8 +53,8 @@ type textFunction struct {
 	fn func([]byte) []byte
 }
 
-func (e *textFunction) eval(r record) (value, error) {
-	v, err := e.of.eval(r)
+func (e *textFunction) eval(r *row) (value, error) {
+	v, err := r.argument(e.of)
 	if err != nil || v.absent() {
 		return nullValue, err
 	}
@@ -55,10 +64,10 @@ func (e *textFunction) eval(r record) (value, error) {
 // substring is SUBSTRING(text, start [, length]). The first character is number 0, as in the reference's example.
 type substring struct{ arguments []expression }
 
-func (e *substring) eval(r record) (value, error) {
+func (e *substring) eval(r *row) (value, error) {
 	var a [3]value
 	for i, x := range e.arguments {
-		v, err := x.eval(r)
+		v, err := r.argument(x)
 		if err != nil || v.absent() {
 			return nullValue, err
 		}
@@ -98,7 +107,7 @@ type trim struct {
 	leading, trailing bool
 }
 
-func (e *trim) eval(r record) (value, error) {
+func (e *trim) eval(r *row) (value, error) {
 	v, err := e.of.eval(r)
 	if err != nil || v.absent() {
 		return nullValue, err
@@ -108,6 +117,9 @@ func (e *trim) eval(r record) (value, error) {
 		return nullValue, err
 	}
 	b, cut := v.text().b, string(c.text().b)
+	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // each character is looked for among those of cut
+		return value{}, err
+	}
 	if e.leading {
 		b = bytes.TrimLeft(b, cut)
 	}
@@ -119,9 +131,9 @@ func (e *trim) eval(r record) (value, error) {
 
 type coalesce struct{ list []expression }
 
-func (e *coalesce) eval(r record) (value, error) {
+func (e *coalesce) eval(r *row) (value, error) {
 	for _, x := range e.list {
-		if v, err := x.eval(r); err != nil || !v.absent() {
+		if v, err := r.argument(x); err != nil || !v.absent() {
 			return v, err
 		}
 	}
@@ -130,12 +142,12 @@ func (e *coalesce) eval(r record) (value, error) {
 
 type nullIf struct{ of, other expression }
 
-func (e *nullIf) eval(r record) (value, error) {
-	v, err := e.of.eval(r)
+func (e *nullIf) eval(r *row) (value, error) {
+	v, err := r.argument(e.of)
 	if err != nil || v.absent() {
 		return v, err
 	}
-	o, err := e.other.eval(r)
+	o, err := r.argument(e.other)
 	if err != nil || o.absent() {
 		return v, err
 	}
@@ -155,19 +167,20 @@ type like struct {
 	source   string
 }
 
-func (e *like) eval(r record) (value, error) {
-	v, err := e.of.eval(r)
+func (e *like) eval(r *row) (value, error) {
+	v, err := r.argument(e.of)
 	if err != nil || v.absent() {
 		return nullValue, err
 	}
-	p, err := e.pattern.eval(r)
+	p, err := r.argument(e.pattern)
 	if err != nil || p.absent() {
 		return nullValue, err
 	}
 	if b := p.text().b; string(b) != e.source || e.compiled == nil {
 		e.compile(string(b))
 	}
-	return boolValue(e.match(v.text().b)), nil
+	is, err := e.match(v.text().b, r.work)
+	return boolValue(is), err
 }
 
 func (e *like) compile(pattern string) {
@@ -186,7 +199,7 @@ func (e *like) compile(pattern string) {
 
 // match walks text and pattern; after a mismatch it goes back to the last % and lets it stand for one character more, so
 // that the time is at most the product of the lengths.
-func (e *like) match(s []byte) bool {
+func (e *like) match(s []byte, w *work) (bool, error) {
 	at, p := 0, 0
 	star, from := -1, 0
 	for at < len(s) {
@@ -199,15 +212,18 @@ func (e *like) match(s []byte) bool {
 			p++
 			at += size
 		case star >= 0:
+			if err := w.spend(1 + p - star); err != nil { // what is looked at again
+				return false, err
+			}
 			_, size := utf8.DecodeRune(s[from:])
 			from += size
 			at, p = from, star+1
 		default:
-			return false
+			return false, nil
 		}
 	}
 	for p < len(e.compiled) && !e.literal[p] && e.compiled[p] == '%' {
 		p++
 	}
-	return p == len(e.compiled)
+	return p == len(e.compiled), nil
 }

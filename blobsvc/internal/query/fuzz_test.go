@@ -24,11 +24,11 @@ func FuzzStatement(f *testing.F) {
 		r := &Request{statement: st, input: input{format: delimitedFormat, delimited: Delimited{Column: ",", Record: "\n", Quote: '"'}}}
 		r.output.input = r.input
 		content := []byte("1,2020-01-02T03:04Z\nabc,-5\n,")
-		q, err := r.Open(Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
+		q, err := r.Open(context.Background(), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
 		if err != nil {
 			return
 		}
-		if err := q.Run(context.Background(), io.Discard); err != nil {
+		if err := q.Run(io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -55,12 +55,12 @@ func FuzzContent(f *testing.F) {
 				continue
 			}
 			r := &Request{statement: st, input: in, output: output{input: forms[(form+1)%4]}}
-			q, err := r.Open(Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
+			q, err := r.Open(context.Background(), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
 			if err != nil {
 				continue
 			}
 			var b bytes.Buffer
-			if err := q.Run(context.Background(), &b); err != nil {
+			if err := q.Run(&b); err != nil {
 				t.Fatal(err)
 			}
 			decode(t, b.Bytes())

@@ -128,12 +128,12 @@ func ask(t testing.TB, content, sql, in, out string) (answer, error) {
 			return answer{}, err
 		}
 		r.Size = int64(len(content))
-		q, err := request.Open(r)
+		q, err := request.Open(context.Background(), r)
 		if err != nil {
 			return answer{}, err
 		}
 		var b bytes.Buffer
-		if err := q.Run(context.Background(), &b); err != nil {
+		if err := q.Run(&b); err != nil {
 			t.Fatal(err)
 		}
 		a := decode(t, b.Bytes())

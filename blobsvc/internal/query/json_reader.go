@@ -19,13 +19,12 @@ type jsonReader struct {
 	comma                  bool // is due in it before the next element
 	element                bool // is due, since there was a comma
 	recordStart, recordEnd int64
-	rows                   [][]byte // of the object
-	given                  int      // of rows, that were handed out
+	rows                   rows // of the object
 	row                    jsonRow
 }
 
-func newJSONReader(src io.Reader, separator string, from []step) *jsonReader {
-	return &jsonReader{window: window{src: src}, separator: []byte(separator), from: from}
+func newJSONReader(src io.Reader, separator string, from []step, w *work) *jsonReader {
+	return &jsonReader{window: window{src: src, work: w}, separator: []byte(separator), from: from, row: jsonRow{work: w}}
 }
 
 func (j *jsonReader) position() (at, end int64) { return j.recordStart, j.recordEnd }
@@ -34,16 +33,25 @@ func (j *jsonReader) open([]*field) error { return nil }
 
 // next returns the next row. io.EOF is the end.
 func (j *jsonReader) next() (record, error) {
-	for j.given == len(j.rows) {
-		raw, err := j.value()
+	for {
+		raw, err := j.rows.next(j.work)
 		if err != nil {
 			return nil, err
 		}
-		j.rows, j.given = rowsOf(j.rows[:0], raw, j.from), 0
+		if raw == nil {
+			object, err := j.value()
+			if err != nil {
+				return nil, err
+			}
+			if raw, err = j.rows.enter(object, j.from, j.work); err != nil {
+				return nil, err
+			}
+		}
+		if raw != nil {
+			j.row.raw = raw
+			return &j.row, nil
+		}
 	}
-	j.row.raw = j.rows[j.given]
-	j.given++
-	return &j.row, nil
 }
 
 // value reads one object, or one element of an array at the top.
@@ -194,23 +202,57 @@ func (j *jsonReader) invalid(raw []byte) error {
 	return parseError(j.offset(), "Unexpected end at [byte: %d].", j.offset()+int64(len(raw)))
 }
 
-// rowsOf appends what path leads to in raw, which is valid.
-func rowsOf(rows [][]byte, raw []byte, path []step) [][]byte {
-	if len(path) == 0 {
-		return append(rows, raw)
+// rows goes through what a path leads to in one object, one at a time: an object may have millions.
+type rows struct{ arrays []array }
+
+// array is an array of which all elements are rows, or are gone into.
+type array struct {
+	rest []byte // from the next element on
+	path []step // in each element
+}
+
+// next returns the next row, nil if there is none.
+func (r *rows) next(w *work) ([]byte, error) {
+	for len(r.arrays) > 0 {
+		top := &r.arrays[len(r.arrays)-1]
+		if top.rest[0] == ']' {
+			r.arrays = r.arrays[:len(r.arrays)-1]
+			continue
+		}
+		n := valueLength(top.rest)
+		v, path := top.rest[:n], top.path
+		if top.rest = blank(top.rest[n:]); top.rest[0] == ',' {
+			top.rest = blank(top.rest[1:])
+		}
+		if err := w.spend(n); err != nil {
+			return nil, err
+		}
+		if row, err := r.enter(v, path, w); err != nil || row != nil {
+			return row, err
+		}
 	}
-	s := path[0]
-	if s.name == "" && s.index == allElements {
-		elements(raw, func(_ int, v []byte) bool {
-			rows = rowsOf(rows, v, path[1:])
-			return true
-		})
-		return rows
+	return nil, nil
+}
+
+// enter follows a path into raw, which is valid. It returns the row that the path leads to; nil if there is none, or if it leads to
+// the elements of an array, which next returns.
+func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
+	for i, s := range path {
+		if err := w.spend(len(raw)); err != nil {
+			return nil, err
+		}
+		if s.name == "" && s.index == allElements {
+			if raw[0] == '[' {
+				r.arrays = append(r.arrays, array{blank(raw[1:]), path[i+1:]})
+			}
+			return nil, nil
+		}
+		var ok bool
+		if raw, ok = s.follow(raw); !ok {
+			return nil, nil
+		}
 	}
-	if v, ok := s.follow(raw); ok {
-		return rowsOf(rows, v, path[1:])
-	}
-	return rows
+	return raw, nil
 }
 
 // follow goes one step into raw.
@@ -340,7 +382,10 @@ func jsonValue(raw []byte) value {
 }
 
 // jsonRow is an object, or whatever a path led to.
-type jsonRow struct{ raw []byte }
+type jsonRow struct {
+	raw  []byte
+	work *work
+}
 
 func (r *jsonRow) field(f *field) (value, error) {
 	if n, ok := f.ordinal(); ok && n == 0 && r.raw[0] != '{' {
@@ -348,6 +393,9 @@ func (r *jsonRow) field(f *field) (value, error) {
 	}
 	v, ok := r.raw, true
 	for i := range f.path {
+		if err := r.work.spend(len(v)); err != nil {
+			return value{}, err
+		}
 		if v, ok = f.path[i].follow(v); !ok {
 			return value{}, nil
 		}
@@ -355,13 +403,14 @@ func (r *jsonRow) field(f *field) (value, error) {
 	return jsonValue(v), nil
 }
 
-func (r *jsonRow) all(fn func(name []byte, v value)) {
+func (r *jsonRow) all(fn func(name []byte, v value)) error {
 	if r.raw[0] != '{' {
 		fn(nil, jsonValue(r.raw))
-		return
+		return nil
 	}
 	members(r.raw, func(key, v []byte) bool {
 		fn(key, jsonValue(v))
 		return true
 	})
+	return nil
 }

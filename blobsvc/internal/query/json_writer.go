@@ -43,8 +43,8 @@ func (w *jsonWriter) all(out []byte, r record) ([]byte, error) {
 		}
 	}
 	w.out, w.n = append(out, '{'), 0
-	r.all(w.next)
-	return append(append(w.out, '}'), w.separator...), nil
+	err := r.all(w.next)
+	return append(append(w.out, '}'), w.separator...), err
 }
 
 func (w *jsonWriter) values(out []byte, list []value) ([]byte, error) {

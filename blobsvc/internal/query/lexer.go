@@ -32,6 +32,9 @@ func (t token) is(word string) bool {
 func tokenize(s string) ([]token, error) {
 	var out []token
 	for i := 0; i < len(s); {
+		if len(out) == maxTokens {
+			return nil, refuse("The query is too long.")
+		}
 		c := s[i]
 		switch {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':

@@ -41,6 +41,7 @@ type parquetColumn struct {
 // counted counts what is read.
 type counted struct {
 	io.ReaderAt
+	work    *work
 	n, size int64
 	err     error // of the content, which is not the fault of the file
 }
@@ -48,14 +49,19 @@ type counted struct {
 func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, off)
 	c.n = min(c.n+int64(n), c.size)
+	if err == nil || err == io.EOF {
+		if stopped := c.work.read(n); stopped != nil {
+			err = stopped
+		}
+	}
 	if err != nil && err != io.EOF {
 		c.err = err
 	}
 	return n, err
 }
 
-func newParquetReader(content io.ReaderAt, size int64, star bool) *parquetReader {
-	return &parquetReader{content: &counted{ReaderAt: content, size: size}, star: star}
+func newParquetReader(content io.ReaderAt, size int64, star bool, w *work) *parquetReader {
+	return &parquetReader{content: &counted{ReaderAt: content, size: size, work: w}, star: star}
 }
 
 // position is the number of the row, since rows of a Parquet file have no place of their own.
@@ -76,6 +82,9 @@ func (p *parquetReader) open(fields []*field) (err error) {
 	}
 	needed := make([]bool, len(p.names))
 	for _, f := range fields {
+		if err := p.content.work.spend(len(p.names)); err != nil {
+			return err
+		}
 		n, ordinal := f.ordinal()
 		switch {
 		case f.resolve(p.names):
@@ -150,10 +159,11 @@ func (p *parquetReader) advance() error {
 
 func (p *parquetReader) field(f *field) (value, error) { return p.row[f.column], nil }
 
-func (p *parquetReader) all(fn func(name []byte, v value)) {
+func (p *parquetReader) all(fn func(name []byte, v value)) error {
 	for i, v := range p.row {
 		fn([]byte(p.names[i]), v)
 	}
+	return nil
 }
 
 // convertParquet returns what turns the values of a column into ours.

@@ -16,12 +16,12 @@ func askParquet(t testing.TB, file []byte, sql, out string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q, err := request.Open(Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
+	q, err := request.Open(context.Background(), Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
 	if err != nil {
 		return answer{}, err
 	}
 	var b bytes.Buffer
-	if err := q.Run(context.Background(), &b); err != nil {
+	if err := q.Run(&b); err != nil {
 		t.Fatal(err)
 	}
 	return decode(t, b.Bytes()), nil

@@ -101,7 +101,7 @@ func (p *parser) between(of expression) (expression, error) {
 		return nil, err
 	}
 	high, err := p.sum()
-	return &logic{left: &comparison{atLeast, of, low}, right: &comparison{atMost, of, high}}, err
+	return &between{of, low, high}, err
 }
 
 func (p *parser) in(of expression) (expression, error) {

@@ -35,13 +35,12 @@ type Query struct {
 	size      int64
 	frames    *frames
 
-	stopped func() error // of the context of Run
-	out     []byte       // of the result, not sent yet
-	values  []value      // of one record
-	records int64        // that were read
-	rows    int64        // that were written
-	told    int64        // up to where progress was told
-	whole   bool         // the content was read to its end
+	row    row
+	out    []byte  // of the result, not sent yet
+	values []value // of one record
+	rows   int64   // that were written
+	told   int64   // up to where progress was told
+	whole  bool    // the content was read to its end
 }
 
 const (
@@ -51,16 +50,18 @@ const (
 	progressEvery = 4 << 20
 )
 
-// Open begins to read the content. It fails with an *Error if the query does not fit it, or with an error of the reader.
-func (r *Request) Open(c Content) (*Query, error) {
-	q := &Query{statement: r.statement, size: c.Size, output: r.output}
+// Open begins to read the content. It fails with an *Error if the query does not fit it, or with an error of the reader. The query
+// ends, with the error of ctx, once that is done.
+func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
+	w := newWork(ctx)
+	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{work: w}}
 	switch r.input.format {
 	case jsonFormat:
-		q.reader = newJSONReader(c.Reader, r.input.separator, r.statement.from)
+		q.reader = newJSONReader(c.Reader, r.input.separator, r.statement.from, w)
 	case parquetFormat:
-		q.reader = newParquetReader(c.ReaderAt, c.Size, r.statement.star)
+		q.reader = newParquetReader(c.ReaderAt, c.Size, r.statement.star, w)
 	default:
-		q.reader = newCSVReader(c.Reader, r.input.delimited)
+		q.reader = newCSVReader(c.Reader, r.input.delimited, w)
 	}
 	switch r.output.format {
 	case jsonFormat:
@@ -78,10 +79,9 @@ func (r *Request) Open(c Content) (*Query, error) {
 	return q, nil
 }
 
-// Run writes the answer to w. It fails only where content cannot be read or w not be written, or once ctx is done; whatever is
-// wrong with the records is part of the answer.
-func (q *Query) Run(ctx context.Context, w io.Writer) (err error) {
-	q.stopped = ctx.Err
+// Run writes the answer to w. It fails only where content cannot be read or w not be written, or once the context of Open is done;
+// whatever is wrong with the records is part of the answer.
+func (q *Query) Run(w io.Writer) (err error) {
 	if q.frames, err = newFrames(w); err != nil {
 		return err
 	}
@@ -200,8 +200,10 @@ func (q *Query) skip(err error) error {
 }
 
 // take evaluates the statement on one record. After an error nothing of the record is in the result.
-func (q *Query) take(r record) (err error) {
+func (q *Query) take(record record) (err error) {
 	st := q.statement
+	q.row.record = record
+	r := &q.row
 	if st.where != nil {
 		v, err := truth(st.where, r)
 		if err != nil || v.kind != boolean || v.n == 0 {
@@ -213,7 +215,7 @@ func (q *Query) take(r record) (err error) {
 	}
 	before := len(q.out)
 	if st.star {
-		q.out, err = q.writer.all(q.out, r)
+		q.out, err = q.writer.all(q.out, record)
 	} else {
 		length := 0
 		for i, c := range st.columns {
@@ -226,6 +228,9 @@ func (q *Query) take(r record) (err error) {
 		}
 		q.out, err = q.writer.values(q.out, q.values)
 	}
+	if err == nil {
+		err = r.spend(len(q.out) - before) // names of columns may be long, and are written for each record
+	}
 	if err != nil {
 		q.out = q.out[:before]
 		return err
@@ -236,9 +241,9 @@ func (q *Query) take(r record) (err error) {
 
 // progress sends output if there is enough of it, and tells how far the content has been read.
 func (q *Query) progress() error {
-	// A file of a few bytes can have rows without end, of which none is written.
-	if q.records++; q.records%4096 == 0 && q.stopped() != nil {
-		return q.stopped()
+	q.row.left += workPerRecord
+	if err := q.row.spend(1); err != nil { // looks at the context: a file of a few bytes can have rows without end, of which none is written
+		return err
 	}
 	_, end := q.reader.position()
 	if len(q.out) < flushSize && end-q.told < progressEvery {

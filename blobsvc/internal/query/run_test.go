@@ -353,10 +353,10 @@ func TestStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"})}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := q.Run(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"}), row: row{work: newWork(ctx)}}
+	if err := q.Run(io.Discard); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -364,8 +364,8 @@ func TestStops(t *testing.T) {
 // endless has records without end.
 type endless struct{}
 
-func (endless) open([]*field) error            { return nil }
-func (e endless) next() (record, error)        { return e, nil }
-func (endless) position() (at, end int64)      { return 0, 0 }
-func (endless) field(*field) (value, error)    { return nullValue, nil }
-func (endless) all(func(name []byte, v value)) {}
+func (endless) open([]*field) error                  { return nil }
+func (e endless) next() (record, error)              { return e, nil }
+func (endless) position() (at, end int64)            { return 0, 0 }
+func (endless) field(*field) (value, error)          { return nullValue, nil }
+func (endless) all(func(name []byte, v value)) error { return nil }

@@ -34,6 +34,7 @@ const allElements = -1
 // The limits of a statement.
 const (
 	maxColumns  = 49       // columns in a SELECT, as documented
+	maxTokens   = 1 << 16  // of the SQL; each may be evaluated for each record, and operators in a row nest on the stack
 	maxDepth    = 200      // of nested expressions
 	minSplit    = 10 << 20 // bytes of a split, as documented
 	maxPathStep = 1 << 20  // index of an element in a path
