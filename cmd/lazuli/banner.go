@@ -57,6 +57,9 @@ func writeBanner(w io.Writer, b banner) {
 
 func adminPaths(c *config.Result) string {
 	paths := "/healthz, /readyz, /metrics"
+	if c.Dashboard() {
+		paths = "dashboard, " + paths
+	}
 	if c.Pprof {
 		paths += ", /debug/pprof/"
 	}

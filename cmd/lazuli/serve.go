@@ -23,6 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
 )
 
@@ -46,7 +47,7 @@ type backend interface {
 }
 
 // starter starts a backend; [startStack] is the real one.
-type starter func(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (backend, error)
+type starter func(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger, observe observer) (backend, error)
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
 func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
@@ -94,6 +95,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}
 	}
 	adminURL := ""
+	var requests *dashboard.Requests // nil without a dashboard
 	if !c.NoAdmin {
 		l, err := listenAdmin(c, log)
 		if err != nil {
@@ -129,6 +131,10 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		if len(c.Roles.Enabled) > 0 {
 			o.Workers = workersOf(&services)
 		}
+		if c.Dashboard() {
+			requests = dashboard.NewRequests(time.Now)
+			o.UI = newDashboard(c, sec, &services, requests, o, log)
+		}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
 			o.TLS = sec.tls
@@ -141,7 +147,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}()
 	}
 
-	b, err := start(&c.Config, sec, metrics, log)
+	b, err := start(&c.Config, sec, metrics, log, requests.Observer())
 	if err != nil {
 		return err
 	}

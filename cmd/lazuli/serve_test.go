@@ -127,7 +127,7 @@ func (r *run) end(t *testing.T) int {
 func TestLifeOfAServer(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	starting := make(chan struct{})
-	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ *security, _ prometheus.Registerer, log *slog.Logger) (backend, error) {
+	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ *security, _ prometheus.Registerer, log *slog.Logger, _ observer) (backend, error) {
 		<-starting
 		return f, nil
 	}})
@@ -161,7 +161,7 @@ func TestLifeOfAServer(t *testing.T) {
 
 func TestDrainIsBounded(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
-	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) {
+	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
 		return f, nil
 	}})
 	r.wait(t, "Ready")
@@ -179,7 +179,9 @@ func TestExitCodes(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	failing := func(err error) starter {
-		return func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) { return nil, err }
+		return func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
+			return nil, err
+		}
 	}
 	for _, tc := range []struct {
 		name string
@@ -223,7 +225,7 @@ func TestBanner(t *testing.T) {
 		close(f.drained)
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
-		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger) (backend, error) {
+		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
 			cancel()
 			return f, nil
 		}}

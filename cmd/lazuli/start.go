@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // startStack starts the services that the configuration describes.
-func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (backend, error) {
+func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger, watch observer) (backend, error) {
 	sc := server.Config{
 		InMemory:       c.InMemory,
 		Relaxed:        c.Durability == config.Relaxed,
@@ -38,7 +39,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,
-		Observe: observe.RequestLog(log),
+		Observe: observers(observe.RequestLog(log), watch),
 		Metrics: metrics,
 		Faults:  c.Faults,
 	}
@@ -56,13 +57,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 	if err != nil {
 		return nil, err
 	}
-	logRequest := sc.Observe
-	sc.Observe = func(r *wire.Request, o frontend.Outcome) {
-		roles.observe(r, o)
-		if logRequest != nil {
-			logRequest(r, o)
-		}
-	}
+	sc.Observe = observers(sc.Observe, roles.observe)
 	s, err := server.Start(sc)
 	if err != nil {
 		return nil, err
@@ -71,4 +66,23 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		return nil, errors.Join(err, s.Stop(context.Background()))
 	}
 	return rolesBackend{s, roles}, nil
+}
+
+// observer sees every request after its response was written; see [frontend.Common.Observe].
+type observer = func(*wire.Request, frontend.Outcome)
+
+// observers calls each of the list that is not nil; nil if there is none.
+func observers(list ...observer) observer {
+	list = slices.DeleteFunc(list, func(o observer) bool { return o == nil })
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		return list[0]
+	}
+	return func(r *wire.Request, o frontend.Outcome) {
+		for _, observe := range list {
+			observe(r, o)
+		}
+	}
 }

@@ -40,6 +40,8 @@ type Options struct {
 	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. A nil
 	// function refuses them.
 	Faults func() *faultrule.Set
+	// UI is the dashboard, which answers below /ui/; nil leaves it out.
+	UI http.Handler
 	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
 	AllowHosts []string
 	// TLS, if set, answers https at the same address as http: client libraries ask token issuers over nothing else.
@@ -63,6 +65,11 @@ func NewHandler(o Options) http.Handler {
 	})
 	if o.Metrics != nil {
 		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
+	}
+	if o.UI != nil {
+		e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/ui/") })
+		e.Any("/ui", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/ui/") })
+		e.Any("/ui/*", echo.WrapHandler(o.UI))
 	}
 	if o.Issuer != nil {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))

@@ -86,6 +86,8 @@ type Config struct {
 	NoAdmin bool
 	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
 	AllowHosts []string
+	// AdminUI is "on", "off", "read-only" or "auto", which is on where the admin listener has a loopback address.
+	AdminUI string
 	// Faults allows fault rules, see package faultrule.
 	Faults bool
 	// AdminState lets the admin listener reset, copy and restore all data.
@@ -153,6 +155,7 @@ func Default() Config {
 		Queue:      Endpoint{Port: 10001},
 		Table:      Endpoint{Port: 10002},
 		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
+		AdminUI:    "auto",
 		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:       NATS{Replicas: 1},
 		Roles:      defaultRoles(),
@@ -219,6 +222,11 @@ func (c *Config) validate() error {
 	return c.NATS.validate()
 }
 
+// Dashboard reports whether the admin listener serves the dashboard.
+func (c *Config) Dashboard() bool {
+	return !c.NoAdmin && (c.AdminUI == "on" || c.AdminUI == "read-only" || c.AdminUI == "auto" && loopback(c.Admin.Host))
+}
+
 // validateAdmin keeps what has no authentication from opening, to a network, what has some.
 func (c *Config) validateAdmin() error {
 	if c.AdminState && c.NoAdmin {
@@ -229,6 +237,8 @@ func (c *Config) validateAdmin() error {
 	}
 	const only = "and admin-host %s is not a loopback address; only the published development account may be open to everybody"
 	switch secret := !c.published(); {
+	case (c.AdminUI == "on" || c.AdminUI == "read-only") && secret:
+		return fmt.Errorf("admin-ui shows all data to everybody who reaches the admin listener, "+only, c.Admin.Host)
 	case c.AdminState && secret:
 		return fmt.Errorf("admin-state lets everybody delete all data who reaches the admin listener, "+only, c.Admin.Host)
 	case c.OAuth.Development && (secret || len(c.OAuth.Roles) > 0):

@@ -73,7 +73,7 @@ func TestPrecedence(t *testing.T) {
 // Every option is set by flag, variable and file alike, and reads back as it was set.
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
-		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "nats-listen": "127.0.0.1:4222",
+		"location": "somewhere", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
 		"roles": "archive,log-storage", "archive-to": "folder:x", "large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
 		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two", "allow-copy-source": "a.example,*.b.example",
 	}

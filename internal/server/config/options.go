@@ -122,6 +122,12 @@ var groups = []group{
 		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
 		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
 		words("admin-allow-host", "Names by which the admin listener may be called beside IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
+		{name: "admin-ui", kind: "auto|on|off|read-only", usage: "Dashboard on the admin listener: on, off, without changes (read-only), or on if the listener has a loopback address (auto)",
+			set: func(c *Config, s string) error {
+				c.AdminUI = s
+				return oneOf(s, "auto", "on", "off", "read-only")
+			},
+			get: func(c *Config) string { return c.AdminUI }},
 		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
 		boolean("admin-state", "", "Let whoever reaches the admin listener reset all data, and save and restore snapshots of it",

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+)
+
+// newOpenCommand makes `lazuli open`, which opens the dashboard of a running server in the browser.
+func newOpenCommand(m *Main) *cobra.Command {
+	var printOnly bool
+	cmd := &cobra.Command{
+		Use:   "open",
+		Short: "Open the dashboard of a running server in the browser",
+		Long: `Open the dashboard of a server that runs on this machine. --admin-host and --admin-port say where its admin
+listener is. The address is printed in any case.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+			if err != nil {
+				return usageError{err}
+			}
+			address := "http://" + reachable(c.Admin.Address()) + "/"
+			if err := askReady(cmd.Context(), address+"readyz", io.Discard); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), address)
+			if printOnly {
+				return nil
+			}
+			if err := browse(address); err != nil {
+				return fmt.Errorf("the browser did not start, open the address by hand: %w", err)
+			}
+			return nil
+		},
+	}
+	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address and start no browser")
+	return cmd
+}
+
+// browse starts the user's browser.
+func browse(address string) error {
+	switch runtime.GOOS {
+	case "darwin":
+		return exec.Command("open", address).Run()
+	case "windows":
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", address).Run()
+	}
+	return exec.Command("xdg-open", address).Run()
+}

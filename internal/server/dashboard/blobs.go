@@ -1,0 +1,229 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+)
+
+// blobData is what the page of a blob shows.
+type blobData struct {
+	Container, Name   string
+	Snapshot, Version string // which of the blob's states is shown; "" for the current one
+	Properties        []property
+	Metadata, Tags    string
+	ContentType, Tier string
+	Block, Leased     bool
+	Deleted           bool
+	URL, Download     string
+	Size              int64
+	Preview           preview
+	States            []blobRow // versions and snapshots
+	MoreStates        bool
+	Now               time.Time
+}
+
+// property is a name and a value for people.
+type property struct{ Name, Value string }
+
+// blobOf is the client of the blob, snapshot or version that the page is about.
+func (d *dashboard) blobOf(r *http.Request) (*blob.Client, *container.Client, error) {
+	service, err := d.blobClient(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	box := service.NewContainerClient(r.PathValue("container"))
+	if r.URL.Query().Get("name") == "" {
+		return nil, nil, problem{http.StatusBadRequest, "The address names no blob", "Open the blob from the page of its container."}
+	}
+	client, q := box.NewBlobClient(r.URL.Query().Get("name")), r.URL.Query()
+	switch snapshot, version := q.Get("snapshot"), q.Get("versionid"); {
+	case snapshot != "":
+		client, err = client.WithSnapshot(snapshot)
+	case version != "":
+		client, err = client.WithVersionID(version)
+	}
+	return client, box, err
+}
+
+// blob shows a blob: properties, metadata, tags, a preview, and its other states.
+func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
+	client, box, err := d.blobOf(r)
+	if err != nil {
+		return err
+	}
+	account, q := r.PathValue("account"), r.URL.Query()
+	name := q.Get("name")
+	data := blobData{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"), Version: q.Get("versionid"), Now: d.Now()}
+	data.URL = client.URL()
+	data.Download = link("accounts", account, "content", data.Container) + string(query("name", name, "snapshot", data.Snapshot, "versionid", data.Version))
+	if data.States, data.MoreStates, err = states(r.Context(), box, name); err != nil {
+		return err
+	}
+	p, err := client.GetProperties(r.Context(), nil)
+	switch {
+	case err != nil && data.Snapshot == "" && data.Version == "" && slices.ContainsFunc(data.States, func(b blobRow) bool { return b.Deleted || b.Version != "" }):
+		data.Deleted = true
+	case err != nil:
+		return err
+	default:
+		data.describe(&p)
+		if data.Snapshot == "" && data.Version == "" {
+			if data.Metadata, err = blobMetadata(r.Context(), box, name); err != nil {
+				return err
+			}
+		}
+		if tags, err := client.GetTags(r.Context(), nil); err == nil { // not of page blobs
+			lines := make(map[string]*string)
+			for _, t := range tags.BlobTagSet {
+				lines[value(t.Key)] = t.Value
+			}
+			data.Tags = metadataText(lines)
+		}
+		if data.Preview, err = d.preview(r.Context(), client, &p, data.Download); err != nil {
+			data.Preview = preview{Note: "There is no preview: " + explain(err).what}
+		}
+	}
+	crumbs := []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}, {data.Container, link("accounts", account, "containers", data.Container)}}
+	if i := strings.LastIndex(name, "/"); i >= 0 {
+		crumbs = append(crumbs, folders(account, data.Container, name[:i+1])...)
+	}
+	return d.show(w, r, "blob", name, crumbs, data)
+}
+
+// describe takes over what Get Blob Properties answered.
+func (data *blobData) describe(p *blob.GetPropertiesResponse) {
+	data.Size, data.ContentType, data.Tier = value(p.ContentLength), value(p.ContentType), value(p.AccessTier)
+	data.Block = value(p.BlobType) == blob.BlobTypeBlockBlob
+	data.Leased = value(p.LeaseState) == lease.StateTypeLeased || value(p.LeaseState) == lease.StateTypeBreaking
+	data.Metadata = metadataText(p.Metadata)
+	md5 := ""
+	if len(p.ContentMD5) > 0 {
+		md5 = hexText(p.ContentMD5)
+	}
+	for _, v := range []property{
+		{"Size", sizeText(data.Size)}, {"Type", string(value(p.BlobType))}, {"Modified", when(value(p.LastModified))}, {"Created", when(value(p.CreationTime))}, {"ETag", string(value(p.ETag))},
+		{"Content type", data.ContentType}, {"Content encoding", value(p.ContentEncoding)}, {"Content language", value(p.ContentLanguage)}, {"Content disposition", value(p.ContentDisposition)},
+		{"Cache control", value(p.CacheControl)}, {"MD5", md5}, {"Access tier", data.Tier}, {"Archive status", value(p.ArchiveStatus)},
+		{"Lease", strings.TrimSpace(string(value(p.LeaseState)) + " " + string(value(p.LeaseDuration)))}, {"Version", value(p.VersionID)}, {"Last access", when(value(p.LastAccessed))},
+		{"Copy", strings.TrimSpace(string(value(p.CopyStatus)) + " " + value(p.CopyProgress))}, {"Copy source", maskURL(value(p.CopySource))}, {"Expires", when(value(p.ExpiresOn))},
+		{"Immutable until", when(value(p.ImmutabilityPolicyExpiresOn))},
+	} {
+		if v.Value != "" {
+			data.Properties = append(data.Properties, v)
+		}
+	}
+}
+
+// maxStates bounds the versions and snapshots on the page.
+const maxStates = 50
+
+// states are the versions, snapshots and deleted states of a blob.
+func states(ctx context.Context, box *container.Client, name string) (rows []blobRow, more bool, err error) {
+	got, err := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(maxStates + 1)),
+		Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}).NextPage(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, b := range got.Segment.BlobItems {
+		if value(b.Name) != name || !value(b.Deleted) && value(b.Snapshot) == "" && value(b.VersionID) == "" {
+			continue
+		}
+		row := blobRow{Name: name, Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
+		if b.Properties != nil {
+			row.Size, row.Modified = value(b.Properties.ContentLength), value(b.Properties.LastModified)
+		}
+		rows = append(rows, row)
+	}
+	return rows, value(got.NextMarker) != "" && len(rows) > maxStates, nil
+}
+
+// changeBlob changes, deletes or restores a blob.
+func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
+	client, box, err := d.blobOf(r)
+	if err != nil {
+		return err
+	}
+	account, name, ctx := r.PathValue("account"), r.URL.Query().Get("name"), r.Context()
+	outcome := "saved"
+	switch r.PostFormValue("action") {
+	case "delete":
+		o := &blob.DeleteOptions{}
+		if r.PostFormValue("snapshots") != "" {
+			o.DeleteSnapshots = to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)
+		}
+		if _, err := client.Delete(ctx, o); err != nil {
+			return err
+		}
+		folder := name[:strings.LastIndex(name, "/")+1]
+		http.Redirect(w, r, link("accounts", account, "containers", r.PathValue("container"))+string(query("prefix", folder, "done", "deleted")), http.StatusSeeOther)
+		return nil
+	case "undelete":
+		outcome = "restored"
+		_, err = client.Undelete(ctx, nil)
+	case "promote": // an earlier version or a snapshot becomes the current state
+		outcome = "restored"
+		_, err = box.NewBlobClient(name).StartCopyFromURL(ctx, client.URL(), nil)
+	case "metadata":
+		var m map[string]*string
+		if m, err = parseMetadata(r.PostFormValue("metadata")); err == nil {
+			_, err = client.SetMetadata(ctx, m, nil)
+		}
+	case "tags":
+		var m map[string]*string
+		if m, err = parseMetadata(r.PostFormValue("tags")); err == nil {
+			tags := make(map[string]string)
+			for k, v := range m {
+				tags[k] = value(v)
+			}
+			_, err = client.SetTags(ctx, tags, nil)
+		}
+	case "tier":
+		_, err = client.SetTier(ctx, blob.AccessTier(r.PostFormValue("tier")), nil)
+	case "type":
+		err = setContentType(ctx, client, r.PostFormValue("type"))
+	case "break":
+		outcome = "broken"
+		var l *lease.BlobClient
+		if l, err = lease.NewBlobClient(client, nil); err == nil {
+			_, err = l.BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: to.Ptr(int32(0))})
+		}
+	case "snapshot":
+		outcome = "created"
+		_, err = client.CreateSnapshot(ctx, nil)
+	default:
+		return errAction
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, link("accounts", account, "blob", r.PathValue("container"))+string(query("name", name, "done", outcome)), http.StatusSeeOther)
+	return nil
+}
+
+// setContentType changes the content type and keeps the other HTTP headers.
+func setContentType(ctx context.Context, client *blob.Client, kind string) error {
+	p, err := client.GetProperties(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, err = client.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: &kind, BlobCacheControl: p.CacheControl, BlobContentDisposition: p.ContentDisposition,
+		BlobContentEncoding: p.ContentEncoding, BlobContentLanguage: p.ContentLanguage, BlobContentMD5: p.ContentMD5}, nil)
+	return err
+}
+
+func breakContainerLease(ctx context.Context, client *container.Client) error {
+	l, err := lease.NewContainerClient(client, nil)
+	if err != nil {
+		return err
+	}
+	_, err = l.BreakLease(ctx, &lease.ContainerBreakOptions{BreakPeriod: to.Ptr(int32(0))})
+	return err
+}

@@ -1,0 +1,269 @@
+package dashboard
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+)
+
+// pageSize is how many rows a page shows.
+const pageSize = 100
+
+// containerRow is a container in the list.
+type containerRow struct {
+	Name             string
+	Modified         time.Time
+	Access, Lease    string
+	Deleted          bool
+	Version          string
+	DeletedAt        time.Time
+	DaysLeft         int32
+	HasPolicy, Holds bool
+}
+
+// containers lists the containers of an account.
+func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")), Marker: optional(q.Get("marker")),
+		Include: service.ListContainersInclude{Deleted: true, System: true}}
+	got, err := client.NewListContainersPager(o).NextPage(r.Context())
+	if err != nil {
+		return err
+	}
+	var rows []containerRow
+	for _, c := range got.ContainerItems {
+		row := containerRow{Name: value(c.Name), Deleted: value(c.Deleted), Version: value(c.Version)}
+		if p := c.Properties; p != nil {
+			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = value(p.LastModified), string(value(p.PublicAccess)), string(value(p.LeaseState)), value(p.DeletedTime), value(p.RemainingRetentionDays)
+			row.HasPolicy, row.Holds = value(p.HasImmutabilityPolicy), value(p.HasLegalHold)
+		}
+		rows = append(rows, row)
+	}
+	account := r.PathValue("account")
+	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+}
+
+// changeContainers creates a container, or restores a deleted one.
+func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	name, account := strings.TrimSpace(r.PostFormValue("name")), r.PathValue("account")
+	switch r.PostFormValue("action") {
+	case "create":
+		if _, err := client.CreateContainer(r.Context(), name, nil); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", account, "containers", name), "created")
+	case "restore":
+		if _, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", account, "containers"), "restored")
+	}
+	return errAction
+}
+
+var errAction = problem{http.StatusBadRequest, "The form has no action that the page knows", "Go back and reload the page."}
+
+// blobRow is a blob or a virtual folder in the list.
+type blobRow struct {
+	Name, Short       string
+	Folder            bool
+	Size              int64
+	Modified          time.Time
+	Kind, Tier, Lease string
+	ContentType       string
+	Deleted           bool
+	Snapshot, Version string
+	Current           bool
+}
+
+// container lists the blobs of a container, with virtual folders.
+func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("container")
+	client := service.NewContainerClient(name)
+	q := r.URL.Query()
+	all := q.Get("all") != ""
+	prefix := q.Get("prefix")
+	rows, next, err := listBlobs(r.Context(), client, prefix, q.Get("marker"), all)
+	if err != nil {
+		return err
+	}
+	properties, err := client.GetProperties(r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	metadata, err := containerMetadata(r.Context(), service, name)
+	if err != nil {
+		return err
+	}
+	data := map[string]any{"Container": name, "Rows": rows, "Prefix": prefix, "Folders": folders(account, name, prefix), "Next": next, "All": all, "Now": d.Now(),
+		"Access": string(value(properties.BlobPublicAccess)), "Lease": string(value(properties.LeaseState)), "Metadata": metadata, "Modified": value(properties.LastModified),
+		"URL": client.URL()}
+	return d.show(w, r, "container", name, []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
+}
+
+// listBlobs returns a page of blobs and virtual folders, and the marker of the next one. all adds versions, snapshots and deleted
+// blobs, and leaves out folders: the service does not list snapshots together with a delimiter.
+func listBlobs(ctx context.Context, client *container.Client, prefix, marker string, all bool) (rows []blobRow, next string, err error) {
+	limit := to.Ptr(int32(pageSize))
+	row := func(b *container.BlobItem) blobRow {
+		row := blobRow{Name: value(b.Name), Short: strings.TrimPrefix(value(b.Name), prefix), Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
+		if p := b.Properties; p != nil {
+			row.Size, row.Modified, row.Kind, row.Tier, row.Lease, row.ContentType = value(p.ContentLength), value(p.LastModified), string(value(p.BlobType)), string(value(p.AccessTier)), string(value(p.LeaseState)), value(p.ContentType)
+		}
+		return row
+	}
+	if all {
+		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker), Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}
+		got, err := client.NewListBlobsFlatPager(o).NextPage(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, b := range got.Segment.BlobItems {
+			rows = append(rows, row(b))
+		}
+		return rows, value(got.NextMarker), nil
+	}
+	got, err := client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker)}).NextPage(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, p := range got.Segment.BlobPrefixes {
+		rows = append(rows, blobRow{Name: value(p.Name), Short: strings.TrimPrefix(value(p.Name), prefix), Folder: true})
+	}
+	for _, b := range got.Segment.BlobItems {
+		rows = append(rows, row(b))
+	}
+	return rows, value(got.NextMarker), nil
+}
+
+// optional is a pointer to s for the SDK, nil for "".
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// folders are the virtual folders on the way to a prefix.
+func folders(account, container, prefix string) (list []crumb) {
+	for i, c := range prefix {
+		if c == '/' {
+			begin := strings.LastIndex(prefix[:i], "/") + 1
+			list = append(list, crumb{prefix[begin : i+1], link("accounts", account, "containers", container) + "?prefix=" + url.QueryEscape(prefix[:i+1])})
+		}
+	}
+	return list
+}
+
+// changeContainer changes the access or the metadata of a container, breaks its lease, or deletes it.
+func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("container")
+	client := service.NewContainerClient(name)
+	here := link("accounts", account, "containers", name)
+	switch r.PostFormValue("action") {
+	case "delete":
+		if _, err := client.Delete(r.Context(), nil); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", account, "containers"), "deleted")
+	case "access":
+		policy, err := client.GetAccessPolicy(r.Context(), nil)
+		if err != nil {
+			return err
+		}
+		o := &container.SetAccessPolicyOptions{ContainerACL: policy.SignedIdentifiers}
+		if access := container.PublicAccessType(r.PostFormValue("access")); access != "" {
+			o.Access = &access
+		}
+		if _, err := client.SetAccessPolicy(r.Context(), o); err != nil {
+			return err
+		}
+		return back(w, r, here, "saved")
+	case "metadata":
+		m, err := parseMetadata(r.PostFormValue("metadata"))
+		if err != nil {
+			return err
+		}
+		if _, err := client.SetMetadata(r.Context(), &container.SetMetadataOptions{Metadata: m}); err != nil {
+			return err
+		}
+		return back(w, r, here, "saved")
+	case "break":
+		if err := breakContainerLease(r.Context(), client); err != nil {
+			return err
+		}
+		return back(w, r, here, "broken")
+	}
+	return errAction
+}
+
+// uploadForm is the page with the upload form, for browsers without the script.
+func (d *dashboard) uploadForm(w http.ResponseWriter, r *http.Request) error {
+	return back(w, r, link("accounts", r.PathValue("account"), "containers", r.PathValue("container")), "")
+}
+
+// upload stores the file that is the body as the block blob ?name=. The script sends one request for each file that is dropped. The body
+// is streamed: it is never in memory as a whole.
+func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(r.URL.Query().Get("name"), "/")
+	if name == "" {
+		return problem{http.StatusBadRequest, "The blob has no name", ""}
+	}
+	kind := mime.TypeByExtension(path.Ext(name))
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	client := service.NewContainerClient(r.PathValue("container")).NewBlockBlobClient(name)
+	if _, err := client.UploadStream(r.Context(), r.Body, &blockblob.UploadStreamOptions{BlockSize: 4 << 20, Concurrency: 2, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: &kind}}); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, map[string]string{"name": name})
+}
+
+// value is what a pointer of the SDK points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// escapePath escapes a container/blob for a URL.
+func escapePath(p string) string { return strings.ReplaceAll(url.PathEscape(p), "%2F", "/") }
+
+// drain reads and closes a body.
+func drain(body io.ReadCloser) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, 1<<20))
+	_ = body.Close()
+}

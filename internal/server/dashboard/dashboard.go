@@ -1,0 +1,247 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+)
+
+// Backend is the running server. A [server.Stack] implements it.
+type Backend interface {
+	// URL is an account's endpoint of a service.
+	URL(service wire.Service, account string) string
+	// Path is the data folder.
+	Path() string
+	// Ready returns nil while the services serve.
+	Ready() error
+	// Transport carries requests to the services.
+	Transport() *inproc.Transport
+	// Faults are the fault rules; nil where they are not allowed.
+	Faults() *faultrule.Set
+
+	Reset(ctx context.Context, scope server.Scope) (map[wire.Service]int, error)
+	Save(ctx context.Context, name string, replace bool) error
+	Restore(ctx context.Context, name string) error
+	Snapshots() ([]datadir.Snapshot, error)
+	RemoveSnapshot(name string) error
+}
+
+// Options configure the dashboard. Backend, Accounts and Requests are required.
+type Options struct {
+	// Backend returns the server, or nil while it starts.
+	Backend func() Backend
+	// Accounts are the accounts that are served.
+	Accounts *auth.Accounts
+	// Requests are the latest requests.
+	Requests *Requests
+	// Workers answers what the workers of this process do, as the admin listener's /workers; nil without workers.
+	Workers http.Handler
+	// State allows resets, snapshots and the seed.
+	State bool
+	// Seed makes again what the seed has and the state lacks; nil is no seed.
+	Seed func(context.Context) error
+	// ReadOnly refuses every change.
+	ReadOnly bool
+	// InMemory says that nothing is kept.
+	InMemory bool
+	// Version is the program's version, for people.
+	Version string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log takes what a person should see; nil is slog.Default().
+	Log *slog.Logger
+}
+
+// Prefix is where the pages are: "/ui/".
+const Prefix = "/ui/"
+
+//go:embed templates static
+var files embed.FS
+
+// dashboard serves the pages.
+type dashboard struct {
+	Options
+	pages   map[string]*template.Template
+	token   string // of changes
+	started time.Time
+}
+
+// contentPolicy allows what the dashboard's own files do, and nothing inline.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// New makes the dashboard's handler for the paths below [Prefix].
+func New(o Options) http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	secret := make([]byte, 16)
+	_, _ = rand.Read(secret) // never fails
+	d := &dashboard{Options: o, pages: parsePages(), token: hex.EncodeToString(secret), started: o.Now()}
+	mux := http.NewServeMux()
+	d.routes(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (d *dashboard) routes(mux *http.ServeMux) {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic("dashboard: " + err.Error())
+	}
+	mux.Handle("GET "+Prefix+"static/", http.StripPrefix(Prefix+"static/", http.FileServerFS(static)))
+	pages := func(pattern string, get, post handler) {
+		mux.HandleFunc("GET "+Prefix+pattern, d.handle(get))
+		if post != nil {
+			mux.HandleFunc("POST "+Prefix+pattern, d.change(post))
+		}
+	}
+	pages("{$}", d.home, nil)
+	pages("accounts/{account}", d.account, nil)
+	pages("accounts/{account}/sas", d.sas, d.makeSAS)
+	pages("accounts/{account}/containers", d.containers, d.changeContainers)
+	pages("accounts/{account}/containers/{container}", d.container, d.changeContainer)
+	pages("accounts/{account}/containers/{container}/upload", d.uploadForm, d.upload)
+	pages("accounts/{account}/blob/{container}", d.blob, d.changeBlob)
+	pages("accounts/{account}/content/{container}", d.content, nil)
+	pages("accounts/{account}/queues", d.queues, d.changeQueues)
+	pages("accounts/{account}/queues/{queue}", d.queue, d.changeQueue)
+	pages("accounts/{account}/tables", d.tables, d.changeTables)
+	pages("accounts/{account}/tables/{table}", d.table, d.changeTable)
+	pages("accounts/{account}/tables/{table}/entity", d.entity, d.changeEntity)
+	pages("accounts/{account}/tables/{table}/plan", d.plan, nil)
+	pages("accounts/{account}/tables/{table}/partitions", d.partitions, nil)
+	pages("workers", d.workers, d.changeWorkers)
+	pages("requests", d.requests, nil)
+	pages("requests/live", d.liveRequests, nil)
+	pages("requests/{id}", d.request, nil)
+	pages("control", d.control, d.changeControl)
+	mux.HandleFunc(Prefix, d.handle(func(http.ResponseWriter, *http.Request) error {
+		return problem{http.StatusNotFound, "There is no page at this address", "Begin at the home page."}
+	}))
+}
+
+// handler answers a request, or returns what went wrong.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// handle makes a handler that shows its error as a page.
+func (d *dashboard) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(wire.WithSystem(r.Context()))
+		if err := d.serving(); err != nil {
+			d.fail(w, r, err)
+			return
+		}
+		if err := h(w, r); err != nil {
+			d.fail(w, r, err)
+		}
+	}
+}
+
+func (d *dashboard) serving() error {
+	if b := d.Backend(); b == nil {
+		return problem{http.StatusServiceUnavailable, "The services are starting", "Reload this page in a moment."}
+	} else if err := b.Ready(); err != nil {
+		return problem{http.StatusServiceUnavailable, "The services do not serve: " + err.Error(), "The log of the server says more."}
+	}
+	return nil
+}
+
+// maxForm bounds a form without files.
+const maxForm = 2 << 20
+
+// change makes a handler for requests that change something: they carry the token.
+func (d *dashboard) change(h handler) http.HandlerFunc {
+	return d.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if d.ReadOnly {
+			return problem{http.StatusForbidden, "The dashboard is read-only", "Start lazuli without --admin-ui read-only to allow changes."}
+		}
+		token := r.Header.Get("X-Csrf-Token") // of the script's uploads
+		if token == "" {
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			token = r.PostFormValue("csrf")
+		}
+		if subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
+			return problem{http.StatusForbidden, "The form is out of date", "Go back, reload the page, and try again."}
+		}
+		return h(w, r)
+	})
+}
+
+// page is what every template gets.
+type page struct {
+	Title    string
+	Here     string // the path of the page, for the navigation
+	Account  string // the account that the page belongs to, "" for none
+	Accounts []string
+	Crumbs   []crumb
+	Token    string
+	ReadOnly bool
+	Version  string
+	Done     string // what the last change did
+	Data     any
+}
+
+// crumb is a step of the path to a page.
+type crumb struct{ Name, URL string }
+
+// done are the messages that a page shows after a change, by the code in the URL.
+var done = map[string]string{
+	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.", "broken": "The lease is broken.",
+	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.", "paused": "Paused.", "resumed": "Resumed.",
+	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.", "added": "The rule was added.",
+}
+
+// show renders a page.
+func (d *dashboard) show(w http.ResponseWriter, r *http.Request, name, title string, crumbs []crumb, data any) error {
+	return d.showStatus(w, r, http.StatusOK, name, title, crumbs, data)
+}
+
+func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, name, title string, crumbs []crumb, data any) error {
+	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Accounts: d.Accounts.Names(), Crumbs: crumbs, Token: d.token, ReadOnly: d.ReadOnly,
+		Version: d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
+	var out bytes.Buffer
+	if err := d.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, err := out.WriteTo(w)
+	if err != nil {
+		return nil // the browser has gone
+	}
+	return nil
+}
+
+// back redirects to a page of the dashboard after a change.
+func back(w http.ResponseWriter, r *http.Request, path, done string) error {
+	if done != "" {
+		path += "?done=" + done
+	}
+	http.Redirect(w, r, path, http.StatusSeeOther)
+	return nil
+}

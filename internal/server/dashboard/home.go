@@ -1,0 +1,159 @@
+package dashboard
+
+import (
+	"net/http"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// homeData is what the home page shows.
+type homeData struct {
+	Rates       Rates
+	Chart       string // the points of a line of 300 by 60 units
+	Memory      int64
+	Goroutines  int
+	Up          string
+	Folder      string
+	InMemory    bool
+	Free, Size  int64 // of the disk, -1 where it is not known
+	Connections []connection
+	Failures    []*Request
+	State       bool
+}
+
+// connection is how an SDK connects to an account.
+type connection struct{ Account, String string }
+
+// home shows whether the server is well, and what to do next.
+func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
+	b := d.Backend()
+	data := homeData{Rates: d.Requests.Rates(), Up: short(d.Now().Sub(d.started)), Folder: b.Path(), InMemory: d.InMemory, Free: -1,
+		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5)}
+	data.Chart = points(data.Rates)
+	data.Memory, data.Goroutines = usage()
+	if !d.InMemory {
+		data.Free, data.Size = disk(data.Folder)
+	}
+	for _, name := range d.Accounts.Names() {
+		data.Connections = append(data.Connections, connection{name, connectionString(b, name)})
+	}
+	return d.show(w, r, "home", "Home", nil, data)
+}
+
+// points are the coordinates of the line of requests per second.
+func points(r Rates) string {
+	var out strings.Builder
+	top := max(r.Most, 1)
+	for i, n := range r.Seconds {
+		if i > 0 {
+			out.WriteByte(' ')
+		}
+		out.WriteString(strconv.Itoa(i) + "," + strconv.Itoa(58-n*56/top))
+	}
+	return out.String()
+}
+
+// usage returns the memory that the process has from the operating system and the number of goroutines.
+func usage() (memory int64, goroutines int) {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/sched/goroutines:goroutines"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64()), int(s[2].Value.Uint64())
+}
+
+// connectionString is what SDKs connect with. Only the development account's key, which is public, is shown.
+func connectionString(b Backend, account string) string {
+	key := "KEY"
+	if account == auth.DevelopmentAccount {
+		key = auth.DevelopmentKey
+	}
+	scheme, _, _ := strings.Cut(b.URL(wire.Blob, account), ":")
+	return "DefaultEndpointsProtocol=" + scheme + ";AccountName=" + account + ";AccountKey=" + key +
+		";BlobEndpoint=" + b.URL(wire.Blob, account) + ";QueueEndpoint=" + b.URL(wire.Queue, account) + ";TableEndpoint=" + b.URL(wire.Table, account) + ";"
+}
+
+// account is the page of one account.
+func (d *dashboard) account(w http.ResponseWriter, r *http.Request) error {
+	name, err := d.accountOf(r)
+	if err != nil {
+		return err
+	}
+	b := d.Backend()
+	return d.show(w, r, "account", name, nil, map[string]any{"Connection": connectionString(b, name), "Blob": b.URL(wire.Blob, name), "Queue": b.URL(wire.Queue, name), "Table": b.URL(wire.Table, name)})
+}
+
+// sasData is the form of a shared access signature, and what was made of it.
+type sasData struct {
+	Service, Resource, Permissions, Hours string
+	Letters                               []letter
+	URL                                   string
+}
+
+// letter is a permission.
+type letter struct {
+	Letter, Name string
+	On           bool
+}
+
+// permissions are the permissions that the form offers, by service.
+var permissions = map[string][]letter{
+	"blob":  {{"r", "read", false}, {"a", "add", false}, {"c", "create", false}, {"w", "write", false}, {"d", "delete", false}, {"l", "list", false}, {"t", "tags", false}},
+	"queue": {{"r", "read", false}, {"a", "add", false}, {"u", "update", false}, {"p", "process", false}},
+	"table": {{"r", "query", false}, {"a", "add", false}, {"u", "update", false}, {"d", "delete", false}},
+}
+
+// sas is the form that makes a shared access signature for ?service= and ?resource=.
+func (d *dashboard) sas(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	return d.showSAS(w, r, sasData{Service: q.Get("service"), Resource: q.Get("resource"), Permissions: "r", Hours: "1"})
+}
+
+func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasData) error {
+	account, err := d.accountOf(r)
+	if err != nil {
+		return err
+	}
+	if permissions[data.Service] == nil || data.Resource == "" {
+		return problem{http.StatusBadRequest, "A signature is for a container, blob, queue or table", "Open its page, and choose SAS there."}
+	}
+	for _, l := range permissions[data.Service] {
+		l.On = strings.Contains(data.Permissions, l.Letter)
+		data.Letters = append(data.Letters, l)
+	}
+	return d.show(w, r, "sas", "SAS for "+data.Resource, []crumb{{account, link("accounts", account)}}, data)
+}
+
+// maxHours bounds the life of a signature that the form makes.
+const maxHours = 24 * 365
+
+// makeSAS makes the signature of the form. It needs the account's key, which stays here.
+func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
+	data := sasData{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"), Permissions: strings.Join(r.PostForm["permission"], ""), Hours: r.PostFormValue("hours")}
+	account, err := d.accountOf(r)
+	if err != nil {
+		return err
+	}
+	hours, err := strconv.ParseFloat(data.Hours, 64)
+	if err != nil || !(hours > 0 && hours <= maxHours) {
+		return problem{http.StatusBadRequest, "The life of a signature is a number of hours", "It may be up to a year, 8760."}
+	}
+	if data.Permissions == "" {
+		return problem{http.StatusBadRequest, "The signature permits nothing", "Choose a permission."}
+	}
+	keys := d.Accounts.Get(account).Keys
+	if len(keys) == 0 {
+		return problem{http.StatusConflict, "The account has no key to sign with", ""}
+	}
+	svc := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}[data.Service]
+	token := auth.Token{VersionText: auth.SASVersion, Permissions: data.Permissions, Expiry: d.Now().Add(time.Duration(hours * float64(time.Hour))).UTC().Format("2006-01-02T15:04:05Z")}
+	query, err := token.Sign(account, keys[0], svc, data.Resource)
+	if err != nil {
+		return problem{http.StatusBadRequest, err.Error(), ""}
+	}
+	data.URL = d.Backend().URL(svc, account) + "/" + escapePath(data.Resource) + "?" + query
+	return d.showSAS(w, r, data)
+}

@@ -1,0 +1,69 @@
+package dashboard
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+)
+
+// Metadata is read from lists: in the headers of other answers, the SDK for Go does not keep the case of the names.
+
+func containerMetadata(ctx context.Context, client *service.Client, name string) (string, error) {
+	got, err := client.NewListContainersPager(&service.ListContainersOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
+		Include: service.ListContainersInclude{Metadata: true, System: true}}).NextPage(ctx)
+	if err != nil || len(got.ContainerItems) == 0 || value(got.ContainerItems[0].Name) != name {
+		return "", err
+	}
+	return metadataText(got.ContainerItems[0].Metadata), nil
+}
+
+func blobMetadata(ctx context.Context, client *container.Client, name string) (string, error) {
+	got, err := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
+		Include: container.ListBlobsInclude{Metadata: true}}).NextPage(ctx)
+	if err != nil || len(got.Segment.BlobItems) == 0 || value(got.Segment.BlobItems[0].Name) != name {
+		return "", err
+	}
+	return metadataText(got.Segment.BlobItems[0].Metadata), nil
+}
+
+func queueMetadata(ctx context.Context, client *azqueue.ServiceClient, name string) (string, error) {
+	got, err := client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
+		Include: azqueue.ListQueuesInclude{Metadata: true}}).NextPage(ctx)
+	if err != nil || len(got.Queues) == 0 || value(got.Queues[0].Name) != name {
+		return "", err
+	}
+	return metadataText(got.Queues[0].Metadata), nil
+}
+
+// metadataText is metadata as lines "name: value".
+func metadataText(m map[string]*string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out.WriteString(name + ": " + value(m[name]) + "\n")
+	}
+	return out.String()
+}
+
+// parseMetadata reads lines "name: value".
+func parseMetadata(text string) (map[string]*string, error) {
+	m := make(map[string]*string)
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, v, found := strings.Cut(line, ":")
+		if !found || strings.TrimSpace(name) == "" {
+			return nil, problem{http.StatusBadRequest, "The line " + line + " is not of the form name: value", "One name and value a line."}
+		}
+		v = strings.TrimSpace(v)
+		m[strings.TrimSpace(name)] = &v
+	}
+	return m, nil
+}

@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// problem is an error for people: what failed and what helps.
+type problem struct {
+	status     int
+	what, help string
+}
+
+// Error implements error.
+func (p problem) Error() string { return p.what }
+
+// helps are what helps against errors of the services, by their code.
+var helps = map[string]string{
+	"ContainerAlreadyExists": "Choose another name.", "QueueAlreadyExists": "Choose another name.", "TableAlreadyExists": "Choose another name.",
+	"EntityAlreadyExists":              "Edit the entity that is there, or choose other keys.",
+	"LeaseIdMissing":                   "Break the lease first.",
+	"LeaseNotPresentWithBlobOperation": "Break the lease first.",
+	"ContainerBeingDeleted":            "The name is free again in a moment.",
+	"QueueBeingDeleted":                "The name is free again in a moment.",
+	"TableBeingDeleted":                "The name is free again in a moment.",
+	"SnapshotsPresent":                 "Choose to delete the snapshots, too.",
+	"InvalidResourceName":              "Names have lower-case letters, digits and hyphens, 3 to 63 characters; tables have letters and digits.",
+	"OutOfRangeInput":                  "Names have 3 to 63 characters.",
+	"UpdateConditionNotSatisfied":      "The entity has changed meanwhile: reload it and try again.",
+	"ConditionNotMet":                  "It has changed meanwhile: reload the page and try again.",
+	"InvalidInput":                     "Compare the filter or the values with docs/table.md.",
+	"BlobImmutableDueToPolicy":         "An immutability policy or a legal hold protects the blob.",
+	"BlobNotFound":                     "It may have been deleted meanwhile; the container's page shows deleted blobs as well.",
+	"ResourceNotFound":                 "It may have been deleted meanwhile.",
+}
+
+// explain turns an error into a problem.
+func explain(err error) problem {
+	var p problem
+	var e *azcore.ResponseError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &e):
+		return problem{e.StatusCode, e.ErrorCode + ": " + message(e), helps[e.ErrorCode]}
+	case errors.As(err, &tooLarge):
+		return problem{http.StatusRequestEntityTooLarge, "The form is too large", ""}
+	case errors.Is(err, context.Canceled):
+		return problem{499, "The browser has closed the connection", ""}
+	}
+	return problem{http.StatusInternalServerError, err.Error(), "The log of the server says more."}
+}
+
+// message is the first line of the text of a service's error.
+func message(e *azcore.ResponseError) string {
+	if e.RawResponse == nil {
+		return http.StatusText(e.StatusCode)
+	}
+	body, _ := io.ReadAll(io.LimitReader(e.RawResponse.Body, 64<<10))
+	var doc struct{ Message string }
+	var object struct {
+		Error struct{ Message struct{ Value string } } `json:"odata.error"`
+	}
+	text := ""
+	if xml.Unmarshal(body, &doc) == nil {
+		text = doc.Message
+	} else if json.Unmarshal(body, &object) == nil {
+		text = object.Error.Message.Value
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	if text == "" {
+		return http.StatusText(e.StatusCode)
+	}
+	return text
+}
+
+// fail shows an error as a page, or as JSON to the script.
+func (d *dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := explain(err)
+	if p.status >= 500 && p.status != http.StatusServiceUnavailable {
+		d.Log.Error("dashboard page failed", "path", r.URL.Path, "err", err)
+	}
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		_ = writeJSON(w, p.status, map[string]string{"error": p.what, "help": p.help})
+		return
+	}
+	if err := d.showStatus(w, r, p.status, "error", http.StatusText(p.status), nil, map[string]any{"Status": p.status, "What": p.what, "Help": p.help}); err != nil {
+		http.Error(w, p.what, p.status)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	return json.NewEncoder(w).Encode(v)
+}
+
+// errAs is errors.As that takes nil.
+func errAs[T error](err error, target *T) bool { return err != nil && errors.As(err, target) }

@@ -1,0 +1,225 @@
+package dashboard
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
+)
+
+// queueRow is a queue in the list.
+type queueRow struct {
+	Name   string
+	Count  int
+	Oldest time.Time
+	Poison bool
+}
+
+// queues lists the queues of an account.
+func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.queueClient(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")), Marker: optional(q.Get("marker"))}
+	got, err := client.NewListQueuesPager(o).NextPage(r.Context())
+	if err != nil {
+		return err
+	}
+	var rows []queueRow
+	for _, item := range got.Queues {
+		row := queueRow{Name: value(item.Name)}
+		row.Poison = strings.HasSuffix(row.Name, queuetool.PoisonSuffix)
+		one := client.NewQueueClient(row.Name)
+		p, err := one.GetProperties(r.Context(), nil)
+		if err != nil {
+			continue // deleted meanwhile
+		}
+		if row.Count = int(value(p.ApproximateMessagesCount)); row.Count > 0 {
+			if first, err := queuetool.Peek(r.Context(), one, 1); err == nil && len(first) > 0 {
+				row.Oldest = first[0].Inserted
+			}
+		}
+		rows = append(rows, row)
+	}
+	account := r.PathValue("account")
+	return d.show(w, r, "queues", "Queues", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+}
+
+// changeQueues creates a queue.
+func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.queueClient(r)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSpace(r.PostFormValue("name"))
+	if r.PostFormValue("action") != "create" {
+		return errAction
+	}
+	if _, err := client.CreateQueue(r.Context(), name, nil); err != nil {
+		return err
+	}
+	return back(w, r, link("accounts", r.PathValue("account"), "queues", name), "created")
+}
+
+// messageRow is a message on the page of a queue.
+type messageRow struct {
+	queuetool.Message
+	Hidden bool
+	Reason *poison.Record
+}
+
+// shownMessages is how many messages the page of a queue shows.
+const shownMessages = 100
+
+// queue shows the messages of a queue, hidden ones included.
+func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.queueClient(r)
+	if err != nil {
+		return err
+	}
+	tables, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("queue")
+	client := service.NewQueueClient(name)
+	p, err := client.GetProperties(r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	metadata, err := queueMetadata(r.Context(), service, name)
+	if err != nil {
+		return err
+	}
+	messages, err := queuetool.PeekAll(r.Context(), client, shownMessages)
+	if err != nil {
+		return err
+	}
+	var reasons *queuetool.Reasons
+	origin, err := queuetool.Origin(name)
+	if err != nil {
+		origin = ""
+	} else if reasons, err = queuetool.ReadReasons(r.Context(), tables, name); err != nil {
+		return err
+	}
+	now, hidden := d.Now(), 0
+	var rows []messageRow
+	for _, m := range messages {
+		row := messageRow{Message: m, Hidden: m.NextVisible.After(now)}
+		if row.Hidden {
+			hidden++
+		}
+		if record, ok := reasons.Of(m.ID); ok {
+			row.Reason = &record
+		}
+		rows = append(rows, row)
+	}
+	return d.show(w, r, "queue", name, []crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
+		map[string]any{"Queue": name, "Count": int(value(p.ApproximateMessagesCount)), "Rows": rows, "Hidden": hidden, "Origin": origin, "Metadata": metadata, "Now": now, "Shown": shownMessages, "URL": client.URL()})
+}
+
+// changeQueue puts, requeues or deletes messages, sets the metadata, or deletes the queue.
+func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.queueClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("queue")
+	client := service.NewQueueClient(name)
+	here := link("accounts", account, "queues", name)
+	switch action := r.PostFormValue("action"); action {
+	case "put":
+		delay, err := seconds(r.PostFormValue("delay"))
+		if err != nil {
+			return err
+		}
+		if err := queuetool.Put(r.Context(), client, []byte(r.PostFormValue("body")), queuetool.PutOptions{Plain: r.PostFormValue("encoding") == "plain", Delay: delay}); err != nil {
+			return err
+		}
+		return back(w, r, here, "put")
+	case "requeue", "purge":
+		f, err := d.messageFilter(r, name)
+		if err != nil {
+			return err
+		}
+		if action == "purge" {
+			if _, err := queuetool.Purge(r.Context(), client, f); err != nil {
+				return err
+			}
+			return back(w, r, here, "purged")
+		}
+		origin, err := queuetool.Origin(name)
+		if err != nil {
+			return problem{http.StatusBadRequest, err.Error(), ""}
+		}
+		to := service.NewQueueClient(origin)
+		if _, err := to.Create(r.Context(), nil); err != nil {
+			return err
+		}
+		if _, err := queuetool.Requeue(r.Context(), client, to, f, 0); err != nil {
+			return err
+		}
+		return back(w, r, here, "requeued")
+	case "metadata":
+		m, err := parseMetadata(r.PostFormValue("metadata"))
+		if err != nil {
+			return err
+		}
+		if _, err := client.SetMetadata(r.Context(), &azqueue.SetMetadataOptions{Metadata: m}); err != nil {
+			return err
+		}
+		return back(w, r, here, "saved")
+	case "delete":
+		if _, err := client.Delete(r.Context(), nil); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", account, "queues"), "deleted")
+	}
+	return errAction
+}
+
+// messageFilter chooses the messages that the form names: one by its id, those with a text, or all.
+func (d *dashboard) messageFilter(r *http.Request, queue string) (f queuetool.Filter, err error) {
+	f.ID = r.PostFormValue("id")
+	for _, p := range []struct {
+		field string
+		to    **regexp.Regexp
+	}{{"match", &f.Match}, {"reason", &f.Reason}} {
+		if text := r.PostFormValue(p.field); text != "" {
+			if *p.to, err = regexp.Compile(text); err != nil {
+				return f, problem{http.StatusBadRequest, "The pattern " + text + " is not a regular expression", "Plain text without ( [ { \\ * + ? . is one."}
+			}
+		}
+	}
+	if _, origin := queuetool.Origin(queue); origin == nil {
+		tables, err := d.tableClient(r)
+		if err != nil {
+			return f, err
+		}
+		if f.Reasons, err = queuetool.ReadReasons(r.Context(), tables, queue); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// seconds reads a number of seconds from a form; nothing is 0.
+func seconds(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 7*24*60*60 {
+		return 0, problem{http.StatusBadRequest, "The delay is a number of seconds", "It may be up to seven days, 604800."}
+	}
+	return time.Duration(n) * time.Second, nil
+}

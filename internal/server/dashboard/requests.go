@@ -1,0 +1,262 @@
+package dashboard
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// The bounds of [Requests].
+const (
+	keptRequests = 1000 // requests
+	keptSeconds  = 300  // of rates
+	maxWaiting   = 256  // requests that wait for one reader of the live log
+	maxReaders   = 32
+)
+
+// Requests keeps the latest requests and the rates of the last minutes, in bounded memory. Its methods are safe for concurrent use.
+type Requests struct {
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	last    int64      // the number of the newest request
+	ring    [keptRequests]*Request
+	seconds [keptSeconds]second
+	readers map[chan *Request]struct{}
+}
+
+// Request is one request that was answered.
+type Request struct {
+	Number    int64 // counts up from 1
+	At        time.Time
+	Service   string
+	Account   string
+	Operation string
+	Method    string
+	Path      string // as sent, percent-encoded
+	Query     string // as sent, with signatures left out
+	Host      string
+	Status    int    // 0: the connection broke before a response
+	Code      string // the error's
+	Fault     string
+	Duration  time.Duration
+	Sent      int64 // bytes of the response's body
+	Received  int64 // Content-Length of the request, -1 if unknown
+	Client    string
+	From      string
+	ID        string
+	ClientID  string
+	Version   string
+	Mechanism string
+	Message   string        // the error's
+	Details   []wire.Detail // the error's
+
+	header http.Header
+}
+
+// second is what happened in one second.
+type second struct {
+	unix     int64
+	requests int
+	failures int // 5xx, and connections that broke
+	nanos    int64
+}
+
+// NewRequests makes an empty log.
+func NewRequests(now func() time.Time) *Requests {
+	return &Requests{now: now, readers: make(map[chan *Request]struct{})}
+}
+
+// Observer returns Observe, or nil for a nil log.
+func (l *Requests) Observer() func(*wire.Request, frontend.Outcome) {
+	if l == nil {
+		return nil
+	}
+	return l.Observe
+}
+
+// Observe takes a request that was answered. It is for [frontend.Common.Observe].
+func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
+	if r.System() {
+		return
+	}
+	q := &Request{At: r.Now, Service: r.Service.String(), Account: r.Account, Operation: r.Operation, Method: r.HTTP.Method, Path: r.URIPath,
+		Query: r.HTTP.URL.RawQuery, Host: r.HTTP.Host, Status: o.Status, Fault: r.Fault, Duration: o.Duration, Sent: o.Written, Received: r.HTTP.ContentLength,
+		Client: r.HTTP.UserAgent(), From: r.HTTP.RemoteAddr, ID: r.ID, ClientID: r.ClientID, Version: r.VersionHeader,
+		Mechanism: o.Identity.Mechanism.String(), header: r.HTTP.Header}
+	if r.Failure != nil {
+		q.Code, q.Message, q.Details = r.Failure.Code, r.Failure.Message, r.Failure.Details
+	}
+	now := l.now().Unix()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	q.Number = l.last
+	l.ring[q.Number%keptRequests] = q
+	s := &l.seconds[now%keptSeconds]
+	if s.unix != now {
+		*s = second{unix: now}
+	}
+	s.requests++
+	s.nanos += int64(o.Duration)
+	if o.Status == 0 || o.Status >= 500 {
+		s.failures++
+	}
+	for c := range l.readers {
+		select {
+		case c <- q:
+		default: // a slow reader misses requests; the numbers show it
+		}
+	}
+}
+
+// Latest returns up to limit requests that the filter takes, the newest first.
+func (l *Requests) Latest(f RequestFilter, limit int) (list []*Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := l.last; n > 0 && n > l.last-keptRequests && len(list) < limit; n-- {
+		if q := l.ring[n%keptRequests]; f.takes(q) {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// Get returns a request by its x-ms-request-id, or nil.
+func (l *Requests) Get(id string) *Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.ring {
+		if q != nil && q.ID == id {
+			return q
+		}
+	}
+	return nil
+}
+
+// follow returns a channel of the requests from now on, and what ends it; nil if there are too many readers.
+func (l *Requests) follow() (<-chan *Request, func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.readers) >= maxReaders {
+		return nil, nil
+	}
+	c := make(chan *Request, maxWaiting)
+	l.readers[c] = struct{}{}
+	return c, func() {
+		l.mu.Lock()
+		delete(l.readers, c)
+		l.mu.Unlock()
+	}
+}
+
+// Rates are the numbers of the last minute, and of each second of the last five.
+type Rates struct {
+	PerSecond   float64       // requests, over the last minute
+	Failed      float64       // per second: 5xx and broken connections
+	Mean        time.Duration // of a request
+	Seconds     []int         // requests, the oldest first
+	Most, Total int           // of Seconds
+}
+
+// Rates returns the rates up to now.
+func (l *Requests) Rates() (r Rates) {
+	now := l.now().Unix()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var requests, failures int
+	var nanos int64
+	for at := now - keptSeconds + 1; at <= now; at++ {
+		s := l.seconds[((at%keptSeconds)+keptSeconds)%keptSeconds]
+		if s.unix != at {
+			s = second{}
+		}
+		r.Seconds = append(r.Seconds, s.requests)
+		r.Most, r.Total = max(r.Most, s.requests), r.Total+s.requests
+		if at > now-60 {
+			requests, failures, nanos = requests+s.requests, failures+s.failures, nanos+s.nanos
+		}
+	}
+	r.PerSecond, r.Failed = float64(requests)/60, float64(failures)/60
+	if requests > 0 {
+		r.Mean = time.Duration(nanos / int64(requests))
+	}
+	return r
+}
+
+// RequestFilter chooses requests; empty fields choose all.
+type RequestFilter struct {
+	Service string
+	Account string
+	Failed  bool   // with an error, or without a response
+	Text    string // in the operation, path, error code, client, request ids or status
+}
+
+func (f *RequestFilter) takes(q *Request) bool {
+	if q == nil || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account || f.Failed && q.Status != 0 && q.Status < 400 {
+		return false
+	}
+	if f.Text == "" {
+		return true
+	}
+	text := strings.ToLower(f.Text)
+	return slices.ContainsFunc([]string{q.Operation, q.Method, q.Path, q.Code, q.Client, q.ID, q.ClientID, q.Fault, q.StatusText()}, func(s string) bool {
+		return strings.Contains(strings.ToLower(s), text)
+	})
+}
+
+// secrets are the headers that are not shown.
+var secrets = map[string]bool{"Authorization": true, "X-Ms-Copy-Source-Authorization": true, "X-Ms-Encryption-Key": true, "X-Ms-Source-Encryption-Key": true, "Cookie": true}
+
+// Headers are the request's headers by name; secrets are left out. It also hides signatures of copy sources.
+func (q *Request) Headers() (list []wire.Detail) {
+	for _, name := range slices.Sorted(maps.Keys(q.header)) {
+		for _, value := range q.header[name] {
+			switch {
+			case name == "Authorization":
+				scheme, _, _ := strings.Cut(value, " ")
+				value = scheme + " (not shown)"
+			case secrets[name]:
+				value = "(not shown)"
+			case strings.HasSuffix(name, "Source"):
+				value = maskURL(value)
+			}
+			list = append(list, wire.Detail{Name: strings.ToLower(name), Value: value})
+		}
+	}
+	return list
+}
+
+// URL is the path and the query of the request, without signatures.
+func (q *Request) URL() string {
+	if q.Query == "" {
+		return q.Path
+	}
+	return q.Path + "?" + mask(q.Query)
+}
+
+func maskURL(u string) string {
+	path, query, found := strings.Cut(u, "?")
+	if !found {
+		return u
+	}
+	return path + "?" + mask(query)
+}
+
+// mask replaces the values of signatures in a query string.
+func mask(query string) string {
+	parts := strings.Split(query, "&")
+	for i, p := range parts {
+		if isSignature(p) {
+			name, _, _ := strings.Cut(p, "=")
+			parts[i] = name + "=(not shown)"
+		}
+	}
+	return strings.Join(parts, "&")
+}

@@ -1,0 +1,377 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
+)
+
+// tables lists the tables of an account.
+func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	o := &aztables.ListTablesOptions{Top: to.Ptr(int32(pageSize)), NextTableName: optional(q.Get("marker"))}
+	got, err := client.NewListTablesPager(o).NextPage(r.Context())
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, t := range got.Tables {
+		names = append(names, value(t.Name))
+	}
+	account := r.PathValue("account")
+	return d.show(w, r, "tables", "Tables", []crumb{{account, link("accounts", account)}}, map[string]any{"Names": names, "Next": value(got.NextTableName)})
+}
+
+// changeTables creates a table.
+func (d *dashboard) changeTables(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSpace(r.PostFormValue("name"))
+	if r.PostFormValue("action") != "create" {
+		return errAction
+	}
+	if _, err := client.CreateTable(r.Context(), name, nil); err != nil {
+		return err
+	}
+	return back(w, r, link("accounts", r.PathValue("account"), "tables", name), "created")
+}
+
+// cell is a property of an entity.
+type cell struct{ Name, Type, Value string }
+
+// entityRow is an entity in the grid.
+type entityRow struct {
+	PartitionKey, RowKey, Timestamp string
+	Cells                           []cell // in the order of the grid's columns
+}
+
+// table shows the entities of a table that a filter chooses.
+func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
+	filter := strings.TrimSpace(q.Get("filter"))
+	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(pageSize)), Format: to.Ptr(aztables.MetadataFormatMinimal)}
+	if filter != "" {
+		o.Filter = &filter
+	}
+	if q.Has("pk") {
+		o.NextPartitionKey, o.NextRowKey = to.Ptr(q.Get("pk")), to.Ptr(q.Get("rk"))
+	}
+	data := map[string]any{"Table": name, "Filter": filter, "Now": d.Now(), "URL": d.Backend().URL(wire.Table, account) + "/" + name}
+	got, err := service.NewClient(name).NewListEntitiesPager(o).NextPage(r.Context())
+	var e *azcore.ResponseError
+	switch {
+	case errAs(err, &e) && e.StatusCode == http.StatusBadRequest && filter != "":
+		data["Problem"] = explain(err)
+	case err != nil:
+		return err
+	}
+	columns, rows, err := grid(got.Entities)
+	if err != nil {
+		return err
+	}
+	data["Columns"], data["Rows"] = columns, rows
+	if value(got.NextPartitionKey) != "" || value(got.NextRowKey) != "" {
+		data["Next"] = string(query("filter", filter, "pk", value(got.NextPartitionKey), "rk", value(got.NextRowKey)))
+	}
+	return d.show(w, r, "table", name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)
+}
+
+// maxColumns bounds the columns of the grid; an entity's own page has all its properties.
+const maxColumns = 30
+
+// grid makes a table of entities: the columns are the properties in the order in which they appear.
+func grid(entities [][]byte) (columns []string, rows []entityRow, err error) {
+	var all [][]cell
+	for _, text := range entities {
+		cells, err := cellsOf(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, cells)
+		for _, c := range cells {
+			if !system(c.Name) && len(columns) < maxColumns && !slices.Contains(columns, c.Name) {
+				columns = append(columns, c.Name)
+			}
+		}
+	}
+	for _, cells := range all {
+		row := entityRow{Cells: make([]cell, len(columns))}
+		for _, c := range cells {
+			switch c.Name {
+			case "PartitionKey":
+				row.PartitionKey = c.Value
+			case "RowKey":
+				row.RowKey = c.Value
+			case "Timestamp":
+				row.Timestamp = c.Value
+			default:
+				if i := slices.Index(columns, c.Name); i >= 0 {
+					row.Cells[i] = c
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows, nil
+}
+
+func system(name string) bool {
+	return name == "PartitionKey" || name == "RowKey" || name == "Timestamp"
+}
+
+// cellsOf reads the properties of an entity, with their types, in the order of the text.
+func cellsOf(text []byte) (cells []cell, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	types := make(map[string]string)
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var v any
+		if err := dec.Decode(&v); err != nil {
+			return nil, err
+		}
+		key, _ := name.(string)
+		if property, ok := strings.CutSuffix(key, "@odata.type"); ok {
+			types[property] = strings.TrimPrefix(fmt.Sprint(v), "Edm.")
+			continue
+		}
+		if strings.HasPrefix(key, "odata.") {
+			continue
+		}
+		c := cell{Name: key, Value: fmt.Sprint(v), Type: "String"}
+		switch v := v.(type) {
+		case bool:
+			c.Type = "Boolean"
+		case json.Number:
+			c.Type = "Int32"
+			if strings.ContainsAny(v.String(), ".eEN") {
+				c.Type = "Double"
+			}
+		}
+		cells = append(cells, c)
+	}
+	for i, c := range cells {
+		if t := types[c.Name]; t != "" {
+			cells[i].Type = t
+		}
+	}
+	return cells, nil
+}
+
+// changeTable deletes a table.
+func (d *dashboard) changeTable(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	if r.PostFormValue("action") != "delete" {
+		return errAction
+	}
+	if _, err := service.DeleteTable(r.Context(), r.PathValue("table"), nil); err != nil {
+		return err
+	}
+	return back(w, r, link("accounts", r.PathValue("account"), "tables"), "deleted")
+}
+
+// edmTypes are the types that an entity's form offers.
+var edmTypes = []string{"String", "Int32", "Int64", "Double", "Boolean", "DateTime", "Guid", "Binary"}
+
+// freeRows is how many empty properties the form of an entity has.
+const freeRows = 3
+
+// entity is the form of one entity, or of a new one.
+func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
+	data := map[string]any{"Table": name, "PK": q.Get("pk"), "RK": q.Get("rk"), "New": !q.Has("pk"), "Types": edmTypes, "Free": make([]cell, freeRows)}
+	title := "New entity"
+	if q.Has("pk") {
+		got, err := service.NewClient(name).GetEntity(r.Context(), q.Get("pk"), q.Get("rk"), nil)
+		if err != nil {
+			return err
+		}
+		cells, err := cellsOf(got.Value)
+		if err != nil {
+			return err
+		}
+		var rest []cell
+		for _, c := range cells {
+			if c.Name == "Timestamp" {
+				data["Timestamp"] = c.Value
+			} else if !system(c.Name) {
+				rest = append(rest, c)
+			}
+		}
+		data["Cells"], data["ETag"] = rest, string(got.ETag)
+		title = q.Get("pk") + " / " + q.Get("rk")
+	}
+	return d.show(w, r, "entity", title, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}}, data)
+}
+
+// changeEntity inserts, replaces or deletes an entity. What is replaced or deleted must still have the ETag that the form showed.
+func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("table")
+	client, pk, rk := service.NewClient(name), r.PostFormValue("pk"), r.PostFormValue("rk")
+	etag := azcore.ETag(r.PostFormValue("etag"))
+	here := link("accounts", account, "tables", name)
+	switch r.PostFormValue("action") {
+	case "insert", "replace":
+		text, err := entityJSON(pk, rk, r.PostForm["name"], r.PostForm["type"], r.PostForm["value"])
+		if err != nil {
+			return err
+		}
+		if r.PostFormValue("action") == "insert" {
+			if _, err = client.AddEntity(r.Context(), text, nil); err == nil {
+				return back(w, r, here, "created")
+			}
+		} else if _, err = client.UpdateEntity(r.Context(), text, &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace}); err == nil {
+			return back(w, r, here, "saved")
+		}
+		return err
+	case "delete":
+		if _, err := client.DeleteEntity(r.Context(), pk, rk, &aztables.DeleteEntityOptions{IfMatch: &etag}); err != nil {
+			return err
+		}
+		return back(w, r, here, "deleted")
+	}
+	return errAction
+}
+
+// entityJSON makes an entity of the form's fields. Properties without a name are left out.
+func entityJSON(pk, rk string, names, types, values []string) ([]byte, error) {
+	entity := map[string]any{"PartitionKey": pk, "RowKey": rk}
+	for i, name := range names {
+		if name = strings.TrimSpace(name); name == "" || i >= len(types) || i >= len(values) {
+			continue
+		}
+		v := values[i]
+		bad := problem{http.StatusBadRequest, "The value of " + name + " is not of type " + types[i], ""}
+		if _, twice := entity[name]; twice {
+			return nil, problem{http.StatusBadRequest, "The property " + name + " is there twice", ""}
+		}
+		switch types[i] {
+		case "String":
+			entity[name] = v
+		case "Int32":
+			n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32)
+			if err != nil {
+				return nil, bad
+			}
+			entity[name] = n
+		case "Boolean":
+			b, err := strconv.ParseBool(strings.TrimSpace(v))
+			if err != nil {
+				return nil, bad
+			}
+			entity[name] = b
+		case "Double", "Int64", "DateTime", "Guid", "Binary": // as text; the service checks it
+			entity[name], entity[name+"@odata.type"] = strings.TrimSpace(v), "Edm."+types[i]
+			if n, err := strconv.ParseFloat(strings.TrimSpace(v), 64); types[i] == "Double" && err == nil && n == n && n-n == 0 {
+				entity[name] = n
+			}
+		default:
+			return nil, bad
+		}
+	}
+	return json.Marshal(entity)
+}
+
+// plan answers the script with what a filter costs: the class of the plan, and the entities that its first page reads.
+func (d *dashboard) plan(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	e, err := tabletool.Explain(r.Context(), service.NewClient(r.PathValue("table")), strings.TrimSpace(r.URL.Query().Get("filter")), 1)
+	if err != nil {
+		p := explain(err)
+		return writeJSON(w, http.StatusOK, map[string]any{"error": p.what})
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"plan": e.Plan, "cost": e.Cost(), "ranges": e.Ranges, "scanned": e.Scanned, "returned": e.Returned, "more": e.More, "residual": e.Residual, "hints": e.Hints()})
+}
+
+// partitionRow is a partition with its number of entities.
+type partitionRow struct {
+	Key   string
+	Count int
+}
+
+// The bounds of the count of entities per partition.
+const (
+	countedEntities = 100_000
+	countedTime     = 3 * time.Second
+)
+
+// partitions counts the entities per partition, of the first entities of the table.
+func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name := r.PathValue("account"), r.PathValue("table")
+	pager := service.NewClient(name).NewListEntitiesPager(&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone)})
+	var rows []partitionRow
+	total, began := 0, time.Now()
+	for pager.More() && total < countedEntities && time.Since(began) < countedTime {
+		got, err := pager.NextPage(r.Context())
+		if err != nil {
+			return err
+		}
+		for _, text := range got.Entities {
+			var e struct{ PartitionKey string }
+			if err := json.Unmarshal(text, &e); err != nil {
+				return err
+			}
+			total++
+			if n := len(rows); n > 0 && rows[n-1].Key == e.PartitionKey {
+				rows[n-1].Count++
+			} else {
+				rows = append(rows, partitionRow{e.PartitionKey, 1})
+			}
+		}
+	}
+	found := len(rows)
+	slices.SortStableFunc(rows, func(a, b partitionRow) int { return b.Count - a.Count })
+	rows = rows[:min(len(rows), pageSize)]
+	most := 1
+	if len(rows) > 0 {
+		most = rows[0].Count
+	}
+	return d.show(w, r, "partitions", "Partitions of "+name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}},
+		map[string]any{"Table": name, "Rows": rows, "Found": found, "Total": total, "More": pager.More(), "Most": most})
+}

@@ -1,0 +1,141 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parsePages parses every page together with the layout. The files are part of the program: one that does not parse is a
+// defect.
+func parsePages() map[string]*template.Template {
+	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(files, "templates/layout.html"))
+	names, err := files.ReadDir("templates")
+	if err != nil {
+		panic("dashboard: " + err.Error())
+	}
+	pages := make(map[string]*template.Template)
+	for _, f := range names {
+		if f.Name() != "layout.html" {
+			pages[strings.TrimSuffix(f.Name(), ".html")] = template.Must(template.Must(layout.Clone()).ParseFS(files, path.Join("templates", f.Name())))
+		}
+	}
+	return pages
+}
+
+// functions are what templates can call.
+var functions = template.FuncMap{
+	"bytes": sizeText, "ago": ago, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until,
+	"words": strings.Fields, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
+	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
+}
+
+// sizeText is a number of bytes for people.
+func sizeText(n int64) string {
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v, unit := float64(n), ""
+	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v /= 1024; v < 1024 {
+			break
+		}
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
+}
+
+// count is a number with commas: 1,234,567.
+func count(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// plural is "1 message" or "3 messages".
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return count(n) + " " + noun
+}
+
+// when is a time in UTC, "" for the zero time.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// ago is the time since t.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return short(now.Sub(t)) + " ago"
+}
+
+// until is the time up to t.
+func until(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	if !t.After(now) {
+		return "now"
+	}
+	return "in " + short(t.Sub(now))
+}
+
+// short is a duration in its two largest units.
+func short(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 1, 64) + " ms"
+}
+
+// link is the address of a page: the parts are escaped and joined.
+func link(parts ...string) string {
+	escaped := make([]string, len(parts))
+	for i, p := range parts {
+		escaped[i] = url.PathEscape(p)
+	}
+	return Prefix + strings.Join(escaped, "/")
+}
+
+// entityQuery is the query string that names an entity, whose keys may be empty.
+func entityQuery(pk, rk string) template.URL {
+	return template.URL("?" + url.Values{"pk": {pk}, "rk": {rk}}.Encode())
+}
+
+// query is a query string with the names and values given in turns; empty values are left out.
+func query(pairs ...string) template.URL {
+	v := make(url.Values)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return template.URL("?" + v.Encode())
+}
