@@ -25,6 +25,7 @@ type App struct {
 	functions  []*Function
 	names      map[string]bool
 	errs       []error // of registration; Start returns them
+	durable    durableFunctions
 	openQueue  func(*Storage, string) (queueClient, error)
 	openHost   func(*Storage) (hostStore, error)
 
@@ -34,7 +35,11 @@ type App struct {
 
 // New returns an app without functions.
 func New(config Config) *App {
-	return &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue, openHost: openAzureHost}
+	a := &App{config: config.withDefaults(), names: map[string]bool{}, openQueue: openAzureQueue, openHost: openAzureHost}
+	if config.Durable != nil {
+		a.Use(durableClients{config.Durable})
+	}
+	return a
 }
 
 // Function is a registered handler with its trigger.
@@ -66,6 +71,8 @@ func (f *Function) source() []any {
 		return []any{"table", s.table}
 	case timerTrigger:
 		return []any{"schedule", s.schedule}
+	case orchestrationTrigger, activityTrigger:
+		return nil
 	}
 	return []any{"queue", s.queueName}
 }

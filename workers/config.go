@@ -49,6 +49,8 @@ type Config struct {
 	// LockPeriod is how long the lock of a timer outlives its instance, 15 to 60 s: another instance takes over no later than
 	// four thirds of it after a death. Default 15 s. (Azure Functions: 60 s.)
 	LockPeriod time.Duration
+	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot have any.
+	Durable DurableEngine
 	// Clock is the time by which leases, timers and back-off go; nil means the system's.
 	Clock Clock
 }

@@ -76,7 +76,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		value("lazuli_worker_paused", prometheus.GaugeValue, paused)
 		out <- relabelled{f.stats.duration, descriptions["lazuli_worker_duration_seconds"], c.app.config.HostID, f}
-		if f.trigger != timerTrigger {
+		if f.fromQueue() {
 			out <- relabelled{f.stats.age, descriptions["lazuli_worker_message_age_seconds"], c.app.config.HostID, f}
 		}
 	}

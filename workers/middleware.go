@@ -20,10 +20,15 @@ type MiddlewareFunc func(next Handler) Handler
 // Wrap implements Middleware.
 func (f MiddlewareFunc) Wrap(next Handler) Handler { return f(next) }
 
-// Use adds middleware. The first one added is the outermost. It must be called before Start; nil is ignored.
+// Use adds middleware. The first one added is the outermost. It must be called before Start; nil is ignored. An [Extension] also registers
+// its functions.
 func (a *App) Use(m Middleware) {
-	if m != nil {
-		a.middleware = append(a.middleware, m)
+	if m == nil {
+		return
+	}
+	a.middleware = append(a.middleware, m)
+	if x, ok := m.(Extension); ok {
+		x.Register(a)
 	}
 }
 

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -66,9 +67,15 @@ func (a *App) Pause(function string) error { return a.setPaused(function, true) 
 // Resume ends a Pause.
 func (a *App) Resume(function string) error { return a.setPaused(function, false) }
 
+// ErrNotPausable: the function is one that cannot be paused.
+var ErrNotPausable = errors.New("workers: the function cannot be paused")
+
 func (a *App) setPaused(function string, paused bool) error {
 	for _, f := range a.functions {
 		if f.name == function {
+			if f.trigger == orchestrationTrigger {
+				return fmt.Errorf("%w: %q is an orchestration: suspend its instances", ErrNotPausable, function)
+			}
 			if f.gate.paused() != paused {
 				a.config.Logger.Info("function "+map[bool]string{true: "paused", false: "resumed"}[paused], "function", function)
 			}

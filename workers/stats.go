@@ -103,7 +103,7 @@ func (a *App) Stats() []FunctionStats {
 			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
 			LastError: s.lastError.Load(),
 		}
-		if f.trigger != timerTrigger {
+		if f.fromQueue() {
 			snapshot.Queue = f.settings.queueName
 		}
 		all = append(all, snapshot)

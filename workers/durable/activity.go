@@ -62,10 +62,13 @@ func (a *activities) remove(n *activity) []*received {
 // receive takes up to n activities.
 func (a *activities) receive(ctx context.Context, n int) (list []*activity, received int, err error) {
 	b := a.b
+	b.receiving.Add(1)
+	defer b.receiving.Add(-1)
 	messages, bad, err := b.workItems.receive(ctx, n)
 	if err != nil {
 		return nil, 0, err
 	}
+	b.stats.received.Add(int64(len(messages) + len(bad)))
 	b.holder.add(messages...)
 	for _, r := range bad {
 		b.setAside(ctx, r)

@@ -48,7 +48,7 @@ type Backend struct {
 	// life is the context of what belongs to the process rather than to a call.
 	life       context.Context
 	background sync.WaitGroup
-	timers     atomic.Int64 // that are about to fire here
+	receiving  atomic.Int64 // requests for messages that are under way
 }
 
 var _ backend.Backend = (*Backend)(nil)

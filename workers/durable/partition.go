@@ -73,10 +73,13 @@ func (b *Backend) giveBack(list []*received) {
 
 // receiveControl receives messages of a partition once, and hands them to their sessions. It returns how many it got.
 func (b *Backend) receiveControl(ctx context.Context, partition int) (int, error) {
+	b.receiving.Add(1)
+	defer b.receiving.Add(-1)
 	list, bad, err := b.control[partition].receive(ctx, receiveMost)
 	if err != nil {
 		return 0, err
 	}
+	b.stats.received.Add(int64(len(list) + len(bad)))
 	b.holder.add(list...)
 	for _, r := range bad {
 		b.setAside(ctx, r)
@@ -103,9 +106,7 @@ func (b *Backend) delay(ctx context.Context, partition int, r *received, left ti
 		}
 		return
 	}
-	b.timers.Add(1)
 	b.background.Go(func() {
-		defer b.timers.Add(-1)
 		if sleep(b.life, b.clock, left) {
 			b.sessions.add(partition, []*received{r})
 		}

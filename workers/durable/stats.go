@@ -4,5 +4,5 @@ import "sync/atomic"
 
 // stats count what a backend has done in this process.
 type stats struct {
-	checkpoints, conflicts, dropped, loads, activities, poisoned atomic.Int64
+	checkpoints, conflicts, dropped, loads, activities, poisoned, received atomic.Int64
 }

@@ -123,11 +123,12 @@ func rules() []rule {
 
 // libraries may be imported by the packages named and no other: the seam behind which they can be replaced.
 var libraries = map[string][]string{
-	"go.etcd.io/bbolt":               {"internal/storage/store", "internal/storage/bboltpage"},
-	"github.com/nats-io/nats-server": {"internal/storage/natsserver"},
-	"github.com/spf13/cobra":         {"cmd/lazuli"},
-	"github.com/go-jose/go-jose/v4":  {"tables"}, // key wrapping for client-side encryption
-	"github.com/goccy/go-yaml":       {"internal/server/config", "internal/cli/seed"},
+	"go.etcd.io/bbolt":                    {"internal/storage/store", "internal/storage/bboltpage"},
+	"github.com/nats-io/nats-server":      {"internal/storage/natsserver"},
+	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
+	"github.com/spf13/cobra":              {"cmd/lazuli"},
+	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption
+	"github.com/goccy/go-yaml":            {"internal/server/config", "internal/cli/seed"},
 }
 
 // testLibraries must not be linked into the binary.
@@ -160,6 +161,21 @@ func TestDependenciesPointOneWay(t *testing.T) {
 				if matches(r.from, p.name()) && matches(r.to, to) && !slices.Contains(r.except, p.name()) {
 					t.Errorf("%s imports %s: %s", p.name(), to, r.why)
 				}
+			}
+		}
+	}
+}
+
+// Apps that use queue, blob, table and timer triggers only do not pay for workflows: their engine brings gRPC and generated messages.
+func TestWorkersDoNotLinkTheWorkflowEngine(t *testing.T) {
+	deps := list(t, "-deps", "./workers", "./workers/customhandler", "./lazulitest")
+	if len(deps) < 100 {
+		t.Fatalf("found %d packages below workers; the rule would check nothing", len(deps))
+	}
+	for _, p := range deps {
+		for _, library := range []string{"google.golang.org/grpc", "github.com/microsoft/durabletask-go"} {
+			if p.ImportPath == library || strings.HasPrefix(p.ImportPath, library+"/") {
+				t.Errorf("workers link %s; importers: %v", p.ImportPath, importers(deps, p.ImportPath))
 			}
 		}
 	}

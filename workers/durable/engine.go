@@ -1,0 +1,220 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/microsoft/durabletask-go/backend"
+	"github.com/microsoft/durabletask-go/task"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Context is what a workflow calls activities, timers, events and other workflows through.
+type Context = task.OrchestrationContext
+
+// Engine runs the workflows of an app: it goes into workers.Config.Durable.
+type Engine struct {
+	options Options
+	worker  WorkerOptions
+
+	mu     sync.Mutex // guards client
+	client *Client
+}
+
+var _ workers.DurableEngine = (*Engine)(nil)
+
+// NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is made when the app starts.
+func NewEngine(options Options, worker ...WorkerOptions) *Engine {
+	e := &Engine{options: options}
+	if len(worker) > 0 {
+		e.worker = worker[0]
+	}
+	return e
+}
+
+// ErrNotStarted: the app of the engine has not started yet, or could not open its hub.
+var ErrNotStarted = errors.New("durable: the app has not started")
+
+// Client returns a client of the app's hub, once the app has started.
+func (e *Engine) Client() (*Client, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.client == nil {
+		return nil, ErrNotStarted
+	}
+	return e.client, nil
+}
+
+type clientKey struct{}
+
+// WithClient implements workers.DurableEngine.
+func (e *Engine) WithClient(ctx context.Context) context.Context {
+	if c, err := e.Client(); err == nil {
+		return context.WithValue(ctx, clientKey{}, c)
+	}
+	return ctx
+}
+
+// ClientFromContext returns the client of the app that a handler's context belongs to. It is false outside of handlers, and in apps without
+// an engine.
+func ClientFromContext(ctx context.Context) (*Client, bool) {
+	c, ok := ctx.Value(clientKey{}).(*Client)
+	return c, ok
+}
+
+// orchestrator is a workers.Orchestrator of this engine.
+type orchestrator struct{ run task.Orchestrator }
+
+// OrchestratorOf implements workers.Orchestrator.
+func (orchestrator) OrchestratorOf() string { return "durabletask-go" }
+
+// Orchestrator makes a workflow of a function whose input and output are a Go value's JSON. The function runs again from its beginning at
+// every step: it must do the same each time, take the time from Context.CurrentTimeUtc, and reach the world through activities only.
+func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers.Orchestrator {
+	if f == nil {
+		return nil
+	}
+	return orchestrator{func(ctx *Context) (any, error) {
+		var in In
+		if err := ctx.GetInput(&in); err != nil {
+			return nil, fmt.Errorf("the input is not a %T: %w", in, err)
+		}
+		return f(ctx, in)
+	}}
+}
+
+// RawOrchestrator makes a workflow of a function of durabletask-go.
+func RawOrchestrator(f task.Orchestrator) workers.Orchestrator { return orchestrator{f} }
+
+// Call runs an activity and waits for its result.
+func Call[Out any](ctx *Context, activity string, in any) (Out, error) {
+	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in)))
+}
+
+// CallWithRetry is Call, tried again as the policy says.
+func CallWithRetry[Out any](ctx *Context, activity string, in any, policy task.RetryPolicy) (Out, error) {
+	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in), task.WithActivityRetryPolicy(&policy)))
+}
+
+// CallWorkflow runs another workflow as part of this one and waits for its result.
+func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
+	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
+}
+
+// WaitForEvent waits for an event; a timeout below zero is for ever. After the timeout it returns task.ErrTaskCanceled.
+func WaitForEvent[T any](ctx *Context, name string, timeout time.Duration) (T, error) {
+	return Await[T](ctx.WaitForSingleEvent(name, timeout))
+}
+
+// Sleep waits for d, however long.
+func Sleep(ctx *Context, d time.Duration) error { return ctx.CreateTimer(d).Await(nil) }
+
+// Await waits for a task and returns its result.
+func Await[Out any](t task.Task) (Out, error) {
+	var out Out
+	err := t.Await(&out)
+	return out, err
+}
+
+// Start implements workers.DurableEngine.
+func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers.DurableRun, error) {
+	o := e.options
+	if o.Storage == nil {
+		o.Storage = setup.Storage
+	}
+	if o.Clock == nil {
+		o.Clock = setup.Clock
+	}
+	if o.Logger == nil {
+		o.Logger = setup.Logger
+	}
+	b, err := New(o)
+	if err != nil {
+		return nil, &workers.DurableSetupError{Err: err}
+	}
+	r := task.NewTaskRegistry()
+	for name, any := range setup.Orchestrations {
+		own, ok := any.(orchestrator)
+		if !ok {
+			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: orchestration %q is not one of durable.Orchestrator", name)}
+		}
+		if err := r.AddOrchestratorN(name, own.run); err != nil {
+			return nil, &workers.DurableSetupError{Err: err}
+		}
+	}
+	for name, h := range setup.Activities {
+		if err := r.AddActivityN(name, activityOf(h)); err != nil {
+			return nil, &workers.DurableSetupError{Err: err}
+		}
+	}
+	w := b.NewWorker(task.NewTaskExecutor(r), e.worker)
+	if err := w.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.client = b.Client()
+	e.mu.Unlock()
+	return &engineRun{b, w}, nil
+}
+
+// activityOf makes an activity of the engine's library of a handler.
+func activityOf(h workers.ActivityHandler) task.Activity {
+	return func(ctx task.ActivityContext) (any, error) {
+		var input json.RawMessage
+		if err := ctx.GetInput(&input); err != nil {
+			return nil, err
+		}
+		out, err := h(ctx.Context(), input)
+		if err != nil || len(out) == 0 {
+			return nil, err
+		}
+		return json.RawMessage(out), nil
+	}
+}
+
+type engineRun struct {
+	b *Backend
+	w backend.TaskHubWorker
+}
+
+// Stop implements workers.DurableRun.
+func (r *engineRun) Stop(ctx context.Context) error { return r.w.Shutdown(ctx) }
+
+// Idle implements workers.DurableRun.
+func (r *engineRun) Idle(ctx context.Context) (bool, error) { return r.b.Idle(ctx) }
+
+// Idle reports whether this process has nothing in work and no queue of the hub a visible message. It is for tests: with other processes at
+// work its answer means little.
+func (b *Backend) Idle(ctx context.Context) (bool, error) {
+	before := b.stats.received.Load()
+	if !b.quiet() {
+		return false, nil
+	}
+	for _, q := range append([]queue{b.workItems}, b.control...) {
+		got, err := q.client.PeekMessage(ctx, nil)
+		if err != nil {
+			return false, fmt.Errorf("durable: look for messages: %w", err)
+		}
+		if len(got.Messages) > 0 {
+			return false, nil
+		}
+	}
+	// What was received meanwhile may have gone from a queue that was looked at later to one that was looked at before.
+	return b.quiet() && b.stats.received.Load() == before, nil
+}
+
+// quiet reports whether nothing is in work here.
+func (b *Backend) quiet() bool {
+	b.sessions.mu.Lock()
+	sessions := len(b.sessions.all)
+	b.sessions.mu.Unlock()
+	b.activities.mu.Lock()
+	running := len(b.activities.running)
+	b.activities.mu.Unlock()
+	return sessions == 0 && running == 0 && b.receiving.Load() == 0
+}

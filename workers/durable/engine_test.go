@@ -1,0 +1,80 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+type order struct{ Item string }
+
+// A workflow that waits a month for an approval, in no time.
+func TestAppOnFakeClock(t *testing.T) {
+	t.Parallel()
+	clock := lazulitest.NewClock()
+	account := lazulitest.Start(t, lazulitest.WithFakeClock(clock)).Account(t)
+	engine := durable.NewEngine(durable.Options{Hub: "Orders"})
+	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler), Durable: engine})
+	var calls, wrapped atomic.Int32
+	app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
+		return func(ctx context.Context, mc *workers.MiddlewareContext) error {
+			wrapped.Add(1)
+			return next(ctx, mc)
+		}
+	}))
+	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, o order) (string, error) {
+		reserved, err := durable.Call[string](ctx, "reserve", o)
+		if err != nil {
+			return "", err
+		}
+		if err := durable.Sleep(ctx, 30*24*time.Hour); err != nil {
+			return "", err
+		}
+		return reserved + " kept for a month", nil
+	}))
+	workers.Activity(app, "reserve", func(_ context.Context, o order) (string, error) {
+		calls.Add(1)
+		return o.Item, nil
+	})
+	account.Run(app)
+	account.Drain()
+	client, err := engine.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := start(t, client, "order", durable.StartOptions{Input: `{"Item":"tea"}`})
+	account.Drain()
+	if i, err := client.Get(t.Context(), id); err != nil || i.Status != "Running" {
+		t.Fatalf("before the month is over: %+v, %v", i, err)
+	}
+	for range 30 {
+		clock.Advance(24*time.Hour + time.Minute)
+		account.Drain()
+	}
+	if i := ended(t, client, id, "Completed"); i.Output != `"tea kept for a month"` {
+		t.Errorf("the output is %s", i.Output)
+	}
+	if calls.Load() != 1 || wrapped.Load() != 1 {
+		t.Errorf("the activity ran %d times, its middleware %d times; want once", calls.Load(), wrapped.Load())
+	}
+	if err := app.Pause("order"); !errors.Is(err, workers.ErrNotPausable) {
+		t.Errorf("pausing an orchestration: %v", err)
+	}
+}
+
+func TestAppWithoutEngineIsRefused(t *testing.T) {
+	t.Parallel()
+	app := workers.New(workers.Config{Logger: slog.New(slog.DiscardHandler)})
+	workers.Activity(app, "a", func(context.Context, int) (int, error) { return 0, nil })
+	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "Config.Durable") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,223 @@
+// Package durabletask has the names of middleware/durabletask of the Azure Functions worker for Go, so that a program moves by changing
+// its imports:
+//
+//	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{})})
+//	app.Use(durabletask.Middleware(
+//		durabletask.WithOrchestrator("HelloCities", HelloCities),
+//		durabletask.WithActivity("SayHello", SayHello),
+//	))
+//
+// What differs: workflows run in the app itself, on the storage account, where Azure Functions has its host run them; so there is no gRPC
+// endpoint to name, and the client has no connection to close. New programs have typed functions in package durable.
+package durabletask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/microsoft/durabletask-go/task"
+
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// Durable is middleware that brings orchestrators and activities to an app, and a client to its handlers.
+type Durable struct {
+	register []func(*workers.App)
+	client   *Client
+	closed   bool
+}
+
+var _ workers.Extension = (*Durable)(nil)
+
+// Option configures a Durable.
+type Option func(*Durable)
+
+// WithOrchestrator registers an orchestrator.
+func WithOrchestrator(name string, o task.Orchestrator) Option {
+	return func(d *Durable) { d.Orchestrator(name, o) }
+}
+
+// WithActivity registers an activity; see [Durable.Activity].
+func WithActivity(name string, fn any) Option { return func(d *Durable) { d.Activity(name, fn) } }
+
+// WithClient sets the client that handlers get, in place of that of the app's own hub.
+func WithClient(c *Client) Option { return func(d *Durable) { d.client = c } }
+
+// Middleware returns a Durable for workers.App.Use.
+func Middleware(options ...Option) *Durable {
+	d := &Durable{}
+	for _, o := range options {
+		o(d)
+	}
+	return d
+}
+
+// Orchestrator registers an orchestrator, and returns d. It panics once the app has taken d over.
+func (d *Durable) Orchestrator(name string, o task.Orchestrator) *Durable {
+	d.open(name)
+	d.register = append(d.register, func(a *workers.App) { a.Orchestration(name, durable.RawOrchestrator(o)) })
+	return d
+}
+
+// Activity registers an activity, and returns d. fn is a func(context.Context, In) (Out, error); In and Out may be left out. It panics if
+// it is not, and once the app has taken d over.
+func (d *Durable) Activity(name string, fn any) *Durable {
+	d.open(name)
+	h := activity(name, fn)
+	d.register = append(d.register, func(a *workers.App) { a.Activity(name, h) })
+	return d
+}
+
+func (d *Durable) open(name string) {
+	if d.closed {
+		panic(fmt.Sprintf("durabletask: %q is registered after App.Use; the app has taken over the functions by then", name))
+	}
+}
+
+// Register implements workers.Extension.
+func (d *Durable) Register(a *workers.App) {
+	d.closed = true
+	for _, r := range d.register {
+		r(a)
+	}
+}
+
+// Wrap implements workers.Middleware.
+func (d *Durable) Wrap(next workers.Handler) workers.Handler {
+	return func(ctx context.Context, mc *workers.MiddlewareContext) error {
+		if d.client != nil {
+			ctx = context.WithValue(ctx, clientKey{}, d.client)
+		}
+		return next(ctx, mc)
+	}
+}
+
+var (
+	contextType = reflect.TypeFor[context.Context]()
+	errorType   = reflect.TypeFor[error]()
+)
+
+func activity(name string, fn any) workers.ActivityHandler {
+	f := reflect.ValueOf(fn)
+	if fn == nil || f.Kind() != reflect.Func || f.IsNil() {
+		panic(fmt.Sprintf("durabletask: activity %q is not a function", name))
+	}
+	t := f.Type()
+	in, out := t.NumIn() == 2, t.NumOut() == 2
+	if t.IsVariadic() || t.NumIn() != 1 && !in || t.NumOut() != 1 && !out || t.In(0) != contextType || t.Out(t.NumOut()-1) != errorType {
+		panic(fmt.Sprintf("durabletask: activity %q is %v, not a func(context.Context[, In]) ([Out, ]error)", name, t))
+	}
+	return func(ctx context.Context, input []byte) ([]byte, error) {
+		arguments := []reflect.Value{reflect.ValueOf(ctx)}
+		if in {
+			v := reflect.New(t.In(1))
+			if len(input) > 0 {
+				if err := json.Unmarshal(input, v.Interface()); err != nil {
+					return nil, fmt.Errorf("durabletask: the input is not a %v: %w", t.In(1), err)
+				}
+			}
+			arguments = append(arguments, v.Elem())
+		}
+		results := f.Call(arguments)
+		if err, _ := results[len(results)-1].Interface().(error); err != nil || !out {
+			return nil, err
+		}
+		return json.Marshal(results[0].Interface())
+	}
+}
+
+// ErrInstanceNotFound: there is no instance with the ID.
+var ErrInstanceNotFound = durable.ErrInstanceNotFound
+
+// Client starts and steers orchestrations.
+type Client struct{ inner *durable.Client }
+
+// NewClient returns a client of a hub.
+func NewClient(c *durable.Client) *Client { return &Client{c} }
+
+// Close does nothing: the client has no connection of its own.
+func (c *Client) Close() error { return nil }
+
+type clientKey struct{}
+
+// ClientFromContext returns the client for a handler of the app. It is false outside of handlers, and in an app without Config.Durable.
+func ClientFromContext(ctx context.Context) (*Client, bool) {
+	if ctx == nil {
+		return nil, false
+	}
+	if c, ok := ctx.Value(clientKey{}).(*Client); ok {
+		return c, true
+	}
+	if c, ok := durable.ClientFromContext(ctx); ok {
+		return &Client{c}, true
+	}
+	return nil, false
+}
+
+// text returns a value's JSON; "" for nil.
+func text(v any) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// ScheduleNewOrchestration starts an instance with an input that can be written as JSON, and returns its ID.
+func (c *Client) ScheduleNewOrchestration(ctx context.Context, name string, input any) (string, error) {
+	in, err := text(input)
+	if err != nil {
+		return "", err
+	}
+	return c.inner.Start(ctx, name, durable.StartOptions{Input: in})
+}
+
+// RaiseEvent sends an event to an instance.
+func (c *Client) RaiseEvent(ctx context.Context, instanceID, eventName string, payload any) error {
+	data, err := text(payload)
+	if err != nil {
+		return err
+	}
+	return c.inner.RaiseEvent(ctx, instanceID, eventName, data)
+}
+
+// Terminate ends an instance and its sub-orchestrations.
+func (c *Client) Terminate(ctx context.Context, instanceID, reason string) error {
+	return c.inner.Terminate(ctx, instanceID, reason, true)
+}
+
+// Suspend keeps an instance from going on.
+func (c *Client) Suspend(ctx context.Context, instanceID, reason string) error {
+	return c.inner.Suspend(ctx, instanceID, reason)
+}
+
+// Resume ends a Suspend.
+func (c *Client) Resume(ctx context.Context, instanceID, reason string) error {
+	return c.inner.Resume(ctx, instanceID, reason)
+}
+
+// Purge deletes what is kept of an instance that does not run any more.
+func (c *Client) Purge(ctx context.Context, instanceID string) error {
+	return c.inner.Purge(ctx, instanceID)
+}
+
+// GetStatus returns the state of an instance, or ErrInstanceNotFound.
+func (c *Client) GetStatus(ctx context.Context, instanceID string) (*OrchestrationStatus, error) {
+	i, err := c.inner.Get(ctx, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	return statusOf(i), nil
+}
+
+// WaitForCompletion waits until an instance does not run any more.
+func (c *Client) WaitForCompletion(ctx context.Context, instanceID string) (*OrchestrationStatus, error) {
+	i, err := c.inner.Wait(ctx, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	return statusOf(i), nil
+}

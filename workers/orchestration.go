@@ -1,0 +1,266 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+)
+
+// Triggers of workflows, by their names in Azure Functions.
+const (
+	orchestrationTrigger = "orchestrationTrigger"
+	activityTrigger      = "activityTrigger"
+)
+
+// DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an interface so that an
+// app without workflows does not link the libraries that workflows need.
+type DurableEngine interface {
+	// Start begins to run what the setup has. It returns with an error and nothing running, or with what stops it.
+	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
+	// WithClient returns a context from which handlers can take the engine's client.
+	WithClient(ctx context.Context) context.Context
+}
+
+// DurableSetup is what an app gives to its engine.
+type DurableSetup struct {
+	Storage        *Storage
+	Clock          Clock
+	Logger         *slog.Logger
+	Orchestrations map[string]Orchestrator
+	Activities     map[string]ActivityHandler
+}
+
+// DurableRun is an engine at work.
+type DurableRun interface {
+	// Stop takes no new work and returns once what runs has ended.
+	Stop(ctx context.Context) error
+	// Idle reports whether there is nothing that could be done now.
+	Idle(ctx context.Context) (bool, error)
+}
+
+// Orchestrator is a workflow in the form of the app's engine: durable.Orchestrator makes one of a function.
+type Orchestrator interface {
+	// OrchestratorOf names the engine, for messages about one that does not fit.
+	OrchestratorOf() string
+}
+
+// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing.
+type ActivityHandler func(ctx context.Context, input []byte) (output []byte, err error)
+
+// Orchestration registers a workflow, whose progress survives crashes. It needs Config.Durable:
+//
+//	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{})})
+//	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, o Order) (Receipt, error) { ... }))
+func (a *App) Orchestration(name string, o Orchestrator, options ...CommonOption) *Function {
+	f := register(a, name, orchestrationTrigger, options)
+	if o == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the orchestrator is nil", name))
+	}
+	a.durable.orchestrations = append(a.durable.orchestrations, orchestration{f, o})
+	f.listen = listenDurable
+	return f
+}
+
+// Activity registers a step of workflows. It runs at least once for each call by a workflow, through the app's middleware, on any instance
+// of the app. A paused activity keeps what it has received until it is resumed.
+func (a *App) Activity(name string, h ActivityHandler, options ...CommonOption) *Function {
+	f := register(a, name, activityTrigger, options)
+	if h == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
+	}
+	a.durable.activities = append(a.durable.activities, activity{f, h})
+	f.listen = listenDurable
+	return f
+}
+
+// Activity registers an activity whose input and output are a Go value's JSON.
+func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in In) (Out, error), options ...CommonOption) *Function {
+	if h == nil {
+		return a.Activity(name, nil, options...)
+	}
+	return a.Activity(name, func(ctx context.Context, input []byte) ([]byte, error) {
+		var in In
+		if len(input) > 0 {
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, fmt.Errorf("the input is not a %T: %w", in, err)
+			}
+		}
+		out, err := h(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}, options...)
+}
+
+type orchestration struct {
+	function     *Function
+	orchestrator Orchestrator
+}
+
+type activity struct {
+	function *Function
+	handler  ActivityHandler
+}
+
+// durableFunctions are those of an app.
+type durableFunctions struct {
+	orchestrations []orchestration
+	activities     []activity
+}
+
+// listenDurable makes one listener for all durable functions of an app, at the first of them.
+func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
+	if a.config.Durable == nil {
+		return nil, errors.New("workflows need Config.Durable: durable.NewEngine of workers/durable")
+	}
+	first := (*Function)(nil)
+	for _, other := range a.functions {
+		if other.trigger != orchestrationTrigger && other.trigger != activityTrigger {
+			continue
+		}
+		if first == nil {
+			first = other
+		}
+		if other.settings.connection != first.settings.connection {
+			return nil, fmt.Errorf("its connection is %q, that of %q is %q; a task hub is in one account", other.settings.connection, first.name, first.settings.connection)
+		}
+	}
+	if f != first {
+		return waitingListener{}, nil
+	}
+	return &durableListener{app: a, storage: storage}, nil
+}
+
+// waitingListener stands for a function that another listener serves.
+type waitingListener struct{}
+
+func (waitingListener) listen(soft, _ context.Context) error { <-soft.Done(); return nil }
+func (waitingListener) wake()                                {}
+
+// durableListener is the engine of an app at work.
+type durableListener struct {
+	app     *App
+	storage *Storage
+	run     atomic.Pointer[DurableRun]
+}
+
+func (l *durableListener) wake() {}
+
+func (l *durableListener) listen(soft, hard context.Context) error {
+	a := l.app
+	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger, Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{}}
+	for _, o := range a.durable.orchestrations {
+		setup.Orchestrations[o.function.name] = o.orchestrator
+	}
+	for _, x := range a.durable.activities {
+		setup.Activities[x.function.name] = l.handler(hard, x)
+	}
+	run, err := l.begin(soft, setup)
+	if run == nil {
+		return err
+	}
+	l.run.Store(&run)
+	<-soft.Done()
+	// Stop ends once the activities have: hard cancels those that still run then.
+	return run.Stop(context.WithoutCancel(soft))
+}
+
+// begin starts the engine, and tries again while the account cannot be reached.
+func (l *durableListener) begin(soft context.Context, setup DurableSetup) (DurableRun, error) {
+	back := pollingBackOff{max: l.app.config.LockPeriod}
+	for {
+		run, err := l.app.config.Durable.Start(soft, setup)
+		var refused *DurableSetupError
+		if err == nil || errors.As(err, &refused) {
+			return run, err
+		}
+		if soft.Err() != nil {
+			return nil, nil
+		}
+		setup.Logger.Warn("cannot open the task hub; trying again", "err", err)
+		newNudge().pause(soft, l.app.config.Clock, back.empty(0.5))
+	}
+}
+
+// DurableSetupError: the engine cannot run what it was given, however often it tries.
+type DurableSetupError struct{ Err error }
+
+// Error implements error.
+func (e *DurableSetupError) Error() string { return "workers: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *DurableSetupError) Unwrap() error { return e.Err }
+
+// handler runs an activity as an invocation of its function.
+func (l *durableListener) handler(hard context.Context, x activity) ActivityHandler {
+	a, f := l.app, x.function
+	wrapped := a.compose()
+	log := a.config.Logger.With("function", f.name)
+	return func(ctx context.Context, input []byte) (output []byte, err error) {
+		if !f.gate.pass(ctx) {
+			return nil, context.Cause(ctx)
+		}
+		f.stats.inFlight.Add(1)
+		defer f.stats.inFlight.Add(-1)
+		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name, FunctionName: f.name, TriggerType: f.trigger,
+			TriggerMetadata: map[string]string{}}
+		ic.call = func(ctx context.Context) error {
+			var err error
+			output, err = x.handler(ctx, input)
+			return err
+		}
+		defer f.stats.call(ic, a.config.Clock)()
+		log := log.With("invocation_id", ic.InvocationID)
+		both, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
+		err = supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout, log: log}, func(ctx context.Context) error {
+			return wrapped(NewContext(ctx, ic), &MiddlewareContext{ic})
+		})
+		if err != nil {
+			f.stats.failed.Add(1)
+			f.stats.fail(a.config.Clock.Now(), err)
+			logFailure(log, err)
+			return nil, err
+		}
+		f.stats.succeeded.Add(1)
+		return output, nil
+	}
+}
+
+func (l *durableListener) idle(ctx context.Context) (bool, error) {
+	run := l.run.Load()
+	if run == nil {
+		return false, nil
+	}
+	return (*run).Idle(ctx)
+}
+
+// durableClients gives handlers the engine's client.
+type durableClients struct{ engine DurableEngine }
+
+// Wrap implements Middleware.
+func (d durableClients) Wrap(next Handler) Handler {
+	return func(ctx context.Context, mc *MiddlewareContext) error { return next(d.engine.WithClient(ctx), mc) }
+}
+
+// fromQueue reports whether the function's work comes as messages of a queue that is its own.
+func (f *Function) fromQueue() bool {
+	switch f.trigger {
+	case timerTrigger, orchestrationTrigger, activityTrigger:
+		return false
+	}
+	return true
+}
+
+// Extension is middleware that brings functions of its own; Use registers them.
+type Extension interface {
+	Middleware
+	Register(a *App)
+}
