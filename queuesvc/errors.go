@@ -24,6 +24,10 @@ var (
 	// errPopReceiptMismatch: the message was dequeued or updated since the pop receipt was given out.
 	errPopReceiptMismatch = &wire.Error{Status: http.StatusBadRequest, Code: "PopReceiptMismatch",
 		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
+	// errStorage: the disk does not take what is written. The state has logged it.
+	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
+	// errDamaged: what is kept of the queue cannot be read. The state has logged it.
+	errDamaged = wire.ErrServerBusy.WithMessage("The queue's data is damaged. It is not used until the server's operator has repaired it.")
 	// errMessageTooLarge: a message's text is over 64 KiB.
 	errMessageTooLarge = wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.Itoa(maxMessage))
 	// errNameLength: a queue's name has under 3 or over 63 characters.
@@ -46,6 +50,10 @@ func (s *Service) failure(c *call, err error) error {
 		return errMessageNotFound
 	case errors.Is(err, state.ErrReceiptMismatch):
 		return errPopReceiptMismatch
+	case errors.Is(err, state.ErrStorage):
+		return errStorage
+	case errors.Is(err, state.ErrDamaged):
+		return errDamaged
 	case errors.Is(err, state.ErrUnavailable):
 		if c.HTTP.Context().Err() == nil {
 			s.log.Warn("queue state is not available", "account", c.Account, "queue", c.queue, "op", c.Operation,

@@ -12,7 +12,7 @@ import (
 // updateMessage is Update Message: a new visibility timeout from now on and, with a body, a new text.
 // https://learn.microsoft.com/rest/api/storageservices/update-message
 func (s *Service) updateMessage(c *call) error {
-	id, receipt, err := c.messageReceipt()
+	id, err := c.messageID()
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,10 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
+	receipt, err := c.receipt(q, id)
+	if err != nil {
+		return err
+	}
 	m, err := q.Update(c.HTTP.Context(), id, receipt, text, visibility, c.Now)
 	if errors.Is(err, state.ErrPastExpiry) {
 		return wire.InvalidQuery("visibilitytimeout", formatSeconds(visibility),
@@ -48,7 +52,7 @@ func (s *Service) updateMessage(c *call) error {
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
-	c.Set("x-ms-popreceipt", m.Receipt.String())
+	c.Set("x-ms-popreceipt", q.ReceiptText(m.ID, m.Receipt))
 	c.Set("x-ms-time-next-visible", messageTime(m.NextVisible))
 	return c.Status(http.StatusNoContent)
 }
@@ -56,7 +60,7 @@ func (s *Service) updateMessage(c *call) error {
 // deleteMessage is Delete Message.
 // https://learn.microsoft.com/rest/api/storageservices/delete-message2
 func (s *Service) deleteMessage(c *call) error {
-	id, receipt, err := c.messageReceipt()
+	id, err := c.messageID()
 	if err != nil {
 		return err
 	}
@@ -64,25 +68,39 @@ func (s *Service) deleteMessage(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
+	receipt, err := c.receipt(q, id)
+	if err != nil {
+		return err
+	}
 	if err := q.Delete(c.HTTP.Context(), id, receipt, c.Now); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusNoContent)
 }
 
-// messageReceipt reads which message is meant and what shows that the caller holds it.
-func (c *call) messageReceipt() (state.ID, state.Receipt, error) {
-	if !c.Query.Has("popreceipt") {
-		return state.ID{}, 0, wire.MissingQuery("popreceipt")
+// messageID reads which message the request is about. The pop receipt is looked at first, as Azure does it.
+func (c *call) messageID() (state.ID, error) {
+	if !c.Query.Has(popReceipt) {
+		return state.ID{}, wire.MissingQuery(popReceipt)
 	}
-	text := c.Query.Get("popreceipt")
-	receipt, ok := state.ParseReceipt(text)
-	if !ok {
-		return state.ID{}, 0, wire.InvalidQuery("popreceipt", text, "Invalid pop receipt format")
+	if text := c.Query.Get(popReceipt); !state.WellFormedReceipt(text) {
+		return state.ID{}, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
 	}
 	id, ok := state.ParseID(c.message)
 	if !ok {
-		return state.ID{}, 0, errMessageNotFound
+		return state.ID{}, errMessageNotFound
 	}
-	return id, receipt, nil
+	return id, nil
+}
+
+const popReceipt = "popreceipt"
+
+// receipt reads what shows that the caller holds a message.
+func (c *call) receipt(q *state.Queue, id state.ID) (state.Receipt, error) {
+	text := c.Query.Get(popReceipt)
+	r, ok := q.ParseReceipt(id, text)
+	if !ok {
+		return 0, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
+	}
+	return r, nil
 }

@@ -60,7 +60,7 @@ func (s *Service) putMessage(c *call) error {
 	}
 	x := wire.NewXML(512).Open("QueueMessagesList").Open("QueueMessage")
 	identityXML(x, &m)
-	receiptXML(x, &m)
+	receiptXML(x, q, &m)
 	return c.XML(http.StatusCreated, x.Close("QueueMessage").Close("QueueMessagesList"))
 }
 
@@ -107,7 +107,7 @@ func (s *Service) getMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	return c.messages(list, withReceipts)
+	return c.messages(q, list, withReceipts)
 }
 
 // waitForMessages calls get, and calls it again, for as long as the caller wants to wait, until it brings messages. See
@@ -156,9 +156,9 @@ func (s *Service) peekMessages(c *call) error {
 		return s.failure(c, err)
 	}
 	if hidden {
-		return c.messages(list, withTimes)
+		return c.messages(q, list, withTimes)
 	}
-	return c.messages(list, bare)
+	return c.messages(q, list, bare)
 }
 
 // clearMessages is Clear Messages.
@@ -186,8 +186,8 @@ const (
 	withReceipts        // that, and the pop receipt
 )
 
-// messages answers with messages.
-func (c *call) messages(list []state.Message, d detail) error {
+// messages answers with messages of a queue.
+func (c *call) messages(q *state.Queue, list []state.Message, d detail) error {
 	size := 128
 	for i := range list {
 		size += 512 + len(list[i].Body)
@@ -203,7 +203,7 @@ func (c *call) messages(list []state.Message, d detail) error {
 			identityXML(x, m)
 			switch d {
 			case withReceipts:
-				receiptXML(x, m)
+				receiptXML(x, q, m)
 			case withTimes:
 				x.Text("TimeNextVisible", messageTime(m.NextVisible))
 			}
@@ -222,8 +222,8 @@ func identityXML(x *wire.XML, m *state.Message) {
 	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime", expiryTime(m.Expires))
 }
 
-func receiptXML(x *wire.XML, m *state.Message) {
-	x.Text("PopReceipt", m.Receipt.String()).Text("TimeNextVisible", messageTime(m.NextVisible))
+func receiptXML(x *wire.XML, q *state.Queue, m *state.Message) {
+	x.Text("PopReceipt", q.ReceiptText(m.ID, m.Receipt)).Text("TimeNextVisible", messageTime(m.NextVisible))
 }
 
 func messageTime(ns int64) string { return wire.FormatRFC1123(time.Unix(0, ns)) }

@@ -78,7 +78,7 @@ var generated = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "GUID"},
 	{regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d GMT`), "TIME"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z`), "TIME7"},
-	{regexp.MustCompile(`AgAAAAMAAAAAAAAA[A-Za-z0-9+/]{11}=`), "RECEIPT"},
+	{regexp.MustCompile(`[A-Za-z0-9+/]{27}=`), "RECEIPT"},
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "HOST"},
 }
 

@@ -107,8 +107,9 @@ func TestFormat(t *testing.T) {
 		name, text, hint string
 		err              error
 	}{
-		{"own", "lazuli data folder, format 1\n", "", nil},
-		{"newer", "lazuli data folder, format 2\n", "use the newer release", ErrFormat},
+		{"own", "lazuli data folder, format 2\n", "", nil},
+		{"older", "lazuli data folder, format 1\n", "", nil},
+		{"newer", "lazuli data folder, format 3\n", "use the newer release", ErrFormat},
 		{"zero", "lazuli data folder, format 0\n", "not one of Lazuli's", ErrFormat},
 		{"foreign", "something else\n", "not one of Lazuli's", ErrFormat},
 		{"empty", "", "not one of Lazuli's", ErrFormat},
@@ -123,6 +124,9 @@ func TestFormat(t *testing.T) {
 				t.Fatalf("got %v, want %v with %q", err, tc.err, tc.hint)
 			}
 			if err == nil {
+				if text, err := os.ReadFile(filepath.Join(path, formatFile)); err != nil || string(text) != "lazuli data folder, format 2\n" {
+					t.Errorf("the folder is marked %q, %v", text, err)
+				}
 				d.Close()
 			} else if l, err := acquire(filepath.Join(path, lockFile)); err != nil {
 				t.Errorf("the refused folder stays locked: %v", err)

@@ -11,9 +11,12 @@ import (
 	"strings"
 )
 
-// Format is the version of the layout that this program writes. A program reads its own format and, from the second
-// on, says what it does with older ones; a newer one is refused.
-const Format = 1
+// Format is the version of the layout that this program writes. A program reads older formats and brings a folder of one up to its own
+// when it opens it for writing; a newer one is refused.
+//
+//  1. the first
+//  2. the queues' streams only grow, and their records carry checksums: a program of format 1 would not know them
+const Format = 2
 
 const (
 	formatFile = "FORMAT"
@@ -40,6 +43,8 @@ func checkFormat(path string, create bool) error {
 	case v > Format:
 		return fmt.Errorf("%w: %s has format %d and this program knows formats up to %d; use the newer release that wrote it, or choose another folder with --location",
 			ErrFormat, path, v, Format)
+	case v < Format && create:
+		return mark(path, name)
 	}
 	return nil
 }
@@ -52,6 +57,11 @@ func initialise(path, name string) error {
 				ErrFormat, path, file, formatFile, formatHead+strconv.Itoa(Format))
 		}
 	}
+	return mark(path, name)
+}
+
+// mark writes this program's format into the folder, durably.
+func mark(path, name string) error {
 	f, err := os.CreateTemp(path, formatFile+".*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("mark data folder: %w", err)

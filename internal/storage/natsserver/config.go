@@ -37,7 +37,7 @@ type Config struct {
 // validate names the first field that is wrong.
 func (c *Config) validate() error {
 	if c.Replicas < 0 || c.Replicas > 5 {
-		return fmt.Errorf("natsd: Replicas is %d: want 1 to 5", c.Replicas)
+		return fmt.Errorf("natsserver: Replicas is %d: want 1 to 5", c.Replicas)
 	}
 	if c.Replicas == 0 {
 		c.Replicas = 1
@@ -46,20 +46,20 @@ func (c *Config) validate() error {
 		c.Log = slog.Default()
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
-		return errors.New("natsd: CertFile and KeyFile go together")
+		return errors.New("natsserver: CertFile and KeyFile go together")
 	}
 	if c.URL == "" {
 		if c.Replicas != 1 {
-			return errors.New("natsd: Replicas needs an existing cluster: set URL")
+			return errors.New("natsserver: Replicas needs an existing cluster: set URL")
 		}
 		if c.Credentials != "" || c.CAFile != "" || c.CertFile != "" {
-			return errors.New("natsd: Credentials, CAFile and CertFile are for an existing server: set URL")
+			return errors.New("natsserver: Credentials, CAFile and CertFile are for an existing server: set URL")
 		}
 		_, _, err := c.listenAddress()
 		return err
 	}
 	if c.Dir != "" || c.Listen != "" || c.Relaxed {
-		return errors.New("natsd: Dir, Listen and Relaxed are for the embedded server: not together with URL")
+		return errors.New("natsserver: Dir, Listen and Relaxed are for the embedded server: not together with URL")
 	}
 	return nil
 }
@@ -71,10 +71,10 @@ func (c *Config) listenAddress() (host string, port int, err error) {
 	}
 	host, p, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("natsd: Listen: %w", err)
+		return "", 0, fmt.Errorf("natsserver: Listen: %w", err)
 	}
 	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("natsd: Listen: %q is not a port", p)
+		return "", 0, fmt.Errorf("natsserver: Listen: %q is not a port", p)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
 // startTimeout bounds how long the embedded server may take to read its streams back, and a connection to be made.
@@ -32,15 +34,20 @@ const MaxPayload = 1 << 20
 
 // Server is the process's NATS. It is safe for concurrent use.
 type Server struct {
-	config   Config
-	embedded *server.Server // nil with an external NATS
-	conn     *nats.Conn
-	streams  string // the folder that holds the embedded server's streams; "" if there is nothing to sync
-	scratch  string // removed by Close
+	config  Config
+	conn    *nats.Conn
+	dir     string // the folder of the embedded server; "" in memory and with an external NATS
+	streams string // the folder that holds the embedded server's streams; "" like dir
+	durable bool   // Sync syncs
+	scratch string // removed by Close
+	damaged []jetstreamfiles.Damage
+	recover recovery
 
-	mu      sync.Mutex
-	syncers map[string]*syncer
-	closed  bool
+	mu       sync.Mutex                         // guards the rest
+	embedded *server.Server                     // nil with an external NATS
+	syncers  map[string]*jetstreamfiles.Syncer  // by stream
+	lost     map[string][]jetstreamfiles.Damage // by stream
+	closed   bool
 }
 
 // Start starts the embedded server, or connects to the configured one, and returns when JetStream is ready.
@@ -48,7 +55,7 @@ func Start(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, syncers: make(map[string]*syncer)}
+	s := &Server{config: c, syncers: make(map[string]*jetstreamfiles.Syncer)}
 	var err error
 	if c.URL != "" {
 		err = s.connect()
@@ -69,18 +76,50 @@ func (s *Server) embed() error {
 		// JetStream wants a folder even if all of its streams live in memory.
 		scratch, err := os.MkdirTemp("", "lazuli-nats-")
 		if err != nil {
-			return fmt.Errorf("natsd: %w", err)
+			return fmt.Errorf("natsserver: %w", err)
 		}
 		s.scratch, dir = scratch, scratch
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("natsd: %w", err)
+		return fmt.Errorf("natsserver: %w", err)
 	}
-	if s.config.Dir != "" && !s.config.Relaxed {
-		s.streams = filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
+	if s.config.Dir != "" {
+		s.dir, s.streams = dir, filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
+		s.durable = !s.config.Relaxed
+		if err := s.prepare(); err != nil {
+			return err
+		}
 	}
-	host, port, err := s.config.listenAddress()
+	e, err := s.startEmbedded(dir)
 	if err != nil {
 		return err
+	}
+	s.embedded = e
+	s.conn, err = nats.Connect("", nats.InProcessServer(inProcess{s}), nats.Name("lazuli"), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout), nats.ErrorHandler(s.onError))
+	if err != nil {
+		return fmt.Errorf("natsserver: connecting in process: %w", err)
+	}
+	return nil
+}
+
+// inProcess connects to the embedded server that runs at the moment: it is another one after [Server.recoverFrom].
+type inProcess struct{ s *Server }
+
+func (p inProcess) InProcessConn() (net.Conn, error) {
+	p.s.mu.Lock()
+	e := p.s.embedded
+	p.s.mu.Unlock()
+	if e == nil {
+		return nil, errors.New("natsserver: the embedded server is not running")
+	}
+	return e.InProcessConn()
+}
+
+// startEmbedded starts an embedded server on a folder.
+func (s *Server) startEmbedded(dir string) (*server.Server, error) {
+	host, port, err := s.config.listenAddress()
+	if err != nil {
+		return nil, err
 	}
 	if s.config.Listen != "" && port == 0 {
 		port = server.RANDOM_PORT
@@ -101,30 +140,28 @@ func (s *Server) embed() error {
 		NoSigs:        true,
 	})
 	if err != nil {
-		return fmt.Errorf("natsd: %w", err)
+		return nil, fmt.Errorf("natsserver: %w", err)
 	}
 	e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
 	if s.config.Listen != "" { // the server itself only logs it, and ends the process
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 		if err != nil {
-			return fmt.Errorf("natsd: the NATS address is taken: %w", err)
+			return nil, fmt.Errorf("natsserver: the NATS address is taken: %w", err)
 		}
 		l.Close()
 	}
-	s.embedded = e
 	go e.Start()
-	if !e.ReadyForConnections(startTimeout) {
-		return errors.New("natsd: the embedded NATS server did not get ready")
+	switch {
+	case !e.ReadyForConnections(startTimeout):
+		err = errors.New("natsserver: the embedded NATS server did not get ready")
+	case !e.JetStreamEnabled():
+		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
+	default:
+		return e, nil
 	}
-	if !e.JetStreamEnabled() {
-		return fmt.Errorf("natsd: JetStream did not start; is %s readable and writable?", dir)
-	}
-	s.conn, err = nats.Connect("", nats.InProcessServer(e), nats.Name("lazuli"), nats.MaxReconnects(-1),
-		nats.Timeout(startTimeout), nats.ErrorHandler(s.onError))
-	if err != nil {
-		return fmt.Errorf("natsd: connecting in process: %w", err)
-	}
-	return nil
+	e.Shutdown()
+	e.WaitForShutdown()
+	return nil, err
 }
 
 // connect connects to the configured server.
@@ -153,11 +190,11 @@ func (s *Server) connect() error {
 		conn, err = nats.Connect(s.config.URL, options...)
 	}
 	if err != nil {
-		return fmt.Errorf("natsd: connecting to %s: %w", redact(s.config.URL), err)
+		return fmt.Errorf("natsserver: connecting to %s: %w", redact(s.config.URL), err)
 	}
 	s.conn = conn
 	if conn.MaxPayload() < 128<<10 {
-		return fmt.Errorf("natsd: %s takes messages of %d bytes at most: set max_payload to 256KB or more", redact(s.config.URL),
+		return fmt.Errorf("natsserver: %s takes messages of %d bytes at most: set max_payload to 256KB or more", redact(s.config.URL),
 			conn.MaxPayload())
 	}
 	return nil
@@ -206,16 +243,21 @@ func (s *Server) External() bool { return s.config.URL != "" }
 
 // ClientURL is where the embedded server can be reached from outside; "" if it opened no port.
 func (s *Server) ClientURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.embedded == nil || s.config.Listen == "" {
 		return ""
 	}
 	return s.embedded.ClientURL()
 }
 
-// Healthy returns nil while NATS can be used.
+// Healthy returns nil while NATS can be used and its disk written.
 func (s *Server) Healthy() error {
+	if err := s.Failed(); err != nil {
+		return err
+	}
 	if !s.conn.IsConnected() {
-		return fmt.Errorf("natsd: %s", s.conn.Status())
+		return fmt.Errorf("natsserver: %s", s.conn.Status())
 	}
 	return nil
 }
@@ -228,18 +270,21 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	syncers := s.syncers
+	s.mu.Unlock()
+	s.recover.stop()
+	s.mu.Lock()
+	syncers, e := s.syncers, s.embedded
 	s.syncers = nil
 	s.mu.Unlock()
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	if s.embedded != nil {
-		s.embedded.Shutdown()
-		s.embedded.WaitForShutdown()
+	if e != nil {
+		e.Shutdown()
+		e.WaitForShutdown()
 	}
 	for _, y := range syncers {
-		y.close()
+		y.Close()
 	}
 	if s.scratch != "" {
 		os.RemoveAll(s.scratch)

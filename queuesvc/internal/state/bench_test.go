@@ -143,7 +143,7 @@ func BenchmarkIndexMemory(b *testing.B) {
 	x := newIndex()
 	now := time.Now()
 	for i := range b.N {
-		x.apply(slot(i), uint64(i+1), &State{NextVisible: now.UnixNano()})
+		x.apply(slot(i), uint64(i+1), 1024, &State{NextVisible: now.UnixNano()})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

@@ -19,6 +19,10 @@ import (
 //
 //	lazuli.catalog.<account>.queue.<queue>   a queue: its entry as JSON; an empty payload once it was deleted
 //	lazuli.catalog.<account>.properties      the account's queue service properties, opaque to this package
+//	lazuli.catalog.-.receipts                the key of the pop receipts (receipt.go)
+//	lazuli.catalog.-.floor                   all records before a sequence are void
+//
+// Of a subject's records the last one counts. The header Lazuli-Sum of a record is the CRC32C of its subject and payload.
 //
 // A change names the record that it replaces, so that of two front-ends that create a queue at the same time one
 // learns that it was second. Every front-end holds the catalog in memory and follows it.
@@ -32,13 +36,15 @@ type Meta struct{ Name, Value string }
 
 // catalogEntry is what the catalog says of a queue.
 type catalogEntry struct {
-	Version int `json:"version"` // 1
+	Version int `json:"version"` // 1 or 2
 	// Incarnation tells a queue from one of the same name that was deleted: it is part of the stream's name.
 	Incarnation string          `json:"incarnation"`
 	Metadata    []Meta          `json:"metadata,omitempty"`
 	Policies    json.RawMessage `json:"policies,omitempty"` // opaque to this package
 	// NoStream says that the queue never had a message, and no stream for any (stream.go).
 	NoStream bool `json:"noStream,omitempty"`
+	// Floor: the records of the stream before this one are void (floor.go).
+	Floor uint64 `json:"floor,omitempty"`
 }
 
 // errConflict means that another front-end changed the record first.
@@ -46,8 +52,9 @@ var errConflict = errors.New("the catalog has changed")
 
 // catalogRecord is a subject's current record; entry is nil if there is no queue.
 type catalogRecord struct {
-	seq   uint64
-	entry *catalogEntry
+	seq     uint64
+	entry   *catalogEntry
+	damaged bool // it cannot be read: whether there is a queue is not known
 }
 
 // account is the catalog of one account.
@@ -63,6 +70,7 @@ type account struct {
 type catalog struct {
 	mu       sync.RWMutex
 	accounts map[string]*account
+	damaged  bool // some record could not be read
 }
 
 func newCatalog() *catalog { return &catalog{accounts: make(map[string]*account)} }
@@ -122,6 +130,57 @@ func (c *catalog) putProperties(accountName string, value []byte, seq uint64) {
 	defer c.mu.Unlock()
 	if a := c.accountLocked(accountName); seq > a.propertiesSeq {
 		a.properties, a.propertiesSeq = value, seq
+	}
+}
+
+// noteDamage notes that some record could not be read.
+func (c *catalog) noteDamage() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.damaged = true
+}
+
+// claim notes that there is a stream for a queue that the catalog does not have.
+func (c *catalog) claim(accountName, queue string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.accountLocked(accountName)
+	if r := a.queues[queue]; r.entry == nil {
+		r.damaged = true
+		a.queues[queue] = r
+	}
+}
+
+// deniesStream reports whether the catalog proves that a stream is no queue's: it is whole, and what it says of the queue of that name is
+// that it was deleted, has no stream, or another one.
+func (c *catalog) deniesStream(accountName, queue, incarnation string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	a := c.accounts[accountName]
+	if c.damaged || a == nil {
+		return false
+	}
+	r, ok := a.queues[queue]
+	return ok && !r.damaged && (r.entry == nil || r.entry.NoStream || r.entry.Incarnation != incarnation)
+}
+
+// void forgets the records before a sequence.
+func (c *catalog) void(floor uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.accounts {
+		maps.DeleteFunc(a.queues, func(name string, r catalogRecord) bool {
+			if r.seq >= floor {
+				return false
+			}
+			if at, ok := slices.BinarySearch(a.names, name); ok {
+				a.names = slices.Delete(a.names, at, at+1)
+			}
+			return true
+		})
+		if a.propertiesSeq < floor {
+			a.properties, a.propertiesSeq = nil, 0
+		}
 	}
 }
 
@@ -186,7 +245,7 @@ func parseEntry(data []byte) (*catalogEntry, error) {
 	if err := json.Unmarshal(data, e); err != nil {
 		return nil, err
 	}
-	if e.Version != 1 || e.Incarnation == "" {
+	if e.Version < 1 || e.Version > 2 || e.Incarnation == "" {
 		return nil, fmt.Errorf("catalog entry of version %d", e.Version)
 	}
 	return e, nil
@@ -196,7 +255,7 @@ func parseEntry(data []byte) (*catalogEntry, error) {
 func (s *Store) openCatalog(ctx context.Context) error {
 	config := jetstream.StreamConfig{
 		Name: catalogStream, Description: "Lazuli: the queues of all accounts",
-		Subjects: []string{catalogPrefix + ">"}, MaxMsgsPerSubject: 1,
+		Subjects: []string{catalogPrefix + ">"}, MaxMsgsPerSubject: s.recordsPerSubject(),
 		Storage: s.storage(), Replicas: s.nats.Replicas(),
 	}
 	stream, err := s.js.Stream(ctx, catalogStream)
@@ -211,42 +270,92 @@ func (s *Store) openCatalog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
-	// Everything that is in the stream now must be known before the first request.
-	f, err := follow(ctx, s.conn, stream, catalogPrefix+">", false, func(m *nats.Msg, seq uint64) {
-		s.takeCatalog(m.Subject, m.Data, seq)
-	})
+	if len(s.nats.Lost(catalogStream)) > 0 {
+		s.log.Error("records of the queue catalog were lost; queues that it does not know any more cannot be used until `lazuli fsck --repair` has entered them again",
+			"err", lossOf(s.nats, catalogStream))
+		s.catalog.noteDamage()
+	}
+	if err := s.readCatalog(ctx, stream); err != nil {
+		return fmt.Errorf("queue catalog: %w", err)
+	}
+	s.catalog.void(s.catalogFloor)
+	if !s.mustMigrate(stream.CachedInfo()) {
+		return nil
+	}
+	// An earlier version of this program made the stream, and JetStream removed what a record replaced. See migrateStream.
+	if err := s.raiseCatalogFloor(ctx, stream.CachedInfo().State.FirstSeq); err != nil {
+		return err
+	}
+	return s.liftLimit(ctx, stream.CachedInfo())
+}
+
+// readCatalog reads everything that is in the catalog, which must be known before the first request.
+func (s *Store) readCatalog(ctx context.Context, stream jetstream.Stream) error {
+	for from := uint64(0); ; {
+		f, err := follow(ctx, s.conn, stream, catalogPrefix+">", from, false, func(m *nats.Msg, seq uint64) {
+			s.takeCatalog(m.Subject, raw{seq, m.Header, m.Data})
+		})
+		if err != nil {
+			return err
+		}
+		err = f.wait(ctx)
+		if err == nil && s.shared {
+			s.follow = f
+			return nil
+		}
+		f.stop()
+		var stuck stuckAt
+		if !errors.As(err, &stuck) {
+			return err
+		}
+		s.catalog.noteDamage()
+		s.log.Error("a record of the queue catalog cannot be read", "record", stuck.seq)
+		from = stuck.seq + 1
+	}
+}
+
+// floorRecord is the payload of the catalog's floor.
+type floorRecord struct {
+	Version int    `json:"version"` // 1
+	Floor   uint64 `json:"floor"`
+}
+
+const catalogFloorSubject = catalogPrefix + "-.floor"
+
+// raiseCatalogFloor makes durable that all records of the catalog before a sequence are void.
+func (s *Store) raiseCatalogFloor(ctx context.Context, floor uint64) error {
+	data, err := json.Marshal(floorRecord{1, floor})
+	if err != nil {
+		return err
+	}
+	seq, err := s.writeCatalog(ctx, catalogFloorSubject, data, s.catalogFloorSeq)
+	if err == nil {
+		s.catalogFloor, s.catalogFloorSeq = floor, seq
+	}
+	return err
+}
+
+// compactLeast is the number of records that the catalog must have beyond those that count, to be compacted at start.
+const compactLeast = 1000
+
+// compactCatalog gives the space of what the catalog does not need any more back. What counts is written again; then everything before is made
+// void, and cut off as far as that goes (compact.go). Nobody else may write meanwhile.
+func (s *Store) compactCatalog(ctx context.Context) error {
+	stream, err := s.js.Stream(ctx, catalogStream)
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
-	if err := f.wait(ctx); err != nil {
-		f.stop()
-		return fmt.Errorf("queue catalog: %w", err)
+	state := stream.CachedInfo().State
+	if s.catalog.damaged || state.LastSeq-max(state.FirstSeq, s.catalogFloor) < uint64(s.catalog.size()+compactLeast) {
+		return nil
 	}
-	if s.shared {
-		s.follow = f
-	} else {
-		f.stop()
-	}
-	return nil
-}
-
-// compactLeast is the number of deleted queues in the catalog from which it is compacted at start.
-const compactLeast = 1000
-
-// compactCatalog gives the space of deleted queues back. Records are not removed singly (trim.go says why): those of the
-// queues that exist are written again, and then all that is older is cut off. Nobody else may write meanwhile.
-func (s *Store) compactCatalog(ctx context.Context) error {
-	dead := 0
-	first := uint64(0) // of what was written again
+	floor := state.LastSeq + 1
 	for accountName, a := range s.catalog.accounts {
 		for queue, r := range a.queues {
-			if r.entry == nil {
-				dead++
-			} else if err := s.write(ctx, accountName, queue, r.seq, r.entry); err != nil {
-				return err
-			}
-			if seq := a.queues[queue].seq; r.entry != nil && (first == 0 || seq < first) {
-				first = seq
+			if r.entry != nil {
+				if err := s.write(ctx, accountName, queue, r.seq, r.entry); err != nil {
+					return err
+				}
 			}
 		}
 		if a.properties != nil {
@@ -255,48 +364,91 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 			}
 		}
 	}
-	if first == 0 || dead == 0 {
-		return nil
-	}
-	if err := s.purge(ctx, catalogStream, first); err != nil {
+	data, err := json.Marshal(receiptKey{Version: 1, Key: s.receiptKey})
+	if err != nil {
 		return err
 	}
-	for _, a := range s.catalog.accounts {
-		maps.DeleteFunc(a.queues, func(_ string, r catalogRecord) bool { return r.entry == nil })
+	if s.receiptKeySeq, err = s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq); err != nil {
+		return err
 	}
-	return s.sync(catalogStream)
+	if err := s.raiseCatalogFloor(ctx, floor); err != nil {
+		return err
+	}
+	s.catalog.void(floor)
+	point, err := s.nats.CutPoint(catalogStream, floor)
+	if err != nil || point <= 1 {
+		return err
+	}
+	return s.purge(ctx, catalogStream, point)
 }
 
-// deadQueues is how many records of deleted queues the catalog holds.
-func (c *catalog) deadQueues() (n int) {
+// size is how many records of the catalog count.
+func (c *catalog) size() (n int) {
 	for _, a := range c.accounts {
-		n += len(a.queues) - len(a.names)
+		n += len(a.names) + 1
 	}
 	return n
 }
 
 // takeCatalog takes over a record of the catalog.
-func (s *Store) takeCatalog(subject string, data []byte, seq uint64) {
+func (s *Store) takeCatalog(subject string, r raw) {
 	accountName, rest, _ := strings.Cut(strings.TrimPrefix(subject, catalogPrefix), ".")
-	if rest == "properties" {
-		s.catalog.putProperties(accountName, slices.Clone(data), seq)
-		return
+	queue, isQueue := strings.CutPrefix(rest, "queue.")
+	var err error
+	if want := r.header.Get(headerSum); want != "" && want != sumText(subject, string(r.body)) {
+		err = errDamaged
 	}
-	queue, ok := strings.CutPrefix(rest, "queue.")
-	entry, err := parseEntry(data)
-	if !ok || err != nil {
-		s.log.Warn("the catalog holds a record that cannot be read", "subject", subject, "err", err)
-		return
+	var entry *catalogEntry
+	switch subject { // the next record of these takes the place of this one, whatever it says
+	case receiptKeySubject:
+		s.receiptKeySeq = r.seq
+	case catalogFloorSubject:
+		s.catalogFloorSeq = r.seq
 	}
-	if ended := s.catalog.put(accountName, queue, catalogRecord{seq, entry}); ended != "" {
+	switch {
+	case err != nil:
+	case rest == "properties":
+		s.catalog.putProperties(accountName, slices.Clone(r.body), r.seq)
+		return
+	case subject == receiptKeySubject:
+		if err = s.takeReceiptKey(r.body); err == nil {
+			return
+		}
+	case subject == catalogFloorSubject:
+		var f floorRecord
+		if err = json.Unmarshal(r.body, &f); err == nil {
+			s.catalogFloor = f.Floor
+			return
+		}
+	case isQueue:
+		entry, err = parseEntry(r.body)
+	default:
+		err = errRecord
+	}
+	if err != nil {
+		s.log.Error("the queue catalog holds a record that cannot be read", "subject", subject, "record", r.seq, "err", err)
+		s.catalog.noteDamage()
+		if !isQueue {
+			return
+		}
+		entry = nil
+	}
+	if ended := s.catalog.put(accountName, queue, catalogRecord{r.seq, entry, err != nil}); ended != "" && err == nil {
 		s.dropQueue(accountName, queue, ended)
+	}
+	if entry != nil && entry.Floor > 0 {
+		s.raiseKnownFloor(accountName, queue, entry)
 	}
 }
 
 // lookup returns a queue's record in the catalog. If others write to the catalog it asks the stream when the copy in
-// memory knows of no queue: it may have been created a moment ago.
+// memory knows of no queue: it may have been created a moment ago. It fails with [ErrDamaged] if it cannot be told whether there is a
+// queue.
 func (s *Store) lookup(ctx context.Context, accountName, queue string) (catalogRecord, error) {
 	r := s.catalog.get(accountName, queue)
+	if r.damaged {
+		return r, fmt.Errorf("%w: the catalog's record of queue %s of account %s", ErrDamaged, queue, accountName)
+	}
 	if r.entry != nil || !s.shared {
 		return r, nil
 	}
@@ -305,75 +457,99 @@ func (s *Store) lookup(ctx context.Context, accountName, queue string) (catalogR
 
 // refresh reads a queue's record from the stream.
 func (s *Store) refresh(ctx context.Context, accountName, queue string) (catalogRecord, error) {
-	seq, _, data, err := s.client.leaderLast(ctx, catalogStream, catalogSubject(accountName, queue))
+	subject := catalogSubject(accountName, queue)
+	r, err := s.client.leaderLast(ctx, catalogStream, subject)
 	switch {
 	case errors.Is(err, errNoRecord): // never created
 		return catalogRecord{}, nil
 	case err != nil:
 		return catalogRecord{}, fmt.Errorf("queue catalog: %w", unavailable(err))
 	}
-	s.takeCatalog(catalogSubject(accountName, queue), data, seq)
-	entry, err := parseEntry(data)
-	return catalogRecord{seq, entry}, err
+	s.takeCatalog(subject, r)
+	return s.catalog.get(accountName, queue), nil
 }
 
 // write replaces a queue's record in the catalog: with entry, or with a tombstone if that is nil.
 func (s *Store) write(ctx context.Context, accountName, queue string, replace uint64, entry *catalogEntry) error {
-	m := &nats.Msg{Subject: catalogSubject(accountName, queue), Header: nats.Header{}}
+	var data []byte
 	if entry != nil {
-		entry.Version = 1
-		data, err := json.Marshal(entry)
-		if err != nil {
+		entry.Version = 2
+		var err error
+		if data, err = json.Marshal(entry); err != nil {
 			return err
 		}
-		m.Data = data
 	}
-	seq, err := s.writeCatalog(ctx, m, replace)
+	seq, err := s.writeCatalog(ctx, catalogSubject(accountName, queue), data, replace)
 	if err != nil {
 		return err
 	}
-	if ended := s.catalog.put(accountName, queue, catalogRecord{seq, entry}); ended != "" {
+	if ended := s.catalog.put(accountName, queue, catalogRecord{seq, entry, false}); ended != "" {
 		s.dropQueue(accountName, queue, ended)
 	}
 	return nil
 }
 
-// headerWriter tells whoever had no answer to a change of the catalog whether the record that is there is his.
+// headerWriter tells a caller that had no answer to a change of the catalog whether the record that is there is its own.
 const headerWriter = "Lazuli-Writer"
 
 // writeCatalog publishes a record in place of another, durably. errConflict means that another came first. As with the
 // messages, neither silence nor a refusal is taken for proof that nothing was written (finish says why).
-func (s *Store) writeCatalog(ctx context.Context, m *nats.Msg, replace uint64) (uint64, error) {
+func (s *Store) writeCatalog(ctx context.Context, subject string, data []byte, replace uint64) (uint64, error) {
 	ctx = context.WithoutCancel(ctx)
+	if err := s.nats.Failed(); err != nil {
+		return 0, err
+	}
 	writer := s.client.newWriter()
-	m.Header[headerExpected] = []string{strconv.FormatUint(replace, 10)}
-	m.Header[headerWriter] = []string{writer}
+	header := nats.Header{headerWriter: {writer}, headerExpected: {strconv.FormatUint(replace, 10)},
+		headerSum: {sumText(subject, string(data))}}
+	if s.nats.Durable() {
+		header[headerSynced] = []string{strconv.FormatUint(s.catalogSynced.Load(), 10)}
+	}
 	var err error
 	for attempt := 1; attempt <= s.retries+1; attempt++ {
 		if attempt > 1 {
 			s.pause(ctx)
 		}
-		p := s.client.send(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+		p := s.client.send(catalogStream, &nats.Msg{Subject: subject, Header: header, Data: data})
 		var seq uint64
 		if seq, err = p.sequence(ctx); err == nil {
-			return seq, s.sync(catalogStream)
+			return seq, s.syncCatalog(seq)
+		}
+		if errors.Is(err, ErrStorage) {
+			return 0, err
 		}
 		if !errors.As(err, new(wrongSequence)) {
 			continue
 		}
-		current, header, _, readErr := s.client.leaderLast(ctx, catalogStream, m.Subject)
+		current, readErr := s.client.leaderLast(ctx, catalogStream, subject)
 		switch {
 		case readErr != nil:
 			err = readErr
-		case current > replace && header.Get(headerWriter) == writer:
-			return current, s.sync(catalogStream)
-		case current > replace:
+		case current.seq > replace && current.header.Get(headerWriter) == writer:
+			return current.seq, s.syncCatalog(current.seq)
+		case current.seq > replace:
 			return 0, errConflict
 		default:
 			err = errUndecided
 		}
 	}
 	return 0, fmt.Errorf("queue catalog: %w", unavailable(err))
+}
+
+// syncCatalog returns when the catalog's records up to a sequence are on disk.
+func (s *Store) syncCatalog(seq uint64) error {
+	if err := s.nats.Sync(catalogStream); err != nil {
+		if failed := s.nats.Failed(); failed != nil {
+			return failed
+		}
+		return fmt.Errorf("%w: queue catalog: %w", ErrUnavailable, err)
+	}
+	for {
+		old := s.catalogSynced.Load()
+		if old >= seq || s.catalogSynced.CompareAndSwap(old, seq) {
+			return nil
+		}
+	}
 }
 
 // unavailable makes an error that callers know of one that says that the catalog has no leader.

@@ -39,11 +39,24 @@ func (q *Queue) changeToNew(ctx context.Context, at slot, replace uint64, r reco
 // begin publishes. The caller holds changing for reading until finish has returned.
 func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 	r.writer = q.store.client.newWriter()
+	if r.kind == recordMessage {
+		r.bodySum = sum(body)
+	}
+	value := r.encode()
 	m := &nats.Msg{Subject: q.subject(at), Data: body, Header: nats.Header{
-		headerRecord:   {r.encode()},
+		headerRecord:   {value},
+		headerSum:      {sumText(at.token(), value)},
 		headerExpected: {strconv.FormatUint(replace, 10)},
 	}}
-	return change{slot: at, replace: replace, record: r, message: m, pending: q.store.client.send(m)}
+	q.addSynced(m)
+	return change{slot: at, replace: replace, record: r, message: m, pending: q.store.client.send(q.stream, m)}
+}
+
+// addSynced says in a record what is known to be on disk.
+func (q *Queue) addSynced(m *nats.Msg) {
+	if q.store.nats.Durable() {
+		m.Header[headerSynced] = []string{strconv.FormatUint(q.synced.Load(), 10)}
+	}
 }
 
 // errOvertaken means that the record to replace is not current any more, but not whether the change was made before
@@ -73,20 +86,20 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 			seq, err = q.refused(ctx, &c, attempt == 1)
 		}
 		if err == nil {
-			q.apply(c.slot, seq, &c.record)
+			q.apply(c.slot, seq, q.recordSize(len(c.message.Data)), &c.record)
 			return seq, nil
 		}
 		if !q.retry(ctx, err, attempt) {
 			break
 		}
-		again := q.store.client.send(&nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
+		again := q.store.client.send(q.stream, &nats.Msg{Subject: c.message.Subject, Header: c.message.Header, Data: c.message.Data})
 		seq, err = again.sequence(ctx)
 	}
 	switch {
 	case errors.Is(err, errNoStream):
-		err = q.vanished(ctx)
-	case errors.Is(err, ErrUnavailable) && !errors.Is(err, errOvertaken):
-		q.doubt()
+		err = q.streamMissing(ctx)
+	case (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrStorage)) && !errors.Is(err, errOvertaken):
+		q.invalidateIndex()
 	}
 	return 0, err
 }
@@ -95,10 +108,14 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 // made after all. once says that it was sent once.
 func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, error) {
 	current, err := q.readLeader(ctx, entry{slot: c.slot, seq: c.replace})
+	var damaged unreadable
 	switch {
+	case errors.As(err, &damaged):
+		q.setAside(c.slot, damaged.seq, err)
+		return 0, ErrMessageNotFound
 	case errors.Is(err, errNoRecord) && c.replace == 0:
 		return 0, errUndecided
-	case errors.Is(err, errNoRecord): // cleared, or trimmed away
+	case errors.Is(err, errNoRecord): // the old end was cut off with it
 		q.mu.Lock()
 		q.index.forget(c.slot, c.replace)
 		q.mu.Unlock()
@@ -113,7 +130,9 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 	case current.writer == c.record.writer:
 		return current.seq, nil
 	}
-	q.apply(c.slot, current.seq, &current.record)
+	q.mu.Lock()
+	q.applyLocked(c.slot, current.seq, q.recordSize(len(current.body)), &current.record)
+	q.mu.Unlock()
 	same := current.kind == recordMessage && current.nonce == c.record.nonce
 	switch {
 	case once && !q.store.replicated, current.replaced == c.replace: // what replaced the record was not this change

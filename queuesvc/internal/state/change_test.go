@@ -67,9 +67,9 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				ours.record.writer = "w"
+				ours.record.writer, ours.record.bodySum = "w", sum([]byte("x"))
 				ours.message = &nats.Msg{Subject: q.subject(at), Data: []byte("x"), Header: nats.Header{
-					headerRecord: {ours.record.encode()}, headerExpected: {strconv.FormatUint(replace, 10)}}}
+					headerRecord: {ours.record.encode()}, headerSum: {sumText(at.token(), ours.record.encode())}, headerExpected: {strconv.FormatUint(replace, 10)}}}
 			}
 			others := before
 			if c.made {
@@ -91,7 +91,7 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 			if err != nil {
 				return
 			}
-			current, err := s.client.leaderRecord(ctx, q.stream, q.subject(at))
+			current, err := s.client.leaderRecord(ctx, q.stream, q.subject(at), at)
 			if err != nil {
 				t.Fatal(err)
 			}

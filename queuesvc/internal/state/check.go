@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +30,8 @@ type Counts struct {
 //   - every stream of ours belongs to a queue
 //   - every record in a queue's stream can be read, its subject is a message's, its body is within its limit, and its
 //     times are in order
-//   - JetStream can read all records that it counts: it verifies their checksums
+//   - every record matches its checksum, and JetStream can read all records that it counts: it verifies checksums of its own
+//   - no loss of records was noted that nobody has accepted
 func Check(ctx context.Context, n *natsserver.Server, report func(error)) (Counts, error) {
 	c := &checker{ctx: ctx, nats: n, report: report, expected: make(map[string]bool)}
 	var err error
@@ -48,6 +50,7 @@ type checker struct {
 	js       jetstream.JetStream
 	report   func(error)
 	expected map[string]bool // the streams of all queues
+	damaged  bool            // the catalog
 	counts   Counts
 }
 
@@ -62,93 +65,136 @@ func (c *checker) catalog() error {
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
-	return c.each(catalogStream, func(m *nats.Msg, seq uint64) {
-		account, rest, _ := strings.Cut(strings.TrimPrefix(m.Subject, catalogPrefix), ".")
-		if rest == "properties" {
+	queues := make(map[string]catalogRecord) // by subject: of a subject's records the last one counts
+	floor := uint64(0)
+	err = c.each(catalogStream, func(m *nats.Msg, seq uint64) {
+		if want := m.Header.Get(headerSum); want != "" && want != sumText(m.Subject, string(m.Data)) {
+			c.damaged = true
+			c.problem("queue catalog: record %d (%s): %w", seq, m.Subject, errDamaged)
 			return
 		}
+		account, rest, _ := strings.Cut(strings.TrimPrefix(m.Subject, catalogPrefix), ".")
 		queue, ok := strings.CutPrefix(rest, "queue.")
-		if !ok {
+		switch {
+		case rest == "properties", m.Subject == receiptKeySubject:
+			return
+		case m.Subject == catalogFloorSubject:
+			var f floorRecord
+			if err := json.Unmarshal(m.Data, &f); err != nil {
+				c.problem("queue catalog: its floor: %w", err)
+			}
+			floor = max(floor, f.Floor)
+			return
+		case !ok:
 			c.problem("queue catalog: record %d has the unknown subject %s", seq, m.Subject)
 			return
 		}
 		entry, err := parseEntry(m.Data)
 		if err != nil {
+			c.damaged = true
 			c.problem("queue catalog: %s of account %s: %w", queue, account, err)
-			return
 		}
-		if entry == nil {
-			return // deleted
-		}
-		c.counts.Queues++
-		name := streamName(account, queue, entry.Incarnation)
-		c.expected[name] = true
-		if !entry.NoStream {
-			c.queue(account, queue, entry.Incarnation)
-		}
+		queues[m.Subject] = catalogRecord{seq, entry, err != nil}
 	})
+	if err != nil {
+		return err
+	}
+	for subject, r := range queues {
+		if r.entry == nil || r.seq < floor {
+			continue
+		}
+		account, rest, _ := strings.Cut(strings.TrimPrefix(subject, catalogPrefix), ".")
+		queue := strings.TrimPrefix(rest, "queue.")
+		c.counts.Queues++
+		c.expected[streamName(account, queue, r.entry.Incarnation)] = true
+		if !r.entry.NoStream {
+			c.queue(account, queue, r.entry)
+		}
+	}
+	return nil
 }
 
 // queue checks a queue's stream.
-func (c *checker) queue(account, queue, incarnation string) {
-	name := streamName(account, queue, incarnation)
+func (c *checker) queue(account, queue string, entry *catalogEntry) {
+	name := streamName(account, queue, entry.Incarnation)
 	stream, err := c.js.Stream(c.ctx, name)
 	if err != nil {
 		c.problem("queue %s of account %s: its stream %s: %w", queue, account, name, err)
 		return
 	}
-	config := stream.CachedInfo().Config
-	prefix := subjectPrefix(account, queue, incarnation)
-	if config.MaxMsgsPerSubject != 1 || len(config.Subjects) != 1 || config.Subjects[0] != prefix+"*" {
+	for _, d := range c.nats.Lost(name) {
+		c.problem("queue %s of account %s: %w: %v", queue, account, ErrDamaged, d)
+	}
+	info := stream.CachedInfo()
+	prefix := subjectPrefix(account, queue, entry.Incarnation)
+	if per := info.Config.MaxMsgsPerSubject; per > 1 || len(info.Config.Subjects) != 1 || info.Config.Subjects[0] != prefix+"*" {
 		c.problem("queue %s of account %s: stream %s is not configured as a queue's", queue, account, name)
 	}
+	if info.State.LastSeq+1 < entry.Floor {
+		c.problem("queue %s of account %s: stream %s ends at record %d, and the catalog knows of %d", queue, account, name, info.State.LastSeq, entry.Floor)
+	}
+	floor := entry.Floor
+	messages := make(map[string]int) // bodies' sizes by slot, of the messages that there are
 	err = c.each(name, func(m *nats.Msg, seq uint64) {
-		if err := c.record(m, prefix); err != nil {
-			c.problem("queue %s of account %s: record %d: %w", queue, account, seq, err)
+		r, err := c.record(m, prefix)
+		switch {
+		case err != nil:
+			c.problem("queue %s of account %s: record %d (%s): %w", queue, account, seq, m.Subject, err)
+		case r.kind == recordCleared:
+			clear(messages)
+		case r.kind == recordMessage && seq >= floor:
+			messages[m.Subject] = len(m.Data)
+		default:
+			delete(messages, m.Subject)
 		}
 	})
+	c.counts.Messages += len(messages)
+	for _, size := range messages {
+		c.counts.Bytes += int64(size)
+	}
 	if err != nil {
 		c.problem("queue %s of account %s: %w", queue, account, err)
 	}
 }
 
 // record checks one record of a queue.
-func (c *checker) record(m *nats.Msg, prefix string) error {
-	r, err := decodeRecord(m.Header.Get(headerRecord))
-	if err != nil {
-		return err
-	}
+func (c *checker) record(m *nats.Msg, prefix string) (record, error) {
 	token, ok := strings.CutPrefix(m.Subject, prefix)
 	if !ok {
-		return fmt.Errorf("subject %s is another queue's", m.Subject)
+		return record{}, fmt.Errorf("subject %s is another queue's", m.Subject)
+	}
+	r, err := decodeHeader(token, m.Header)
+	if err != nil {
+		return r, err
+	}
+	if err := r.checkBody(m.Data); err != nil {
+		return r, err
 	}
 	if r.kind == recordCleared {
-		return nil
+		return r, nil
 	}
 	if _, ok := parseSlot(token); !ok {
-		return fmt.Errorf("subject %s is no message's", m.Subject)
+		return r, fmt.Errorf("subject %s is no message's", m.Subject)
 	}
 	if r.kind == recordTombstone {
 		if len(m.Data) > 0 {
-			return errors.New("a deleted message has a body")
+			return r, errors.New("a deleted message has a body")
 		}
-		return nil
+		return r, nil
 	}
-	c.counts.Messages++
-	c.counts.Bytes += int64(len(m.Data))
 	s := r.state
 	switch {
 	case len(m.Data) > maxRecord:
-		return fmt.Errorf("the body has %d bytes", len(m.Data))
+		return r, fmt.Errorf("the body has %d bytes", len(m.Data))
 	case s.NextVisible < s.Inserted:
-		return errors.New("the message is visible before it was put")
+		return r, errors.New("the message is visible before it was put")
 	case s.Expires != Never && s.Expires <= s.Inserted:
-		return errors.New("the message expires before it was put")
+		return r, errors.New("the message expires before it was put")
 	}
-	return nil
+	return r, nil
 }
 
-// streams looks for streams that belong to no queue. A start of the service removes them.
+// streams looks for streams that belong to no queue. A start of the service removes them if the catalog proves that they are none.
 func (c *checker) streams() error {
 	lister := c.js.ListStreams(c.ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
 	for info := range lister.Info() {
@@ -172,13 +218,22 @@ func (c *checker) each(name string, fn func(m *nats.Msg, seq uint64)) error {
 	if subjects := stream.CachedInfo().Config.Subjects; len(subjects) > 0 {
 		subject = subjects[0]
 	}
-	f, err := follow(c.ctx, c.nats.Conn(), stream, subject, false, fn)
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", name, err)
+	for from := uint64(0); ; {
+		f, err := follow(c.ctx, c.nats.Conn(), stream, subject, from, false, fn)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", name, err)
+		}
+		err = f.wait(c.ctx)
+		f.stop()
+		var stuck stuckAt
+		switch {
+		case errors.As(err, &stuck):
+			c.problem("stream %s: %w", name, err)
+			from = stuck.seq + 1
+		case err != nil:
+			return fmt.Errorf("stream %s: %w", name, err)
+		default:
+			return nil
+		}
 	}
-	defer f.stop()
-	if err := f.wait(c.ctx); err != nil {
-		return fmt.Errorf("stream %s: %w", name, err)
-	}
-	return nil
 }

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		if header != "" {
 			m.Header.Set(headerRecord, header)
 		}
-		p := s.client.send(m)
+		p := s.client.send("", m)
 		if _, err := p.sequence(ctx); err != nil {
 			t.Fatal(err)
 		}

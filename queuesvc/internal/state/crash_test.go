@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
@@ -79,11 +80,14 @@ func TestDeletedMessagesStayDeletedAfterACrash(t *testing.T) {
 	}
 	check("slots used again", 50)
 
-	// So many slots become free that the old end is cut off.
-	for range trimLeast + 100 {
-		putOne(t, q, "goes", epoch.Add(-1)) // before the others
+	// The stream becomes so large that its old end is cut off.
+	const many = 4200
+	q.store.slack = 1 << 10
+	goes := strings.Repeat("goes", 256)
+	for range many {
+		putOne(t, q, goes, epoch.Add(-1)) // before the others
 	}
-	consume(trimLeast + 100)
+	consume(many)
 	count(t, q, epoch)
 	eventually(t, func() error {
 		stream, err := s.js.Stream(ctx, q.stream)
@@ -91,7 +95,7 @@ func TestDeletedMessagesStayDeletedAfterACrash(t *testing.T) {
 			return err
 		}
 		q.mu.Lock()
-		trimming := q.trimming
+		trimming := q.compacting
 		q.mu.Unlock()
 		if first := stream.CachedInfo().State.FirstSeq; first < 200 || trimming {
 			return fmt.Errorf("the stream begins at %d", first)
@@ -140,7 +144,9 @@ func TestTrimKeepsWhatOthersPut(t *testing.T) {
 	if err := mine.Delete(ctx, m.ID, m.Receipt, epoch); err != nil {
 		t.Fatal(err)
 	}
-	mine.trim()
+	if err := mine.cutOldEnd(ctx); err != nil {
+		t.Fatal(err)
+	}
 	got, err := other.Get(ctx, 1, longTime, epoch)
 	if err != nil || len(got) != 1 || got[0].ID != sent.ID {
 		t.Errorf("got %v, %v; want what was put", got, err)
@@ -170,8 +176,8 @@ func TestCatalogIsCompacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msgs := stream.CachedInfo().State.Msgs; msgs != 2 || s.catalog.deadQueues() != 0 {
-		t.Errorf("%d records, %d of deleted queues; want those of the queue and the properties", msgs, s.catalog.deadQueues())
+	if msgs := stream.CachedInfo().State.Msgs; msgs != 4 || s.catalog.size() != len(s.catalog.accounts["acct"].queues)+1 {
+		t.Errorf("%d records, of %d queues; want those of the queue, the properties, the receipts and the floor", msgs, len(s.catalog.accounts["acct"].queues))
 	}
 	putOne(t, find(t, s, "kept"), "x", epoch)
 	if string(s.Properties("acct")) != "p" {

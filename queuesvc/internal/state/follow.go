@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,27 +17,34 @@ const checkPause = 200 * time.Millisecond
 
 // follower reads a stream from its oldest record, and goes on with what is added.
 type follower struct {
+	stream jetstream.Stream
 	sub    *nats.Subscription
 	end    uint64        // the last record when it began
 	caught chan struct{} // closed when that was reached
 	seen   atomic.Uint64 // how many records were delivered and taken
+	last   atomic.Uint64 // the last record that was taken, or from where it began
 }
 
-// follow starts to read a stream. take is called for every record, in order, by one goroutine; it must not keep m. On
+// follow starts to read a stream from a record, or from its first if from is 0. take is called for every record, in order, by one goroutine; it must not keep m. On
 // a lost connection or leader the reading is resumed; take may then see a record again.
-func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subject string, headersOnly bool,
+func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subject string, from uint64, headersOnly bool,
 	take func(m *nats.Msg, seq uint64)) (*follower, error) {
 	legacy, err := conn.JetStream(nats.MaxWait(answerTimeout))
 	if err != nil {
 		return nil, err
 	}
 	state := stream.CachedInfo().State
-	f := &follower{end: state.LastSeq, caught: make(chan struct{})}
-	reached := state.Msgs == 0
+	f := &follower{stream: stream, end: state.LastSeq, caught: make(chan struct{})}
+	start := nats.DeliverAll()
+	if from > 0 {
+		start = nats.StartSequence(from)
+		f.last.Store(from - 1)
+	}
+	reached := state.Msgs == 0 || from > state.LastSeq
 	if reached {
 		close(f.caught)
 	}
-	options := []nats.SubOpt{nats.BindStream(stream.CachedInfo().Config.Name), nats.OrderedConsumer(), nats.DeliverAll(), nats.Context(ctx)}
+	options := []nats.SubOpt{nats.BindStream(stream.CachedInfo().Config.Name), nats.OrderedConsumer(), start, nats.Context(ctx)}
 	if headersOnly {
 		options = append(options, nats.HeadersOnly())
 	}
@@ -47,6 +55,7 @@ func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subje
 		}
 		take(m, meta.Sequence.Stream)
 		f.seen.Store(meta.Sequence.Consumer)
+		f.last.Store(meta.Sequence.Stream)
 		if !reached && (meta.Sequence.Stream >= f.end || meta.NumPending == 0) {
 			reached = true
 			close(f.caught)
@@ -62,10 +71,19 @@ func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subje
 	return f, nil
 }
 
-// wait waits until everything was read that was there when it began.
+// stuckPauses is how many checks in a row must find that nothing comes before the next record is suspected to be unreadable.
+const stuckPauses = 3
+
+// stuckAt means that the stream does not deliver what follows a record, because it cannot be read.
+type stuckAt struct{ seq uint64 }
+
+func (e stuckAt) Error() string { return fmt.Sprintf("record %d cannot be read", e.seq) }
+
+// wait waits until everything was read that was there when it began. It fails with stuckAt if a record cannot be read.
 func (f *follower) wait(ctx context.Context) error {
 	ticker := time.NewTicker(checkPause)
 	defer ticker.Stop()
+	last, idle := f.last.Load(), 0
 	for {
 		select {
 		case <-f.caught:
@@ -77,8 +95,46 @@ func (f *follower) wait(ctx context.Context) error {
 			if err == nil && info.NumPending == 0 && info.Delivered.Consumer <= f.seen.Load() {
 				return nil
 			}
+			if now := f.last.Load(); now != last {
+				last, idle = now, 0
+				continue
+			}
+			if idle++; idle >= stuckPauses {
+				if seq, ok := f.unreadable(ctx, last+1); ok {
+					return stuckAt{seq}
+				}
+				idle = 0
+			}
 		}
 	}
 }
+
+// unreadable returns the first record from a sequence on that the stream should have, if it cannot be read.
+func (f *follower) unreadable(ctx context.Context, from uint64) (uint64, bool) {
+	for seq := from; seq <= f.end; seq++ {
+		_, err := f.stream.GetMsg(ctx, seq)
+		var api *jetstream.APIError
+		switch {
+		case err == nil:
+			return 0, false // slow, but not stuck
+		case errors.As(err, &api) && api.ErrorCode == codeNoMessage: // removed, or unreadable
+			if f.readableAfter(ctx, seq) || seq == f.end {
+				return seq, true
+			}
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// readableAfter reports whether the record after seq can be read.
+func (f *follower) readableAfter(ctx context.Context, seq uint64) bool {
+	_, err := f.stream.GetMsg(ctx, seq+1)
+	return err == nil
+}
+
+// codeNoMessage is JetStream's error code for a record that is not there.
+const codeNoMessage jetstream.ErrorCode = 10037
 
 func (f *follower) stop() { f.sub.Unsubscribe() }

@@ -30,7 +30,7 @@ func TestFollowEndsWhereRecordsVanished(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f, err := follow(ctx, s.conn, stream, q.prefix+"*", true, func(*nats.Msg, uint64) {})
+		f, err := follow(ctx, s.conn, stream, q.prefix+"*", 0, true, func(*nats.Msg, uint64) {})
 		if err != nil {
 			t.Fatal(err)
 		}

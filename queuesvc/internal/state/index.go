@@ -16,6 +16,10 @@ type index struct {
 	spare []int32
 	// live is how many slots have a message, and free how many can be used for one.
 	live, free int
+	// aside is how many slots have a message that cannot be read: they are neither handed out nor used again.
+	aside int
+	// bytes is the size of all messages' records.
+	bytes int64
 	// nextSweep is when looking for expired messages can find some: not after any message's expiry.
 	nextSweep int64
 }
@@ -28,11 +32,26 @@ type entry struct {
 
 // cell is what is known of one slot.
 type cell struct {
-	seq     uint64 // of the slot's current record
+	seqLow  uint32 // of the slot's current record
+	seqHigh uint16
+	units   uint16 // the size of a message's record, in units of sizeUnit bytes
 	visible int64
 	expires int64
 	pos     int32 // in the heap, or one of the following
 	at      spot  // the slot's
+}
+
+// sizeUnit is the unit of record sizes in the index.
+const sizeUnit = 64
+
+// seq returns the sequence of the slot's current record.
+func (e *cell) seq() uint64 { return uint64(e.seqHigh)<<32 | uint64(e.seqLow) }
+
+// put notes the slot's current record and its size, and returns by how many bytes that is more than before.
+func (e *cell) put(seq uint64, size int) int64 {
+	before := e.units
+	e.seqLow, e.seqHigh, e.units = uint32(seq), uint16(seq>>32), uint16(min((size+sizeUnit-1)/sizeUnit, math.MaxUint16))
+	return (int64(e.units) - int64(before)) * sizeUnit
 }
 
 const (
@@ -40,6 +59,7 @@ const (
 	claimed int32 = -2 // a message that somebody is claiming
 	free    int32 = -3 // no message: it was deleted, or expired
 	taken   int32 = -4 // somebody is putting a message here
+	aside   int32 = -5 // a message that cannot be read
 )
 
 func newIndex() *index {
@@ -54,13 +74,19 @@ func (x *index) get(s slot) *cell {
 	return nil
 }
 
+// occupied reports whether a slot has a message, be it one that cannot be read.
+func (x *index) occupied(s slot) bool {
+	h, ok := x.bySlot.get(s)
+	return ok && (x.entries.at(h).holds() || x.entries.at(h).pos == aside)
+}
+
 // holds reports whether there is a message.
 func (e *cell) holds() bool { return e.pos >= 0 || e.pos == claimed }
 
 // entry returns a handle's slot and record.
 func (x *index) entry(h int32) entry {
 	e := x.entries.at(h)
-	return entry{slot: x.bySlot.slot(e.at), seq: e.seq}
+	return entry{slot: x.bySlot.slot(e.at), seq: e.seq()}
 }
 
 // known returns the handle of a slot, and whether its record is older than seq, making one for a slot that was not known.
@@ -70,11 +96,11 @@ func (x *index) known(s slot, seq uint64) (int32, bool) {
 		h = x.allocate()
 		*x.entries.at(h) = cell{pos: taken, at: x.bySlot.set(s, h)}
 	}
-	return h, x.entries.at(h).seq < seq
+	return h, x.entries.at(h).seq() < seq
 }
 
 // apply takes over a message's record, unless a newer record of that slot is known.
-func (x *index) apply(s slot, seq uint64, state *State) {
+func (x *index) apply(s slot, seq uint64, size int, state *State) {
 	h, newer := x.known(s, seq)
 	if !newer {
 		return
@@ -84,7 +110,8 @@ func (x *index) apply(s slot, seq uint64, state *State) {
 		x.live++
 		x.leaveSpare(e)
 	}
-	e.seq, e.visible, e.expires = seq, state.NextVisible, state.Expires
+	x.bytes += e.put(seq, size)
+	e.visible, e.expires = state.NextVisible, state.Expires
 	if e.expires != Never {
 		x.nextSweep = min(x.nextSweep, e.expires)
 	}
@@ -94,8 +121,8 @@ func (x *index) apply(s slot, seq uint64, state *State) {
 // applyFree takes over that a slot is free, unless a newer record of it is known.
 func (x *index) applyFree(s slot, seq uint64) {
 	if h, newer := x.known(s, seq); newer {
-		x.entries.at(h).seq = seq
 		x.vacate(h)
+		x.entries.at(h).put(seq, 0)
 	}
 }
 
@@ -105,12 +132,7 @@ func (x *index) vacate(h int32) {
 	if e.pos == free {
 		return
 	}
-	if e.holds() {
-		x.live--
-		if e.pos != claimed {
-			x.unheap(e.pos)
-		}
-	}
+	x.leave(e)
 	e.pos = free
 	x.free++
 	x.spare = append(x.spare, h)
@@ -124,10 +146,44 @@ func (x *index) vacate(h int32) {
 	}
 }
 
-// leaveSpare is called where a slot is used that may be counted as free.
-func (x *index) leaveSpare(e *cell) {
+// leave takes a cell's message out of the heap and the sums, if it has one.
+func (x *index) leave(e *cell) {
+	switch {
+	case e.pos == aside:
+		x.aside--
+	case e.holds():
+		x.live--
+		x.bytes += e.put(e.seq(), 0)
+		if e.pos != claimed {
+			x.unheap(e.pos)
+		}
+	}
+}
+
+// setAside notes that the current record of a slot cannot be read, unless a newer one is known. It reports whether that is news.
+func (x *index) setAside(s slot, seq uint64) bool {
+	h, newer := x.known(s, seq)
+	e := x.entries.at(h)
+	if e.seq() > seq || e.pos == aside && !newer {
+		return false
+	}
 	if e.pos == free {
 		x.free--
+	}
+	x.leave(e)
+	e.put(seq, 0)
+	e.pos = aside
+	x.aside++
+	return true
+}
+
+// leaveSpare is called where a slot is used that may be counted as free.
+func (x *index) leaveSpare(e *cell) {
+	switch e.pos {
+	case free:
+		x.free--
+	case aside:
+		x.aside--
 	}
 	e.pos = taken
 }
@@ -140,7 +196,7 @@ func (x *index) take() (s slot, seq uint64, ok bool) {
 		x.spare = x.spare[:len(x.spare)-1]
 		if e := x.entries.at(h); e.pos == free {
 			x.leaveSpare(e)
-			return x.bySlot.slot(e.at), e.seq, true
+			return x.bySlot.slot(e.at), e.seq(), true
 		}
 	}
 	return 0, 0, false
@@ -167,14 +223,14 @@ func (x *index) place(h int32) {
 
 // restore gives a claimed message back as it was, if it has not changed since.
 func (x *index) restore(s slot, seq uint64) {
-	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq == seq && x.entries.at(h).pos == claimed {
+	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq() == seq && x.entries.at(h).pos == claimed {
 		x.place(h)
 	}
 }
 
 // postpone gives a claimed message back that is to be left alone until a time, if it has not changed since.
 func (x *index) postpone(s slot, seq uint64, until int64) {
-	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq == seq && x.entries.at(h).pos == claimed {
+	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq() == seq && x.entries.at(h).pos == claimed {
 		x.entries.at(h).visible = until
 		x.place(h)
 	}
@@ -183,7 +239,7 @@ func (x *index) postpone(s slot, seq uint64, until int64) {
 // forget drops a slot that has no record, if what is known of it is not newer than seq.
 func (x *index) forget(s slot, seq uint64) {
 	h, ok := x.bySlot.get(s)
-	if !ok || x.entries.at(h).seq > seq {
+	if !ok || x.entries.at(h).seq() > seq {
 		return
 	}
 	x.vacate(h) // out of the heap, and counted
@@ -193,28 +249,80 @@ func (x *index) forget(s slot, seq uint64) {
 	x.unused = h
 }
 
-// clear forgets all slots whose record is older than seq.
-func (x *index) clear(seq uint64) {
+// void makes the slots of all messages free whose record is older than seq: they were cleared.
+func (x *index) void(seq uint64) {
 	for h := range x.entries.count {
-		if e := x.entries.at(h); e.seq > 0 && e.seq < seq {
-			x.forget(x.bySlot.slot(e.at), seq)
+		if e := x.entries.at(h); e.seq() > 0 && e.seq() < seq && (e.holds() || e.pos == aside) {
+			x.vacate(h)
 		}
-	}
-	if x.bySlot.count == 0 { // give the memory back
-		*x = *newIndex()
 	}
 }
 
-// lowest returns the oldest record of a message, and the newest record of all; oldest is 0 if there is no message.
+// clear forgets all slots whose record is older than seq: there are no such records any more.
+func (x *index) clear(seq uint64) {
+	for h := range x.entries.count {
+		if e := x.entries.at(h); e.seq() > 0 && e.seq() < seq {
+			x.forget(x.bySlot.slot(e.at), seq)
+		}
+	}
+	switch {
+	case x.bySlot.count == 0: // give the memory back
+		*x = *newIndex()
+	case int(x.entries.count) > 4*entriesPerPage+4*x.bySlot.count:
+		x.shrink()
+	}
+}
+
+// shrink moves what is known to an index that has no more room than it needs.
+func (x *index) shrink() {
+	fresh := newIndex()
+	fresh.nextSweep = x.nextSweep
+	fresh.live, fresh.free, fresh.aside, fresh.bytes = x.live, x.free, x.aside, x.bytes
+	for h := range x.entries.count {
+		e := *x.entries.at(h)
+		if at, ok := x.bySlot.get(x.bySlot.slotOr(e.at)); !ok || at != h {
+			continue // unused
+		}
+		moved := fresh.allocate()
+		pos := e.pos
+		e.at = fresh.bySlot.set(x.bySlot.slot(e.at), moved)
+		if pos >= 0 {
+			e.pos = claimed
+		}
+		*fresh.entries.at(moved) = e
+		switch {
+		case pos >= 0:
+			fresh.place(moved)
+		case pos == free:
+			fresh.spare = append(fresh.spare, moved)
+		}
+	}
+	*x = *fresh
+}
+
+// lowest returns the oldest record of a message, also of one that cannot be read, and the newest record of all; oldest is 0 if there is
+// no message.
 func (x *index) lowest() (oldest, newest uint64) {
 	for h := range x.entries.count {
 		e := x.entries.at(h)
-		newest = max(newest, e.seq)
-		if e.holds() && (oldest == 0 || e.seq < oldest) && e.seq > 0 {
-			oldest = e.seq
+		newest = max(newest, e.seq())
+		if (e.holds() || e.pos == aside) && (oldest == 0 || e.seq() < oldest) && e.seq() > 0 {
+			oldest = e.seq()
 		}
 	}
 	return oldest, newest
+}
+
+// older returns the messages whose record is older than seq and that nobody is claiming, at most n of them.
+func (x *index) older(seq uint64, n int) (found []entry) {
+	for h := range x.entries.count {
+		if e := x.entries.at(h); e.pos >= 0 && e.seq() < seq && e.seq() > 0 {
+			if found = append(found, x.entry(h)); len(found) == n {
+				break
+			}
+		}
+	}
+	return found
 }
 
 // claim takes the next visible message out of the heap and returns it. Expired ones are dropped on the way.
@@ -279,7 +387,7 @@ func (x *index) sweep(now, pause int64) {
 	x.nextSweep = math.MaxInt64
 	for h := range x.entries.count {
 		e := x.entries.at(h)
-		if !e.holds() || e.seq == 0 || e.expires == Never {
+		if !e.holds() || e.seq() == 0 || e.expires == Never {
 			continue
 		}
 		if e.expires <= now {
@@ -318,7 +426,7 @@ func (x *index) less(i, j int32) bool {
 	if a.visible != b.visible {
 		return a.visible < b.visible
 	}
-	return a.seq < b.seq
+	return a.seq() < b.seq()
 }
 
 func (x *index) swap(i, j int32) {

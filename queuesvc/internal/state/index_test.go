@@ -36,7 +36,7 @@ func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 	}
 	unused := 0
 	for h := x.unused; h != none; h = x.entries.at(h).pos {
-		if x.entries.at(h).seq != 0 {
+		if x.entries.at(h).seq() != 0 {
 			t.Fatalf("an unused entry has a record")
 		}
 		unused++
@@ -51,10 +51,12 @@ type modelSlot struct {
 	slot                   slot
 	seq                    uint64
 	visible, expires       int64
+	size                   int
 	claimed, taken, vacant bool
+	aside                  bool
 }
 
-func (k *modelSlot) holds() bool { return !k.vacant && !k.taken }
+func (k *modelSlot) holds() bool { return !k.vacant && !k.taken && !k.aside }
 
 // TestIndexModel compares the index with a plain map.
 func TestIndexModel(t *testing.T) {
@@ -91,9 +93,10 @@ func TestIndexModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "expires") {
 					st.Expires = now + rapid.Int64Range(-50, 200).Draw(t, "expiry")
 				}
-				x.apply(s, at, &st)
+				size := rapid.IntRange(0, 70000).Draw(t, "size")
+				x.apply(s, at, size, &st)
 				if k := model[s]; k == nil || k.seq < at {
-					model[s] = &modelSlot{slot: s, seq: at, visible: st.NextVisible, expires: st.Expires}
+					model[s] = &modelSlot{slot: s, seq: at, size: size, visible: st.NextVisible, expires: st.Expires}
 				}
 			},
 			"apply free": func(t *rapid.T) {
@@ -181,6 +184,23 @@ func TestIndexModel(t *testing.T) {
 					}
 				}
 			},
+			"void": func(t *rapid.T) {
+				at := seq - min(seq, rapid.Uint64Range(0, 5).Draw(t, "before"))
+				x.void(at)
+				for _, k := range model {
+					if k.seq < at && (k.holds() || k.aside) {
+						k.vacant, k.claimed, k.aside = true, false, false
+					}
+				}
+			},
+			"shrink": func(*rapid.T) { x.shrink() },
+			"set aside": func(t *rapid.T) {
+				s, at := anySlot.Draw(t, "which"), nextSeq(t)
+				x.setAside(s, at)
+				if k := model[s]; k == nil || k.seq < at {
+					model[s] = &modelSlot{slot: s, seq: at, aside: true}
+				}
+			},
 			"sweep": func(t *rapid.T) {
 				x.nextSweep = min(x.nextSweep, now) // as if the pause were over
 				x.sweep(now, 0)
@@ -193,16 +213,26 @@ func TestIndexModel(t *testing.T) {
 			"wait": func(t *rapid.T) { now += rapid.Int64Range(0, 60).Draw(t, "time") },
 			"": func(t *rapid.T) {
 				x.check(t)
-				var live int
+				var live, apart int
+				var bytes int64
 				var oldest, newest uint64
 				for _, k := range model {
 					newest = max(newest, k.seq)
+					if k.aside {
+						apart++
+					}
 					if k.holds() {
 						live++
+						bytes += int64((k.size + sizeUnit - 1) / sizeUnit * sizeUnit)
+					}
+					if k.holds() || k.aside {
 						if oldest == 0 || k.seq < oldest {
 							oldest = k.seq
 						}
 					}
+				}
+				if x.bytes != bytes || x.aside != apart {
+					t.Fatalf("knows %d bytes and %d messages set aside, want %d and %d", x.bytes, x.aside, bytes, apart)
 				}
 				if gotOldest, gotNewest := x.lowest(); x.live != live || gotOldest != oldest || gotNewest != newest {
 					t.Fatalf("knows %d messages in records %d to %d, want %d in %d to %d", x.live, gotOldest, gotNewest, live, oldest, newest)

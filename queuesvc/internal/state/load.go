@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func (q *Queue) load() error {
 	if q.loading != unloaded {
 		return nil
 	}
-	q.loading, q.loadErr = loading, nil
+	q.loading, q.loadErr, q.logBytes = loading, nil, 0
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	q.stop = func() { cancel(); <-done }
@@ -45,51 +46,75 @@ func (q *Queue) readStream(ctx context.Context) error {
 		q.finishLoad()
 		return nil
 	}
-	f, err := follow(ctx, q.store.conn, stream, q.prefix+"*", true, q.take)
-	if err != nil {
+	for from := uint64(0); ; {
+		f, err := follow(ctx, q.store.conn, stream, q.prefix+"*", from, true, q.take)
+		if err != nil {
+			return err
+		}
+		err = f.wait(ctx)
+		var stuck stuckAt
+		if errors.As(err, &stuck) {
+			f.stop()
+			q.logger().Error("a record cannot be read; what its message is cannot be told", "record", stuck.seq)
+			from = stuck.seq + 1
+			continue
+		}
+		if err == nil {
+			q.finishLoad()
+			if q.store.shared {
+				<-ctx.Done()
+			}
+		}
+		f.stop()
 		return err
 	}
-	defer f.stop()
-	if err := f.wait(ctx); err != nil {
-		return err
-	}
-	q.finishLoad()
-	if q.store.shared {
-		<-ctx.Done()
-	}
-	return nil
 }
 
 // early reports whether an entry is known before its turn: its record lies beyond what was read so far, and older messages may be
 // still to come. The lock is held.
 func (q *Queue) early(e entry) bool { return q.loading == loading && e.seq > q.followed }
 
-// take takes over a record that the stream has delivered.
+// take takes over a record that the stream has delivered, without its body.
 func (q *Queue) take(m *nats.Msg, seq uint64) {
-	r, err := decodeRecord(m.Header.Get(headerRecord))
-	at, ok := parseSlot(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	r, err := decodeHeader(token, m.Header)
+	at, ok := parseSlot(token)
 	if err == nil && r.kind == recordCleared {
-		q.clearIndex(seq)
+		q.takeFloor(seq)
 	}
+	size := len(m.Data)
+	if n, err := strconv.Atoi(m.Header.Get(headerSize)); err == nil {
+		size = n
+	}
+	size = q.recordSize(size)
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.followed = max(q.followed, seq)
+	q.logBytes += int64(size)
 	if now := time.Now(); q.store.shared && now.Sub(q.marks[1].at) >= q.store.quiet {
 		q.marks = [2]mark{q.marks[1], {now, q.followed}}
 	}
+	void := seq < q.floor
 	switch {
-	case err != nil || !ok && r.kind != recordCleared:
+	case err == nil && r.kind == recordCleared, err != nil && void:
+	case err == nil && ok:
+		before := q.index.live
+		q.applyLocked(at, seq, size, &r)
+		if n := q.index.live; q.loading == loading && n > before && n&(n-1) == 0 { // at 1, 2, 4, 8, ... messages
+			q.announce()
+		}
+		if q.store.shared {
+			q.compactIfDue()
+		}
+	case ok:
+		defer q.setAside(at, seq, err)
+	default:
 		q.logger().Warn("the queue's stream holds a record that is not a message's", "subject", m.Subject, "seq", seq)
-		return
-	case r.kind == recordCleared:
-		return
 	}
-	before := q.index.live
-	q.applyLocked(at, seq, &r)
-	if n := q.index.live; q.loading == loading && n > before && n&(n-1) == 0 { // at 1, 2, 4, 8, ... messages
-		q.announce()
-	}
+	q.mu.Unlock()
 }
+
+// headerSize is the header in which JetStream says how long a body is that it does not deliver.
+const headerSize = "Nats-Msg-Size"
 
 // announce wakes who waits for the index to grow. The lock is held.
 func (q *Queue) announce() {
@@ -105,13 +130,14 @@ func (q *Queue) finishLoad() {
 	}
 	q.loading = loaded
 	q.announce()
+	q.compactIfDue()
 }
 
 // failLoad gives the error to those who wait, and lets the next caller try again.
 func (q *Queue) failLoad(err error) {
 	if isNoStream(err) {
-		err = q.vanished(context.Background())
-	} else {
+		err = q.streamMissing(context.Background())
+	} else if !errors.Is(err, ErrStorage) {
 		err = fmt.Errorf("%w: reading the stream: %w", ErrUnavailable, err)
 	}
 	q.logger().Warn("a queue could not be read", "err", err)

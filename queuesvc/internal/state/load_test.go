@@ -14,18 +14,18 @@ func TestLateRecordsAreIgnored(t *testing.T) {
 	q.loading = loading
 	s := record{state: State{Inserted: 1, NextVisible: 1}}
 	const deleted, cleared, newer slot = 1, 2, 3
-	q.apply(deleted, 7, &record{kind: recordTombstone})
-	q.apply(deleted, 5, &s)
+	q.applyLocked(deleted, 7, 1, &record{kind: recordTombstone})
+	q.applyLocked(deleted, 5, 1, &s)
 	if q.index.get(deleted) != nil {
 		t.Error("a deleted message came back")
 	}
-	q.clearIndex(10)
-	q.apply(cleared, 9, &s)
+	q.takeFloor(10)
+	q.applyLocked(cleared, 9, 1, &s)
 	if q.index.get(cleared) != nil {
 		t.Error("a cleared message came back")
 	}
-	q.apply(newer, 12, &record{state: State{Inserted: 1, NextVisible: 99}})
-	q.apply(newer, 11, &s)
+	q.applyLocked(newer, 12, 1, &record{state: State{Inserted: 1, NextVisible: 99}})
+	q.applyLocked(newer, 11, 1, &s)
 	if e := q.index.get(newer); e == nil || e.visible != 99 {
 		t.Errorf("an old record replaced a newer one: %+v", e)
 	}

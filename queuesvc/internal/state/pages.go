@@ -58,6 +58,14 @@ func (p *slotPages) slot(at spot) slot {
 	return p.pages[at/slotsPerPage].slots*slotsPerPage + slot(at%slotsPerPage)
 }
 
+// slotOr is slot where the spot may be of a page that is gone; then the slot is 0.
+func (p *slotPages) slotOr(at spot) slot {
+	if n := int(at / slotsPerPage); n >= len(p.pages) || p.pages[n] == nil {
+		return 0
+	}
+	return p.slot(at)
+}
+
 // set notes the handle of a slot that has none, and returns where.
 func (p *slotPages) set(s slot, h int32) spot {
 	n, ok := p.numbers[s/slotsPerPage]

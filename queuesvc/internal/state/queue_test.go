@@ -425,5 +425,8 @@ func TestUnreadableMessagesAreKept(t *testing.T) {
 		t.Errorf("%d messages, want 4", n)
 	}
 	_, err = q.Update(ctx, broken.ID, broken.Receipt, nil, 0, epoch)
-	wantErr(t, "updating it", err, ErrUnavailable)
+	wantErr(t, "updating it", err, ErrDamaged)
+	if q.SetAside() != 1 {
+		t.Errorf("%d messages are set aside, want 1", q.SetAside())
+	}
 }

@@ -3,22 +3,26 @@ package state
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
-// errUnreadable means that JetStream does not deliver a record which nobody has removed: it says "not found" also where
-// reading its file failed.
-var errUnreadable = fmt.Errorf("%w: a record cannot be read", ErrUnavailable)
+// errSetAside: the message's record is there and cannot be read; it was set aside.
+var errSetAside = errors.New("message cannot be read")
 
 // read waits for the current record of a candidate and brings the index up to date with it.
 func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
-	current, err := p.stored(ctx)
+	current, err := p.stored(ctx, e.slot)
 	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
 		current, err = q.readLeader(ctx, e) // the replica that answered may lag behind
 	}
+	var damaged unreadable
 	switch {
+	case errors.As(err, &damaged):
+		q.setAside(e.slot, damaged.seq, err)
+		return stored{}, errSetAside
 	case errors.Is(err, errNoRecord) && q.knows(e.slot) && !q.purged(ctx, e.seq):
-		return stored{}, errUnreadable
+		// JetStream says so as well where it cannot read the record's file.
+		q.setAside(e.slot, e.seq, errDamaged)
+		return stored{}, errSetAside
 	case errors.Is(err, errNoRecord):
 		q.mu.Lock()
 		q.index.forget(e.slot, e.seq)
@@ -27,28 +31,25 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	case errors.Is(err, errNoStream) && q.streamless.Load() && !q.store.queueGone(ctx, q):
 		return stored{}, ErrMessageNotFound
 	case errors.Is(err, errNoStream):
-		return stored{}, q.vanished(ctx)
+		return stored{}, q.streamMissing(ctx)
 	case err != nil:
 		return stored{}, err
 	}
-	q.apply(e.slot, current.seq, &current.record)
-	if current.kind != recordMessage || current.seq < q.clearedBefore() {
+	q.mu.Lock()
+	q.applyLocked(e.slot, current.seq, q.recordSize(len(current.body)), &current.record)
+	void := current.seq < q.floor
+	q.mu.Unlock()
+	if current.kind != recordMessage || void {
 		return stored{}, ErrMessageNotFound
 	}
 	return current, nil
-}
-
-func (q *Queue) clearedBefore() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.cleared
 }
 
 // readLeader reads a slot's current record from the stream's leader: not one older than e's, nor none instead. While
 // leaders change, one may answer that is behind, having been deposed; it is asked again then.
 func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
 	for attempt := 1; ; attempt++ {
-		current, err := q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot))
+		current, err := q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot), e.slot)
 		if err == nil && current.seq >= e.seq || e.seq == 0 || !q.store.replicated || err != nil && !errors.Is(err, errNoRecord) {
 			return current, err
 		}
@@ -62,11 +63,11 @@ func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
 	}
 }
 
-// knows reports whether the index has a message in a slot.
+// knows reports whether the index has a message in a slot, be it one that cannot be read.
 func (q *Queue) knows(s slot) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.index.get(s) != nil
+	return q.index.occupied(s)
 }
 
 // purged reports whether the stream begins after a record: then the record is gone, whoever says so.

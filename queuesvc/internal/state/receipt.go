@@ -1,34 +1,123 @@
 package state
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
 )
 
-// Receipt is the authority to change or delete a message: the sequence number of its current record.
+// Receipt is the authority to change or delete a message: the sequence number of its current record, or of the record that this
+// is a copy of. 0 is no record's.
 type Receipt uint64
 
-// receiptPrefix stands before the number, as the real service's receipts begin with some constant bytes and end with
-// eight that differ.
-var receiptPrefix = [12]byte{2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}
+// A pop receipt's text is base64 of the number and of a keyed hash of it, of the message and of the stream. So a client cannot make a
+// receipt that it was not given, although the numbers can be guessed. The key is in the catalog, so that all front-ends on one NATS
+// use the same.
+const (
+	receiptKeyBytes = 32
+	receiptTagBytes = 12
+	receiptBytes    = 8 + receiptTagBytes
+)
 
-// String returns the receipt's opaque text: base64 of 20 bytes.
-func (r Receipt) String() string {
-	var b [20]byte
-	copy(b[:], receiptPrefix[:])
-	binary.LittleEndian.PutUint64(b[12:], uint64(r))
+// receiptKeySubject is the record of the catalog that holds the key. "-" is no account's name.
+const receiptKeySubject = catalogPrefix + "-.receipts"
+
+// receiptKey is the payload of that record.
+type receiptKey struct {
+	Version int    `json:"version"` // 1
+	Key     []byte `json:"key"`
+}
+
+// ReceiptText returns the opaque text of a message's pop receipt: 28 characters.
+func (q *Queue) ReceiptText(id ID, r Receipt) string {
+	var b [receiptBytes]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(r))
+	q.receiptTag(b[8:8], b[:8], id)
 	return base64.StdEncoding.EncodeToString(b[:])
 }
 
-// ParseReceipt reads what String writes. ok is false for anything else.
-func ParseReceipt(s string) (r Receipt, ok bool) {
-	if len(s) != 28 {
+// ParseReceipt reads what ReceiptText writes. ok is false if the text has another form. A text of the right form that was
+// not given out for this message is the Receipt 0, which is never current.
+func (q *Queue) ParseReceipt(id ID, text string) (r Receipt, ok bool) {
+	if !WellFormedReceipt(text) {
 		return 0, false
 	}
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err != nil || len(b) != 20 || [12]byte(b[:12]) != receiptPrefix {
+	b, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) != receiptBytes {
 		return 0, false
 	}
-	r = Receipt(binary.LittleEndian.Uint64(b[12:]))
-	return r, r != 0
+	var want [receiptTagBytes]byte
+	q.receiptTag(want[:0], b[:8], id)
+	if !hmac.Equal(want[:], b[8:]) {
+		return 0, true
+	}
+	return Receipt(binary.LittleEndian.Uint64(b)), true
+}
+
+// WellFormedReceipt reports whether a text has the form of a pop receipt.
+func WellFormedReceipt(text string) bool {
+	if len(text) != base64.StdEncoding.EncodedLen(receiptBytes) {
+		return false
+	}
+	_, err := base64.StdEncoding.Strict().DecodeString(text)
+	return err == nil
+}
+
+// receiptTag appends the keyed hash of a receipt's number.
+func (q *Queue) receiptTag(to, number []byte, id ID) {
+	mac := hmac.New(sha256.New, q.store.receiptKey)
+	mac.Write(number)
+	mac.Write(id[:])
+	mac.Write([]byte(q.stream))
+	var tag [sha256.Size]byte
+	copy(to[:receiptTagBytes], mac.Sum(tag[:0]))
+}
+
+// openReceiptKey reads the key of the receipts from the catalog, or makes one.
+func (s *Store) openReceiptKey(ctx context.Context) error {
+	for range conflictRounds {
+		if s.receiptKey != nil { // the catalog has it
+			return nil
+		}
+		data, err := json.Marshal(receiptKey{Version: 1, Key: randomBytes(receiptKeyBytes)})
+		if err != nil {
+			return err
+		}
+		seq, err := s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq)
+		if err == nil {
+			s.receiptKeySeq = seq
+			return s.takeReceiptKey(data)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		r, err := s.client.leaderLast(ctx, catalogStream, receiptKeySubject)
+		if err != nil {
+			return fmt.Errorf("queue catalog: %w", unavailable(err))
+		}
+		s.takeCatalog(receiptKeySubject, r)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
+}
+
+// takeReceiptKey takes over the record of the key.
+func (s *Store) takeReceiptKey(data []byte) error {
+	var k receiptKey
+	if err := json.Unmarshal(data, &k); err != nil || k.Version != 1 || len(k.Key) != receiptKeyBytes {
+		return fmt.Errorf("queue catalog: the key of the pop receipts cannot be read: %w", errDamaged)
+	}
+	s.receiptKey = k.Key
+	return nil
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
 }

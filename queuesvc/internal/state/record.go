@@ -4,8 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // Never is the expiry of a message that does not expire.
@@ -92,25 +97,40 @@ type State struct {
 type Message struct {
 	ID ID
 	State
-	// Receipt is the pop receipt: the sequence number of the record that this is.
+	// Receipt is the number behind the pop receipt.
 	Receipt Receipt
 	Body    []byte
 }
 
-// The record's headers. The payload is the message's body as it is.
+// The headers of a record. The payload is the message's body as it is.
 //
-//	Lazuli-Message: 1 <nonce> <inserted> <expires> <next visible> <dequeue count> <writer>
-//	Lazuli-Message: 1 deleted <writer>
-//	Lazuli-Message: 1 cleared <writer>
+//	Lazuli-Message: 2 <nonce> <inserted> <expires> <next visible> <dequeue count> <receipt> <body sum> <writer>
+//	Lazuli-Message: 2 deleted <writer>
+//	Lazuli-Message: 2 cleared <writer>
+//	Lazuli-Sum:     <sum>
+//	Lazuli-Synced:  <sequence>
 //
-// 1 is the format's version; the nonce is hexadecimal, the other numbers are decimal. The writer is unique for each change, and tells whoever had no
-// answer to a publish whether the record that is there is his.
+// 2 is the format's version; the nonce and the sums are hexadecimal, the other numbers are decimal. The receipt is 0 unless
+// the record is a copy of an older one (compact.go): then it is the number that the older one had. The writer is unique for each change, and
+// tells a caller that had no answer to a publish whether the record that is there is its own.
+//
+// The sums are CRC32C. That of the body is part of the record; the other covers the subject's last token and the value of
+// Lazuli-Message. So the headers can be verified without the body. Lazuli-Synced is absent where the durability is not ours;
+// see [natsserver.HeaderSynced].
+//
+// Version 1 had neither receipt nor sums. Records of it are read, not written.
 const (
 	headerRecord  = "Lazuli-Message"
-	formatVersion = "1"
+	headerSum     = natsserver.HeaderSum
+	headerSynced  = natsserver.HeaderSynced
+	formatVersion = "2"
+	formerVersion = "1"
 	wordDeleted   = "deleted"
 	wordCleared   = "cleared"
 )
+
+// clearedToken is the last token of the subject of records that void all older ones.
+const clearedToken = "cleared"
 
 // recordKind is what a record says of its subject.
 type recordKind uint8
@@ -123,18 +143,37 @@ const (
 
 // record is a parsed record header.
 type record struct {
-	kind   recordKind
-	nonce  uint64 // of the message's ID
-	state  State
-	writer string
+	kind    recordKind
+	former  bool   // of version 1: there are no sums
+	nonce   uint64 // of the message's ID
+	state   State
+	receipt uint64 // of the record that this is a copy of; 0 if it is none
+	bodySum uint32
+	writer  string
 }
 
-// errRecord means that a record cannot be read: it is not ours, or of a later version.
-var errRecord = errors.New("not a message record of a known version")
+var (
+	// errRecord: a record cannot be read: it is not ours, or of a later version.
+	errRecord = errors.New("not a message record of a known version")
+	// errDamaged: a record does not match its checksum.
+	errDamaged = errors.New("record does not match its checksum")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
+
+// sumText is the value of headerSum for a subject's last token and a header's value.
+func sumText(token, value string) string {
+	var b [96 + 160]byte
+	text := append(append(append(b[:0], token...), ' '), value...)
+	var digits [4]byte
+	return hex.EncodeToString(binary.BigEndian.AppendUint32(digits[:0], sum(text)))
+}
 
 // encode returns the header's value.
 func (r *record) encode() string {
-	b := make([]byte, 0, 96)
+	b := make([]byte, 0, 128)
 	b = append(b, formatVersion...)
 	switch r.kind {
 	case recordTombstone:
@@ -150,29 +189,58 @@ func (r *record) encode() string {
 			b = append(b, ' ')
 			b = strconv.AppendInt(b, n, 10)
 		}
+		b = append(b, ' ')
+		b = strconv.AppendUint(b, r.receipt, 10)
+		b = append(b, ' ')
+		b = strconv.AppendUint(b, uint64(r.bodySum), 16)
 	}
 	b = append(b, ' ')
 	b = append(b, r.writer...)
 	return string(b)
 }
 
-// decodeRecord reads what encode writes.
+// decodeHeader reads the headers of a record whose subject ends with token. It fails with errDamaged if they do not match their
+// checksum.
+func decodeHeader(token string, header nats.Header) (record, error) {
+	value, want := header.Get(headerRecord), header.Get(headerSum)
+	if want != "" && want != sumText(token, value) {
+		return record{}, errDamaged
+	}
+	r, err := decodeRecord(value)
+	if err == nil && want == "" && !r.former {
+		return record{}, errDamaged
+	}
+	return r, err
+}
+
+// checkBody fails with errDamaged if the body is not the record's.
+func (r *record) checkBody(body []byte) error {
+	if r.kind == recordMessage && !r.former && sum(body) != r.bodySum {
+		return errDamaged
+	}
+	return nil
+}
+
+// decodeRecord reads what encode writes, and version 1.
 func decodeRecord(s string) (record, error) {
 	version, rest, _ := strings.Cut(s, " ")
-	if version != formatVersion {
+	if version != formatVersion && version != formerVersion {
 		return record{}, errRecord
 	}
+	r := record{former: version == formerVersion}
 	word, rest, ok := strings.Cut(rest, " ")
 	switch {
-	case !ok:
+	case !ok || rest == "":
 		return record{}, errRecord
 	case word == wordDeleted:
-		return record{kind: recordTombstone, writer: rest}, nil
+		r.kind, r.writer = recordTombstone, rest
+		return r, nil
 	case word == wordCleared:
-		return record{kind: recordCleared, writer: rest}, nil
+		r.kind, r.writer = recordCleared, rest
+		return r, nil
 	}
-	nonce, err := strconv.ParseUint(word, 16, 64)
-	if err != nil {
+	var err error
+	if r.nonce, err = strconv.ParseUint(word, 16, 64); err != nil {
 		return record{}, errRecord
 	}
 	var n [4]int64
@@ -180,18 +248,26 @@ func decodeRecord(s string) (record, error) {
 		if word, rest, ok = strings.Cut(rest, " "); !ok {
 			return record{}, errRecord
 		}
-		v, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || v < 0 {
+		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil || n[i] < 0 {
 			return record{}, errRecord
 		}
-		n[i] = v
+	}
+	if !r.former {
+		receipt, after, ok := strings.Cut(rest, " ")
+		bodySum, after, ok2 := strings.Cut(after, " ")
+		if r.receipt, err = strconv.ParseUint(receipt, 10, 64); err != nil || !ok || !ok2 {
+			return record{}, errRecord
+		}
+		n, err := strconv.ParseUint(bodySum, 16, 32)
+		if err != nil {
+			return record{}, errRecord
+		}
+		r.bodySum, rest = uint32(n), after
 	}
 	if n[3] > 1<<32-1 || rest == "" {
 		return record{}, errRecord
 	}
-	return record{
-		nonce:  nonce,
-		state:  State{Inserted: n[0], Expires: n[1], NextVisible: n[2], DequeueCount: uint32(n[3])},
-		writer: rest,
-	}, nil
+	r.state = State{Inserted: n[0], Expires: n[1], NextVisible: n[2], DequeueCount: uint32(n[3])}
+	r.writer = rest
+	return r, nil
 }

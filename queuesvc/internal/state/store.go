@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +25,8 @@ import (
 var (
 	// ErrQueueNotFound: there is no such queue.
 	ErrQueueNotFound = errors.New("queue not found")
+	// ErrDamaged: what is kept of the queue cannot be read completely; it is not used until somebody has decided what to do.
+	ErrDamaged = errors.New("queue is damaged")
 	// ErrQueueExists: there is one already, with other metadata.
 	ErrQueueExists = errors.New("queue exists with other metadata")
 )
@@ -55,14 +60,25 @@ type Store struct {
 	catalog *catalog
 	follow  *follower // of the catalog; nil unless shared
 
+	catalogSynced   atomic.Uint64 // the last record of the catalog that is known to be on disk
+	catalogFloor    uint64        // records of the catalog before this one are void
+	catalogFloorSeq uint64        // of the record that says so
+	receiptKey      []byte        // (receipt.go)
+	receiptKeySeq   uint64
+
 	shared     bool // others may write to the streams
 	external   bool // NATS is elsewhere and may lose answers
 	replicated bool // reads may be answered by a replica that lags
 	retries    int
 	retryPause time.Duration
-	quiet      time.Duration // how old a record must be to be trimmed
+	quiet      time.Duration // how old a record must be to be cut off, where others write
+	slack      int64         // see compactSlack
 	parkTime   time.Duration // how long Close may take to remove the streams of empty queues
 	slots      uint32        // the upper half of the slots that this front-end makes
+
+	working    context.Context // ends with the store
+	stopWork   context.CancelFunc
+	background sync.WaitGroup
 
 	mu     sync.Mutex // guards queues
 	queues map[string]*Queue
@@ -75,39 +91,55 @@ func Open(ctx context.Context, n *natsserver.Server, log *slog.Logger) (*Store, 
 		log = slog.Default()
 	}
 	s := &Store{nats: n, conn: n.Conn(), log: log, catalog: newCatalog(), shared: n.Shared(),
-		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: answerRetries, retryPause: retryPause, quiet: trimQuiet,
+		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: answerRetries, retryPause: retryPause, quiet: compactQuiet, slack: compactSlack,
 		parkTime: parkTime, queues: make(map[string]*Queue)}
+	s.working, s.stopWork = context.WithCancel(context.Background())
 	timeout := answerTimeout
 	if s.external {
 		timeout, s.retries = externalAnswerTimeout, externalRetries
 	}
 	var err error
-	if s.client, err = newClient(s.conn, timeout); err != nil {
+	if s.client, err = newClient(s.conn, timeout, n.Suspect); err != nil {
 		return nil, err
 	}
 	if s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(answerTimeout)); err != nil {
 		s.client.close()
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	err = s.openCatalog(ctx)
-	if err == nil && !s.shared && s.catalog.deadQueues() >= compactLeast {
-		err = s.compactCatalog(ctx)
+	steps := []func(context.Context) error{s.openCatalog, s.openReceiptKey, s.inspectStreams}
+	if s.shared {
+		steps = append(steps, s.createStreams)
+	} else {
+		steps = append(steps, s.compactCatalog)
 	}
-	if err == nil {
-		err = s.removeOrphans(ctx)
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
-	if err == nil && s.shared {
-		err = s.createStreams(ctx)
-	}
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
+	n.OnRecovery(s.recovered)
 	return s, nil
 }
 
+// recovered is called after the server has read its files again.
+func (s *Store) recovered() {
+	s.mu.Lock()
+	queues := slices.Collect(maps.Values(s.queues))
+	s.mu.Unlock()
+	for _, q := range queues {
+		q.reset()
+	}
+}
+
+// Failed returns nil, or an [ErrStorage] while changes are refused because the disk does not take them, or what else keeps the queues from
+// being used.
+func (s *Store) Failed() error { return s.nats.Healthy() }
+
 // Close ends what runs in the background.
 func (s *Store) Close() {
+	s.stopWork()
+	s.background.Wait()
 	if s.follow != nil {
 		s.follow.stop()
 	}
@@ -130,8 +162,6 @@ func (s *Store) storage() jetstream.StorageType {
 	}
 	return jetstream.FileStorage
 }
-
-func (s *Store) sync(stream string) error { return s.nats.Sync(stream) }
 
 // newIncarnation returns ten random letters and digits.
 func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
@@ -225,6 +255,10 @@ func (s *Store) openQueue(accountName, queue string, entry *catalogEntry) *Queue
 	q := s.queues[name]
 	if q == nil {
 		q = newQueue(s, accountName, queue, name, subjectPrefix(accountName, queue, entry.Incarnation))
+		q.floor = entry.Floor
+		if q.lost = lossOf(s.nats, name); q.lost != nil {
+			q.logger().Error("the queue is damaged and is not used until `lazuli fsck --repair` has been run", "err", q.lost)
+		}
 		if entry.NoStream { // nothing in it that the index does not know, and nobody else to put something
 			q.loading = loaded
 			q.streamless.Store(true)
@@ -243,6 +277,16 @@ func (s *Store) dropQueue(accountName, queue, incarnation string) {
 	s.mu.Unlock()
 	if q != nil {
 		go q.close(true) // not here: this may be the follower's own goroutine
+	}
+}
+
+// raiseKnownFloor takes over the floor of a queue that another front-end has raised.
+func (s *Store) raiseKnownFloor(accountName, queue string, entry *catalogEntry) {
+	s.mu.Lock()
+	q := s.queues[streamName(accountName, queue, entry.Incarnation)]
+	s.mu.Unlock()
+	if q != nil {
+		q.takeFloor(entry.Floor)
 	}
 }
 
@@ -329,7 +373,7 @@ func (s *Store) SetProperties(ctx context.Context, accountName string, value []b
 	subject := propertiesSubject(accountName)
 	for range conflictRounds {
 		_, replace := s.catalog.properties(accountName)
-		seq, err := s.writeCatalog(ctx, &nats.Msg{Subject: subject, Header: nats.Header{}, Data: value}, replace)
+		seq, err := s.writeCatalog(ctx, subject, value, replace)
 		if err == nil {
 			s.catalog.putProperties(accountName, value, seq)
 			return nil
@@ -337,34 +381,11 @@ func (s *Store) SetProperties(ctx context.Context, accountName string, value []b
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		current, _, data, err := s.client.leaderLast(ctx, catalogStream, subject)
+		current, err := s.client.leaderLast(ctx, catalogStream, subject)
 		if err != nil {
 			return fmt.Errorf("queue catalog: %w", unavailable(err))
 		}
-		s.catalog.putProperties(accountName, data, current)
+		s.catalog.putProperties(accountName, current.body, current.seq)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
-}
-
-// purge removes all records before seq from a stream.
-func (s *Store) purge(ctx context.Context, stream string, seq uint64) error {
-	request, err := json.Marshal(map[string]uint64{"seq": seq})
-	if err != nil {
-		return err
-	}
-	p := s.client.send(&nats.Msg{Subject: "$JS.API.STREAM.PURGE." + stream, Data: request})
-	m, err := p.wait(ctx)
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Error *apiError `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return err
-	}
-	if answer.Error != nil {
-		return answer.Error.err()
-	}
-	return nil
 }

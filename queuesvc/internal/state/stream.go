@@ -35,13 +35,22 @@ func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.S
 		Name:        streamName(accountName, queue, incarnation),
 		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
 		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
-		// A slot is a subject, and only its newest record counts.
-		MaxMsgsPerSubject: 1,
+		// A slot is a subject, and only its newest record counts. See compact.go for what becomes of the others.
+		MaxMsgsPerSubject: s.recordsPerSubject(),
 		AllowDirect:       true,
 		Storage:           s.storage(),
 		Replicas:          s.nats.Replicas(),
 		Metadata:          map[string]string{"lazuli.account": accountName, "lazuli.queue": queue},
 	}
+}
+
+// recordsPerSubject is how many records JetStream keeps of a subject: without a limit it removes none by itself, which on disk would not
+// be safe.
+func (s *Store) recordsPerSubject() int64 {
+	if s.nats.InMemory() {
+		return 1
+	}
+	return -1
 }
 
 // createStream makes a queue's stream, durably, unless it is there.
@@ -120,14 +129,14 @@ func (s *Store) park(queues map[string]*Queue) {
 			ours := true
 			err := s.edit(ctx, q.Account, q.Name, func(e *catalogEntry) *catalogEntry {
 				if ours = streamName(q.Account, q.Name, e.Incarnation) == q.stream; ours {
-					e.NoStream = true
+					e.NoStream, e.Floor = true, 0
 				}
 				return e
 			})
 			if err == nil && ours {
 				s.deleteStream(ctx, q.stream)
 			}
-			return nil
+			return nil // a queue that keeps its stream costs a little more at the next start
 		})
 	}
 	_ = g.Wait()
@@ -159,25 +168,112 @@ func (s *Store) deleteStream(ctx context.Context, name string) {
 	}
 }
 
-// removeOrphans removes the streams of queues that the catalog does not have: a process was killed after it had made
-// the stream and before it had entered the queue, or after it had taken the queue out and before it had removed the
-// stream.
-func (s *Store) removeOrphans(ctx context.Context) error {
+// inspectStreams compares the streams with the catalog. It removes those that the catalog says are none: a process was killed between two
+// steps of creating or deleting a queue. All others are kept, whatever is wrong: what cannot be explained may be somebody's data.
+func (s *Store) inspectStreams(ctx context.Context) error {
+	if err := s.restoreConfigurations(ctx); err != nil {
+		return err
+	}
 	known := s.catalog.streams()
 	lister := s.js.ListStreams(ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
 	for info := range lister.Info() {
 		name := info.Config.Name
-		if !strings.HasPrefix(name, streamPrefix) || known[name] {
+		account, queue, incarnation, ok := parseStreamName(name)
+		switch {
+		case !ok:
 			continue
+		case known[name]:
+			delete(known, name)
+			if err := s.migrateStream(ctx, account, queue, incarnation, info); err != nil {
+				return err
+			}
+		case s.shared && time.Since(info.Created) < orphanAge: // it might belong to a queue that is just being created
+		case info.State.LastSeq == 0 || s.catalog.deniesStream(account, queue, incarnation):
+			s.log.Info("removing a stream that belongs to no queue", "stream", name)
+			s.deleteStream(ctx, name)
+		default:
+			s.catalog.claim(account, queue)
+			s.log.Error("a stream belongs to no queue that the catalog knows; it is kept, and the queue of its name cannot be used until `lazuli fsck --repair` has entered it again",
+				"account", account, "queue", queue, "stream", name, "records", info.State.Msgs)
 		}
-		if s.shared && time.Since(info.Created) < orphanAge {
-			continue
-		}
-		s.log.Info("removing a stream that belongs to no queue", "stream", name)
-		s.deleteStream(ctx, name)
 	}
 	if err := lister.Err(); err != nil {
 		return fmt.Errorf("queues: listing streams: %w", err)
 	}
+	for name := range known {
+		account, queue, _, _ := parseStreamName(name)
+		s.log.Error("the stream of a queue is missing", "account", account, "queue", queue, "stream", name)
+	}
 	return nil
+}
+
+// restoreConfigurations makes streams anew whose configuration was damaged: their records are there, and JetStream takes them over.
+func (s *Store) restoreConfigurations(ctx context.Context) error {
+	known := s.catalog.streams()
+	for _, d := range s.nats.Damaged() {
+		account, queue, incarnation, ok := parseStreamName(d.Stream)
+		if d.Meta == "" || !ok || !known[d.Stream] {
+			continue
+		}
+		if err := s.createStream(ctx, account, queue, incarnation); err != nil {
+			return err
+		}
+		s.log.Warn("the configuration of a queue's stream was made anew", "account", account, "queue", queue, "stream", d.Stream)
+	}
+	return nil
+}
+
+// migrateStream takes the limit off a stream that an earlier version of this program made: JetStream kept only the last record of a slot
+// then, and removed the others. What it has removed, or what a record says was cleared, must not come back: that becomes the floor.
+func (s *Store) migrateStream(ctx context.Context, account, queue, incarnation string, info *jetstream.StreamInfo) error {
+	config := s.streamConfig(account, queue, incarnation)
+	if !s.mustMigrate(info) {
+		return nil
+	}
+	floor := info.State.FirstSeq
+	cleared, err := s.client.leaderLast(ctx, config.Name, subjectPrefix(account, queue, incarnation)+clearedToken)
+	switch {
+	case err == nil:
+		floor = max(floor, cleared.seq)
+	case !errors.Is(err, errNoRecord):
+		return fmt.Errorf("queues: stream %s: %w", config.Name, err)
+	}
+	err = s.edit(ctx, account, queue, func(e *catalogEntry) *catalogEntry {
+		if e.Incarnation == incarnation {
+			e.Floor = max(e.Floor, floor)
+		}
+		return e
+	})
+	if err != nil && !errors.Is(err, ErrQueueNotFound) {
+		return err
+	}
+	return s.liftLimit(ctx, info)
+}
+
+// mustMigrate reports whether JetStream removes records of a stream by itself, on disk.
+func (s *Store) mustMigrate(info *jetstream.StreamInfo) bool {
+	return info.Config.Storage == jetstream.FileStorage && info.Config.MaxMsgsPerSubject != s.recordsPerSubject()
+}
+
+// liftLimit takes the limit on records per subject off a stream, durably.
+func (s *Store) liftLimit(ctx context.Context, info *jetstream.StreamInfo) error {
+	config := info.Config
+	config.MaxMsgsPerSubject = s.recordsPerSubject()
+	if _, err := s.js.UpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("%w: updating stream %s: %w", ErrUnavailable, config.Name, err)
+	}
+	return s.nats.SyncConfig(config.Name)
+}
+
+// parseStreamName reads what streamName writes.
+func parseStreamName(name string) (account, queue, incarnation string, ok bool) {
+	rest, ok := strings.CutPrefix(name, streamPrefix)
+	if !ok {
+		return "", "", "", false
+	}
+	parts := strings.Split(rest, "_")
+	if len(parts) != 3 {
+		return "", "", "", false
+	}
+	return parts[0], parts[1], parts[2], true
 }

@@ -1,14 +1,16 @@
-package natsserver
+package jetstreamfiles
 
 import (
 	"errors"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 )
 
-// syncer shares syncs: a call waits for the first sync that starts after it. While one runs, all that come gather for
+// Syncer makes a stream's records durable. It shares syncs: a call waits for the first sync that starts after it. While one runs, all that come gather for
 // the next, and nobody waits for a timer.
-type syncer struct {
+type Syncer struct {
 	target interface {
 		sync() error
 		close()
@@ -30,11 +32,30 @@ type round struct {
 func newSyncer(target interface {
 	sync() error
 	close()
-}) *syncer {
-	return &syncer{target: target, next: &round{done: make(chan struct{})}}
+}) *Syncer {
+	return &Syncer{target: target, next: &round{done: make(chan struct{})}}
 }
 
-func (y *syncer) wait() error {
+// NewSyncer returns the syncer of the stream with a folder.
+func NewSyncer(streamDir string) *Syncer {
+	return newSyncer(&blocks{dir: filepath.Join(streamDir, messagesFolder)})
+}
+
+// Sync returns when everything that JetStream had acknowledged for the stream before the call is on disk. After an error, every
+// later call fails as well: what is on disk is not known then.
+func (y *Syncer) Sync() error { return y.wait() }
+
+// CloseIdle gives the file descriptor of a stream back that was not synced since a time, and reports whether it is closed. The next
+// Sync opens the file again.
+func (y *Syncer) CloseIdle(since time.Time) bool {
+	b, ok := y.target.(*blocks)
+	return ok && b.closeIdle(since)
+}
+
+// Close ends the syncer once the running sync has ended. Later calls of Sync fail.
+func (y *Syncer) Close() { y.close() }
+
+func (y *Syncer) wait() error {
 	y.mu.Lock()
 	r := y.next
 	r.waiters++
@@ -50,7 +71,7 @@ func (y *syncer) wait() error {
 }
 
 // runLocked runs the next round; if meanwhile others came, a goroutine goes on with theirs.
-func (y *syncer) runLocked() {
+func (y *Syncer) runLocked() {
 	// Those who were woken by the last round and are about to publish again get into this one.
 	y.mu.Unlock()
 	runtime.Gosched()
@@ -79,7 +100,7 @@ func (y *syncer) runLocked() {
 	}()
 }
 
-func (y *syncer) close() {
+func (y *Syncer) close() {
 	y.mu.Lock()
 	for y.running {
 		r := y.next
@@ -89,7 +110,7 @@ func (y *syncer) close() {
 		y.mu.Lock()
 	}
 	if y.failed == nil {
-		y.failed = errors.New("natsd: stream is closed")
+		y.failed = errors.New("jetstreamfiles: stream is closed")
 	}
 	y.mu.Unlock()
 	y.target.close()

@@ -14,10 +14,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // The failures of a publish or a read. They say what may have happened to the stream.
 var (
+	// ErrStorage: the embedded server cannot write to its disk at the moment. A change may or may not have been made.
+	ErrStorage = natsserver.ErrStorage
 	// ErrUnavailable: NATS cannot be reached or did not answer in time. A change may or may not have been made.
 	ErrUnavailable = errors.New("the queue's stream cannot be reached")
 	// errNoStream: nobody listens on the subject, so nothing was changed: the stream was deleted, or its cluster has no
@@ -48,7 +52,8 @@ const (
 type client struct {
 	conn    *nats.Conn
 	timeout time.Duration // for one answer
-	writer  string        // with changes' numbers, it makes their writers
+	suspect func(stream string) error
+	writer  string // with changes' numbers, it makes their writers
 	changes atomic.Uint64
 
 	inbox string // with a dot at the end; followed by the number of the request
@@ -58,9 +63,9 @@ type client struct {
 	waits map[uint64]chan *nats.Msg
 }
 
-func newClient(conn *nats.Conn, timeout time.Duration) (*client, error) {
+func newClient(conn *nats.Conn, timeout time.Duration, suspect func(stream string) error) (*client, error) {
 	c := &client{
-		conn: conn, timeout: timeout, inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
+		conn: conn, timeout: timeout, suspect: suspect, inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
 		writer: strconv.FormatUint(rand.Uint64(), 36) + ".",
 	}
 	sub, err := conn.Subscribe(c.inbox+"*", c.receive)
@@ -97,14 +102,15 @@ func (c *client) receive(m *nats.Msg) {
 // pending is a request on its way.
 type pending struct {
 	c      *client
+	stream string // that the request is about
 	number uint64
 	answer chan *nats.Msg
 	err    error // sending failed
 }
 
-// send sends a request. The answer must be waited for with [pending.wait].
-func (c *client) send(m *nats.Msg) pending {
-	p := pending{c: c, number: c.next.Add(1), answer: make(chan *nats.Msg, 1)}
+// send sends a request about a stream. The answer must be waited for with [pending.wait].
+func (c *client) send(stream string, m *nats.Msg) pending {
+	p := pending{c: c, stream: stream, number: c.next.Add(1), answer: make(chan *nats.Msg, 1)}
 	m.Reply = c.inbox + strconv.FormatUint(p.number, 36)
 	c.mu.Lock()
 	c.waits[p.number] = p.answer
@@ -125,28 +131,46 @@ func (p *pending) forget() {
 // timers are used again: each request needs one for the moment.
 var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
-// wait waits for the answer.
+// suspectAfter is how long an answer may take before the server is asked whether it can write.
+const suspectAfter = time.Second
+
+// wait waits for the answer. It fails with [ErrStorage] soon after the server could not write to the stream.
 func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
 	timer := timers.Get().(*time.Timer)
-	timer.Reset(p.c.timeout)
+	left := p.c.timeout
+	slice := min(left, suspectAfter)
+	timer.Reset(slice)
 	defer timers.Put(timer)
-	select {
-	case m := <-p.answer:
-		timer.Stop()
-		if len(m.Data) == 0 && m.Header.Get(headerStatus) == "503" {
-			return nil, errNoStream
+	for {
+		select {
+		case m := <-p.answer:
+			timer.Stop()
+			if len(m.Data) == 0 && m.Header.Get(headerStatus) == "503" {
+				if err := p.c.suspect(p.stream); err != nil {
+					return nil, err
+				}
+				return nil, errNoStream
+			}
+			return m, nil
+		case <-timer.C:
+			if err := p.c.suspect(p.stream); err != nil {
+				p.forget()
+				return nil, err
+			}
+			if left -= slice; left <= 0 {
+				p.forget()
+				return nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, p.c.timeout)
+			}
+			slice = min(left, suspectAfter)
+			timer.Reset(slice)
+		case <-ctx.Done():
+			timer.Stop()
+			p.forget()
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 		}
-		return m, nil
-	case <-timer.C:
-		p.forget()
-		return nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, p.c.timeout)
-	case <-ctx.Done():
-		timer.Stop()
-		p.forget()
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 	}
 }
 
@@ -209,7 +233,14 @@ func (e *apiError) err() error {
 	}
 }
 
-// stored is a record as it lies in a stream.
+// raw is a record as it lies in a stream.
+type raw struct {
+	seq    uint64
+	header nats.Header
+	body   []byte
+}
+
+// stored is a message's record.
 type stored struct {
 	seq      uint64
 	replaced uint64 // the record that it replaced, 0 for none, unnamed if it does not say
@@ -217,38 +248,68 @@ type stored struct {
 	body []byte
 }
 
+// receiptNumber is the number behind the record's pop receipt.
+func (s *stored) receiptNumber() Receipt {
+	if s.receipt != 0 {
+		return Receipt(s.receipt)
+	}
+	return Receipt(s.seq)
+}
+
 // last asks for the current record of a subject. On a cluster, any replica may answer, and one that lags may answer
 // with an older record or none.
 func (c *client) last(stream, subject string) pending {
-	return c.send(nats.NewMsg("$JS.API.DIRECT.GET." + stream + "." + subject))
+	return c.send(stream, nats.NewMsg("$JS.API.DIRECT.GET."+stream+"."+subject))
 }
 
-// stored waits for the answer to [client.last].
-func (p *pending) stored(ctx context.Context) (stored, error) {
+// raw waits for the answer to [client.last].
+func (p *pending) raw(ctx context.Context) (raw, error) {
 	m, err := p.wait(ctx)
 	if err != nil {
-		return stored{}, err
+		return raw{}, err
 	}
 	switch status := m.Header.Get(headerStatus); status {
 	case "":
 	case "404":
-		return stored{}, errNoRecord
+		return raw{}, errNoRecord
 	default:
-		return stored{}, fmt.Errorf("%w: JetStream: status %s", ErrUnavailable, status)
+		return raw{}, fmt.Errorf("%w: JetStream: status %s", ErrUnavailable, status)
 	}
 	seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
 	if err != nil {
-		return stored{}, fmt.Errorf("%w: bad sequence: %w", ErrUnavailable, err)
+		return raw{}, fmt.Errorf("%w: bad sequence: %w", ErrUnavailable, err)
 	}
-	return newStored(seq, m.Header, m.Data)
+	return raw{seq, m.Header, m.Data}, nil
 }
 
-func newStored(seq uint64, header nats.Header, body []byte) (stored, error) {
-	r, err := decodeRecord(header.Get(headerRecord))
+// stored waits for the answer to [client.last] about a slot. It fails with an [unreadable] for a record that is damaged.
+func (p *pending) stored(ctx context.Context, at slot) (stored, error) {
+	r, err := p.raw(ctx)
 	if err != nil {
-		return stored{}, fmt.Errorf("record %d: %w", seq, err)
+		return stored{}, err
 	}
-	return stored{seq, replacedBy(header), r, body}, nil
+	return newStored(at, r)
+}
+
+// unreadable says that a record is there which does not match its checksum, or is of an unknown version.
+type unreadable struct {
+	seq uint64
+	err error
+}
+
+func (e unreadable) Error() string { return fmt.Sprintf("record %d: %v", e.seq, e.err) }
+
+func (e unreadable) Unwrap() error { return e.err }
+
+func newStored(at slot, r raw) (stored, error) {
+	parsed, err := decodeHeader(at.token(), r.header)
+	if err == nil {
+		err = parsed.checkBody(r.body)
+	}
+	if err != nil {
+		return stored{}, unreadable{r.seq, err}
+	}
+	return stored{r.seq, replacedBy(r.header), parsed, r.body}, nil
 }
 
 // unnamed is no record's number.
@@ -264,15 +325,15 @@ func replacedBy(header nats.Header) uint64 {
 }
 
 // leaderLast asks the stream's leader for the current record of a subject: slower than last, and never behind.
-func (c *client) leaderLast(ctx context.Context, stream, subject string) (seq uint64, header nats.Header, body []byte, err error) {
+func (c *client) leaderLast(ctx context.Context, stream, subject string) (raw, error) {
 	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
 	if err != nil {
-		return 0, nil, nil, err
+		return raw{}, err
 	}
-	p := c.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: request})
+	p := c.send(stream, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: request})
 	m, err := p.wait(ctx)
 	if err != nil {
-		return 0, nil, nil, err
+		return raw{}, err
 	}
 	var answer struct {
 		Error   *apiError `json:"error"`
@@ -283,27 +344,44 @@ func (c *client) leaderLast(ctx context.Context, stream, subject string) (seq ui
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return 0, nil, nil, fmt.Errorf("%w: bad answer: %w", ErrUnavailable, err)
+		return raw{}, fmt.Errorf("%w: bad answer: %w", ErrUnavailable, err)
 	}
 	switch {
 	case answer.Error != nil:
-		return 0, nil, nil, answer.Error.err()
+		return raw{}, answer.Error.err()
 	case answer.Message == nil:
-		return 0, nil, nil, fmt.Errorf("%w: empty answer", ErrUnavailable)
+		return raw{}, fmt.Errorf("%w: empty answer", ErrUnavailable)
 	}
+	var header nats.Header
 	if len(answer.Message.Hdrs) > 0 {
 		if header, err = nats.DecodeHeadersMsg(answer.Message.Hdrs); err != nil {
-			return 0, nil, nil, fmt.Errorf("%w: bad header: %w", ErrUnavailable, err)
+			return raw{}, fmt.Errorf("%w: bad header: %w", ErrUnavailable, err)
 		}
 	}
-	return answer.Message.Seq, header, answer.Message.Data, nil
+	return raw{answer.Message.Seq, header, answer.Message.Data}, nil
 }
 
-// leaderRecord is leaderLast for a message's record.
-func (c *client) leaderRecord(ctx context.Context, stream, subject string) (stored, error) {
-	seq, header, body, err := c.leaderLast(ctx, stream, subject)
+// leaderRecord is leaderLast for a slot's record.
+func (c *client) leaderRecord(ctx context.Context, stream, subject string, at slot) (stored, error) {
+	r, err := c.leaderLast(ctx, stream, subject)
 	if err != nil {
 		return stored{}, err
 	}
-	return newStored(seq, header, body)
+	return newStored(at, r)
+}
+
+// request sends a JSON document and reads the one that comes back.
+func (c *client) request(ctx context.Context, stream string, m *nats.Msg, document, answer any) (err error) {
+	if m.Data, err = json.Marshal(document); err != nil {
+		return err
+	}
+	p := c.send(stream, m)
+	got, err := p.wait(ctx)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(got.Data, answer); err != nil {
+		return fmt.Errorf("%w: bad answer: %w", ErrUnavailable, err)
+	}
+	return nil
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package natsserver
+package jetstreamfiles
 
 import "os"
 

@@ -1,0 +1,194 @@
+package jetstreamfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// settled is how old a folder's modification time must be to prove that a later change will differ from it: file
+// systems stamp with the kernel's tick.
+const settled = 50 * time.Millisecond
+
+// blocks syncs the files of one stream. JetStream appends to the block with the highest number (<n>.blk) and starts
+// the next when it is full. So usually one file is dirty; whenever the folder has changed, all blocks are looked at for
+// files that were not seen before, and for files that are missing.
+type blocks struct {
+	mu     sync.Mutex // guards the rest
+	dir    string
+	stamp  time.Time           // the folder's modification time at the last look; zero forces a look
+	last   *os.File            // the block that is appended to
+	index  int                 // its number
+	synced map[int]fs.FileInfo // by block number, the files that were synced whole
+	used   time.Time           // when it was last synced
+}
+
+// same tells a full block from one that was written anew under its name. The inode alone does not: it may have been
+// freed and used again between two looks.
+func same(a, b fs.FileInfo) bool {
+	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+func (b *blocks) sync() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used = time.Now()
+	info, err := os.Stat(b.dir)
+	if err != nil {
+		return fmt.Errorf("jetstreamfiles: the stream's folder: %w", err)
+	}
+	if b.last == nil || !info.ModTime().Equal(b.stamp) {
+		if err := b.look(info.ModTime()); err != nil {
+			return fmt.Errorf("jetstreamfiles: %w", err)
+		}
+	}
+	if err := fdatasync(b.last); err != nil {
+		return fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	return nil
+}
+
+// look syncs every block that is new or was rewritten, the folder itself, and opens the last block. A rewritten block
+// is synced before the last one: were it the other way round, the journal could make its new name durable first.
+func (b *blocks) look(stamp time.Time) error {
+	seen := time.Now()
+	present, last, err := b.list()
+	if err != nil {
+		return err
+	}
+	if b.last != nil && b.index != last {
+		// It was appended to until it was full, and may be dirty still.
+		if err := fdatasync(b.last); err != nil {
+			return err
+		}
+		b.closeLast()
+	}
+	for n, info := range present {
+		if n == last || same(b.synced[n], info) {
+			continue
+		}
+		if err := syncPath(b.path(n)); err != nil && !(errors.Is(err, fs.ErrNotExist) && b.cut(n)) {
+			return err
+		}
+	}
+	if b.last == nil || !os.SameFile(b.synced[last], present[last]) {
+		f, err := os.Open(b.path(last))
+		if err != nil {
+			return err
+		}
+		b.closeLast()
+		b.last, b.index = f, last
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := syncPath(b.dir); err != nil {
+		return err
+	}
+	b.synced = present
+	b.stamp = stamp
+	if seen.Sub(stamp) < settled {
+		b.stamp = time.Time{}
+	}
+	return nil
+}
+
+// list returns the blocks of the folder by number, and the highest number. Only blocks at the old end may be gone that were there
+// at the last look: they were cut off.
+func (b *blocks) list() (present map[int]fs.FileInfo, last int, err error) {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	present = make(map[int]fs.FileInfo, len(entries))
+	first, last := math.MaxInt, -1
+	for _, e := range entries {
+		n, ok := blockNumber(e.Name())
+		if !ok {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since the folder was read
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		present[n] = info
+		first, last = min(first, n), max(last, n)
+	}
+	if last < 0 {
+		return nil, 0, fmt.Errorf("%s holds no block", b.dir)
+	}
+	for n := range b.synced {
+		if _, ok := present[n]; !ok && n > first {
+			return nil, 0, fmt.Errorf("block %s is missing", b.path(n))
+		}
+	}
+	return present, last, nil
+}
+
+// cut reports whether block n is gone because the stream's old end was cut off: a later one is there, and none before it.
+func (b *blocks) cut(n int) bool {
+	present, _, err := b.list()
+	if err != nil {
+		return false
+	}
+	for m := range present {
+		if m <= n {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *blocks) closeLast() {
+	if b.last != nil {
+		b.last.Close()
+		b.last = nil
+	}
+}
+
+// closeIdle closes the open file of a stream that is not being synced at the moment and was not since a time, and reports whether
+// that is so.
+func (b *blocks) closeIdle(since time.Time) bool {
+	if !b.mu.TryLock() {
+		return false
+	}
+	defer b.mu.Unlock()
+	if !b.used.Before(since) {
+		return false
+	}
+	b.closeLast()
+	return true
+}
+
+func (b *blocks) path(n int) string { return filepath.Join(b.dir, fmt.Sprintf("%d.blk", n)) }
+
+func (b *blocks) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closeLast()
+}
+
+// blockNumber parses "<n>.blk".
+func blockNumber(name string) (int, bool) {
+	digits, ok := strings.CutSuffix(name, ".blk")
+	if !ok || digits == "" || len(digits) > 10 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}

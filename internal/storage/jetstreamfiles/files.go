@@ -1,0 +1,44 @@
+package jetstreamfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// SyncStream makes a stream's creation or its new configuration durable.
+func SyncStream(streamDir string) error {
+	for _, path := range []string{
+		filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, messagesFolder),
+		streamDir, filepath.Dir(streamDir),
+	} {
+		if err := syncPath(path); err != nil {
+			return fmt.Errorf("jetstreamfiles: %w", err)
+		}
+	}
+	return nil
+}
+
+// SyncFolders makes the creation of a folder and of its parents durable, up to a folder that exists for long.
+func SyncFolders(path, top string) error {
+	for {
+		if err := syncPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("jetstreamfiles: %w", err)
+		}
+		if path == top || path == filepath.Dir(path) {
+			return nil
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

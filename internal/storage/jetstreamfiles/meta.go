@@ -1,0 +1,48 @@
+package jetstreamfiles
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/minio/highwayhash"
+)
+
+const (
+	metaFile    = "meta.inf"
+	metaSumFile = "meta.sum"
+)
+
+// verifyMeta checks a stream's meta file against its checksum, as the server does at its start; it leaves a stream out whose file
+// does not match. It returns what is wrong, or "".
+func verifyMeta(streamDir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(streamDir, metaFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "the file is missing", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	want, err := os.ReadFile(filepath.Join(streamDir, metaSumFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	key := sha256.Sum256([]byte(filepath.Base(streamDir)))
+	sum, err := highwayhash.New64(key[:])
+	if err != nil {
+		return "", err
+	}
+	sum.Write(text)
+	switch {
+	case hex.EncodeToString(sum.Sum(nil)) != string(want):
+		return "the checksum does not match", nil
+	case !json.Valid(text):
+		return "the file is no JSON document", nil
+	}
+	return "", nil
+}

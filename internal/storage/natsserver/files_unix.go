@@ -1,0 +1,14 @@
+//go:build unix
+
+package natsserver
+
+import "golang.org/x/sys/unix"
+
+// openFiles returns how many files the process may have open.
+func openFiles() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 1024
+	}
+	return int(min(limit.Cur, 1<<20))
+}

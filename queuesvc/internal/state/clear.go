@@ -1,0 +1,52 @@
+package state
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Clear deletes all messages, also those that are hidden. What is put at the same time may stay or go.
+//
+// A record marks the place in the stream; once it is durable, the floor is raised to it. When that is durable, everything before is void,
+// for all front-ends and after any crash. The space comes back in the background (compact.go).
+func (q *Queue) Clear(ctx context.Context) error {
+	if err := q.usable(ctx); err != nil {
+		return err
+	}
+	if q.streamless.Load() {
+		if q.store.queueGone(ctx, q) {
+			return ErrQueueNotFound
+		}
+		return nil
+	}
+	r := record{kind: recordCleared, writer: q.store.client.newWriter()}
+	value := r.encode()
+	m := &nats.Msg{Subject: q.prefix + clearedToken, Header: nats.Header{
+		headerRecord: {value}, headerSum: {sumText(clearedToken, value)}}}
+	q.addSynced(m)
+	p := q.store.client.send(q.stream, m)
+	seq, err := p.sequence(ctx)
+	if err != nil {
+		if errors.Is(err, errNoStream) {
+			err = q.streamMissing(ctx)
+		}
+		return err
+	}
+	if err := q.sync(ctx, seq); err != nil {
+		return err
+	}
+	if err := q.raiseFloor(context.WithoutCancel(ctx), seq); err != nil {
+		return err
+	}
+	if q.store.shared {
+		// Others may not know yet. What they do to a message that was cleared is refused once its record is gone.
+		if err := q.store.purge(context.WithoutCancel(ctx), q.stream, seq); err != nil {
+			return err
+		}
+		return q.sync(ctx, seq)
+	}
+	q.compactNow()
+	return nil
+}

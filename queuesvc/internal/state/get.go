@@ -1,0 +1,147 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// claimRounds bounds how often Get looks for other candidates because those it tried were taken by another
+	// front-end.
+	claimRounds = 8
+	// sweepPause is the least time between two searches for expired messages.
+	sweepPause = 10 * time.Second
+)
+
+// Get claims up to n visible messages for the time of visibility.
+func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now time.Time) ([]Message, error) {
+	if err := q.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := q.load(); err != nil {
+		return nil, err
+	}
+	found := make([]Message, 0, min(n, 32))
+	var failure error
+	for lost := 0; len(found) < n && lost < claimRounds && failure == nil; {
+		candidates, err := q.candidates(ctx, n-len(found), now)
+		if err != nil {
+			failure = err
+			break
+		}
+		if len(candidates) == 0 {
+			break
+		}
+		var raced bool
+		if found, raced, failure = q.claim(ctx, found, candidates, visibility, now); raced {
+			lost++
+		}
+	}
+	if len(found) == 0 {
+		return nil, failure
+	}
+	newest := uint64(0)
+	for i := range found {
+		newest = max(newest, uint64(found[i].Receipt))
+	}
+	// What was claimed is handed out even if the rest could not be: otherwise it would only be hidden.
+	return found, q.sync(ctx, newest)
+}
+
+// candidates takes up to n visible entries out of the heap. While the index is being loaded it waits until there are
+// some that are as old as what the stream has shown so far, or until there cannot be any.
+func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, error) {
+	at := now.UnixNano()
+	var found []entry
+	q.mu.Lock()
+	q.index.sweep(at, int64(sweepPause))
+	for {
+		for len(found) < n {
+			e, ok := q.index.claim(at)
+			if !ok {
+				break
+			}
+			if q.early(e) {
+				q.index.restore(e.slot, e.seq)
+				break
+			}
+			found = append(found, e)
+		}
+		if len(found) > 0 || q.loading != loading {
+			err := q.loadErr
+			if len(found) > 0 {
+				err = nil
+			}
+			q.mu.Unlock()
+			return found, err
+		}
+		progress := q.progress
+		q.mu.Unlock()
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
+		q.mu.Lock()
+	}
+}
+
+// claim claims the candidates that can be claimed and appends them to found. All are read, then all are published:
+// the requests to JetStream overlap. raced says that a candidate was lost to somebody else.
+func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, visibility time.Duration, now time.Time) (_ []Message, raced bool, failure error) {
+	q.changing.RLock()
+	defer q.changing.RUnlock()
+	reads := make([]pending, len(candidates))
+	for i := range candidates {
+		reads[i] = q.store.client.last(q.stream, q.subject(candidates[i].slot))
+	}
+	type attempt struct {
+		message Message
+		write   change
+	}
+	attempts := make([]attempt, 0, len(candidates))
+	for i, e := range candidates {
+		current, err := q.read(ctx, reads[i], e)
+		switch {
+		case errors.Is(err, ErrMessageNotFound), errors.Is(err, errSetAside):
+			continue
+		case err != nil:
+			q.restore(e)
+			failure = err
+			continue
+		}
+		next, _, err := Next(&current.state, Event{Kind: Claim, Visibility: visibility}, now.UnixNano())
+		if err != nil { // another front-end has claimed it, or it expired: the index knows by now
+			q.restore(entry{slot: e.slot, seq: current.seq})
+			raced = true
+			continue
+		}
+		attempts = append(attempts, attempt{
+			message: Message{ID: makeID(e.slot, current.nonce), State: next, Body: current.body},
+			write:   q.begin(e.slot, current.seq, record{state: next, nonce: current.nonce}, current.body)})
+	}
+	for _, a := range attempts {
+		seq, err := q.finish(ctx, a.write)
+		switch {
+		case err == nil:
+			a.message.Receipt = Receipt(seq)
+			found = append(found, a.message)
+		case errors.Is(err, ErrReceiptMismatch), errors.Is(err, ErrMessageNotFound), errors.Is(err, errOvertaken):
+			raced = true // somebody else was faster; finish has looked what became of the message
+		default:
+			// Whether it is claimed is not known: the next who tries will see.
+			q.restore(entry{slot: a.write.slot, seq: a.write.replace})
+			failure = err
+		}
+	}
+	return found, raced, failure
+}
+
+// restore gives a candidate back.
+func (q *Queue) restore(e entry) {
+	q.mu.Lock()
+	q.index.restore(e.slot, e.seq)
+	q.mu.Unlock()
+}

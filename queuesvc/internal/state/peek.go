@@ -1,0 +1,97 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Peek returns up to n visible messages without changing them. They carry no receipt that a caller may use.
+func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, error) {
+	return q.peek(ctx, n, now, now.UnixNano())
+}
+
+// PeekAll is Peek for hidden messages as well, in the order in which they become visible. It misses those that are being handed out
+// at the moment.
+func (q *Queue) PeekAll(ctx context.Context, n int, now time.Time) ([]Message, error) {
+	return q.peek(ctx, n, now, math.MaxInt64)
+}
+
+// peek shows messages that are visible at until. It looks again where some of those that it found turn out to be gone.
+func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]Message, error) {
+	if q.lost != nil {
+		return nil, q.lost
+	}
+	if err := q.load(); err != nil {
+		return nil, err
+	}
+	for {
+		entries, err := q.shown(ctx, n, now, until)
+		if err != nil || len(entries) == 0 {
+			return nil, err
+		}
+		found, gone, err := q.show(ctx, entries, now, until)
+		if len(found) > 0 || err != nil || !gone {
+			return found, err
+		}
+	}
+}
+
+// shown returns the first n entries of the index that are visible at until. While the index is being loaded it waits until there are as
+// many.
+func (q *Queue) shown(ctx context.Context, n int, now time.Time, until int64) ([]entry, error) {
+	for {
+		q.mu.Lock()
+		entries := q.index.look(n, until, now.UnixNano())
+		if i := slices.IndexFunc(entries, q.early); i >= 0 {
+			entries = entries[:i]
+		}
+		done, progress, err := q.loading != loading, q.progress, q.loadErr
+		q.mu.Unlock()
+		if len(entries) >= n || done {
+			if len(entries) > 0 {
+				err = nil
+			}
+			return entries, err
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
+	}
+}
+
+// show reads the messages of entries. gone says that some are gone, as the index knows by now.
+func (q *Queue) show(ctx context.Context, entries []entry, now time.Time, until int64) (found []Message, gone bool, failure error) {
+	reads := make([]pending, len(entries))
+	for i, e := range entries {
+		reads[i] = q.store.client.last(q.stream, q.subject(e.slot))
+	}
+	found = make([]Message, 0, len(entries))
+	for i, e := range entries {
+		current, err := q.read(ctx, reads[i], e)
+		if err != nil {
+			if errors.Is(err, ErrMessageNotFound) || errors.Is(err, errSetAside) {
+				gone = true
+			} else {
+				failure = err
+			}
+			continue
+		}
+		s, _, err := Next(&current.state, Event{Kind: Look}, now.UnixNano())
+		if until > now.UnixNano() && errors.Is(err, ErrNotVisible) {
+			s, err = current.state, nil
+		}
+		if err == nil {
+			found = append(found, Message{ID: makeID(e.slot, current.nonce), State: s, Receipt: current.receiptNumber(), Body: current.body})
+		}
+	}
+	if len(found) > 0 {
+		failure = nil
+	}
+	return found, gone, failure
+}

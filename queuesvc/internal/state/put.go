@@ -1,0 +1,53 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// putRounds bounds how often Put looks for another slot.
+const putRounds = 64
+
+// Put adds a message. Its body is kept until Put returns. It becomes visible after visibility and expires after ttl,
+// or never if that is Forever.
+func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Duration, now time.Time) (Message, error) {
+	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
+	if err != nil {
+		return Message{}, err
+	}
+	if err := q.usable(ctx); err != nil {
+		return Message{}, err
+	}
+	if err := q.needStream(ctx); err != nil {
+		return Message{}, err
+	}
+	r := record{state: s, nonce: rand.Uint64()}
+	for round := 0; ; round++ {
+		at, replace := q.takeSlot()
+		seq, err := q.changeToNew(ctx, at, replace, r, body)
+		if err == nil {
+			m := Message{ID: makeID(at, r.nonce), State: s, Receipt: Receipt(seq), Body: body}
+			return m, q.sync(ctx, seq)
+		}
+		q.mu.Lock()
+		q.index.giveBack(at)
+		q.mu.Unlock()
+		if taken := errors.Is(err, ErrReceiptMismatch) || errors.Is(err, ErrMessageNotFound); !taken || round == putRounds {
+			return Message{}, err
+		}
+		// Another front-end has used the slot, or the stream's old end was cut off with it.
+	}
+}
+
+// takeSlot returns a slot for a new message, and the record that is replaced there.
+func (q *Queue) takeSlot() (slot, uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s, seq, ok := q.index.take(); ok {
+		return s, seq
+	}
+	q.nextSlot++
+	return slot(q.store.slots)<<32 | slotHex | q.nextSlot&(slotHex-1), 0
+}
