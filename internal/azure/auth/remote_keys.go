@@ -1,0 +1,203 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// RemoteKeys fetches an issuer's keys over HTTP. It is a [KeySource], safe for concurrent use.
+//
+// Keys are fetched apart from the requests that need them: a client that leaves ends its own waiting and no fetch. Known keys are
+// returned at once, also while keys are fetched and while the issuer cannot be reached. They are fetched again each hour. A token with
+// an unknown key leads to a fetch as well, in which tokens with any other new key share; since anybody can send such tokens, one key id
+// leads to one fetch a minute, and all together to one in five seconds.
+type RemoteKeys struct {
+	issuer, url string
+	client      *http.Client
+
+	mu   sync.Mutex
+	keys KeySet    // guarded by mu; nil before the first success
+	read time.Time // guarded by mu: when keys were asked for that are in keys
+	last time.Time // guarded by mu: when keys were last asked for
+	err  error     // guarded by mu: of the last fetch
+	// fetching is closed when the fetch ends that is under way; nil for none. Guarded by mu.
+	fetching chan struct{}
+	// unknown has key ids that the issuer did not have, and when they last led to a fetch. Guarded by mu.
+	unknown map[string]time.Time
+}
+
+// NewRemoteKeys names the issuer whose keys are wanted: they are found through its
+// .well-known/openid-configuration, or at keysURL if that is given. URLs must be https, or of a loopback address.
+func NewRemoteKeys(issuer, keysURL string) (*RemoteKeys, error) {
+	for _, s := range []string{issuer, keysURL} {
+		if s == "" {
+			continue
+		}
+		if err := checkURL(s); err != nil {
+			return nil, err
+		}
+	}
+	if issuer == "" && keysURL == "" {
+		return nil, errors.New("neither an issuer nor the address of its keys is given")
+	}
+	return &RemoteKeys{issuer: issuer, url: keysURL, client: &http.Client{
+		Timeout:       keysWait,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%q is not a URL", s)
+	}
+	if u.Scheme == "https" {
+		return nil
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && addr.IsLoopback()) {
+		return nil
+	}
+	return fmt.Errorf("%q must be https: whoever can change the answer could sign tokens", s)
+}
+
+const (
+	keysGood   = time.Hour
+	keysPause  = 5 * time.Second // between two fetches
+	keysRetry  = time.Minute     // between two fetches for one unknown key
+	maxUnknown = 1000            // key ids that are remembered; beyond that all are forgotten
+	keysWait   = 10 * time.Second
+)
+
+// Key implements [KeySource]. It waits for a fetch only where kid is not known, and no longer than ctx lasts.
+func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (PublicKey, error) {
+	key, done, err := k.lookUp(ctx, kid, now)
+	if done == nil {
+		return key, err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return PublicKey{}, ctx.Err()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys == nil {
+		return PublicKey{}, k.err
+	}
+	return k.keys.Key(ctx, kid, now)
+}
+
+// lookUp returns a known key, or why there is none; or, if a fetch may bring it, a channel that is closed when that has ended.
+func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key PublicKey, done <-chan struct{}, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err = ErrUnknownKey
+	if k.keys != nil {
+		if key, err = k.keys.Key(ctx, kid, now); err == nil {
+			if passed(k.read, now, keysGood) {
+				k.fetchLater(now)
+			}
+			return key, nil, nil
+		}
+	}
+	if k.keys != nil && !passed(k.unknown[kid], now, keysRetry) {
+		return key, nil, err
+	}
+	if done = k.fetchLater(now); done == nil && k.keys == nil {
+		err = k.err
+	}
+	if done != nil {
+		if len(k.unknown) >= maxUnknown || k.unknown == nil {
+			k.unknown = make(map[string]time.Time)
+		}
+		k.unknown[kid] = now
+	}
+	return key, done, err
+}
+
+// passed reports whether d has passed since a time. A clock that was set back makes it true.
+func passed(since, now time.Time, d time.Duration) bool {
+	return since.IsZero() || now.Sub(since) >= d || now.Before(since)
+}
+
+// fetchLater begins a fetch unless one is under way or was a moment ago. It returns the channel of the one that is under way, or nil.
+// The caller holds mu.
+func (k *RemoteKeys) fetchLater(now time.Time) <-chan struct{} {
+	if k.fetching != nil {
+		return k.fetching
+	}
+	if !passed(k.last, now, keysPause) {
+		return nil
+	}
+	done := make(chan struct{})
+	k.fetching, k.last = done, now
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), keysWait)
+		defer cancel()
+		keys, err := k.fetch(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.err = err; err == nil {
+			k.keys, k.read = keys, now
+		}
+		k.fetching = nil
+		close(done)
+	}()
+	return done
+}
+
+// fetch reads the keys, and where they are.
+func (k *RemoteKeys) fetch(ctx context.Context) (KeySet, error) {
+	at := k.url
+	if at == "" {
+		text, err := k.get(ctx, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration")
+		if err != nil {
+			return nil, err
+		}
+		var doc struct {
+			JWKSURI string `json:"jwks_uri"`
+		}
+		if err := json.Unmarshal(text, &doc); err != nil {
+			return nil, errors.New("the issuer's configuration is not valid JSON")
+		}
+		if err := checkURL(doc.JWKSURI); err != nil {
+			return nil, fmt.Errorf("jwks_uri: %w", err)
+		}
+		at = doc.JWKSURI
+	}
+	text, err := k.get(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return ParseJWKS(text)
+}
+
+func (k *RemoteKeys) get(ctx context.Context, at string) ([]byte, error) {
+	hr, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := k.client.Do(hr)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", at, resp.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxJWKS+1))
+	if err == nil && len(text) > maxJWKS {
+		err = errors.New("the answer is too large")
+	}
+	return text, err
+}
