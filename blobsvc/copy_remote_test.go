@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // source is a host outside the service, with one file at every path but those that the paths of its refusals name.
@@ -370,9 +371,5 @@ func containerOf(url string) string { return url[strings.LastIndexByte(url, '/')
 
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ready(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come about in two minutes")
-		}
-	}
+	check.Eventually(t, ready, "the copy does not get there")
 }

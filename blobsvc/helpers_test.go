@@ -1,9 +1,7 @@
 package blobsvc_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"sort"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,36 +26,18 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/test/clock"
+	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
-
-// clock is a clock that tests set forward. It starts at a whole second of the real time, and then moves
-// by a microsecond each time it is asked: no lease ends because the machine is slow, and no two states have one time.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(time.Microsecond)
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // fixture is a running service.
 type fixture struct {
-	t    testing.TB
-	svc  *blobsvc.Service
-	base string // the account's URL
-	dir  string
-	set  func(*blobsvc.Config) // nil for none
-	clock
+	t     testing.TB
+	svc   *blobsvc.Service
+	base  string // the account's URL
+	dir   string
+	set   func(*blobsvc.Config) // nil for none
+	clock *clock.Clock
 }
 
 // start runs a service on a free port. Its state is checked when the test ends.
@@ -72,7 +49,7 @@ func start(t testing.TB) *fixture {
 // startWith is start with a configuration that set changes.
 func startWith(t testing.TB, set func(*blobsvc.Config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), set: set, clock: clock{at: time.Now().Truncate(time.Second)}}
+	f := &fixture{t: t, dir: t.TempDir(), set: set, clock: clock.New(time.Microsecond)}
 	f.open()
 	return f
 }
@@ -285,51 +262,15 @@ func (f *fixture) request(method, path, content string, headers ...string) *http
 	for i := 0; i+1 < len(headers); i += 2 {
 		hr.Header.Set(headers[i], headers[i+1])
 	}
-	sign(f.t, hr, uriPath)
+	developer.SharedKey(hr, uriPath)
 	return hr
 }
 
-// sign adds a Shared Key signature.
-// https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
-func sign(t testing.TB, hr *http.Request, path string) {
-	t.Helper()
-	var b bytes.Buffer
-	length := ""
-	if hr.ContentLength > 0 {
-		length = strconv.FormatInt(hr.ContentLength, 10)
-	}
-	h := hr.Header
-	for _, s := range []string{hr.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"),
-		h.Get("Content-Type"), h.Get("Date"), h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"),
-		h.Get("If-Unmodified-Since"), h.Get("Range")} {
-		b.WriteString(s + "\n")
-	}
-	var names []string
-	for name := range h {
-		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
-			names = append(names, lower)
-		}
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		b.WriteString(name + ":" + strings.TrimSpace(h.Get(name)) + "\n")
-	}
-	b.WriteString("/" + auth.DevelopmentAccount + path)
-	query, err := url.ParseQuery(hr.URL.RawQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var keys []string
-	for k := range query {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		b.WriteString("\n" + strings.ToLower(k) + ":" + strings.Join(query[k], ","))
-	}
-	key, err := auth.ParseKey(auth.DevelopmentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Set("Authorization", "SharedKey "+auth.DevelopmentAccount+":"+base64.StdEncoding.EncodeToString(key.Sign(nil, b.Bytes())))
-}
+// developer signs for the development account.
+var developer = signer.Account{Name: auth.DevelopmentAccount, Key: signer.ParseKey(auth.DevelopmentKey)}
+
+// now returns the time of the service.
+func (f *fixture) now() time.Time { return f.clock.Now() }
+
+// advance moves the clock of the service.
+func (f *fixture) advance(d time.Duration) { f.clock.Advance(d) }

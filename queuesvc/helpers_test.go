@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
@@ -98,31 +98,10 @@ func (f *testFrontend) close() error { return errors.Join(f.server.Close(), f.se
 
 func (f *testFrontend) url() string { return "http://" + f.address + "/" + auth.DevelopmentAccount }
 
-// clock is a clock that the test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// newClock begins at the machine's time, which the SDKs sign with.
-func newClock() *clock { return &clock{now: time.Now()} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	c.now = c.now.Add(d)
-	c.mu.Unlock()
-}
-
 // fixture is one service in memory with a clock.
 type fixture struct {
 	*testFrontend
-	clock *clock
+	clock *clock.Clock
 	sdk   *azqueue.ServiceClient
 }
 
@@ -134,7 +113,7 @@ func start(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	c := newClock()
+	c := clock.New(0)
 	f, err := newFrontend(n, "127.0.0.1:0", c.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func TestPutMessage(t *testing.T) {
 	if list := must(q.DequeueMessages(t.Context(), nil))(t); len(list.Messages) != 0 {
 		t.Error("a delayed message is visible")
 	}
-	f.clock.advance(30 * time.Second)
+	f.clock.Advance(30 * time.Second)
 	if list := must(q.DequeueMessages(t.Context(), nil))(t); len(list.Messages) != 1 {
 		t.Error("a delayed message does not become visible")
 	}
@@ -89,7 +89,7 @@ func TestGetMessages(t *testing.T) {
 	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 0 {
 		t.Errorf("%d messages of none", len(list))
 	}
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 32 || *list[0].DequeueCount != 2 {
 		t.Errorf("%d messages came back", len(list))
 	}
@@ -112,7 +112,7 @@ func TestPeekMessages(t *testing.T) {
 		t.Errorf("%d messages of none", len(list))
 	}
 	must(q.EnqueueMessage(t.Context(), "a", nil))(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	must(q.EnqueueMessage(t.Context(), "b", nil))(t)
 	for range 2 { // it changes nothing
 		list := must(q.PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(32))}))(t).Messages
@@ -168,7 +168,7 @@ func TestUpdateMessage(t *testing.T) {
 	if *again.MessageText != "new" || *again.DequeueCount != 2 || !again.ExpirationTime.Equal(*put.ExpirationTime) {
 		t.Errorf("%q, dequeued %d times", *again.MessageText, *again.DequeueCount)
 	}
-	f.clock.advance(100 * time.Second)
+	f.clock.Advance(100 * time.Second)
 	_, err = update(*again.PopReceipt, "x", 0)
 	wantCode(t, err, 404, "MessageNotFound")
 	_, err = f.sdk.NewQueueClient("none").UpdateMessage(t.Context(), id, *again.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
@@ -180,12 +180,12 @@ func TestDeleteMessage(t *testing.T) {
 	q := f.queue(t, "orders")
 	must(q.EnqueueMessage(t.Context(), "x", nil))(t)
 	first := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
-	f.clock.advance(30 * time.Second)
+	f.clock.Advance(30 * time.Second)
 	second := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
 	id := *first.MessageID
 	_, err := q.DeleteMessage(t.Context(), id, *first.PopReceipt, nil)
 	wantCode(t, err, 400, "PopReceiptMismatch")
-	f.clock.advance(30 * time.Second) // its time ran out, but nobody else got it
+	f.clock.Advance(30 * time.Second) // its time ran out, but nobody else got it
 	must(q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil))(t)
 	_, err = q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
 	wantCode(t, err, 404, "MessageNotFound")
@@ -205,7 +205,7 @@ func TestClearMessages(t *testing.T) {
 	}
 	must(q.DequeueMessage(t.Context(), nil))(t)
 	must(q.ClearMessages(t.Context(), nil))(t)
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	if p := must(q.GetProperties(t.Context(), nil))(t); *p.ApproximateMessagesCount != 0 {
 		t.Errorf("%d messages", *p.ApproximateMessagesCount)
 	}

@@ -7,9 +7,12 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestSetTableAcl(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	begin, end := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -17,9 +20,9 @@ func TestSetTableAcl(t *testing.T) {
 		return &aztables.SignedIdentifier{ID: to.Ptr(id), AccessPolicy: &aztables.AccessPolicy{Start: &begin, Expiry: &end, Permission: to.Ptr("raud")}}
 	}
 	_, err := client.SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{policy("one"), policy("two")}})
-	ok(t, err)
+	check.OK(t, err)
 	r, err := client.GetAccessPolicy(ctx, nil)
-	ok(t, err)
+	check.OK(t, err)
 	if len(r.SignedIdentifiers) != 2 || *r.SignedIdentifiers[1].ID != "two" || !r.SignedIdentifiers[0].AccessPolicy.Expiry.Equal(end) {
 		t.Errorf("got %d policies", len(r.SignedIdentifiers))
 	}
@@ -31,13 +34,14 @@ func TestSetTableAcl(t *testing.T) {
 		t.Errorf("a refused document changed the policies: %s", r.body)
 	}
 	_, err = client.SetAccessPolicy(ctx, nil)
-	ok(t, err)
+	check.OK(t, err)
 	if r := f.send("GET", "/people?comp=acl", nil, ""); !strings.HasSuffix(r.body, "<SignedIdentifiers />") {
 		t.Errorf("no policies are %s", r.body)
 	}
 }
 
 func TestGetTableAcl(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	body := "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Expiry>2036-01-01</Expiry><Permission>r</Permission></AccessPolicy>" +
@@ -52,20 +56,21 @@ func TestGetTableAcl(t *testing.T) {
 
 // TestSharedAccess: what a table's own signature allows, with and without a stored policy, and within its key range.
 func TestSharedAccess(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	f.table("others")
 	for _, p := range []string{"a", "b", "c"} {
 		_, err := client.AddEntity(ctx, entityJSON(p, "1"), nil)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	cred, err := aztables.NewSharedKeyCredential("devstoreaccount1", devKey)
-	ok(t, err)
+	check.OK(t, err)
 	token := func(v aztables.SASSignatureValues) string {
 		v.ExpiryTime = time.Now().Add(time.Hour)
 		v.TableName = "people"
 		s, err := v.Sign(cred)
-		ok(t, err)
+		check.OK(t, err)
 		return s
 	}
 	send := func(method, path, sas, body string) reply {

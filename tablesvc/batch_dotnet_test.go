@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // The SDK for .NET cannot run in these tests. What it sends, byte for byte, is known from its source
@@ -16,7 +18,7 @@ import (
 // dotnetPart writes one request as it stands in a change set.
 func (f *fixture) dotnetPart(method, path, body string, headers ...string) string {
 	u, err := url.Parse(f.base)
-	ok(f.t, err)
+	check.OK(f.t, err)
 	lines := []string{
 		method + " " + f.base + path + "?$format=application%2Fjson%3Bodata%3Dminimalmetadata HTTP/1.1",
 		"Host: " + u.Hostname(), "x-ms-version: 2020-12-06", "DataServiceVersion: 3.0",
@@ -88,7 +90,7 @@ func readDotnet(t *testing.T, r reply) (answers []dotnetAnswer) {
 			t.Fatalf("status line %q", statusLine)
 		}
 		status, err := strconv.Atoi(fields[1])
-		ok(t, err)
+		check.OK(t, err)
 		a := dotnetAnswer{status: status, reason: fields[2]}
 		a.header, a.body = lines(rest)
 		answers = append(answers, a)
@@ -97,6 +99,7 @@ func readDotnet(t *testing.T, r reply) (answers []dotnetAnswer) {
 }
 
 func TestBatchDotnet(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	const partition, quoted = "partition'key''with'''singlequotes'", "partition%27%27key%27%27%27%27with%27%27%27%27%27%27singlequotes%27%27"
@@ -179,6 +182,7 @@ func TestBatchDotnet(t *testing.T) {
 // TestDotnetSingle: the requests that the SDK for .NET sends outside of transactions, and answers of which it reads more than
 // the body.
 func TestDotnetSingle(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	const format = "?$format=application%2Fjson%3Bodata%3Dminimalmetadata"
 	send := func(method, path, body string, more ...string) reply {

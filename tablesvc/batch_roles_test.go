@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // batchOf makes the body of a transaction of raw requests.
@@ -28,8 +29,9 @@ func (f *fixture) request(method, path, header, body string) string {
 // TestBatchRoles: who may send transactions may still do in each part of one only what a role lets them do to that part's
 // table, and what is refused leaves no trace.
 func TestBatchRoles(t *testing.T) {
+	t.Parallel()
 	issuer, err := devissuer.New(devissuer.Config{})
-	ok(t, err)
+	check.OK(t, err)
 	const reader, contributor = "Storage Table Data Reader", "Storage Table Data Contributor"
 	roles, err := auth.NewRoles(
 		auth.Assignment{Principal: "reader", Role: reader, Scope: auth.DevelopmentAccount},
@@ -38,9 +40,9 @@ func TestBatchRoles(t *testing.T) {
 		auth.Assignment{Principal: "clerk", Role: contributor, Scope: auth.DevelopmentAccount + "/people"},
 		auth.Assignment{Principal: "guest", Role: reader, Scope: auth.DevelopmentAccount + "/other"},
 	)
-	ok(t, err)
+	check.OK(t, err)
 	oauth, err := auth.NewOAuth(roles, issuer.Trust())
-	ok(t, err)
+	check.OK(t, err)
 	f := start(t, func(c *Config) { c.OAuth = oauth })
 	for _, name := range []string{"people", "other"} {
 		add(t, f.table(name), "p", "there", "A", 1)
@@ -63,7 +65,7 @@ func TestBatchRoles(t *testing.T) {
 	}
 	send := func(who, body string) reply {
 		token, err := issuer.Token(who, auth.StorageAudience)
-		ok(t, err)
+		check.OK(t, err)
 		return f.send("POST", "/$batch", headers{"Authorization", "Bearer " + token, "Content-Type", "multipart/mixed; boundary=batch_1"}, body)
 	}
 	restore := func() {
@@ -71,7 +73,7 @@ func TestBatchRoles(t *testing.T) {
 			client := f.sdk.NewClient(table)
 			_, _ = client.DeleteEntity(ctx, "p", "new", nil)
 			_, err := client.UpsertEntity(ctx, entityJSON("p", "there", "A", 1), nil)
-			ok(t, err)
+			check.OK(t, err)
 		}
 	}
 	const refused = "AuthorizationPermissionMismatch"

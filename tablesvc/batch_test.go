@@ -13,9 +13,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestEntityGroupTransaction(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	for _, row := range []string{"update", "merge", "delete", "replace"} {
@@ -32,7 +34,7 @@ func TestEntityGroupTransaction(t *testing.T) {
 		{ActionType: aztables.TransactionTypeUpdateMerge, Entity: entityJSON("p", "conditional", "B", 2), IfMatch: &etag},
 	}
 	_, err := client.SubmitTransaction(ctx, actions, nil)
-	ok(t, err)
+	check.OK(t, err)
 	stamps := make(map[any]bool)
 	for row, want := range map[string][2]any{"add": {nil, 2.0}, "update": {nil, 2.0}, "merge": {1.0, 2.0}, "replace": {nil, 2.0}, "new": {nil, 2.0}, "conditional": {1.0, 2.0}} {
 		m := read(t, client, "p", row)
@@ -45,7 +47,7 @@ func TestEntityGroupTransaction(t *testing.T) {
 		t.Errorf("one transaction has the timestamps %v", stamps)
 	}
 	_, err = client.GetEntity(ctx, "p", "delete", nil)
-	wantCode(t, err, "404 ResourceNotFound")
+	check.Code(t, err, "404 ResourceNotFound")
 
 	t.Run("a failure undoes all", func(t *testing.T) {
 		for _, tc := range []struct {
@@ -68,7 +70,7 @@ func TestEntityGroupTransaction(t *testing.T) {
 					{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "fresh1")}, tc.last}, nil)
 				wantPart(t, err, tc.status, tc.code, `"2:`)
 				_, err = client.GetEntity(ctx, "p", "fresh0", nil)
-				wantCode(t, err, "404 ResourceNotFound")
+				check.Code(t, err, "404 ResourceNotFound")
 			})
 		}
 	})
@@ -82,7 +84,7 @@ func TestEntityGroupTransaction(t *testing.T) {
 			wantPart(t, err, 400, "InvalidInput", `"99:The batch request operation exceeds the maximum 100 changes per change set.`)
 		}
 		_, err := client.SubmitTransaction(ctx, actions[:100], nil)
-		ok(t, err)
+		check.OK(t, err)
 	})
 	t.Run("alone", func(t *testing.T) { // the message of a single change has no index: recorded
 		_, err := client.SubmitTransaction(ctx, []aztables.TransactionAction{
@@ -111,6 +113,7 @@ var guids = regexp.MustCompile(`(batchresponse|changesetresponse)_[0-9a-f-]{36}|
 
 // TestBatchBytes: answers are byte for byte those of the real service, but for ids and times.
 func TestBatchBytes(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	send := func(body string) string {
@@ -161,6 +164,7 @@ func TestBatchBytes(t *testing.T) {
 
 // TestBatchDialects: the bodies of several clients, which differ in line ends, addresses, blank lines and headers.
 func TestBatchDialects(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	host := strings.TrimSuffix(f.base, "/devstoreaccount1")
@@ -200,6 +204,7 @@ func TestBatchDialects(t *testing.T) {
 
 // TestBatchQuery: a single query instead of changes.
 func TestBatchQuery(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	add(t, client, "p", "1", "N", 1)
@@ -243,18 +248,18 @@ func TestBatchQueryStaysInItsAccount(t *testing.T) {
 	t.Parallel()
 	development := auth.Development().Get(auth.DevelopmentAccount)
 	accounts, err := auth.NewAccounts(*development, auth.Account{Name: "victim", Keys: development.Keys})
-	ok(t, err)
+	check.OK(t, err)
 	f := start(t, func(c *Config) {
 		c.Accounts = accounts
 		c.Options.PathStyle = true
 	})
 	cred, err := aztables.NewSharedKeyCredential("victim", auth.DevelopmentKey)
-	ok(t, err)
+	check.OK(t, err)
 	victim, err := aztables.NewServiceClientWithSharedKey(strings.Replace(f.base, auth.DevelopmentAccount, "victim", 1), cred, nil)
-	ok(t, err)
+	check.OK(t, err)
 	// Read with the name of the host, the path of a part is that of a table with the name of the caller's account.
 	_, err = victim.CreateTable(ctx, auth.DevelopmentAccount, nil)
-	ok(t, err)
+	check.OK(t, err)
 	add(t, victim.NewClient(auth.DevelopmentAccount), "p", "1", "Name", "secret")
 	for _, uri := range []string{"/", "http://victim.table.localhost/", "/()", "/victim/" + auth.DevelopmentAccount} {
 		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri + " HTTP/1.1\r\nHost: victim.table.localhost\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
@@ -267,6 +272,7 @@ func TestBatchQueryStaysInItsAccount(t *testing.T) {
 
 // TestBatchRefused: bodies that are no transaction.
 func TestBatchRefused(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	change := "--c\r\nContent-Type: application/http\r\n\r\nPOST /people HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\r\n--c--\r\n"
@@ -315,6 +321,7 @@ func TestBatchRefused(t *testing.T) {
 
 // TestTransactionsAreIsolated: a query sees all changes of a transaction or none.
 func TestTransactionsAreIsolated(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	const entities, generations = 20, 60
@@ -345,7 +352,7 @@ func TestTransactionsAreIsolated(t *testing.T) {
 		}
 		r := f.send("GET", "/people()?$select=G", nil, "")
 		var page struct{ Value []struct{ G int } }
-		ok(t, json.Unmarshal([]byte(r.body), &page))
+		check.OK(t, json.Unmarshal([]byte(r.body), &page))
 		for _, e := range page.Value {
 			if len(page.Value) != entities || e != page.Value[0] {
 				t.Fatalf("half of a transaction: %s", r.body)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
@@ -50,7 +51,7 @@ func kilobytes(b *testing.B, n int) *fixture {
 			Append("Since", entity.TimeValue(entity.MinTicks)).Append("Big", entity.Int64Value(int64(i)))
 		_, err := f.svc.state.Write(auth.DevelopmentAccount, "people", &state.Mutation{Change: state.Insert,
 			Partition: fmt.Appendf(nil, "p%03d", i/1000), Row: fmt.Appendf(nil, "r%07d", i), Record: r}, f.svc.now())
-		ok(b, err)
+		check.OK(b, err)
 	}
 	return f
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // childFile is the environment variable that makes this test binary serve the file that it names.
@@ -63,6 +64,7 @@ const rounds, transactionSize, writers = 8, 40, 4
 // TestTransactionsSurviveKill: a server is killed under load, again and again. After each time, every acknowledged
 // transaction is there, and of each other one either all or nothing.
 func TestTransactionsSurviveKill(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills processes for some seconds; -short")
 	}
@@ -82,10 +84,10 @@ func TestTransactionsSurviveKill(t *testing.T) {
 			filter := fmt.Sprintf("PartitionKey eq 'w%d'", w)
 			for p := client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter}); p.More(); {
 				page, err := p.NextPage(ctx)
-				ok(t, err)
+				check.OK(t, err)
 				for _, raw := range page.Entities {
 					var e struct{ Generation int }
-					ok(t, json.Unmarshal(raw, &e))
+					check.OK(t, json.Unmarshal(raw, &e))
 					if found > 0 && e.Generation != generation {
 						t.Fatalf("round %d: writer %d has entities of generations %d and %d", round, w, generation, e.Generation)
 					}
@@ -98,7 +100,7 @@ func TestTransactionsSurviveKill(t *testing.T) {
 			}
 			acked[w] = max(acked[w], generation+1)
 		}
-		ok(t, f.svc.Close())
+		check.OK(t, f.svc.Close())
 	}
 	if acked[0] == 0 {
 		t.Error("nothing was ever acknowledged")
@@ -112,23 +114,23 @@ func killUnderLoad(t *testing.T, path string, round int, goal int64, acked *[wri
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childFile+"="+path)
 	out, err := cmd.StdoutPipe()
-	ok(t, err)
+	check.OK(t, err)
 	life, err := cmd.StdinPipe()
-	ok(t, err)
-	ok(t, cmd.Start())
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	defer life.Close()
 	address, err := bufio.NewReader(out).ReadString('\n')
-	ok(t, err)
+	check.OK(t, err)
 	cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
-	ok(t, err)
+	check.OK(t, err)
 	sdk, err := aztables.NewServiceClientWithSharedKey("http://"+strings.TrimSpace(address)+"/"+auth.DevelopmentAccount, cred,
 		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
-	ok(t, err)
+	check.OK(t, err)
 	if round == 0 {
 		_, err = sdk.CreateTable(ctx, "people", nil)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	client := sdk.NewClient("people")
 	var wait sync.WaitGroup

@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // rows returns the rows that a filter finds, as "partition/row", by way of the SDK's pager.
@@ -20,10 +22,10 @@ func rows(t *testing.T, c *aztables.Client, o *aztables.ListEntitiesOptions) (fo
 	t.Helper()
 	for p := c.NewListEntitiesPager(o); p.More(); pages++ {
 		page, err := p.NextPage(ctx)
-		ok(t, err)
+		check.OK(t, err)
 		for _, e := range page.Entities {
 			var keys struct{ PartitionKey, RowKey string }
-			ok(t, json.Unmarshal(e, &keys))
+			check.OK(t, json.Unmarshal(e, &keys))
 			found = append(found, keys.PartitionKey+"/"+keys.RowKey)
 		}
 	}
@@ -31,6 +33,7 @@ func rows(t *testing.T, c *aztables.Client, o *aztables.ListEntitiesOptions) (fo
 }
 
 func TestQueryEntities(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	for i, p := range []string{"b", "a", "it's", "\U00010000", "\uffff"} {
@@ -106,16 +109,17 @@ func TestQueryEntities(t *testing.T) {
 			t.Errorf("no position in %s", r.body)
 		}
 		_, err := f.sdk.NewClient("nothere").GetEntity(ctx, "a", "0", nil)
-		wantCode(t, err, "404 ResourceNotFound")
+		check.Code(t, err, "404 ResourceNotFound")
 		_, err = f.sdk.NewClient("nothere").NewListEntitiesPager(nil).NextPage(ctx)
-		wantCode(t, err, "404 TableNotFound")
+		check.Code(t, err, "404 TableNotFound")
 		_, err = client.GetEntity(ctx, "a", "9", nil)
-		wantCode(t, err, "404 ResourceNotFound")
+		check.Code(t, err, "404 ResourceNotFound")
 	})
 }
 
 // TestExplain: the cost classes of the design guide are real.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	for i := range 300 {
@@ -160,6 +164,7 @@ func TestExplain(t *testing.T) {
 
 // TestPageLimits: 1000 entities, 4 MiB, 5 seconds.
 func TestPageLimits(t *testing.T) {
+	t.Parallel()
 	now, step := time.Now(), time.Duration(0)
 	f := start(t, func(c *Config) { c.Now = func() time.Time { now = now.Add(step); return now } })
 	client := f.table("people")
@@ -207,13 +212,14 @@ func fill(t testing.TB, c *aztables.Client, partition string, n int, text string
 				Entity: entityJSON(partition, fmt.Sprintf("%05d", i), "Text", text)})
 		}
 		_, err := c.SubmitTransaction(ctx, actions, nil)
-		ok(t, err)
+		check.OK(t, err)
 	}
 }
 
 // TestPagesStitchTogether: random entities and filters, in pages of random size with changes between them, give what a
 // naive evaluation of everything gives.
 func TestPagesStitchTogether(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -262,6 +268,7 @@ func TestPagesStitchTogether(t *testing.T) {
 // TestTokensSurviveChanges: a token holds a key, so that deletes, inserts and a restart between pages lose nothing
 // that was there all the time.
 func TestTokensSurviveChanges(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	fill(t, client, "p", 10, "x")
@@ -269,11 +276,11 @@ func TestTokensSurviveChanges(t *testing.T) {
 	next := "&NextPartitionKey=" + r.header.Get("x-ms-continuation-NextPartitionKey") + "&NextRowKey=" + r.header.Get("x-ms-continuation-NextRowKey")
 	for _, row := range []string{"00003", "00004", "00005"} {
 		_, err := client.DeleteEntity(ctx, "p", row, nil)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	add(t, client, "p", "000045")
 	add(t, client, "p", "00000x")
-	ok(t, f.svc.Close())
+	check.OK(t, f.svc.Close())
 	f.open()
 	r = f.send("GET", "/people()?$top=4&$select=RowKey"+next, nil, "").want(t, "200")
 	if r.body != `{"value":[{"RowKey":"000045"},{"RowKey":"00006"},{"RowKey":"00007"},{"RowKey":"00008"}]}` {
@@ -282,6 +289,7 @@ func TestTokensSurviveChanges(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	for text, token := range map[string]string{"contToken": "1!12!Y29udFRva2Vu", "1": "1!4!MQ--", "": "1!0!", "???>>>": "1!8!Pz8_Pj4*"} {
 		if got := encodeToken(text); got != token {
 			t.Errorf("%q is encoded as %s, want %s", text, got, token)

@@ -9,6 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // staleETag is well-formed and that of no entity.
@@ -18,20 +20,21 @@ const staleETag = azcore.ETag(`W/"datetime'2012-06-15T22%3A51%3A44.9662825Z'"`)
 func read(t *testing.T, c *aztables.Client, partition, row string) map[string]any {
 	t.Helper()
 	r, err := c.GetEntity(ctx, partition, row, &aztables.GetEntityOptions{Format: to.Ptr(aztables.MetadataFormatNone)})
-	ok(t, err)
+	check.OK(t, err)
 	var m map[string]any
-	ok(t, json.Unmarshal(r.Value, &m))
+	check.OK(t, json.Unmarshal(r.Value, &m))
 	return m
 }
 
 func add(t *testing.T, c *aztables.Client, partition, row string, properties ...any) azcore.ETag {
 	t.Helper()
 	r, err := c.AddEntity(ctx, entityJSON(partition, row, properties...), nil)
-	ok(t, err)
+	check.OK(t, err)
 	return r.ETag
 }
 
 func TestInsertEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	etag := add(t, client, "p", "r", "Age", 5, "Gone", nil, "Timestamp", "0001-01-01T00:00:00Z")
@@ -39,14 +42,14 @@ func TestInsertEntity(t *testing.T) {
 		t.Errorf("stored %v", m)
 	}
 	r, err := client.GetEntity(ctx, "p", "r", nil)
-	ok(t, err)
+	check.OK(t, err)
 	if r.ETag != etag {
 		t.Errorf("ETag %s, then %s", etag, r.ETag)
 	}
 	_, err = client.AddEntity(ctx, entityJSON("p", "r"), nil)
-	wantCode(t, err, "409 EntityAlreadyExists")
+	check.Code(t, err, "409 EntityAlreadyExists")
 	_, err = f.sdk.NewClient("nothere").AddEntity(ctx, entityJSON("p", "r"), nil)
-	wantCode(t, err, "404 TableNotFound")
+	check.Code(t, err, "404 TableNotFound")
 
 	for _, tc := range []struct{ name, body, want string }{
 		{"no PartitionKey", `{"RowKey":"r"}`, "400 PropertiesNeedValue"},
@@ -105,28 +108,29 @@ func TestInsertEntity(t *testing.T) {
 }
 
 func TestUpdateEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	put := func(etag azcore.ETag, properties ...any) (aztables.UpdateEntityResponse, error) {
 		return client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
 	}
 	_, err := put(azcore.ETagAny, "B", 1)
-	wantCode(t, err, "404 ResourceNotFound")
+	check.Code(t, err, "404 ResourceNotFound")
 	first := add(t, client, "p", "r", "A", 1)
 	_, err = put(staleETag, "B", 1)
-	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	check.Code(t, err, "412 UpdateConditionNotSatisfied")
 	r, err := put(first, "B", 2)
-	ok(t, err)
+	check.OK(t, err)
 	if r.ETag == first || r.ETag == "" {
 		t.Errorf("ETag stayed %s", r.ETag)
 	}
 	_, err = put(first, "C", 3)
-	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	check.Code(t, err, "412 UpdateConditionNotSatisfied")
 	if m := read(t, client, "p", "r"); m["B"] != 2.0 || m["A"] != nil {
 		t.Errorf("replaced with %v", m)
 	}
 	_, err = put(azcore.ETagAny, "D", 4)
-	ok(t, err)
+	check.OK(t, err)
 	path := "/people(PartitionKey='p',RowKey='r')"
 	f.send("POST", path, headers{"X-HTTP-Method", "PUT", "If-Match", "*"}, `{"E":5}`).want(t, "204")
 	if m := read(t, client, "p", "r"); m["E"] != 5.0 || m["D"] != nil {
@@ -143,16 +147,17 @@ func TestUpdateEntity(t *testing.T) {
 }
 
 func TestMergeEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	patch := func(etag azcore.ETag, properties ...any) error {
 		_, err := client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeMerge})
 		return err
 	}
-	wantCode(t, patch(azcore.ETagAny, "B", 1), "404 ResourceNotFound")
+	check.Code(t, patch(azcore.ETagAny, "B", 1), "404 ResourceNotFound")
 	first := add(t, client, "p", "r", "A", 1, "B", "x")
-	wantCode(t, patch(staleETag, "B", 1), "412 UpdateConditionNotSatisfied")
-	ok(t, patch(first, "B", 2, "C", 3, "A", nil))
+	check.Code(t, patch(staleETag, "B", 1), "412 UpdateConditionNotSatisfied")
+	check.OK(t, patch(first, "B", 2, "C", 3, "A", nil))
 	if m := read(t, client, "p", "r"); m["A"] != 1.0 || m["B"] != 2.0 || m["C"] != 3.0 {
 		t.Errorf("merged to %v", m)
 	}
@@ -171,15 +176,16 @@ func TestMergeEntity(t *testing.T) {
 }
 
 func TestInsertOrReplaceEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	put := func(properties ...any) (aztables.UpsertEntityResponse, error) {
 		return client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	}
 	first, err := put("A", 1)
-	ok(t, err)
+	check.OK(t, err)
 	second, err := put("B", 2)
-	ok(t, err)
+	check.OK(t, err)
 	if first.ETag == second.ETag {
 		t.Errorf("ETag stayed %s", first.ETag)
 	}
@@ -193,12 +199,13 @@ func TestInsertOrReplaceEntity(t *testing.T) {
 }
 
 func TestInsertOrMergeEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	patch := func(properties ...any) {
 		t.Helper()
 		_, err := client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
-		ok(t, err)
+		check.OK(t, err)
 	}
 	patch("A", 1)
 	patch("B", 2)
@@ -211,17 +218,18 @@ func TestInsertOrMergeEntity(t *testing.T) {
 }
 
 func TestDeleteEntity(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("people")
 	_, err := client.DeleteEntity(ctx, "p", "r", nil)
-	wantCode(t, err, "404 ResourceNotFound")
+	check.Code(t, err, "404 ResourceNotFound")
 	etag := add(t, client, "p", "r")
 	_, err = client.DeleteEntity(ctx, "p", "r", &aztables.DeleteEntityOptions{IfMatch: to.Ptr(staleETag)})
-	wantCode(t, err, "412 UpdateConditionNotSatisfied")
+	check.Code(t, err, "412 UpdateConditionNotSatisfied")
 	_, err = client.DeleteEntity(ctx, "p", "r", &aztables.DeleteEntityOptions{IfMatch: &etag})
-	ok(t, err)
+	check.OK(t, err)
 	_, err = client.GetEntity(ctx, "p", "r", nil)
-	wantCode(t, err, "404 ResourceNotFound")
+	check.Code(t, err, "404 ResourceNotFound")
 	add(t, client, "p", "r")
 	path := "/people(PartitionKey='p',RowKey='r')"
 	f.send("DELETE", path, nil, "").want(t, "400 MissingRequiredHeader")
@@ -230,16 +238,17 @@ func TestDeleteEntity(t *testing.T) {
 
 // TestTimestampAdvances: with a clock that stands still and one that goes back.
 func TestTimestampAdvances(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	f := start(t, func(c *Config) { c.Now = func() time.Time { now = now.Add(-time.Second); return now } })
 	client := f.table("people")
 	last := add(t, client, "p", "r")
 	for range 20 {
 		r, err := client.UpsertEntity(ctx, entityJSON("p", "r"), nil)
-		ok(t, err)
+		check.OK(t, err)
 		before, _ := parseIfMatch(string(last))
 		after, err := parseIfMatch(string(r.ETag))
-		ok(t, err)
+		check.OK(t, err)
 		if after.ETag <= before.ETag {
 			t.Fatalf("ETag %s came after %s", r.ETag, last)
 		}
@@ -250,12 +259,13 @@ func TestTimestampAdvances(t *testing.T) {
 // TestETagsOfSuccessors: an entity that is deleted and inserted again within one tick of the clock has another tag, so
 // that a change meant for the first one does not hit the second.
 func TestETagsOfSuccessors(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	f := start(t, func(c *Config) { c.Now = func() time.Time { return now } })
 	client := f.table("people")
 	first := add(t, client, "p", "r")
 	_, err := client.DeleteEntity(ctx, "p", "r", nil)
-	ok(t, err)
+	check.OK(t, err)
 	if second := add(t, client, "p", "r"); second == first {
 		t.Errorf("both have the tag %s", first)
 	}
@@ -264,6 +274,7 @@ func TestETagsOfSuccessors(t *testing.T) {
 // TestPropertyOrder: an insert keeps the client's order; after every other change, and where $select chooses, properties are
 // sorted as .NET sorts names.
 func TestPropertyOrder(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	const sent, sorted = `"b":1,"_":2,"a":3,"B":4`, `"B":4,"_":2,"a":3,"b":1`

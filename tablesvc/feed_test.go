@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // feedPage is what an answer with changes says, each as "change partition/row".
@@ -30,7 +31,7 @@ func (r reply) feed(t *testing.T) feedPage {
 	t.Helper()
 	r.want(t, "200")
 	var body struct{ Value []changeEntry }
-	ok(t, json.Unmarshal([]byte(r.body), &body))
+	check.OK(t, json.Unmarshal([]byte(r.body), &body))
 	p := feedPage{position: r.header.Get(longpoll.PositionHeader), known: r.header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
 	for _, e := range body.Value {
 		p.changes, p.etags = append(p.changes, e.Change+" "+e.PartitionKey+"/"+e.RowKey), append(p.etags, e.ETag)
@@ -47,6 +48,7 @@ func (p feedPage) want(t *testing.T, known bool, changes ...string) feedPage {
 }
 
 func TestFeed(t *testing.T) {
+	t.Parallel()
 	board := longpoll.NewBoard()
 	f := start(t, func(c *Config) { c.Board = board })
 	table := f.table("Orders")
@@ -110,7 +112,7 @@ func TestFeed(t *testing.T) {
 		runtime.Gosched()
 	}
 	put("d", "1")
-	ok(t, <-answered)
+	check.OK(t, <-answered)
 	waited.feed(t).want(t, true, "insert d/1")
 
 	// It holds across a restart, and goes on to log.

@@ -3,18 +3,13 @@ package tablesvc
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,6 +24,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
 
 // fixture is a running service with ways to talk to it.
@@ -121,7 +118,7 @@ type headers []string
 func (f *fixture) send(method, path string, h headers, body string) reply {
 	f.t.Helper()
 	r, err := f.try(method, path, h, body)
-	ok(f.t, err)
+	check.OK(f.t, err)
 	return r
 }
 
@@ -131,9 +128,8 @@ func (f *fixture) try(method, path string, h headers, body string) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	full := "/" + auth.DevelopmentAccount + path
-	req.URL.Opaque = full
-	path, query, _ := strings.Cut(full, "?")
+	path, req.URL.RawQuery, _ = strings.Cut("/"+auth.DevelopmentAccount+path, "?")
+	req.URL.Opaque = path
 	date := time.Now().UTC().Format(http.TimeFormat)
 	req.Header.Set("x-ms-date", date)
 	req.Header.Set("x-ms-version", "2019-02-02")
@@ -141,17 +137,7 @@ func (f *fixture) try(method, path string, h headers, body string) (reply, error
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resource := "/" + auth.DevelopmentAccount + path
-	if values, err := url.ParseQuery(query); err == nil && values.Has("comp") {
-		resource += "?comp=" + values.Get("comp")
-	}
-	key, err := base64.StdEncoding.DecodeString(auth.DevelopmentKey)
-	if err != nil {
-		return reply{}, err
-	}
-	mac := hmac.New(sha256.New, key)
-	io.WriteString(mac, date+"\n"+resource)
-	req.Header.Set("Authorization", "SharedKeyLite "+auth.DevelopmentAccount+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	signer.Account{Name: auth.DevelopmentAccount, Key: devSigner, Table: true}.SharedKeyLite(req, path)
 	for i := 0; i+1 < len(h); i += 2 {
 		req.Header.Del(h[i])
 		if h[i+1] != "" {
@@ -201,27 +187,6 @@ func (r reply) want(t testing.TB, expected string) reply {
 	return r
 }
 
-// wantCode fails the test unless err is the SDK's error with this status and code, written as "404 TableNotFound".
-func wantCode(t testing.TB, err error, expected string) {
-	t.Helper()
-	var e *azcore.ResponseError
-	if !errors.As(err, &e) {
-		t.Errorf("got %v, want %s", err, expected)
-		return
-	}
-	if got := fmt.Sprint(e.StatusCode, " ", e.ErrorCode); got != expected {
-		t.Errorf("got %s, want %s", got, expected)
-	}
-}
-
-// ok fails the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // entityJSON makes the body of an entity.
 func entityJSON(partition, row string, properties ...any) []byte {
 	m := map[string]any{"PartitionKey": partition, "RowKey": row}
@@ -238,6 +203,8 @@ func entityJSON(partition, row string, properties ...any) []byte {
 }
 
 const devKey = auth.DevelopmentKey
+
+var devSigner = signer.ParseKey(devKey)
 
 // utf16Order compares as Azure orders keys.
 func utf16Order(a, b string) int {

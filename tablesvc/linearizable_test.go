@@ -90,6 +90,7 @@ func (op entityOp) step(s entityState, r entityResult) (bool, entityState) {
 
 // TestLinearizable: many clients insert, merge, replace, delete and read the same few entities, with and without tags.
 func TestLinearizable(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	const clients, each, keys = 8, 150, 3

@@ -21,6 +21,7 @@ var reference = []string{
 // TestOperationsTable: every operation of the reference has a row, every row is one of the reference, and each has a
 // test of its name. That no request matches two rows is checked by frontend.New.
 func TestOperationsTable(t *testing.T) {
+	t.Parallel()
 	tests := testNames(t)
 	rows := make(map[string]bool)
 	for _, row := range operations {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // Requests read service properties from memory. Of concurrent Set Table Service Properties, memory must keep the one that
@@ -30,7 +31,7 @@ func TestConcurrentSetServicePropertiesKeepMemoryAndFileAlike(t *testing.T) {
 		}
 		wg.Wait()
 		inMemory := f.svc.ServiceProperties(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds
-		ok(t, f.svc.Close())
+		check.OK(t, f.svc.Close())
 		f.open()
 		if stored := f.svc.ServiceProperties(auth.DevelopmentAccount).CORS[0].MaxAgeInSeconds; inMemory != stored {
 			t.Fatalf("round %d: memory has the rule with the age %d, the file %d", round, inMemory, stored)

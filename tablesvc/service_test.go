@@ -10,9 +10,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestSetTableServiceProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t, func(c *Config) { c.Features = properties.Features{Logging: true} })
 	_, err := f.sdk.SetProperties(ctx, aztables.ServiceProperties{
 		Logging: &aztables.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(true), Write: to.Ptr(true), Delete: to.Ptr(true),
@@ -20,26 +22,27 @@ func TestSetTableServiceProperties(t *testing.T) {
 		Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("http://a.example"), AllowedMethods: to.Ptr("GET,PUT"), AllowedHeaders: to.Ptr("x-ms-*"),
 			ExposedHeaders: to.Ptr("ETag"), MaxAgeInSeconds: to.Ptr(int32(60))}},
 	}, nil)
-	ok(t, err)
-	check := func() {
+	check.OK(t, err)
+	checkFields := func() {
 		t.Helper()
 		p := f.svc.ServiceProperties("devstoreaccount1")
 		if !p.Logging.Read || p.Logging.Retention.Days != 5 || len(p.CORS) != 1 || p.CORS[0].MaxAgeInSeconds != 60 {
 			t.Errorf("properties are %+v", p)
 		}
 	}
-	check()
+	checkFields()
 	f.send("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties><Cors></StorageServiceProperties>").want(t, "400 InvalidXmlDocument")
 	f.send("PUT", "/?restype=service&comp=properties", nil, `<StorageServiceProperties><HourMetrics><Version>1.0</Version><Enabled>true</Enabled>`+
 		`<IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics></StorageServiceProperties>`).want(t, "501 NotImplemented")
 	f.send("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties></StorageServiceProperties>").want(t, "202")
-	check()
-	ok(t, f.svc.Close())
+	checkFields()
+	check.OK(t, f.svc.Close())
 	f.open()
-	check() // also after a restart
+	checkFields() // also after a restart
 }
 
 func TestGetTableServiceProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	r := f.send("GET", "/?restype=service&comp=properties", nil, "").want(t, "200")
 	for _, part := range []string{"<Logging><Version>1.0</Version><Read>false</Read>", "<HourMetrics>", "<MinuteMetrics>", "<Cors />"} {
@@ -56,6 +59,7 @@ func TestGetTableServiceProperties(t *testing.T) {
 }
 
 func TestGetTableServiceStats(t *testing.T) {
+	t.Parallel()
 	now := time.Now().Truncate(time.Second)
 	f := start(t, func(c *Config) { c.Now = func() time.Time { return now } })
 	f.send("GET", "/?restype=service&comp=stats", nil, "").want(t, "400 InvalidQueryParameterValue")
@@ -67,6 +71,7 @@ func TestGetTableServiceStats(t *testing.T) {
 }
 
 func TestPreflightTableRequest(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	ask := headers{"Origin", "http://a.example", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "x-ms-version"}
@@ -88,6 +93,7 @@ func TestPreflightTableRequest(t *testing.T) {
 
 // TestFormats: which payload formats which versions know.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	f.send("POST", "/people", nil, string(entityJSON("p", "r", "A", 1))).want(t, "201")
@@ -126,6 +132,7 @@ func TestFormats(t *testing.T) {
 
 // TestAtom: an entity and a table by Atom alone, as versions before JSON had it.
 func TestAtom(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	h := headers{"x-ms-version", "2011-08-18", "Accept", "application/atom+xml,application/xml", "Content-Type", "application/atom+xml"}
 	entry := func(properties string) string {
@@ -165,6 +172,7 @@ func TestAtom(t *testing.T) {
 
 // TestBadRequests: what no operation takes is answered in Azure's words, and nothing breaks.
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.table("people")
 	for _, tc := range []struct{ name, method, path, want string }{

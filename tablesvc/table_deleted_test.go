@@ -3,6 +3,8 @@ package tablesvc
 import (
 	"sync"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestDeletedTablesAreForgotten: readers never see the entities of a table whose deletion was answered, nor some of
@@ -44,11 +46,11 @@ func TestDeletedTablesAreForgotten(t *testing.T) {
 		f.send("GET", "/comes()", nil, "").want(t, "404 TableNotFound")
 		client = f.table("comes")
 		_, err := client.GetEntity(ctx, "p", "00000", nil)
-		wantCode(t, err, "404 ResourceNotFound")
+		check.Code(t, err, "404 ResourceNotFound")
 		_, err = f.sdk.DeleteTable(ctx, "comes", nil)
-		ok(t, err)
+		check.OK(t, err)
 		_, err = client.AddEntity(ctx, body(g), nil)
-		wantCode(t, err, "404 TableNotFound")
+		check.Code(t, err, "404 TableNotFound")
 	}
 	end()
 }

@@ -9,19 +9,22 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestCreateTable(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	r, err := f.sdk.CreateTable(ctx, "People", nil)
-	ok(t, err)
+	check.OK(t, err)
 	if *r.TableName != "People" {
 		t.Errorf("name %q", *r.TableName)
 	}
 	_, err = f.sdk.CreateTable(ctx, "People", nil)
-	wantCode(t, err, "409 TableAlreadyExists")
+	check.Code(t, err, "409 TableAlreadyExists")
 	_, err = f.sdk.CreateTable(ctx, "pEOPLE", nil)
-	wantCode(t, err, "409 TableAlreadyExists")
+	check.Code(t, err, "409 TableAlreadyExists")
 
 	for _, tc := range []struct{ name, body, want string }{
 		{"too short", `{"TableName":"ab"}`, "400 OutOfRangeInput"},
@@ -72,21 +75,22 @@ func TestCreateTable(t *testing.T) {
 }
 
 func TestDeleteTable(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	client := f.table("gone")
 	for i := range 3 {
 		_, err := client.AddEntity(ctx, entityJSON("p", fmt.Sprint(i)), nil)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	_, err := f.sdk.DeleteTable(ctx, "GONE", nil)
-	ok(t, err)
+	check.OK(t, err)
 	_, err = client.Delete(ctx, nil)
-	wantCode(t, err, "404 ResourceNotFound")
+	check.Code(t, err, "404 ResourceNotFound")
 	_, err = client.AddEntity(ctx, entityJSON("p", "0"), nil)
-	wantCode(t, err, "404 TableNotFound")
+	check.Code(t, err, "404 TableNotFound")
 	f.table("gone") // at once, and empty
 	page, err := client.NewListEntitiesPager(nil).NextPage(ctx)
-	ok(t, err)
+	check.OK(t, err)
 	if len(page.Entities) != 0 {
 		t.Errorf("the new table has %d entities of the old one", len(page.Entities))
 	}
@@ -96,7 +100,7 @@ func tableNames(t *testing.T, f *fixture, o *aztables.ListTablesOptions) (names 
 	t.Helper()
 	for p := f.sdk.NewListTablesPager(o); p.More(); pages++ {
 		page, err := p.NextPage(ctx)
-		ok(t, err)
+		check.OK(t, err)
 		for _, e := range page.Tables {
 			names = append(names, *e.Name)
 		}
@@ -105,6 +109,7 @@ func tableNames(t *testing.T, f *fixture, o *aztables.ListTablesOptions) (names 
 }
 
 func TestQueryTables(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	if names, _ := tableNames(t, f, nil); len(names) != 0 {
 		t.Errorf("an empty account has %v", names)

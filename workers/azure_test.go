@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -59,12 +60,7 @@ func send(t testing.TB, a *testaccount.Account, queue string, bodies ...string) 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	check.Eventually(t, holds, "%s", what)
 }
 
 func length(t testing.TB, a *testaccount.Account, queue string) int {

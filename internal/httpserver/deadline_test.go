@@ -32,6 +32,7 @@ func connected(t *testing.T) (own *conn, client net.Conn) {
 
 // What a request does to its connection's read deadline moves the system's twice, not six times.
 func TestDeadlinesAreMovedRarely(t *testing.T) {
+	t.Parallel()
 	var armed []time.Time
 	d := deadline{arm: func(t time.Time) error { armed = append(armed, t); return nil }}
 	now := time.Now()
@@ -61,6 +62,7 @@ func TestDeadlinesAreMovedRarely(t *testing.T) {
 }
 
 func TestReadDeadline(t *testing.T) {
+	t.Parallel()
 	own, client := connected(t)
 	blocked := make(chan error, 1)
 	read := func() {
@@ -100,6 +102,7 @@ func TestReadDeadline(t *testing.T) {
 }
 
 func TestWriteDeadline(t *testing.T) {
+	t.Parallel()
 	own, client := connected(t)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than the system takes at once
 	soon := time.Now().Add(20 * time.Millisecond)

@@ -18,10 +18,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestAnalytics turns on logging and metrics, uses the services, and reads both back as a caller does.
 func TestAnalytics(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir := t.TempDir()
 	var now atomic.Int64
@@ -43,27 +45,27 @@ func TestAnalytics(t *testing.T) {
 		Logging:     &azqueue.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: &on, Delete: &on, RetentionPolicy: keep},
 		HourMetrics: &azqueue.Metrics{Version: to.Ptr("1.0"), Enabled: &on, IncludeAPIs: &on, RetentionPolicy: keep},
 	})
-	must(t, err)
+	check.OK(t, err)
 	_, err = queues.CreateQueue(ctx, "orders", nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = queues.NewQueueClient("orders").EnqueueMessage(ctx, "hello; \"world\"", nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = queues.NewQueueClient("orders").PeekMessage(ctx, nil) // a read, which is not logged
-	must(t, err)
+	check.OK(t, err)
 	_, err = queues.NewQueueClient("nothing").EnqueueMessage(ctx, "x", nil)
 	if err == nil {
 		t.Fatal("a queue that does not exist takes a message")
 	}
-	must(t, s.Stop(context.Background())) // which writes what is buffered
-	now.Add(int64(3 * time.Minute))       // into the next hour
+	check.OK(t, s.Stop(context.Background())) // which writes what is buffered
+	now.Add(int64(3 * time.Minute))           // into the next hour
 
 	s = start()
 	blobs := blobClient(t, s)
 	const name = "queue/2026/05/06/0700/000000.log"
 	got, err := blobs.DownloadStream(ctx, "$logs", name, nil)
-	must(t, err)
+	check.OK(t, err)
 	text, err := io.ReadAll(got.Body)
-	must(t, err)
+	check.OK(t, err)
 	for key, want := range map[string]string{"Logtype": "write", "Logversion": "1.0", "Starttime": "2026-05-06T07:58:00Z", "Endtime": "2026-05-06T07:58:00Z"} {
 		if v := got.Metadata[key]; v == nil || *v != want {
 			t.Errorf("metadata %s is %v, want %s", key, v, want)
@@ -88,9 +90,9 @@ func TestAnalytics(t *testing.T) {
 	tables := tableClient(t, s)
 	metrics := tables.NewClient("$MetricsHourPrimaryTransactionsQueue")
 	row, err := metrics.GetEntity(ctx, "20260506T0700", "user;PutMessage", nil)
-	must(t, err)
+	check.OK(t, err)
 	var e aztables.EDMEntity
-	must(t, e.UnmarshalJSON(row.Value))
+	check.OK(t, e.UnmarshalJSON(row.Value))
 	for column, want := range map[string]any{"TotalRequests": aztables.EDMInt64(2), "SASSuccess": aztables.EDMInt64(1),
 		"SASClientOtherError": aztables.EDMInt64(1), "PercentSuccess": int32(50), "Success": aztables.EDMInt64(0)} {
 		if e.Properties[column] != want {
@@ -98,7 +100,7 @@ func TestAnalytics(t *testing.T) {
 		}
 	}
 	_, err = metrics.GetEntity(ctx, "20260506T0700", "system;All", nil)
-	must(t, err)
+	check.OK(t, err)
 
 	t.Run("callers may read and delete, not write", func(t *testing.T) {
 		_, err := blobs.UploadBuffer(ctx, "$logs", "mine", []byte("x"), nil)
@@ -127,33 +129,33 @@ func TestAnalytics(t *testing.T) {
 	})
 	t.Run("hidden from lists", func(t *testing.T) {
 		page, err := blobs.ServiceClient().NewListContainersPager(&service.ListContainersOptions{}).NextPage(ctx)
-		must(t, err)
+		check.OK(t, err)
 		if len(page.ContainerItems) != 0 {
 			t.Errorf("containers %v", *page.ContainerItems[0].Name)
 		}
 		list, err := tables.NewListTablesPager(nil).NextPage(ctx)
-		must(t, err)
+		check.OK(t, err)
 		if len(list.Tables) != 0 {
 			t.Errorf("tables %v", *list.Tables[0].Name)
 		}
 	})
-	must(t, s.Stop(context.Background()))
+	check.OK(t, s.Stop(context.Background()))
 
 	t.Run("retention", func(t *testing.T) {
 		s := start()
 		queues := queueClient(t, s)
 		_, err := queues.DeleteQueue(ctx, "orders", nil)
-		must(t, err)
-		must(t, s.Stop(context.Background()))
+		check.OK(t, err)
+		check.OK(t, s.Stop(context.Background()))
 		now.Add(int64(9 * 24 * time.Hour))
 		s = start()
-		must(t, s.Stop(context.Background())) // a flush, which also expires
+		check.OK(t, s.Stop(context.Background())) // a flush, which also expires
 		s = start()
-		defer func() { must(t, s.Stop(context.Background())) }()
+		defer func() { check.OK(t, s.Stop(context.Background())) }()
 		blobs := blobClient(t, s)
 		prefix := "queue/2026/05/06/"
 		page, err := blobs.NewListBlobsFlatPager("$logs", &container.ListBlobsFlatOptions{Prefix: &prefix}).NextPage(ctx)
-		must(t, err)
+		check.OK(t, err)
 		if n := len(page.Segment.BlobItems); n != 0 {
 			t.Errorf("%d log blobs are older than the retention", n)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // with adds headers to the requests that are made with the context.
@@ -28,6 +29,7 @@ func with(ctx context.Context, headers ...string) context.Context {
 // A worker that waits for messages gets one as soon as it is put, and when it becomes visible; a stop ends the wait. One request at a
 // time is allowed, which a waiting one does not use up.
 func TestGetMessagesWaits(t *testing.T) {
+	t.Parallel()
 	s := start(t, server.Config{InMemory: true, MaxRequests: 1})
 	service, err := azqueue.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
 	if err != nil {
@@ -91,6 +93,7 @@ func TestGetMessagesWaits(t *testing.T) {
 
 // Who lists a container for changes gets what was written, as soon as it was.
 func TestListBlobsWaits(t *testing.T) {
+	t.Parallel()
 	s := start(t, server.Config{InMemory: true})
 	client, err := azblob.NewClientFromConnectionString(s.ConnectionString(), nil)
 	if err != nil {
@@ -149,7 +152,7 @@ func start(t *testing.T, c server.Config) *server.Stack {
 	t.Helper()
 	c.Log = slog.New(slog.DiscardHandler)
 	s, err := server.Start(c)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Stop(context.Background())) })
+	check.OK(t, err)
+	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }

@@ -19,14 +19,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // tenant is one account, with something of every service in it.
 type tenant struct {
@@ -40,11 +34,11 @@ func newTenant(t *testing.T, connection string) *tenant {
 	var x tenant
 	var err error
 	x.blobs, err = azblob.NewClientFromConnectionString(connection, nil)
-	must(t, err)
+	check.OK(t, err)
 	x.queues, err = azqueue.NewServiceClientFromConnectionString(connection, nil)
-	must(t, err)
+	check.OK(t, err)
 	x.tables, err = aztables.NewServiceClientFromConnectionString(connection, nil)
-	must(t, err)
+	check.OK(t, err)
 	return &x
 }
 
@@ -53,17 +47,17 @@ func (x *tenant) fill(t *testing.T, name string) {
 	t.Helper()
 	ctx := t.Context()
 	_, err := x.blobs.CreateContainer(ctx, name, nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = x.blobs.UploadBuffer(ctx, name, "blob", []byte(name), nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = x.queues.CreateQueue(ctx, name, nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = x.queues.NewQueueClient(name).EnqueueMessage(ctx, name, nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = x.tables.CreateTable(ctx, name, nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = x.tables.NewClient(name).AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r","V":"`+name+`"}`), nil)
-	must(t, err)
+	check.OK(t, err)
 }
 
 // has lists the services in which there is something of a name: "bqt".
@@ -83,7 +77,7 @@ func (x *tenant) has(t *testing.T, name string) (found string) {
 	resp, err := x.blobs.DownloadStream(ctx, name, "blob", nil)
 	if err == nil {
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.OK(t, err)
 		if string(text) != name {
 			t.Errorf("blob of %s has %q", name, text)
 		}
@@ -101,19 +95,20 @@ const otherKey = "b3RoZXIga2V5IG9mIGEgdGVzdA=="
 func startState(t *testing.T, c Config) (s *Stack, dev, other *tenant) {
 	t.Helper()
 	key, err := auth.ParseKey(otherKey)
-	must(t, err)
+	check.OK(t, err)
 	devKey, err := auth.ParseKey(auth.DevelopmentKey)
-	must(t, err)
+	check.OK(t, err)
 	c.Accounts, err = auth.NewAccounts(auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{devKey}}, auth.Account{Name: "other", Keys: []auth.Key{key}})
-	must(t, err)
+	check.OK(t, err)
 	c.Log = slog.New(slog.DiscardHandler)
 	s, err = Start(c)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Stop(context.Background())) })
+	check.OK(t, err)
+	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s, newTenant(t, s.ConnectionString()), newTenant(t, s.connectionString("other", otherKey))
 }
 
 func TestReset(t *testing.T) {
+	t.Parallel()
 	s, dev, other := startState(t, Config{InMemory: true})
 	fill := func() {
 		for _, x := range []*tenant{dev, other} {
@@ -124,15 +119,15 @@ func TestReset(t *testing.T) {
 	fill()
 	_, err := dev.tables.SetProperties(t.Context(), aztables.ServiceProperties{Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("*"),
 		AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr("*"), ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr(int32(1))}}}, nil)
-	must(t, err)
+	check.OK(t, err)
 	leased, err := lease.NewContainerClient(dev.blobs.ServiceClient().NewContainerClient("test1"), nil)
-	must(t, err)
+	check.OK(t, err)
 	_, err = leased.AcquireLease(t.Context(), -1, nil)
-	must(t, err)
+	check.OK(t, err)
 	reset := func(scope Scope, want int) {
 		t.Helper()
 		deleted, err := s.Reset(t.Context(), scope)
-		must(t, err)
+		check.OK(t, err)
 		if n := deleted[wire.Blob] + deleted[wire.Queue] + deleted[wire.Table]; n != want {
 			t.Errorf("%+v: %v deleted, want %d", scope, deleted, want)
 		}
@@ -150,7 +145,7 @@ func TestReset(t *testing.T) {
 	reset(Scope{Account: auth.DevelopmentAccount}, 3)
 	want("", "", "bqt")
 	props, err := dev.tables.GetProperties(t.Context(), nil)
-	must(t, err)
+	check.OK(t, err)
 	if len(props.Cors) != 0 {
 		t.Error("the service properties are still there")
 	}
@@ -165,16 +160,17 @@ func TestReset(t *testing.T) {
 
 // A snapshot is the state between two requests; requests that come while it is made or restored are served after it.
 func TestSnapshotAndRestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, dev, _ := startState(t, Config{Location: dir, Relaxed: true})
 	ctx := t.Context()
 	dev.fill(t, "before")
 	got, err := dev.queues.NewQueueClient("before").DequeueMessage(ctx, &azqueue.DequeueMessageOptions{VisibilityTimeout: to.Ptr(int32(3600))})
-	must(t, err)
-	must(t, s.Save(ctx, "one", false))
+	check.OK(t, err)
+	check.OK(t, s.Save(ctx, "one", false))
 	dev.fill(t, "after")
 	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil)
-	must(t, err)
+	check.OK(t, err)
 
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -196,7 +192,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 			}
 		})
 	}
-	must(t, s.Restore(ctx, "one"))
+	check.OK(t, s.Restore(ctx, "one"))
 	close(stop)
 	clients.Wait()
 
@@ -205,8 +201,8 @@ func TestSnapshotAndRestore(t *testing.T) {
 	}
 	// Receipts are those of the snapshot: the deletion is undone, and the message can be deleted with the same receipt.
 	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil)
-	must(t, err)
-	must(t, s.Stop(context.Background()))
+	check.OK(t, err)
+	check.OK(t, s.Stop(context.Background()))
 	s, dev, _ = startState(t, Config{Location: dir, Relaxed: true})
 	if dev.has(t, "before") != "bqt" {
 		t.Error("what was restored is not there after a restart")
@@ -217,6 +213,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 }
 
 func TestSnapshotRefusals(t *testing.T) {
+	t.Parallel()
 	memory, _, _ := startState(t, Config{InMemory: true})
 	if err := memory.Save(t.Context(), "x", false); !errors.Is(err, datadir.ErrTemporary) {
 		t.Errorf("in memory: %v", err)
@@ -224,7 +221,7 @@ func TestSnapshotRefusals(t *testing.T) {
 	s, dev, _ := startState(t, Config{Location: t.TempDir(), Relaxed: true})
 	dev.fill(t, "things")
 	// A request that does not end holds a snapshot up, for as long as its caller has patience, and is not broken off.
-	must(t, s.gate.enter(t.Context()))
+	check.OK(t, s.gate.enter(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.Save(ctx, "x", false); !errors.Is(err, ErrBusy) {
@@ -234,5 +231,5 @@ func TestSnapshotRefusals(t *testing.T) {
 	if dev.has(t, "things") != "bqt" {
 		t.Error("requests do not pass after a snapshot that was given up")
 	}
-	must(t, s.Save(t.Context(), "x", false))
+	check.OK(t, s.Save(t.Context(), "x", false))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/microsoft/durabletask-go/task"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -428,11 +429,7 @@ func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen within two minutes")
-		}
-	}
+	check.Eventually(t, done, "the orchestration does not get there")
 }
 
 // breakLeases takes all partitions from their owners, who do not know.

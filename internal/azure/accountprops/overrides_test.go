@@ -8,6 +8,7 @@ import (
 
 // Every setting takes a value, gives it back, and changes nothing else.
 func TestEverySettingReadsBack(t *testing.T) {
+	t.Parallel()
 	values := map[string]string{"encryption-scopes": "one,two", "container-soft-delete-days": "7"}
 	for _, s := range BlobSettings {
 		v := values[s.Name]
@@ -34,6 +35,7 @@ func TestEverySettingReadsBack(t *testing.T) {
 }
 
 func TestOverrides(t *testing.T) {
+	t.Parallel()
 	defaults := Blob{Versioning: true, Scopes: []string{"one"}, ContainerDays: 3}
 	for _, tc := range []struct {
 		name, fields string
@@ -72,6 +74,7 @@ func TestOverrides(t *testing.T) {
 
 // A key where a setting should be is not shown.
 func TestErrorsShowNoKeys(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"abcdefghabcdefgh", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", "YWJj="} {
 		_, err := ParseOverrides([]string{key})
 		if err == nil || strings.Contains(err.Error(), strings.TrimRight(key, "=")) {
@@ -81,6 +84,7 @@ func TestErrorsShowNoKeys(t *testing.T) {
 }
 
 func TestPossible(t *testing.T) {
+	t.Parallel()
 	for fields, want := range map[string]bool{"": true, "blob-immutability=true": true, "blob-immutability=true blob-versioning=false": false} {
 		if o, err := ParseOverrides(strings.Fields(fields)); err != nil || (o.Possible() == nil) != want {
 			t.Errorf("%q: %v, %v", fields, o.Possible(), err)
@@ -89,6 +93,7 @@ func TestPossible(t *testing.T) {
 }
 
 func TestOverridesWithAndWithout(t *testing.T) {
+	t.Parallel()
 	o, err := ParseOverrides([]string{"container-soft-delete-days=7", "blob-versioning=true"})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 )
 
 func TestExposedHeaders(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ rule, want string }{
 		{"ETag,Content-Length", "ETag,Content-Length"},
 		{"x-ms-meta-*", "x-ms-meta-A,x-ms-meta-b"},

@@ -86,6 +86,7 @@ func startWith(t *testing.T, set func(*frontend.Common)) string {
 }
 
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	base := start(t)
 	for _, tc := range []struct {
 		name, method, path string
@@ -220,6 +221,7 @@ func TestTooManyHeaders(t *testing.T) {
 }
 
 func TestMetadataKeepsCase(t *testing.T) {
+	t.Parallel()
 	base := start(t)
 	c, err := net.Dial("tcp", strings.Split(strings.TrimPrefix(base, "http://"), "/")[0])
 	if err != nil {
@@ -251,6 +253,7 @@ func TestMetadataKeepsCase(t *testing.T) {
 }
 
 func TestAmbiguousTableIsRefused(t *testing.T) {
+	t.Parallel()
 	row := func(name string, has, hasNot []string) frontend.Operation[*state, *call] {
 		return frontend.Operation[*state, *call]{Name: name, Method: "PUT", On: "thing", Has: has, HasNot: hasNot,
 			Do: func(*state, *call) error { return nil }}
@@ -279,6 +282,7 @@ func TestAmbiguousTableIsRefused(t *testing.T) {
 
 // A client that asks before it sends its body is refused without it: net/http must not wait for what never comes.
 func TestRefusedBeforeBody(t *testing.T) {
+	t.Parallel()
 	base := start(t)
 	c, err := net.Dial("tcp", strings.Split(strings.TrimPrefix(base, "http://"), "/")[0])
 	if err != nil {

@@ -104,6 +104,7 @@ func send(t *testing.T, c net.Conn, s string) {
 const path = "/devstoreaccount1/x"
 
 func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
 	limit := httpserver.NewLimiter(1)
 	b, addr := serveBench(t, Common{Limit: limit}, httpserver.Options{})
 	first := dial(t, addr)
@@ -130,6 +131,7 @@ func TestTooManyRequests(t *testing.T) {
 }
 
 func TestStoppedUploadIsCutOff(t *testing.T) {
+	t.Parallel()
 	for name, part := range map[string]string{"nothing": "", "a byte": "x", "a byte at a time": "drip"} {
 		t.Run(name, func(t *testing.T) {
 			b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, httpserver.Options{})
@@ -166,6 +168,7 @@ func TestStoppedUploadIsCutOff(t *testing.T) {
 
 // A body that lasts much longer than the time for one part of it is taken whole.
 func TestSlowUploadIsTaken(t *testing.T) {
+	t.Parallel()
 	// A machine that stops for longer than the time for one part breaks the upload off, rightly. It gets more time then.
 	var err error
 	for _, progress := range []time.Duration{300 * time.Millisecond, 3 * time.Second, 20 * time.Second} {
@@ -215,6 +218,7 @@ func slowUpload(t *testing.T, progress time.Duration) error {
 }
 
 func TestStoppedDownloadIsCutOff(t *testing.T) {
+	t.Parallel()
 	b, addr := serveBench(t, Common{Progress: 50 * time.Millisecond}, httpserver.Options{})
 	c := dial(t, addr)
 	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -236,6 +240,7 @@ func TestStoppedDownloadIsCutOff(t *testing.T) {
 }
 
 func TestDownloadIsWhole(t *testing.T) {
+	t.Parallel()
 	b, addr := serveBench(t, Common{Progress: 2 * time.Minute}, httpserver.Options{})
 	want, err := os.ReadFile(b.file)
 	if err != nil {

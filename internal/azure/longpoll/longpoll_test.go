@@ -73,6 +73,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestFeed(t *testing.T) {
+	t.Parallel()
 	f := NewFeed(NewBoard())
 	f.Add("c", "before anybody asked")
 	all := func(string) bool { return true }
@@ -112,6 +113,7 @@ func TestFeed(t *testing.T) {
 }
 
 func TestParseWait(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]time.Duration{"": 0, "0": 0, "-1": 0, "x": 0, "1": time.Second, "50": MaxWait, "51": MaxWait, "99999999999999999999": 0} {
 		if got, ok := ParseWait(text); got != want || ok != (want > 0) {
 			t.Errorf("%q: %v, %v", text, got, ok)

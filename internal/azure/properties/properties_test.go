@@ -24,6 +24,7 @@ const everything = `<?xml version="1.0" encoding="utf-8"?><StorageServicePropert
 var all = Features{true, true, true, true}
 
 func TestUpdateAndRender(t *testing.T) {
+	t.Parallel()
 	p, err := Properties{MinuteMetrics: Metrics{Enabled: true}}.Update(wire.Blob, []byte(everything), all)
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +56,7 @@ func TestUpdateAndRender(t *testing.T) {
 }
 
 func TestUpdateRefuses(t *testing.T) {
+	t.Parallel()
 	wrap := func(s string) string { return "<StorageServiceProperties>" + s + "</StorageServiceProperties>" }
 	rule := "<CorsRule><AllowedOrigins>a</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds><ExposedHeaders/><AllowedHeaders/></CorsRule>"
 	retention := func(days string) string {
@@ -126,6 +128,7 @@ func answer(r *wire.Request, name string) string {
 
 // The cases of the reference's table on evaluating CORS requests, and its limits.
 func TestCORS(t *testing.T) {
+	t.Parallel()
 	rules := []Rule{
 		{Origins: []string{"http://a.com"}, Methods: []string{"GET", "PUT"}, AllowedHeaders: []string{"x-ms-meta-abc", "x-ms-meta-data*"}, ExposedHeaders: []string{"x-ms-*"}, MaxAgeInSeconds: 200},
 		{Origins: []string{"https://*.b.com"}, Methods: []string{"GET"}},
@@ -183,6 +186,7 @@ func TestCORS(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	id := func(s string) string {
 		return "<SignedIdentifier><Id>" + s + "</Id><AccessPolicy><Start>2011-10-11</Start><Expiry>2011-10-12T01:02Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier>"
 	}

@@ -21,6 +21,7 @@ func parse(t testing.TB, svc Service, o Options, head string) (*Request, error) 
 }
 
 func TestParseTarget(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, host, uri     string
 		account, path, base string
@@ -61,6 +62,7 @@ func TestParseTarget(t *testing.T) {
 }
 
 func TestParseVersion(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		sent         string
 		want, strict Version // 0: refused
@@ -94,6 +96,7 @@ func TestParseVersion(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	modified := time.Date(2026, 1, 2, 3, 4, 5, 999, time.UTC)
 	at, before, after := modified.Truncate(time.Second), modified.Add(-time.Minute), modified.Add(time.Minute)
 	const etag = `"0x8D1"`
@@ -139,6 +142,7 @@ func TestConditions(t *testing.T) {
 func same(got, want error) bool { return (got == nil) == (want == nil) && errors.Is(got, want) }
 
 func TestMetadata(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, head string
 		want       string
@@ -175,6 +179,7 @@ func TestMetadata(t *testing.T) {
 }
 
 func TestReadBody(t *testing.T) {
+	t.Parallel()
 	const body = "0123456789"
 	sum := MD5([]byte(body))
 	for _, tc := range []struct {
@@ -218,6 +223,7 @@ func TestReadBody(t *testing.T) {
 }
 
 func TestParseXML(t *testing.T) {
+	t.Parallel()
 	type doc struct {
 		A string `xml:"A"`
 	}
@@ -242,6 +248,7 @@ func TestParseXML(t *testing.T) {
 }
 
 func TestXMLEscapes(t *testing.T) {
+	t.Parallel()
 	got := string(NewXML(0).Open("A", "b", `<"&>`).Text("C", "a<b>&\"\r\n\x01\xffé").Empty("D").Close("A").Bytes())
 	want := byteOrderMark + `<?xml version="1.0" encoding="utf-8"?><A b="&lt;&quot;&amp;&gt;"><C>a&lt;b&gt;&amp;&quot;&#xD;` +
 		"\n\ufffd\ufffdé</C><D /></A>"

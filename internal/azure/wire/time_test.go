@@ -7,6 +7,7 @@ import (
 
 // What was read last is kept; neither another date nor a broken one may be answered with it.
 func TestParseRFC1123(t *testing.T) {
+	t.Parallel()
 	first := time.Date(2015, 6, 26, 23, 39, 12, 0, time.UTC)
 	for _, tt := range []struct {
 		in   string

@@ -20,6 +20,7 @@ func client(h http.HandlerFunc) *http.Client {
 }
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header()["x-ms-lower"] = []string{"v"}
@@ -38,6 +39,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestRequestAsServed(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		method, body  string
 		length, uri   string
@@ -68,6 +70,7 @@ func TestRequestAsServed(t *testing.T) {
 
 // Clients set header names in any case; a server sees them in Go's canonical form, and metadata as it was written.
 func TestHeaderNames(t *testing.T) {
+	t.Parallel()
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		p, err := wire.Parse(wire.Blob, r, w, time.Now(), wire.Options{})
 		if err != nil {
@@ -91,6 +94,7 @@ func TestHeaderNames(t *testing.T) {
 }
 
 func TestLargeBodyStreams(t *testing.T) {
+	t.Parallel()
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB, over the window
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
@@ -106,6 +110,7 @@ func TestLargeBodyStreams(t *testing.T) {
 }
 
 func TestBrokenOff(t *testing.T) {
+	t.Parallel()
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "part")
@@ -125,6 +130,7 @@ func TestBrokenOff(t *testing.T) {
 }
 
 func TestUnknownHost(t *testing.T) {
+	t.Parallel()
 	if _, err := client(nil).Get("http://elsewhere/"); err == nil {
 		t.Error("no error for a host without a service")
 	}

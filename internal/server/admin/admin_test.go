@@ -25,6 +25,7 @@ func get(h http.Handler, path, host string, headers ...string) *httptest.Respons
 }
 
 func TestEndpoints(t *testing.T) {
+	t.Parallel()
 	reg := prometheus.NewRegistry()
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "lazuli_test_total"})
 	reg.MustRegister(counter)
@@ -69,6 +70,7 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	h := NewHandler(Options{AllowHosts: []string{"lazuli"}})
 	for _, tc := range []struct {
 		name, host string
@@ -104,6 +106,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 // The admin address answers to http and https, and ends with all that is open.
 func TestHTTPAndHTTPS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, err := devcert.Make(dir, nil, time.Now()); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ func request(t *testing.T, method, target, version string) *wire.Request {
 
 // The line of the reference's example, with our request.
 func TestLine(t *testing.T) {
+	t.Parallel()
 	r := request(t, "GET", "http://127.0.0.1:10000/devstoreaccount1/c/b?a=1&b=2&sig=secret%3D", "2021-12-02")
 	h := r.HTTP.Header
 	h.Set("If-Match", `"0x1"`)
@@ -61,6 +62,7 @@ func TestSignaturesAreMasked(t *testing.T) {
 }
 
 func TestFieldCount(t *testing.T) {
+	t.Parallel()
 	r := request(t, "GET", "http://h/devstoreaccount1/c/b", "2021-12-02")
 	for version, want := range map[string]int{"1.0": 30, "2.0": 38} {
 		if got := strings.Count(string(appendLine(nil, version, r, frontend.Outcome{Status: 200})), ";") + 1; got != want {
@@ -70,6 +72,7 @@ func TestFieldCount(t *testing.T) {
 }
 
 func TestRequestStatus(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		by      auth.Mechanism
 		status  int

@@ -11,14 +11,16 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
 
 // send signs and sends a request whose target is used as it stands.
-func (h *house) send(svc wire.Service, method, target, body string, header ...string) *httptest.ResponseRecorder {
+func (h *fixture) send(svc wire.Service, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	return h.sendAs(svc, account, h.key, method, target, body, header...)
 }
 
-func (h *house) sendAs(svc wire.Service, name string, key auth.Key, method, target, body string, header ...string) *httptest.ResponseRecorder {
+func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:10000/", strings.NewReader(body))
 	r.RequestURI, r.RemoteAddr = target, "127.0.0.1:5555"
 	r.Header.Set("x-ms-version", "2019-02-02")
@@ -28,8 +30,9 @@ func (h *house) sendAs(svc wire.Service, name string, key auth.Key, method, targ
 	}
 	parsed, err := wire.Parse(svc, r, nil, time.Now(), wire.Options{})
 	if err == nil {
+		_, r.URL.RawQuery, _ = strings.Cut(target, "?")
 		// Signed for what the server will read, so that the signature is not what it is refused for.
-		r.Header.Set("Authorization", "SharedKeyLite "+name+":"+sharedKeyLite(parsed, r, name, key))
+		signer.Account{Name: name, Key: key, Table: svc == wire.Table}.SharedKeyLite(r, parsed.URIPath)
 	}
 	w := httptest.NewRecorder()
 	h.handlers[svc].ServeHTTP(w, r)
@@ -84,7 +87,7 @@ func TestPathsLeadNowhere(t *testing.T) {
 func files(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	must(t, filepath.WalkDir(filepath.Dir(dir), func(path string, _ fs.DirEntry, err error) error {
+	check.OK(t, filepath.WalkDir(filepath.Dir(dir), func(path string, _ fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(dir, path)
 		names[name] = true
 		return err

@@ -22,6 +22,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/signer"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -32,8 +34,8 @@ const (
 	version = "2026-02-06"
 )
 
-// house is the three services over empty state, with an issuer of tokens.
-type house struct {
+// fixture is the three services over empty state, with an issuer of tokens.
+type fixture struct {
 	handlers map[wire.Service]http.Handler
 	issuer   *devissuer.Issuer
 	key      auth.Key // of account
@@ -45,55 +47,48 @@ var (
 	tables   = map[wire.Service][]frontend.Row{wire.Blob: blobsvc.Operations(), wire.Queue: queuesvc.Operations(), wire.Table: tablesvc.Operations()}
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func build(t testing.TB) *house {
+func build(t testing.TB) *fixture {
 	t.Helper()
 	h, _ := buildIn(t)
 	return h
 }
 
 // buildIn opens the services in a folder of their own. Each role has a principal of its own name.
-func buildIn(t testing.TB) (_ *house, dir string) {
+func buildIn(t testing.TB) (_ *fixture, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	h := new(house)
+	h := new(fixture)
 	var err error
 	h.key, err = auth.ParseKey(auth.DevelopmentKey)
-	must(t, err)
+	check.OK(t, err)
 	_, h.otherKey, err = auth.GenerateKey()
-	must(t, err)
+	check.OK(t, err)
 	accounts, err := auth.NewAccounts(auth.Account{Name: account, Keys: []auth.Key{h.key}}, auth.Account{Name: other, Keys: []auth.Key{h.otherKey}})
-	must(t, err)
+	check.OK(t, err)
 	h.issuer, err = devissuer.New(devissuer.Config{})
-	must(t, err)
+	check.OK(t, err)
 	var list []auth.Assignment
 	for _, name := range auth.RoleNames() {
 		list = append(list, auth.Assignment{Principal: name, Role: name, Scope: account})
 	}
 	roles, err := auth.NewRoles(list...)
-	must(t, err)
+	check.OK(t, err)
 	oauth, err := auth.NewOAuth(roles, h.issuer.Trust())
-	must(t, err)
+	check.OK(t, err)
 	common := frontend.Common{Accounts: accounts, OAuth: oauth, Log: slog.New(slog.DiscardHandler)}
 
-	must(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
+	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
 	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Relaxed: true})
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
 	tabs, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}})
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { _ = tabs.Close() })
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(nats.Close)
 	queues, err := queuesvc.New(queuesvc.Config{Common: common, NATS: nats})
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tabs.Handler()}
 	return h, dir
@@ -160,7 +155,7 @@ var refusals = []string{"AuthenticationFailed", "AuthorizationFailure", "Authori
 	"AuthorizationResourceTypeMismatch", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}
 
 // ask sends a request and returns the refusal's code, "" if there is none.
-func (h *house) ask(t testing.TB, svc wire.Service, r *http.Request) string {
+func (h *fixture) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.handlers[svc].ServeHTTP(w, r)
@@ -194,7 +189,7 @@ func (h *house) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 // byKey signs with Shared Key.
 func byKey(r *http.Request, svc wire.Service, to string, key auth.Key) *http.Request {
 	r.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
-	r.Header.Set("Authorization", "SharedKey "+to+":"+sharedKey(r, svc, to, key))
+	signer.Account{Name: to, Key: key, Table: svc == wire.Table}.SharedKey(r, r.URL.EscapedPath())
 	return r
 }
 
@@ -292,7 +287,7 @@ func TestAccountSAS(t *testing.T) {
 		token := auth.Token{Services: "bqt", ResourceTypes: "sco", Permissions: letters, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}
 		change(&token)
 		q, err := token.Sign(account, h.key, svc, "")
-		must(t, err)
+		check.OK(t, err)
 		return q
 	}
 	each(t, func(t *testing.T, svc wire.Service, row frontend.Row, r rule) {
@@ -334,7 +329,7 @@ func TestServiceSAS(t *testing.T) {
 	elsewhere := map[wire.Service]string{wire.Blob: "box2", wire.Queue: "line2", wire.Table: "Tab2"}
 	sign := func(svc wire.Service, resource, permissions string) string {
 		q, err := auth.Token{Permissions: permissions, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, svc, resource)
-		must(t, err)
+		check.OK(t, err)
 		return q
 	}
 	each(t, func(t *testing.T, svc wire.Service, row frontend.Row, r rule) {
@@ -366,7 +361,7 @@ func TestSnapshotSAS(t *testing.T) {
 	const at = "2026-08-13T10:00:00.0000000Z"
 	sign := func(kind string) string {
 		q, err := auth.Token{Resource: kind, Snapshot: at, Permissions: letters, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, wire.Blob, "box/thing")
-		must(t, err)
+		check.OK(t, err)
 		return q
 	}
 	for _, row := range tables[wire.Blob] {
@@ -392,7 +387,7 @@ func TestBearer(t *testing.T) {
 	for _, name := range append(auth.RoleNames(), "nobody") {
 		var err error
 		tokens[name], err = h.issuer.Token(name, auth.StorageAudience)
-		must(t, err)
+		check.OK(t, err)
 	}
 	each(t, func(t *testing.T, svc wire.Service, row frontend.Row, r rule) {
 		for name, token := range tokens {
@@ -461,7 +456,7 @@ func TestMain(m *testing.M) {
 }
 
 // ask2 is ask for refusals of status 400.
-func (h *house) ask2(t testing.TB, svc wire.Service, r *http.Request) string {
+func (h *fixture) ask2(t testing.TB, svc wire.Service, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.handlers[svc].ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package entity
 import "testing"
 
 func TestGUID(t *testing.T) {
+	t.Parallel()
 	const text = "c9da6455-213d-42c9-9a79-3e9149a57833"
 	for in, ok := range map[string]bool{
 		text: true, "C9DA6455-213D-42C9-9A79-3E9149A57833": true, "00000000-0000-0000-0000-000000000000": true,

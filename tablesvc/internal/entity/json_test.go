@@ -27,6 +27,7 @@ func render(t *testing.T, level Metadata, p Parsed) string {
 }
 
 func TestJSONLevels(t *testing.T) {
+	t.Parallel()
 	p, err := ParseJSON([]byte(`{"PartitionKey":"p'1","RowKey":"r 1","Timestamp":"0001-01-01T00:00:00Z","n":null,
 		"s":"x\"\ud83d\ude00\u00e9","i":5,"d":3.0,"b":true,"l":"7","l@odata.type":"Edm.Int64",
 		"t@odata.type":"Edm.DateTime","t":"2017-11-10T02:46:53.6366920Z","g@odata.type":"Edm.Guid",
@@ -62,6 +63,7 @@ func TestJSONLevels(t *testing.T) {
 }
 
 func TestJSONSelect(t *testing.T) {
+	t.Parallel()
 	r := NewRecord(MinTicks, 0).Append("age", Int64Value(39)).Append("sex", StringValue("m"))
 	f := form
 	f.Metadata, f.Select = MinimalMetadata, []string{"sex", "RowKey", "xyz", "age"}
@@ -75,6 +77,7 @@ func TestJSONSelect(t *testing.T) {
 }
 
 func TestInference(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		json string
 		typ  Type
@@ -98,6 +101,7 @@ func TestInference(t *testing.T) {
 }
 
 func TestParseJSONErrors(t *testing.T) {
+	t.Parallel()
 	many := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -169,6 +173,7 @@ func TestParseJSONErrors(t *testing.T) {
 }
 
 func TestEntitySizeFormula(t *testing.T) {
+	t.Parallel()
 	// 4 + 2*(1+1) + n*(8 + 2*3 + 2*len + 4) = 1 MiB
 	body := func(last int) string {
 		var b strings.Builder
@@ -189,6 +194,7 @@ func TestEntitySizeFormula(t *testing.T) {
 }
 
 func TestAppendDouble(t *testing.T) {
+	t.Parallel()
 	for f, want := range map[float64]string{
 		0: "0.0", 3: "3.0", 3.1: "3.1", -1.5: "-1.5", 1e14: "100000000000000.0", 1e15: "1E+15", 1e100: "1E+100", 1.5e-7: "1.5E-07",
 		0.0001: "0.0001", 0.00001: "1E-05", 5e-324: "4.94065645841247E-324", math.MaxFloat64: "1.7976931348623157E+308",
@@ -210,6 +216,7 @@ func TestAppendDouble(t *testing.T) {
 
 // TestAppendDoubleAsBySearch compares with the rule written down: 15 digits if they read back, else 17.
 func TestAppendDoubleAsBySearch(t *testing.T) {
+	t.Parallel()
 	search := func(f float64) string {
 		precision := 15
 		d := strconv.AppendFloat(nil, f, 'e', precision-1, 64)
@@ -252,6 +259,7 @@ func BenchmarkAppendDouble(b *testing.B) {
 
 // TestJSONRoundTrip: what is rendered at minimal metadata reads back as the same record.
 func TestJSONRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names, values := properties(t, "names")
 		for _, n := range []string{"PartitionKey", "RowKey", "Timestamp"} {
@@ -346,6 +354,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 }
 
 func TestParseTableName(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]string{
 		`{"TableName":"People"}`:                             "People",
 		`{"odata.type":"a.Tables", "TableName" : "\u0041b"}`: "Ab",

@@ -22,6 +22,7 @@ func compareUTF16(a, b string) int {
 }
 
 func TestKeyOrderIsUTF16Order(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p1, r1, p2, r2 := keyText().Draw(t, "p1"), keyText().Draw(t, "r1"), keyText().Draw(t, "p2"), keyText().Draw(t, "r2")
 		want := cmp.Or(compareUTF16(p1, p2), compareUTF16(r1, r2))
@@ -36,6 +37,7 @@ func TestKeyOrderIsUTF16Order(t *testing.T) {
 }
 
 func TestKeyRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, r, id := keyText().Draw(t, "p"), keyText().Draw(t, "r"), rapid.Uint64().Draw(t, "id")
 		table, ep, er, ok := SplitKey(AppendKey(nil, id, p, r))
@@ -46,6 +48,7 @@ func TestKeyRoundTrip(t *testing.T) {
 }
 
 func TestSplitKeyRefusesOtherBytes(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"", "1234567", "12345678", "12345678nothing"} {
 		if _, _, _, ok := SplitKey([]byte(key)); ok {
 			t.Errorf("%q was taken for a key", key)
@@ -54,6 +57,7 @@ func TestSplitKeyRefusesOtherBytes(t *testing.T) {
 }
 
 func TestCheckKey(t *testing.T) {
+	t.Parallel()
 	long := string(bytes.Repeat([]byte("k"), 512))
 	for _, tc := range []struct {
 		name, key string
@@ -86,6 +90,7 @@ func TestCheckKey(t *testing.T) {
 }
 
 func TestTableName(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]bool{
 		"abc": true, "A12": true, "ab": false, "1ab": false, "a-b": false, "": false, "table_1": false, "abé": false,
 		string(bytes.Repeat([]byte("t"), 63)): true, string(bytes.Repeat([]byte("t"), 64)): false, "a[b": false,

@@ -61,6 +61,7 @@ func build(ts ticks.Ticks, names []string, values map[string]Value) Record {
 }
 
 func TestRecordKeepsProperties(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names, values := properties(t, "names")
 		r := build(42, names, values)
@@ -86,6 +87,7 @@ func TestRecordKeepsProperties(t *testing.T) {
 }
 
 func TestMergeReplacesAndAppends(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n1, v1 := properties(t, "old")
 		n2, v2 := properties(t, "update")
@@ -106,6 +108,7 @@ func TestMergeReplacesAndAppends(t *testing.T) {
 
 // TestRecordBytes pins the form on disk: data folders hold it.
 func TestRecordBytes(t *testing.T) {
+	t.Parallel()
 	r := NewRecord(0x0102030405060708, 0).Append("S", StringValue(`a"`)).Append("I", Int32Value(-2)).Append("P", StringValue("x"))
 	want := "01" + "0102030405060708" + "410153026122" + "470149fffffffe" + "c101500178"
 	if got := fmt.Sprintf("%x", []byte(r)); got != want {
@@ -126,6 +129,7 @@ func FuzzRecord(f *testing.F) {
 }
 
 func TestSorted(t *testing.T) {
+	t.Parallel()
 	names := func(r Record) (all []string) {
 		for it := r.Properties(); it.Next(); {
 			all = append(all, string(it.Name))

@@ -10,6 +10,7 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ filter, want string }{
 		{``, `all`},
 		{`Age eq 5`, `all`},
@@ -53,6 +54,7 @@ var pairs = regexp.MustCompile(`(from|after|to|before) \(`)
 
 // TestDescribeIsAFilter: where the text is a filter, it stands for its range and no other.
 func TestDescribeIsAFilter(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		source := condition(3).Draw(t, "filter")
 		f, err := Parse(source)

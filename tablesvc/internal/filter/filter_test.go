@@ -15,6 +15,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ text, want string }{
 		{``, ``},
 		{`  `, ``},
@@ -77,6 +78,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseErrorsHavePositions(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		text string
 		at   int
@@ -138,6 +140,7 @@ func TestParseErrorsHavePositions(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
+	t.Parallel()
 	r := entity.NewRecord(entity.MinTicks+1, 0).
 		Append("Age", entity.Int32Value(5)).
 		Append("Long", entity.Int64Value(5)).
@@ -170,6 +173,7 @@ func TestMatch(t *testing.T) {
 }
 
 func TestPlanKinds(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		text   string
 		kind   Kind
@@ -250,6 +254,7 @@ func someValue() *rapid.Generator[entity.Value] {
 
 // TestPlanAgreesWithNaive: visiting the planned ranges finds what evaluating everything finds, in the same order.
 func TestPlanAgreesWithNaive(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const table = 7
 		entities := make(map[string]*Entity)

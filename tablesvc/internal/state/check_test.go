@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -49,9 +50,9 @@ func TestCheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			db, err := OpenFile(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})
-			ok(t, err)
+			check.OK(t, err)
 			defer db.Close()
-			ok(t, db.Update(func(tx *store.Tx) error {
+			check.OK(t, db.Update(func(tx *store.Tx) error {
 				tx.Put(bucketService, keyNextTableID, tableIDKey(3))
 				tx.Put(bucketTables, tableKey("acc", "People"), good.encode())
 				tx.Put(bucketDeleted, tableIDKey(2), []byte{})
@@ -59,10 +60,10 @@ func TestCheck(t *testing.T) {
 				tx.Put(bucketEntities, entity.AppendKey(nil, 2, "p", "r"), record)
 				return nil
 			}))
-			ok(t, db.Update(func(tx *store.Tx) error { tc.damage(tx); return nil }))
+			check.OK(t, db.Update(func(tx *store.Tx) error { tc.damage(tx); return nil }))
 			var found []string
 			n, err := Check(db, values, func(f Finding) { found = append(found, f.String()) })
-			ok(t, err)
+			check.OK(t, err)
 			text := strings.Join(found, "\n")
 			if tc.want == "" && (text != "" || n != Counts{1, 2, 1}) || !strings.Contains(text, tc.want) {
 				t.Errorf("counts %v, findings:\n%s\nwant %q", n, text, tc.want)

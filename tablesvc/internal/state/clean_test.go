@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/internal/test/eventually"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
 // put writes n entities of a table straight into the store.
 func put(t *testing.T, db *store.DB, table uint64, n int) {
 	t.Helper()
-	ok(t, db.Update(func(tx *store.Tx) error {
+	check.OK(t, db.Update(func(tx *store.Tx) error {
 		for i := range n {
 			tx.Put(bucketEntities, entity.AppendKey(nil, table, "p", string(rune('a'+i))), entity.NewRecord(entity.MinTicks, 0))
 		}
@@ -25,7 +25,7 @@ func put(t *testing.T, db *store.DB, table uint64, n int) {
 
 func count(t *testing.T, db *store.DB, table uint64) (n int) {
 	t.Helper()
-	ok(t, db.View(func(tx *store.Tx) error {
+	check.OK(t, db.View(func(tx *store.Tx) error {
 		n = 0
 		c := tx.Cursor(bucketEntities)
 		for k, _ := c.Seek(tableIDKey(table)); bytes.HasPrefix(k, tableIDKey(table)); k, _ = c.Next() {
@@ -40,12 +40,12 @@ func count(t *testing.T, db *store.DB, table uint64) (n int) {
 func TestCleanerRemovesInBatches(t *testing.T) {
 	t.Parallel()
 	db, err := OpenFile(filepath.Join(t.TempDir(), "tables.db"), store.Options{Relaxed: true})
-	ok(t, err)
+	check.OK(t, err)
 	defer db.Close()
 	for table := uint64(1); table <= 4; table++ {
 		put(t, db, table, 10)
 	}
-	ok(t, db.Update(func(tx *store.Tx) error {
+	check.OK(t, db.Update(func(tx *store.Tx) error {
 		tx.Put(bucketDeleted, tableIDKey(2), []byte{})
 		tx.Put(bucketDeleted, tableIDKey(4), []byte{})
 		return nil
@@ -72,44 +72,36 @@ func TestCleanerResumes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tables.db")
 	db, err := OpenFile(path, store.Options{Relaxed: true})
-	ok(t, err)
+	check.OK(t, err)
 	put(t, db, 1, 20)
-	ok(t, db.Update(func(tx *store.Tx) error { tx.Put(bucketDeleted, tableIDKey(1), []byte{}); return nil }))
-	ok(t, db.Close())
+	check.OK(t, db.Update(func(tx *store.Tx) error { tx.Put(bucketDeleted, tableIDKey(1), []byte{}); return nil }))
+	check.OK(t, db.Close())
 	waitEmpty(t, open(t, path), 1) // it begins without a call
 }
 
 func TestDeleteTableWakesTheCleaner(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "tables.db"))
-	ok(t, s.CreateTable("acc", "people", time.Now()))
+	check.OK(t, s.CreateTable("acc", "people", time.Now()))
 	put(t, s.db, 1, 20)
 	if n := count(t, s.db, 1); n != 20 {
 		t.Fatalf("the first table has %d entities", n)
 	}
-	ok(t, s.DeleteTable("acc", "people"))
+	check.OK(t, s.DeleteTable("acc", "people"))
 	waitEmpty(t, s, 1)
 }
 
 // waitEmpty waits until a table has no entities.
 func waitEmpty(t *testing.T, s *Store, table uint64) {
 	t.Helper()
-	eventually.True(t, func() bool { return count(t, s.db, table) == 0 }, "the entities of a deleted table are still in the store")
+	check.Eventually(t, func() bool { return count(t, s.db, table) == 0 }, "the entities of a deleted table are still in the store")
 }
 
 // open opens a store until the test ends.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
 	s, err := Open(path, store.Options{Relaxed: true}, slog.New(slog.DiscardHandler))
-	ok(t, err)
-	t.Cleanup(func() { ok(t, s.Close()) })
+	check.OK(t, err)
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
-}
-
-// ok fails the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -22,7 +23,7 @@ type feedFixture struct {
 func newFeedFixture(t *testing.T) *feedFixture {
 	t.Helper()
 	f := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
-	ok(t, f.CreateTable("acc", "Orders", f.now))
+	check.OK(t, f.CreateTable("acc", "Orders", f.now))
 	return f
 }
 
@@ -30,14 +31,14 @@ func newFeedFixture(t *testing.T) *feedFixture {
 func (f *feedFixture) insert(t *testing.T, row string) {
 	t.Helper()
 	_, err := f.Write("acc", "Orders", &Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
-	ok(t, err)
+	check.OK(t, err)
 }
 
 // want fails the test unless the page after position has these rows; nil rows are an unknown position. It returns the position after it.
 func (f *feedFixture) want(t *testing.T, position string, rows []string) string {
 	t.Helper()
 	page, err := f.Changes("acc", "orders", position, f.now)
-	ok(t, err)
+	check.OK(t, err)
 	if page.Known != (rows != nil) {
 		t.Errorf("position %q: known is %v, want %v", position, page.Known, rows != nil)
 	}
@@ -76,7 +77,7 @@ func TestLogIsBounded(t *testing.T) {
 	f := newFeedFixture(t)
 	f.want(t, "x", nil)
 	at := ticks.Of(f.now)
-	ok(t, f.db.Update(func(tx *store.Tx) error { // as after a million changes
+	check.OK(t, f.db.Update(func(tx *store.Tx) error { // as after a million changes
 		tx.Put(bucketWatched, tableIDKey(1), watchRecord{next: keepChanges + 1, first: 1, asked: at}.encode())
 		tx.Put(bucketChanges, changeKey(1, 1), (&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1"), After: entity.NewRecord(0, 0)}).encode())
 		return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100)), After: entity.NewRecord(0, 0)})
@@ -109,10 +110,10 @@ func TestLogHasTheStatesAroundChanges(t *testing.T) {
 			m.Record = entity.NewRecord(0, 0)
 		}
 		_, err := f.Write("acc", "Orders", m, f.now)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	page, err := f.Changes("acc", "Orders", begin, f.now)
-	ok(t, err)
+	check.OK(t, err)
 	state := func(r entity.Record) ticks.Ticks {
 		if r == nil {
 			return -1
@@ -153,7 +154,7 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	large := entity.NewRecord(ticks.Of(f.now), maxFeedBytes/2)
 	large = append(large, make([]byte, maxFeedBytes/2)...)
 	add := func(row string) {
-		ok(t, f.db.Update(func(tx *store.Tx) error {
+		check.OK(t, f.db.Update(func(tx *store.Tx) error {
 			return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: ticks.Of(f.now), Partition: []byte("p"), Row: []byte(row), After: large})
 		}))
 	}
@@ -161,7 +162,7 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	add("2")
 	at := f.want(t, begin, []string{"1"})
 	f.want(t, at, []string{"2"})
-	ok(t, f.db.Update(func(tx *store.Tx) error {
+	check.OK(t, f.db.Update(func(tx *store.Tx) error {
 		w, err := decodeWatch(tx.Get(bucketWatched, tableIDKey(1)))
 		w.bytes = keepChangeBytes - maxFeedBytes/4
 		tx.Put(bucketWatched, tableIDKey(1), w.encode())
