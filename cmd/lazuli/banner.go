@@ -37,7 +37,7 @@ func writeBanner(w io.Writer, b banner) {
 	}
 	picked := map[wire.Service]bool{wire.Blob: c.Blob.Port == 0, wire.Queue: c.Queue.Port == 0, wire.Table: c.Table.Port == 0}
 	for _, svc := range services {
-		if !c.Silent || picked[svc.service] {
+		if c.Serves(svc.service.String()) && (!c.Silent || picked[svc.service]) {
 			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.blue(b.backend.URL(svc.service, account)))
 		}
 	}
@@ -94,10 +94,15 @@ func writeConnection(out *strings.Builder, b banner) {
 		} else if usualPorts(b.config) && name == auth.DevelopmentAccount {
 			out.WriteString(" (UseDevelopmentStorage=true works as well)")
 		}
-		scheme, _, _ := strings.Cut(b.backend.URL(wire.Blob, name), ":")
+		scheme := "http"
+		if b.config.Cert != "" {
+			scheme = "https"
+		}
 		fmt.Fprintf(out, "\n  DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;", scheme, name, key)
 		for _, svc := range services {
-			fmt.Fprintf(out, "%sEndpoint=%s;", svc.name, b.backend.URL(svc.service, name))
+			if b.config.Serves(svc.service.String()) {
+				fmt.Fprintf(out, "%sEndpoint=%s;", svc.name, b.backend.URL(svc.service, name))
+			}
 		}
 		out.WriteString("\n\n")
 	}
@@ -105,7 +110,7 @@ func writeConnection(out *strings.Builder, b banner) {
 
 // usualPorts reports whether SDKs find the services without being told where.
 func usualPorts(c *config.Result) bool {
-	return c.Cert == "" && c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
+	return c.Cert == "" && len(c.Services) == 0 && c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
 }
 
 // style adds terminal colours, or nothing.

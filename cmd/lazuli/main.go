@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -24,8 +26,22 @@ func main() {
 		}
 		os.Exit(exitFailure)
 	}()
-	m := Main{Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
+	m := Main{Args: verbOf(os.Args), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(m.Run(ctx))
+}
+
+// verbOf returns the arguments of the program. Under the name of one of Azurite's programs it is that program.
+func verbOf(args []string) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	for _, svc := range services {
+		if name == "azurite-"+svc.service.String() {
+			return append([]string{name}, args[1:]...)
+		}
+	}
+	return args[1:]
 }
 
 // Main is one run of the program.

@@ -146,7 +146,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	silent := strings.Contains(strings.Join(args, " "), "--silent")
 	p, err := startProcess(cmd, func(out string) bool {
-		return strings.Contains(out, "Ready in") || silent && strings.Contains(out, "Table")
+		return strings.Contains(out, "Ready in") || silent && strings.Contains(out, "Admin ")
 	})
 	ts.Check(err)
 	out, _ := p.stdout.text()

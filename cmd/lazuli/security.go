@@ -44,7 +44,12 @@ func newSecurity(c *config.Config) (*security, error) {
 	if s.accounts, err = auth.NewManagedAccounts(c.BlobSettings, list...); err != nil {
 		return nil, err
 	}
-	if c.Cert != "" {
+	switch {
+	case c.PFX():
+		if s.tls, err = devcert.ServerConfigPFX(c.Cert, c.Password); err != nil {
+			return nil, err
+		}
+	case c.Cert != "":
 		if s.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
 			return nil, err
 		}
@@ -86,7 +91,7 @@ func (s *security) trust(c *config.Config) error {
 		}
 		issuers = append(issuers, auth.Issuer{ID: o.Issuer, Keys: keys, Audiences: o.Audiences})
 	}
-	if len(issuers) == 0 {
+	if len(issuers) == 0 && !o.Basic {
 		return nil
 	}
 	roles := auth.DevelopmentRoles()
@@ -97,6 +102,10 @@ func (s *security) trust(c *config.Config) error {
 		}
 	}
 	var err error
+	if o.Basic {
+		s.oauth = auth.NewBasicOAuth(roles)
+		return nil
+	}
 	s.oauth, err = auth.NewOAuth(roles, issuers...)
 	return err
 }

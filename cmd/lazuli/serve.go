@@ -51,11 +51,16 @@ type starter func(c *config.Config, sec *security, metrics prometheus.Registerer
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
 func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
+	return addServeOf(cmd, m, "")
+}
+
+// addServeOf makes cmd the verb that runs one service, as Azurite's programs azurite-blob, azurite-queue and azurite-table do, or all for "".
+func addServeOf(cmd *cobra.Command, m *Main, service string) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		began := time.Now()
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ, Service: service})
 		if err != nil {
 			return usageError{err}
 		}
@@ -181,13 +186,13 @@ func stop(b backend, patience time.Duration) error {
 	return nil
 }
 
-// listenAdmin opens the admin listener. Azurite has none, so a script that gives two Azurites ports of their own says
-// nothing of a third one: if the default is taken then, any free port does.
+// listenAdmin opens the admin listener. Azurite has none, so a script that starts two Azurites with different ports, or one for each service, names
+// no port for it: if the default port is taken then, a free one is used.
 func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 	l, err := net.Listen("tcp", c.Admin.Address())
 	if errors.Is(err, syscall.EADDRINUSE) && c.Source("admin-port") == config.FromDefault &&
-		c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault && c.Source("table-port") != config.FromDefault {
-		log.Warn("admin port is taken, another one is used", "taken", c.Admin.Port)
+		(len(c.Services) > 0 || c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault && c.Source("table-port") != config.FromDefault) {
+		log.Warn("the default admin port is in use; using another one", "in_use", c.Admin.Port)
 		l, err = net.Listen("tcp", net.JoinHostPort(c.Admin.Host, "0"))
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -195,7 +195,7 @@ func TestExitCodes(t *testing.T) {
 		{"unknown verb", []string{"frobnicate"}, nil, exitUsage, `unknown command "frobnicate"`},
 		{"surplus argument", []string{"serve", "x"}, nil, exitUsage, `"x"`},
 		{"bad value", []string{"--blob-port", "x"}, nil, exitUsage, "--blob-port"},
-		{"refused flag of Azurite's", []string{"--oauth", "basic"}, nil, exitUsage, "the level basic"},
+		{"refused flag of Azurite's", []string{"--extentMemoryLimit", "100"}, nil, exitUsage, "no limit to set"},
 		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage, "/nonexistent/c.pem"},
 		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage, "/nonexistent/accounts"},
 		{"admin port taken", []string{"--admin-port", port}, nil, exitPort, port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
@@ -504,4 +504,14 @@ func TestSeedAndReset(t *testing.T) {
 	}
 	r.cancel()
 	r.end(t)
+}
+
+func TestProgramsOfOneService(t *testing.T) {
+	for args, want := range map[string]string{
+		"/usr/bin/lazuli serve": "serve", "lazuli": "", "/opt/azurite-blob -l /data": "azurite-blob -l /data", "azurite-queue.exe": "azurite-queue", "azurite-tables x": "x",
+	} {
+		if got := strings.Join(verbOf(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s: verb %q, want %q", args, got, want)
+		}
+	}
 }

@@ -27,6 +27,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		BlobKeepAlive:  c.Blob.KeepAlive,
 		QueueKeepAlive: c.Queue.KeepAlive,
 		TableKeepAlive: c.Table.KeepAlive,
+		Services:       servedServices(c),
 		Accounts:       sec.accounts,
 		OAuth:          sec.oauth,
 		TLS:            sec.tls,
@@ -85,4 +86,18 @@ func observers(list ...observer) observer {
 			observe(r, o)
 		}
 	}
+}
+
+// servedServices are the services that the configuration names; nil is all of them.
+func servedServices(c *config.Config) []wire.Service {
+	if len(c.Services) == 0 {
+		return nil
+	}
+	served := []wire.Service{}
+	for _, svc := range services {
+		if c.Serves(svc.service.String()) {
+			served = append(served, svc.service)
+		}
+	}
+	return served
 }

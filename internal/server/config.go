@@ -30,6 +30,8 @@ type Config struct {
 	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
 	// a free port on that host.
 	Blob, Queue, Table string
+	// Services are those that listen; nil is all three. The in-process transport reaches all of them.
+	Services []wire.Service
 
 	// Accounts are the accounts served, with their settings. Nil is the development account alone.
 	Accounts *auth.Accounts

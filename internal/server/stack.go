@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,7 @@ func Start(c Config) (_ *Stack, err error) {
 		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
 		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
 	}
+	s.servers = slices.DeleteFunc(s.servers, func(srv *server) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
 	defer func() {
 		if err != nil {
 			_ = s.Stop(context.Background())
@@ -192,7 +194,7 @@ func (s *Stack) Faults() *faultrule.Set { return s.faults }
 // Path is the data folder.
 func (s *Stack) Path() string { return s.dir.Path() }
 
-// Addr returns the address that a service listens on, host:port.
+// Addr returns the address that a service listens on, host:port; "" for a service that does not listen.
 func (s *Stack) Addr(svc wire.Service) string {
 	for _, srv := range s.servers {
 		if srv.service == svc {
@@ -202,8 +204,8 @@ func (s *Stack) Addr(svc wire.Service) string {
 	return ""
 }
 
-// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1". A wildcard address is
-// shown as the loopback address.
+// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1"; "" for a service that does not listen. A
+// wildcard address is shown as the loopback address.
 func (s *Stack) URL(svc wire.Service, account string) string {
 	host, port, err := net.SplitHostPort(s.Addr(svc))
 	if err != nil {
@@ -234,7 +236,9 @@ func (s *Stack) connectionString(account, key string) string {
 		name string
 		svc  wire.Service
 	}{{"BlobEndpoint", wire.Blob}, {"QueueEndpoint", wire.Queue}, {"TableEndpoint", wire.Table}} {
-		b.WriteString(e.name + "=" + s.URL(e.svc, account) + ";")
+		if url := s.URL(e.svc, account); url != "" {
+			b.WriteString(e.name + "=" + url + ";")
+		}
 	}
 	return b.String()
 }

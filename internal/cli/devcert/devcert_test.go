@@ -1,6 +1,7 @@
 package devcert
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,8 +10,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"software.sslmate.com/src/go-pkcs12"
 )
 
 func mustMake(t *testing.T, dir string, extra []string, now time.Time) Result {
@@ -140,7 +144,8 @@ func TestServerConfig(t *testing.T) {
 func TestServerConfigFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	mustMake(t, dir, nil, time.Now())
-	p := &pair{certFile: filepath.Join(dir, ServerCert), keyFile: filepath.Join(dir, ServerKey)}
+	cert, key := filepath.Join(dir, ServerCert), filepath.Join(dir, ServerKey)
+	p := &pair{files: []string{cert, key}, load: func() (tls.Certificate, error) { return tls.LoadX509KeyPair(cert, key) }}
 	if err := p.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +154,7 @@ func TestServerConfigFollowsItsFiles(t *testing.T) {
 	first := p.current(now)
 	mustMake(t, dir, []string{"new.test"}, time.Now())
 	future := time.Now().Add(time.Minute)
-	if err := os.Chtimes(p.certFile, future, future); err != nil {
+	if err := os.Chtimes(cert, future, future); err != nil {
 		t.Fatal(err)
 	}
 	if p.current(now.Add(time.Second)) != first {
@@ -159,10 +164,43 @@ func TestServerConfigFollowsItsFiles(t *testing.T) {
 	if second == first {
 		t.Error("the new certificate is not served")
 	}
-	if err := os.WriteFile(p.certFile, []byte("garbage"), 0o644); err != nil {
+	if err := os.WriteFile(cert, []byte("garbage"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if p.current(now.Add(2*time.Minute)) != second {
 		t.Error("a broken file takes the certificate away")
+	}
+}
+
+// A PFX file has certificate, chain and key; a wrong password and a file that is none are errors that say so.
+func TestServerConfigPFX(t *testing.T) {
+	dir := t.TempDir()
+	mustMake(t, dir, nil, time.Now())
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, ServerCert), filepath.Join(dir, ServerKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, encoder := range map[string]*pkcs12.Encoder{"modern": pkcs12.Modern, "legacy": pkcs12.LegacyRC2} {
+		data, err := encoder.Encode(pair.PrivateKey, pair.Leaf, nil, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, name+".pfx")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := ServerConfigPFX(file, "secret")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, err := c.GetCertificate(nil); err != nil || !bytes.Equal(got.Certificate[0], pair.Certificate[0]) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if _, err := ServerConfigPFX(file, "wrong"); err == nil || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "wrong\"") {
+			t.Errorf("%s with a wrong password: %v", name, err)
+		}
+	}
+	if _, err := ServerConfigPFX(filepath.Join(dir, ServerCert), ""); err == nil || !strings.Contains(err.Error(), "not a PFX file") {
+		t.Errorf("a PEM file: %v", err)
 	}
 }

@@ -73,6 +73,8 @@ func NewHandler(o Options) http.Handler {
 	}
 	if o.Issuer != nil {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
+		// The path of the instance metadata service, which libraries append to the host that AZURE_POD_IDENTITY_AUTHORITY_HOST names.
+		e.Any("/metadata/identity/oauth2/token", echo.WrapHandler(o.Issuer))
 		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} { // libraries that take an authority for a host
 			e.Any(path, echo.WrapHandler(o.Issuer))
 		}

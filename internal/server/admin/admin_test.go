@@ -53,6 +53,7 @@ func TestEndpoints(t *testing.T) {
 		{"one profile", full, nil, "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
 		{"no profiles unless asked for", bare, nil, "/debug/pprof/", 404, ""},
 		{"tokens", full, nil, "/oauth/msi/token?resource=x", 200, "issuer at /msi/token"},
+		{"tokens of virtual machines", full, nil, "/metadata/identity/oauth2/token?resource=x", 200, "issuer at /metadata/identity/oauth2/token"},
 		{"workers", full, nil, "/workers", 200, "workers at /"},
 		{"a worker", full, nil, "/workers/orders/pause", 200, "workers at /orders/pause"},
 		{"no workers", bare, nil, "/workers", 404, ""},

@@ -22,7 +22,6 @@ var azuriteNothing = []struct{ name, short, usage, note string }{
 
 // azuriteRefused are Azurite's flags that ask for what Lazuli does not have, with what to do.
 var azuriteRefused = []struct{ name, kind, why string }{
-	{"pwd", "password", "certificates in PFX files are not read; convert the file to PEM, for --cert and --key"},
 	{"extent-memory-limit", "megabytes", "--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
 }
 

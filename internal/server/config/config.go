@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Ito
 type OAuth struct {
 	// Development gives out tokens itself, to everybody who asks the admin listener.
 	Development bool
+	// Basic accepts tokens of Microsoft Entra ID without checking their signatures.
+	Basic bool
 	// Issuer is a token issuer, its iss claim. Keys is the address of its key set; "" finds it through the issuer's
 	// .well-known/openid-configuration. Audiences are further audiences of its tokens.
 	Issuer, Keys string
@@ -76,6 +79,8 @@ type Config struct {
 	// Durability is when a write is acknowledged. It does not matter with InMemory.
 	Durability Durability
 
+	// Services are the names of the services that are served; nil is all three.
+	Services []string
 	// Host is where the three services listen unless they have a host of their own.
 	Host string
 	// Blob, Queue and Table are the services' listeners.
@@ -112,6 +117,8 @@ type Config struct {
 
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
 	Cert, Key string
+	// Password is that of Cert, where it is a PFX file, which has the key too.
+	Password string
 	// RequireHTTPS refuses requests over plain http.
 	RequireHTTPS bool
 	// OAuth says whose bearer tokens are believed.
@@ -185,6 +192,10 @@ func (c *Config) validate() error {
 	if !c.NoAdmin {
 		all = append(all, listener{"admin-port", c.Admin})
 	}
+	all = slices.DeleteFunc(all, func(l listener) bool {
+		service, ok := strings.CutSuffix(l.option, "-port")
+		return ok && service != "admin" && !c.Serves(service)
+	})
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.at.Port != 0 && a.at.Port == b.at.Port && (a.at.Host == b.at.Host || anyAddress(a.at.Host) || anyAddress(b.at.Host)) {
@@ -199,7 +210,11 @@ func (c *Config) validate() error {
 		return fmt.Errorf("accounts: %w", err)
 	}
 	switch {
-	case (c.Cert == "") != (c.Key == ""):
+	case c.PFX() && c.Key != "":
+		return errors.New("a PFX file has its key: key goes with a certificate in PEM")
+	case c.Password != "" && c.Cert == "":
+		return errors.New("pwd is the password of a PFX file: set cert")
+	case !c.PFX() && (c.Cert == "") != (c.Key == ""):
 		return errors.New("cert and key go together")
 	case c.RequireHTTPS && c.Cert == "":
 		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
@@ -215,6 +230,9 @@ func (c *Config) validate() error {
 	}
 	if err := c.validateAdmin(); err != nil {
 		return err
+	}
+	if c.OAuth.Basic && !c.published() && c.reachable() != "" {
+		return fmt.Errorf("oauth basic accepts forged tokens: it needs the published development account alone, or services on loopback addresses; %s is not", c.reachable())
 	}
 	if err := c.Roles.validate(); err != nil {
 		return err
@@ -249,13 +267,15 @@ func (c *Config) validateAdmin() error {
 
 func (o *OAuth) validate(noAdmin bool) error {
 	switch {
+	case o.Basic && o.Issuer != "":
+		return errors.New("oauth basic accepts forged tokens of every issuer: it cannot be used with oauth-issuer")
 	case o.Development && noAdmin:
 		return errors.New("oauth dev gives out tokens at the admin listener: it cannot be used with no-admin")
 	case o.Issuer == "" && (o.Keys != "" || len(o.Audiences) > 0):
 		return errors.New("oauth-keys and oauth-audiences are about an issuer: set oauth-issuer")
 	case len(o.Groups) > 0 && !o.Development:
 		return errors.New("oauth-groups is about the tokens of oauth dev: an issuer names groups itself")
-	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development:
+	case len(o.Roles) > 0 && o.Issuer == "" && !o.Development && !o.Basic:
 		return errors.New("oauth-roles needs tokens to apply to: set oauth or oauth-issuer")
 	case o.Issuer != "" && len(o.Roles) == 0:
 		return errors.New("oauth-issuer needs oauth-roles: without a role its tokens open nothing")
@@ -323,14 +343,33 @@ func (c *Config) Exposed() string {
 	if !c.published() {
 		return ""
 	}
+	return c.reachable()
+}
+
+// reachable names the services that other machines can reach.
+func (c *Config) reachable() string {
 	var names []string
 	for _, s := range []struct {
 		name string
 		host string
 	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}} {
-		if !loopback(s.host) {
+		if c.Serves(s.name) && !loopback(s.host) {
 			names = append(names, s.name)
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// allServices are the names of the services.
+var allServices = []string{"blob", "queue", "table"}
+
+// Serves reports whether a service, by its name, has a listener.
+func (c *Config) Serves(service string) bool {
+	return len(c.Services) == 0 || slices.Contains(c.Services, service)
+}
+
+// PFX reports whether Cert is a PFX file.
+func (c *Config) PFX() bool {
+	ext := strings.ToLower(filepath.Ext(c.Cert))
+	return c.Cert != "" && (c.Password != "" || ext == ".pfx" || ext == ".p12")
 }

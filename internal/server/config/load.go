@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -30,6 +31,9 @@ type Sources struct {
 	Flags *pflag.FlagSet
 	// Environ is the environment as "name=value".
 	Environ []string
+	// Service is the service of a program that has one, as azurite-blob has; "" for all. Its data folder is a folder of the service's name
+	// in Location: several such programs, which may share a Location, cannot share a data folder.
+	Service string
 }
 
 // Result is a configuration and how it came about.
@@ -75,6 +79,13 @@ func Load(s Sources) (*Result, error) {
 			return nil, fmt.Errorf("%s: %w", set.where, err)
 		}
 		r.sources[set.option] = set.from
+	}
+	if s.Service != "" {
+		if r.Source("services") != FromDefault {
+			return nil, fmt.Errorf("services cannot be set for azurite-%s, which serves one", s.Service)
+		}
+		r.Services = []string{s.Service}
+		r.Location = filepath.Join(r.Location, s.Service)
 	}
 	if err := r.persistence(); err != nil {
 		return nil, err

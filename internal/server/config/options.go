@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,6 +52,8 @@ var groups = []group{
 			get: func(c *Config) string { return string(c.Durability) }},
 	}},
 	{"Listeners", []option{
+		words("services", "Services that are served: some of blob, queue and table", func(c *Config) *[]string { return &c.Services },
+			func(s string) error { return oneOf(s, allServices...) }),
 		text("host", "", "address", "Address that the three services listen on; 0.0.0.0 is every address of the machine", func(c *Config) *string { return &c.Host }, host),
 		text("blob-host", "", "address", "Blob service's address, if it has one of its own", func(c *Config) *string { return &c.Blob.Host }, host),
 		port("blob-port", "Blob service's port; 0 picks a free one", func(c *Config) *int { return &c.Blob.Port }),
@@ -83,18 +84,27 @@ var groups = []group{
 	{"Https and bearer tokens", []option{
 		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
 		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),
-		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
-		{name: "oauth", kind: "dev", usage: "Believe bearer tokens that this process itself gives out, at /oauth of the admin listener, to everybody who asks",
-			set: func(c *Config, s string) error {
-				if s == "basic" {
-					return errors.New("the level basic of Azurite believes tokens whose signature nobody checked; use dev, or oauth-issuer")
+		{name: "pwd", kind: "password", usage: "Password of cert, if that is a PFX (PKCS #12) file, which has the key too; better LAZULI_PWD, since command lines can be seen",
+			set: func(c *Config, s string) error { c.Password = s; return nil },
+			get: func(c *Config) string {
+				if c.Password == "" {
+					return ""
 				}
-				c.OAuth.Development = s == "dev"
-				return oneOf(s, "dev")
+				return "**redacted**"
+			}},
+		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
+		{name: "oauth", kind: "dev|basic", usage: "Accept bearer tokens of the built-in issuer, at /oauth of the admin listener, which gives them to everyone (dev), " +
+			"or of Microsoft Entra ID without checking their signatures, as Azurite does (basic)",
+			set: func(c *Config, s string) error {
+				c.OAuth.Development, c.OAuth.Basic = s == "dev", s == "basic"
+				return oneOf(s, "dev", "basic")
 			},
 			get: func(c *Config) string {
-				if c.OAuth.Development {
+				switch {
+				case c.OAuth.Development:
 					return "dev"
+				case c.OAuth.Basic:
+					return "basic"
 				}
 				return ""
 			}},

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// What depends on several options of Azurite's.
+func TestAzuriteCombinations(t *testing.T) {
+	t.Parallel()
+	const secret = "LAZULI_ACCOUNTS=shop:c2VjcmV0"
+	for _, c := range []struct {
+		args, environ string
+		refused       string // "" if it is accepted
+	}{
+		{"--oauth basic", "", ""},
+		{"--oauth basic --host 0.0.0.0", "", ""},
+		{"--oauth basic", secret, ""},
+		{"--oauth basic --host 0.0.0.0", secret, "forged tokens"},
+		{"--oauth basic --host 0.0.0.0 --blob-host 127.0.0.1 --services blob", secret, ""},
+		{"--oauth basic --oauth-issuer https://x ", "", "cannot be used with oauth-issuer"},
+		{"--oauth most", "", "dev"},
+		{"--cert x.pfx --pwd secret", "", ""},
+		{"--cert x.P12", "", ""},
+		{"--cert x.pem --pwd secret", "", ""},
+		{"--cert x.pfx --key y.pem --pwd secret", "", "has its key"},
+		{"--cert x.pem", "", "go together"},
+		{"--pwd secret", "", "set cert"},
+		{"--services queue,table --queue-port 10000", "", ""},
+		{"--services queue,file", "", "file"},
+		{"--services blob --blob-port 10003", "", "both 10003"},
+	} {
+		var environ []string
+		if c.environ != "" {
+			environ = append(environ, c.environ)
+		}
+		r, err := load(t, strings.Fields(c.args), environ, "")
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%s: %v", c.args, err)
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%s: %v, want an error saying %q", c.args, err, c.refused)
+		case err == nil && strings.Contains(r.Print(), "secret"):
+			t.Errorf("%s: printed with the password:\n%s", c.args, r.Print())
+		}
+	}
+}
+
+// A program for one service serves it alone, and keeps its data apart from those of the others.
+func TestOneServicePrograms(t *testing.T) {
+	t.Parallel()
+	r, err := Load(Sources{Service: "queue", Environ: []string{"LAZULI_LOCATION=/data"}})
+	if err != nil || !r.Serves("queue") || r.Serves("blob") || r.Location != "/data/queue" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Load(Sources{Service: "queue", Environ: []string{"LAZULI_SERVICES=blob"}}); err == nil {
+		t.Error("it was told to serve another service")
+	}
+}
