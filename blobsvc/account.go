@@ -7,26 +7,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // supported returns the service properties that can be turned on: features are those that others implement.
 func supported(features properties.Features) properties.Features {
 	features.DeleteRetention, features.StaticWebsite = true, true
 	return features
-}
-
-// loadProperties reads the service properties of all accounts.
-func (s *Service) loadProperties() error {
-	return s.db.View(func(tx *store.Tx) error {
-		cur := tx.Cursor(accountsBucket)
-		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
-			if err := s.properties.Load(string(k), v); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // before sets CORS headers, and the version of a request that names none: that of its batch, or the default.
@@ -54,15 +40,7 @@ func (s *Service) setServiceProperties(c *call) error {
 
 // storeProperties writes the service properties of an account, and creates the container of its static website.
 func (s *Service) storeProperties(_ context.Context, account string, p *properties.Properties, value []byte) error {
-	changed := s.ticks.Next(s.now())
-	return s.db.Update(func(tx *store.Tx) error {
-		tx.Put(accountsBucket, []byte(account), value)
-		if key := containerKey(account, WebContainer); p.StaticWebsite.Enabled && tx.Get(containersBucket, key) == nil {
-			rec := Container{generation: nextID(tx), Changed: changed}
-			tx.Put(containersBucket, key, rec.encode())
-		}
-		return nil
-	})
+	return s.state.SetProperties(account, value, p.StaticWebsite.Enabled, s.now())
 }
 
 // preflight: https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
@@ -86,4 +64,27 @@ func (s *Service) getServiceStats(c *call) error { return properties.Stats(c.Req
 // getUserDelegationKey: https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
 func (s *Service) getUserDelegationKey(c *call) error {
 	return auth.GetUserDelegationKey(c.Request, c.identity, s.accounts)
+}
+
+// ServiceProperties returns what Set Blob Service Properties last set for an account, for the writers of logs and metrics. It must not
+// be changed.
+func (s *Service) ServiceProperties(account string) *properties.Properties {
+	return s.properties.Of(account)
+}
+
+// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores leases and
+// immutability, and nothing can be restored. With an empty prefix it deletes the service properties too. It is an operator's tool, not an
+// operation of the REST reference.
+func (s *Service) Reset(account, prefix string) (deleted int, err error) {
+	reset := func() (err error) {
+		deleted, err = s.state.Reset(account, prefix)
+		return err
+	}
+	if prefix == "" {
+		err = s.properties.Remove(account, reset)
+	} else {
+		err = reset()
+	}
+	s.background.Wake()
+	return deleted, err
 }

@@ -4,13 +4,8 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
-
-// Address says which record of a blob a request is about: the base blob, or the snapshot or version of a time. At most one
-// of the two is set.
-type Address struct{ Snapshot, Version ticks.Ticks }
 
 // errMutuallyExclusive: a request names a snapshot and a version.
 var errMutuallyExclusive = fail(http.StatusBadRequest, "MutuallyExclusiveQueryParameters", "The specified query parameters are mutually exclusive.")
@@ -38,9 +33,6 @@ func (c *call) address() (a Address, err error) {
 	return a, nil
 }
 
-// IsBase reports whether a names the blob without snapshot or version.
-func (a Address) IsBase() bool { return a == Address{} }
-
 // refuseRecord refuses a snapshot or version in the URL of an operation that acts on the base blob.
 func (c *call) refuseRecord() error {
 	if c.Query.Has("snapshot") {
@@ -54,36 +46,4 @@ func (c *call) refuseVersion() error {
 		return wire.InvalidQuery("versionid", c.Query.Get("versionid"), "This operation is only allowed on the root blob. Version id should not be provided.")
 	}
 	return nil
-}
-
-// get reads what a names, and says in which slot it is: the version that is current is the base blob. It fails with
-// errBlobNotFound.
-func (a Address) get(tx *store.Tx, gen uint64, name string, b *Blob) (slot uint64, err error) {
-	return a.find(tx, gen, name, b, getBlob)
-}
-
-// getAny is get for what was soft-deleted, too.
-func (a Address) getAny(tx *store.Tx, gen uint64, name string, b *Blob) (slot uint64, err error) {
-	return a.find(tx, gen, name, b, loadBlob)
-}
-
-func (a Address) find(tx *store.Tx, gen uint64, name string, b *Blob, read func(*store.Tx, uint64, string, uint64, *Blob) error) (uint64, error) {
-	if a.IsBase() {
-		return baseSlot, read(tx, gen, name, baseSlot, b)
-	}
-	slot := uint64(max(a.Snapshot, a.Version))
-	err := read(tx, gen, name, slot, b)
-	if err == nil && (b.Version != 0) == (a.Version != 0) {
-		return slot, nil
-	}
-	if err != nil && err != errBlobNotFound {
-		return 0, err
-	}
-	if a.Version != 0 {
-		if err := read(tx, gen, name, baseSlot, b); err != nil || b.Version == a.Version {
-			return baseSlot, err
-		}
-	}
-	*b = Blob{}
-	return 0, errBlobNotFound
 }

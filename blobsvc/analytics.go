@@ -4,12 +4,8 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
-
-// LogsContainer holds the logs of Storage Analytics.
-const LogsContainer = "$logs"
 
 // mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system itself makes
 // and fills: they may read and list them, and delete logs.
@@ -24,10 +20,4 @@ func (c *call) mayLogs(need auth.Need) error {
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions
-}
-
-// ServiceProperties returns what Set Blob Service Properties last set for an account, for those who write logs and
-// metrics. It must not be changed.
-func (s *Service) ServiceProperties(account string) *properties.Properties {
-	return s.properties.Of(account)
 }

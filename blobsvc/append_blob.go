@@ -6,12 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
-
-// maxAppends is the number of blocks that an append blob can have.
-const maxAppends = 50_000
 
 // createAppendBlob is Put Blob for an append blob.
 func (s *Service) createAppendBlob(c *call) error {
@@ -22,19 +17,24 @@ func (s *Service) createAppendBlob(c *call) error {
 		}
 		return err
 	}
-	b, p, err := c.newBlob(AppendBlob, true)
+	b, w, err := s.newBlob(c, AppendBlob, true)
 	if err != nil {
 		return err
 	}
-	return s.createEmpty(c, &b, &p)
+	return s.createEmpty(c, &w, &b)
 }
 
-// AppendConditions are the conditions that only Append Block knows.
-type AppendConditions struct {
-	Position, MaxSize       int64
-	HasPosition, HasMaxSize bool
+// createEmpty creates a blob without content and answers.
+func (s *Service) createEmpty(c *call, w *Write, b *Blob) error {
+	result, err := s.state.PutBlob(w, b, nil)
+	if err != nil {
+		return err
+	}
+	c.sendWritten(&result)
+	return c.Status(http.StatusCreated)
 }
 
+// appendConditions reads the conditions that only Append Block knows.
 func (c *call) appendConditions() (a AppendConditions, err error) {
 	if text := c.Header("X-Ms-Blob-Condition-Appendpos"); text != "" {
 		if a.Position, a.HasPosition = parseOffset(text); !a.HasPosition {
@@ -49,24 +49,17 @@ func (c *call) appendConditions() (a AppendConditions, err error) {
 	return a, nil
 }
 
-// check compares the conditions with a blob of length bytes that is to grow by n.
-func (a AppendConditions) check(length, n int64) error {
-	if a.HasPosition && a.Position != length {
-		return errAppendPosition
+// maxAppendBlock is the length in bytes of the longest block of Append Block.
+func (c *call) maxAppendBlock() int64 {
+	if c.version() >= v20221102 {
+		return 100 * mib
 	}
-	if a.HasMaxSize && length+n > a.MaxSize {
-		return errMaxBlobSize
-	}
-	return nil
+	return 4 * mib
 }
 
 // appendBlock: https://learn.microsoft.com/rest/api/storageservices/append-block
 func (s *Service) appendBlock(c *call) error {
-	limit := int64(4 * mib)
-	if c.version() >= v20221102 {
-		limit = 100 * mib
-	}
-	n, err := c.contentLength(limit)
+	n, err := c.contentLength(c.maxAppendBlock())
 	if err != nil {
 		return err
 	}
@@ -77,91 +70,47 @@ func (s *Service) appendBlock(c *call) error {
 	if err != nil {
 		return err
 	}
-	up, err := s.receive(c, n, false)
+	w, err := s.writeExisting(c)
+	if err != nil {
+		return err
+	}
+	up, err := s.receiveFor(c, &w, n)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	return s.append(c, conditions, up, func() { c.sendHashes(up) })
+	return s.append(c, &w, conditions, up, func() { c.sendHashes(up) })
 }
 
-// append adds received content to the end of an append blob, and answers; extra adds response headers.
-func (s *Service) append(c *call, conditions AppendConditions, up *content.Upload, extra func()) error {
-	changed := s.ticks.Next(c.Now)
-	var at, blocks int64
-	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
-		if b.Kind != AppendBlob {
-			return errInvalidBlobType
-		}
-		if err := s.mayAdd(c, b, up); err != nil {
-			return err
-		}
-		if err := conditions.check(b.Length, up.Length); err != nil {
-			return err
-		}
-		if err := b.checkChangeable(); err != nil {
-			return err
-		}
-		if b.Sealed {
-			return errBlobIsSealed
-		}
-		if b.Blocks >= maxAppends {
-			return errAppendCountExceeded
-		}
-		if b.content.id == 0 {
-			b.content = newContent(tx)
-		}
-		at = b.Length
-		p := up.Pieces()
-		p[0].Start = at
-		putPieces(tx, b.content.id, p)
-		b.Length += up.Length
-		b.Blocks++
-		blocks = b.Blocks
-		b.Changed = changed
-		putBlob(tx, gen, c.blob, baseSlot, b)
-		s.note(tx, c, eventContent, baseSlot, b)
-		return nil
-	})
+// append adds received content to the end of an append blob, and answers. hashes sets the headers with its hashes.
+func (s *Service) append(c *call, w *Write, conditions AppendConditions, up *content.Upload, hashes func()) error {
+	result, err := s.state.AppendBlock(w, conditions, up)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
-	c.SetInt("x-ms-blob-append-offset", at)
-	c.SetInt("x-ms-blob-committed-block-count", blocks)
-	extra()
-	c.sendEncrypted()
+	c.sendChanged(result.Changed)
+	c.SetInt("x-ms-blob-append-offset", result.Offset)
+	c.SetInt("x-ms-blob-committed-block-count", result.Blocks)
+	hashes()
+	c.sendEncrypted(result.Encryption)
 	return c.Status(http.StatusCreated)
 }
 
 // sealBlob: https://learn.microsoft.com/rest/api/storageservices/append-blob-seal
-// Sealing a sealed blob succeeds and changes nothing.
 func (s *Service) sealBlob(c *call) error {
 	conditions, err := c.appendConditions()
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.Next(c.Now)
-	var out ticks.Ticks
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
-		if b.Kind != AppendBlob {
-			return errInvalidBlobType
-		}
-		if conditions.HasPosition && conditions.Position != b.Length {
-			return errAppendPosition
-		}
-		if !b.Sealed {
-			b.Sealed, b.Changed = true, changed
-			putBlob(tx, gen, c.blob, baseSlot, b)
-			s.note(tx, c, eventProperties, baseSlot, b)
-		}
-		out = b.Changed
-		return nil
-	})
+	w, err := s.write(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(out)
+	result, err := s.state.SealBlob(&w, conditions)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(result.Changed)
 	c.Set("x-ms-blob-sealed", "true")
 	return c.Status(http.StatusOK)
 }

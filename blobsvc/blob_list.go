@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -51,7 +50,7 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := Listing{Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
+	l := Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
 	if l.Snapshots && l.Delimiter != "" {
@@ -67,7 +66,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	w := blobWriter{page: newPage(), c: c, now: c.now(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.managed(c).AccessTimes}
+		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.accounts.Blob(c.Account).AccessTimes}
 	defer w.free()
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)
@@ -108,18 +107,9 @@ const listBatch = 500
 
 // sendItems writes a page's items and returns where the next page begins.
 func (s *Service) sendItems(c *call, l *Listing, w *blobWriter) (next []byte, err error) {
-	var gen uint64
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
-		err := s.db.View(func(tx *store.Tx) (err error) {
-			if gen == 0 {
-				if gen, err = containerGen(tx, c.Account, c.container); err != nil {
-					return err
-				}
-			}
-			next, err = l.walk(tx, gen, w.write)
-			return err
-		})
+		next, err = s.state.ListBlobs(c.Account, c.container, l, w.write)
 		if left -= l.Max; err != nil || next == nil || left == 0 {
 			return next, err
 		}
@@ -173,28 +163,26 @@ func (w *blobWriter) write(item Item) error {
 		return nil
 	}
 	b := item.Blob
-	b.finishRehydration(w.now)
-	slot := item.slot
-	if b.IsSnapshot(slot) {
-		w.text("Snapshot", ticks.Ticks(slot).ISO())
+	if b.IsSnapshot() {
+		w.text("Snapshot", b.Snapshot().ISO())
 	}
 	if b.Version != 0 && w.versions {
 		w.text("VersionId", b.Version.ISO())
-		if slot == baseSlot && b.Deleted == 0 {
+		if b.IsBase() && b.Deleted == 0 {
 			w.raw("<IsCurrentVersion>true</IsCurrentVersion>")
 		}
 	}
 	if item.VersionsOnly {
 		w.raw("<HasVersionsOnly>true</HasVersionsOnly>")
 		if !w.versions { // the item stands for the blob
-			slot, b.Deleted = baseSlot, 0
+			b.ShowAsBase()
 		}
 	}
 	if b.Deleted != 0 {
 		w.raw("<Deleted>true</Deleted>")
 	}
 	w.raw("<Properties>")
-	w.properties(b, slot)
+	w.properties(b)
 	w.raw("</Properties>")
 	if w.metadata {
 		w.page.metadata(b.Metadata)
@@ -233,7 +221,7 @@ func representable(s string) bool {
 	return true
 }
 
-func (w *blobWriter) properties(b *Blob, slot uint64) {
+func (w *blobWriter) properties(b *Blob) {
 	if w.c.version() >= v20171109 {
 		w.time("Creation-Time", b.Created)
 	}
@@ -265,7 +253,7 @@ func (w *blobWriter) properties(b *Blob, slot uint64) {
 	if b.Sealed {
 		w.raw("<Sealed>true</Sealed>")
 	}
-	if tier, inferred := b.AccessTier(slot); tier != "" {
+	if tier, inferred := b.AccessTier(); tier != "" {
 		w.text("AccessTier", tier)
 		if inferred {
 			w.raw("<AccessTierInferred>true</AccessTierInferred>")
@@ -278,13 +266,13 @@ func (w *blobWriter) properties(b *Blob, slot uint64) {
 		}
 	}
 	switch {
-	case slot != baseSlot:
+	case !b.IsBase():
 	case b.Deleted != 0:
 		w.raw("<LeaseStatus />")
 	default:
 		w.lease(b.Lease, w.now)
 	}
-	if b.Expires != 0 && slot == baseSlot {
+	if b.Expires != 0 && b.IsBase() {
 		w.time("Expiry-Time", b.Expires)
 	}
 	if w.accessTimes && b.Accessed != 0 {
@@ -309,7 +297,7 @@ func (w *blobWriter) properties(b *Blob, slot uint64) {
 			w.time("CopyCompletionTime", cp.Completed)
 		}
 		w.echo("CopyStatusDescription", cp.Description)
-		if b.isIncremental(slot) {
+		if b.IsIncremental() {
 			w.text("CopyDestinationSnapshot", b.Incremental.To.ISO())
 		}
 	}

@@ -2,51 +2,29 @@ package blobsvc
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
 func (s *Service) setBlobMetadata(c *call) error {
-	metadata, err := c.Metadata()
+	metadata, err := c.metadata()
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.Next(c.Now)
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
-		if err := s.mayAdd(c, b, nil); err != nil {
-			return err
-		}
-		if b.Tier == ArchiveTier {
-			return errBlobArchived
-		}
-		if err := b.checkChangeable(); err != nil {
-			return err
-		}
-		if err := s.newVersion(tx, c, gen, b, changed); err != nil {
-			return err
-		}
-		b.Metadata, b.Changed = metadata, changed
-		putBlob(tx, gen, c.blob, baseSlot, b)
-		s.note(tx, c, eventProperties, baseSlot, b)
-		return nil
-	})
+	w, err := s.write(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
-	c.sendEncrypted()
+	result, err := s.state.SetMetadata(&w, metadata)
+	if err != nil {
+		return err
+	}
+	c.sendWritten(&result)
 	return c.Status(http.StatusOK)
 }
 
-// SequenceAction is what Set Blob Properties does to the sequence number of a page blob.
-type SequenceAction struct {
-	Kind   string // "", "max", "update" or "increment"
-	Number int64
-}
-
+// sequenceAction reads what Set Blob Properties does to the sequence number of a page blob.
 func (c *call) sequenceAction() (a SequenceAction, err error) {
 	a.Kind = c.Header("X-Ms-Sequence-Number-Action")
 	number := c.Header("X-Ms-Blob-Sequence-Number")
@@ -73,82 +51,33 @@ func (c *call) sequenceAction() (a SequenceAction, err error) {
 	return a, nil
 }
 
-func (a SequenceAction) apply(n int64) (int64, error) {
-	switch a.Kind {
-	case "max":
-		return max(n, a.Number), nil
-	case "update":
-		return a.Number, nil
-	case "increment":
-		if n == 1<<63-1 {
-			return n, errSequenceNumberTooLarge
-		}
-		return n + 1, nil
-	}
-	return n, nil
-}
-
 // setBlobProperties: https://learn.microsoft.com/rest/api/storageservices/set-blob-properties
 // The headers are replaced as a whole, except when the request only resizes a page blob or sets its sequence number.
 func (s *Service) setBlobProperties(c *call) error {
-	h, err := c.contentHeaders(false)
-	if err != nil {
+	p := Properties{Size: -1}
+	var err error
+	if p.Headers, err = c.contentHeaders(false); err != nil {
 		return err
 	}
-	seq, err := c.sequenceAction()
-	if err != nil {
+	if p.Sequence, err = c.sequenceAction(); err != nil {
 		return err
 	}
-	size := int64(-1)
 	if text := c.Header("X-Ms-Blob-Content-Length"); text != "" {
-		if size, err = parsePageBlobSize(text); err != nil {
+		if p.Size, err = parsePageBlobSize(text); err != nil {
 			return err
 		}
 	}
-	ofPages := seq.Kind != "" || size >= 0
-	changed := s.ticks.Next(c.Now)
-	var out Blob
-	err = s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
-		if ofPages && b.Kind != PageBlob {
-			return errInvalidBlobType
-		}
-		if b.Tier == ArchiveTier {
-			return errBlobArchived
-		}
-		if c.key != nil { // not needed, and not to be wrong
-			if err := s.unlock(c.Account, b, c.key); err != nil {
-				return err
-			}
-		}
-		headers := b.Headers
-		c.before.headers = &headers
-		if !ofPages || h != (Headers{}) {
-			b.Headers = h
-		}
-		var err error
-		if b.Sequence, err = seq.apply(b.Sequence); err != nil {
-			return err
-		}
-		if size >= 0 && size != b.Length {
-			if err := b.checkChangeable(); err != nil {
-				return err
-			}
-			if err := resizePages(tx, b, size); err != nil {
-				return err
-			}
-		}
-		b.Changed = changed
-		putBlob(tx, gen, c.blob, baseSlot, b)
-		s.note(tx, c, eventProperties, baseSlot, b)
-		out = *b
-		return nil
-	})
+	w, err := s.write(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
-	if out.Kind == PageBlob {
-		c.Set("x-ms-blob-sequence-number", strconv.FormatInt(out.Sequence, 10))
+	result, err := s.state.SetBlobProperties(&w, &p)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(result.Changed)
+	if result.Kind == PageBlob {
+		c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	}
 	return c.Status(http.StatusOK)
 }

@@ -15,38 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
-
-// viewBlob reads the blob that the request names and checks the preconditions of a read. more, if not nil, goes on in
-// the same transaction.
-func (s *Service) viewBlob(c *call, b *Blob, more func(tx *store.Tx, gen, slot uint64) error) (slot uint64, err error) {
-	p, err := c.preconditions()
-	if err != nil {
-		return 0, err
-	}
-	at, err := c.address()
-	if err != nil {
-		return 0, err
-	}
-	err = s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		if slot, err = at.get(tx, gen, c.blob, b); err != nil {
-			return err
-		}
-		if err := p.checkRead(b, c.now()); err != nil {
-			return err
-		}
-		if more == nil {
-			return nil
-		}
-		return more(tx, gen, slot)
-	})
-	return slot, err
-}
 
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
 const rangeHashLimit = 4 * mib
@@ -91,42 +60,27 @@ func (s *Service) getBlob(c *call) error {
 	if structured && hashName != "" {
 		return wire.InvalidHeader(hashName, "true") // two checksums of one answer
 	}
-	var b Blob
-	var body *content.Reader
-	var off, n int64
-	var gen uint64
-	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, in, at uint64) error {
-		if err := s.unlock(c.Account, &b, c.key); err != nil {
-			return err
-		}
-		if b.Tier == ArchiveTier {
-			return errBlobArchived
-		}
-		if b.isIncremental(at) {
-			return errIncrementalDestination
-		}
-		gen = in
-		off, n = 0, b.Length
-		if partial {
-			var err error
-			if off, n, err = rng.within(b.Length); err != nil {
-				return err
-			}
-		}
-		if hashName != "" && n > rangeHashLimit {
-			return errRangeHashTooLarge
-		}
-		var err error
-		body, err = s.openRange(tx, &b, off, n)
+	r, err := s.read(c)
+	if err != nil {
 		return err
-	})
+	}
+	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
+	var within *Range
+	if partial {
+		within = &rng
+	}
+	var b Blob
+	body, err := s.state.OpenBlob(&r, 0, within, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	s.wasRead(c, &b, gen, slot)
+	off, n := body.Offset, body.Length
+	if hashName != "" && n > rangeHashLimit {
+		return errRangeHashTooLarge
+	}
 	if hashName != "" {
-		value, err := hashRange(body, hashName)
+		value, err := hashRange(body.Reader, hashName)
 		if err != nil {
 			return err
 		}
@@ -136,18 +90,18 @@ func (s *Service) getBlob(c *call) error {
 			c.Set("x-ms-content-crc64", value)
 		}
 	}
-	c.sendBlob(&b, slot)
-	s.sendAccess(c, &b)
+	c.sendBlob(&b)
+	s.sendAccessTime(c, &b)
 	c.SetInt("Content-Length", n)
 	status := http.StatusOK
 	if partial {
 		status = http.StatusPartialContent
 		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
 		if b.Headers.MD5 != "" {
-			c.Set("x-ms-blob-content-md5", base64MD5(b.Headers.MD5))
+			c.Set("x-ms-blob-content-md5", b.Headers.Base64MD5())
 		}
 	} else if b.Headers.MD5 != "" {
-		c.Set("Content-MD5", base64MD5(b.Headers.MD5))
+		c.Set("Content-MD5", b.Headers.Base64MD5())
 	}
 	if structured {
 		if err := body.Check(); err != nil {
@@ -157,26 +111,29 @@ func (s *Service) getBlob(c *call) error {
 		c.SetInt("x-ms-structured-content-length", n)
 		c.SetInt("Content-Length", structuredSize(n))
 		c.Out.WriteHeader(status)
-		if err := writeStructured(c.Out, body, n); err != nil {
+		if err := writeStructured(c.Out, body.Reader, n); err != nil {
 			return broken(err)
 		}
 		return nil
 	}
-	return c.sendContent(status, body)
+	return c.sendContent(status, body.Reader)
 }
 
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
 func (s *Service) getBlobProperties(c *call) error {
-	var b Blob
-	slot, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) })
+	r, err := s.read(c)
 	if err != nil {
 		return err
 	}
-	c.sendBlob(&b, slot)
-	s.sendAccess(c, &b)
-	c.sendTier(&b, slot)
+	var b Blob
+	if err := s.state.GetBlob(&r, &b); err != nil {
+		return err
+	}
+	c.sendBlob(&b)
+	s.sendAccessTime(c, &b)
+	c.sendTier(&b)
 	if b.Headers.MD5 != "" {
-		c.Set("Content-MD5", base64MD5(b.Headers.MD5))
+		c.Set("Content-MD5", b.Headers.Base64MD5())
 	}
 	c.SetInt("Content-Length", b.Length)
 	c.Out.WriteHeader(http.StatusOK)
@@ -185,22 +142,17 @@ func (s *Service) getBlobProperties(c *call) error {
 
 // getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
 func (s *Service) getBlobMetadata(c *call) error {
-	var b Blob
-	if _, err := s.viewBlob(c, &b, func(*store.Tx, uint64, uint64) error { return s.unlock(c.Account, &b, c.key) }); err != nil {
+	r, err := s.read(c)
+	if err != nil {
 		return err
 	}
-	c.sendVersion(b.Changed)
-	c.SetMetadata(b.Metadata)
-	return c.Status(http.StatusOK)
-}
-
-// openRange opens n bytes from off of b, which was unlocked. The caller closes the reader.
-func (s *Service) openRange(tx *store.Tx, b *Blob, off, n int64) (*content.Reader, error) {
-	x, err := b.content.extract(tx, off, n, b.Length)
-	if err != nil {
-		return nil, err
+	var b Blob
+	if err := s.state.GetBlob(&r, &b); err != nil {
+		return err
 	}
-	return x.Open(s.extents, b.Encryption, b.opened)
+	c.sendChanged(b.Changed)
+	c.sendMetadata(b.Metadata)
+	return c.Status(http.StatusOK)
 }
 
 // smallBody is the size in bytes up to which a body is read into memory and sent in one write with its head, which

@@ -3,11 +3,11 @@ package blobsvc
 import (
 	"bytes"
 	"crypto/cipher"
+	"encoding/base64"
 	"encoding/binary"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -56,7 +56,7 @@ type Blob struct {
 	content pieceList
 
 	Headers  Headers
-	Metadata []wire.Meta
+	Metadata []Meta
 	Tags     []Tag
 	Lease    Lease
 
@@ -93,6 +93,9 @@ type Blob struct {
 	// for a base blob that was written while no versions were kept.
 	Version ticks.Ticks
 	Protection
+
+	// slot is where the record is; it is stored in the key.
+	slot Slot
 }
 
 // Headers are the properties of a blob that a client sets and gets back as headers.
@@ -103,6 +106,17 @@ type Headers struct {
 	// MD5 is the 16 bytes of Content-MD5, or "".
 	MD5 string
 }
+
+// Base64MD5 is Content-MD5 as the header has it, "" for none.
+func (h *Headers) Base64MD5() string {
+	if h.MD5 == "" {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(h.MD5))
+}
+
+// Meta is one name and value of metadata.
+type Meta struct{ Name, Value string }
 
 // Tag is one blob index tag.
 type Tag struct{ Key, Value string }
@@ -345,28 +359,29 @@ func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
 	return d.err()
 }
 
-// getBlob reads a blob, or its snapshot in slot. It fails with errBlobNotFound, also for one that was soft-deleted.
-func getBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) error {
+// getBlob reads the record in a slot. It fails with errBlobNotFound, also for a blob that was soft-deleted, or has expired at now.
+func getBlob(tx *store.Tx, gen generation, name string, slot Slot, now ticks.Ticks, b *Blob) error {
 	err := loadBlob(tx, gen, name, slot, b)
-	if err == nil && b.Deleted != 0 {
-		*b = Blob{}
-		return errBlobNotFound
+	if err == nil && (b.Deleted != 0 || b.expired(now)) {
+		return notFound(b)
 	}
 	return err
 }
 
-// loadBlob is getBlob for soft-deleted blobs, too.
-func loadBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) error {
+// loadBlob is getBlob for soft-deleted and expired blobs as well.
+func loadBlob(tx *store.Tx, gen generation, name string, slot Slot, b *Blob) error {
 	v := tx.Get(blobsBucket, blobKey(gen, name, slot))
 	if v == nil {
 		return errBlobNotFound
 	}
-	return decodeBlob(v, b)
+	err := decodeBlob(v, b)
+	b.slot = slot
+	return err
 }
 
-// eachRecord calls fn for everything under a blob's name, deleted or not: snapshots and versions by time, the base blob last.
-// The records have no pieces.
-func eachRecord(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *Blob) (more bool, err error)) error {
+// eachRecord calls fn for all records of a blob's name, deleted or not: snapshots and versions by time, the base blob last. The records
+// have no pieces.
+func eachRecord(tx *store.Tx, gen generation, name string, fn func(b *Blob) (more bool, err error)) error {
 	var b Blob
 	scope := namePrefix(gen, name)
 	cur := tx.Cursor(blobsBucket)
@@ -378,14 +393,15 @@ func eachRecord(tx *store.Tx, gen uint64, name string, fn func(slot uint64, b *B
 		if err != nil {
 			return err
 		}
-		if more, err := fn(slot, &b); err != nil || !more {
+		b.slot = slot
+		if more, err := fn(&b); err != nil || !more {
 			return err
 		}
 	}
 	return nil
 }
 
-func putBlob(tx *store.Tx, gen uint64, name string, slot uint64, b *Blob) {
+func putBlob(tx *store.Tx, gen generation, name string, slot Slot, b *Blob) {
 	tx.Put(blobsBucket, blobKey(gen, name, slot), b.encode())
 }
 

@@ -32,9 +32,9 @@ func TestAssemble(t *testing.T) {
 		{name: "latest is uncommitted first", refs: []BlockRef{{FromLatest, "b"}}, want: []int64{20}},
 		{name: "latest falls back to committed", refs: []BlockRef{{FromLatest, "a"}}, want: []int64{1}},
 		{name: "one block twice", refs: []BlockRef{{FromLatest, "c"}, {FromLatest, "a"}, {FromLatest, "c"}}, want: []int64{30, 1, 30}},
-		{name: "not committed", refs: []BlockRef{{FromCommitted, "c"}}, err: errInvalidBlockList},
-		{name: "not uncommitted", refs: []BlockRef{{FromUncommitted, "a"}}, err: errInvalidBlockList},
-		{name: "nowhere", refs: []BlockRef{{FromLatest, "a"}, {FromLatest, "z"}}, err: errInvalidBlockList},
+		{name: "not committed", refs: []BlockRef{{FromCommitted, "c"}}, err: errBlockList},
+		{name: "not uncommitted", refs: []BlockRef{{FromUncommitted, "a"}}, err: errBlockList},
+		{name: "nowhere", refs: []BlockRef{{FromLatest, "a"}, {FromLatest, "z"}}, err: errBlockList},
 		{name: "too long", refs: make([]BlockRef, MaxCommittedBlocks+1), err: errBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -73,9 +73,9 @@ func TestParseBlockList(t *testing.T) {
 		{name: "wrong end", body: `<BlockList><Latest>` + id + `</Committed></BlockList>`, err: wire.ErrInvalidXMLDocument},
 		{name: "two documents", body: `<BlockList/><BlockList/>`, err: wire.ErrInvalidXMLDocument},
 		{name: "a document type", body: `<!DOCTYPE x [<!ENTITY e "x">]><BlockList/>`, err: wire.ErrInvalidXMLDocument},
-		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: errInvalidBlockList},
-		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: errInvalidBlockList},
-		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: errInvalidBlockList},
+		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: errBlockList},
+		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: errBlockList},
+		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: errBlockList},
 		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]BlockRef, 50_000)},
 		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: errBlockListTooLong},
 	} {
@@ -133,7 +133,7 @@ func FuzzParseRange(f *testing.F) {
 		if !ok {
 			return
 		}
-		off, n, err := r.within(max(length, 0))
+		off, n, err := r.Within(max(length, 0))
 		if err == nil && (off < 0 || n <= 0 || off+n > length || off+n < off) {
 			t.Fatalf("%q within %d: %d+%d", s, length, off, n)
 		}

@@ -128,21 +128,30 @@ func formatCRC(crc uint64) string {
 
 // receive makes the body durable and checks its hashes. wantMD5 asks for the MD5 even if the client sent none. On error
 // there is nothing to close.
-func (s *Service) receive(c *call, n int64, wantMD5 bool) (*content.Upload, error) {
+func (s *Service) receive(c *call, w *Write, n int64, wantMD5 bool) (*content.Upload, error) {
+	return s.receiveBody(c, w, n, wantMD5, false)
+}
+
+// receiveFor is receive for content that is added to a blob that exists.
+func (s *Service) receiveFor(c *call, w *Write, n int64) (*content.Upload, error) {
+	return s.receiveBody(c, w, n, false, true)
+}
+
+func (s *Service) receiveBody(c *call, w *Write, n int64, wantMD5, existing bool) (*content.Upload, error) {
 	sent, err := c.transportHashes()
 	if err != nil {
 		return nil, err
 	}
 	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
 	o.MD5 = wantMD5 || sent.md5 != nil || !o.CRC64
-	if o.Sealer, err = s.sealerFor(c); err != nil {
+	if o.Sealer, err = s.state.Sealer(w, existing); err != nil {
 		return nil, c.unread(err)
 	}
 	var u *content.Upload
 	if c.HasHeader(structuredHeader) {
 		u, err = s.receiveStructured(c, n, o)
 	} else {
-		u, err = content.Store(s.extents, c.HTTP.Body, n, o)
+		u, err = content.Store(s.state.Extents(), c.HTTP.Body, n, o)
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +166,7 @@ func (s *Service) receive(c *call, n int64, wantMD5 bool) (*content.Upload, erro
 // receiveStructured makes a structured body durable.
 func (s *Service) receiveStructured(c *call, n int64, o content.Options) (*content.Upload, error) {
 	m := newStructuredReader(c.HTTP.Body, c.HTTP.ContentLength)
-	u, err := content.Store(s.extents, m, n, o)
+	u, err := content.Store(s.state.Extents(), m, n, o)
 	switch {
 	case err == nil:
 		if err = m.finish(); err != nil {

@@ -55,7 +55,7 @@ func Check(path, extents string, report func(error)) (a Audit, err error) {
 }
 
 // Audit checks a service that runs, for tests: no request may be under way.
-func (s *Service) Audit(report func(error)) (a Audit, err error) {
+func (s *Store) Audit(report func(error)) (a Audit, err error) {
 	if err := s.db.Check(report); err != nil {
 		return a, err
 	}
@@ -69,7 +69,7 @@ type checker struct {
 	report func(error)
 	audit  *Audit
 	// live has the account of each generation that is a container's; garbage are kind and id of what is to be removed.
-	live    map[uint64]string
+	live    map[generation]string
 	garbage map[[2]uint64]bool
 	// references counts the blobs that refer to each content, sets the blocks of each pending record.
 	references map[uint64]uint64
@@ -79,7 +79,7 @@ type checker struct {
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
-	return &checker{tx: tx, report: report, audit: a, live: map[uint64]string{}, garbage: map[[2]uint64]bool{},
+	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
 		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}}
 }
 
@@ -96,7 +96,7 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(pendingBucket, c.pending)
 	c.each(copiesBucket, c.copying)
 	c.each(blocksBucket, c.block)
-	c.each(changesBucket, func(k, v []byte) error { _, err := decodeFeedEvent(k, v); return err })
+	c.each(changesBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
 	for set, n := range c.sets {
 		if n != 0 {
 			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)
@@ -127,7 +127,7 @@ func (c *checker) container(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := containerName(name); err != nil {
+	if err := CheckContainerName(name); err != nil {
 		return err
 	}
 	rec, err := decodeContainer(v)
@@ -155,11 +155,11 @@ func (c *checker) grave(k, v []byte) error {
 		return errors.New("the container was not deleted then, has no end, or a lease")
 	}
 	c.audit.DeletedContainers++
-	return errors.Join(containerName(string(name)), c.claim(rec.generation, account))
+	return errors.Join(CheckContainerName(string(name)), c.claim(rec.generation, account))
 }
 
 // claim notes whose a generation is.
-func (c *checker) claim(gen uint64, account string) error {
+func (c *checker) claim(gen generation, account string) error {
 	if c.live[gen] != "" || gen == 0 {
 		return fmt.Errorf("generation %d is used twice", gen)
 	}
@@ -176,8 +176,8 @@ func (c *checker) garbageKey(k, _ []byte) error {
 func (c *checker) isGarbage(kind byte, id uint64) bool { return c.garbage[[2]uint64{uint64(kind), id}] }
 
 // owned checks that a generation is a container's or to be removed.
-func (c *checker) owned(gen uint64) error {
-	if c.live[gen] == "" && !c.isGarbage(garbageContainer, gen) {
+func (c *checker) owned(gen generation) error {
+	if c.live[gen] == "" && !c.isGarbage(garbageContainer, uint64(gen)) {
 		return fmt.Errorf("no container has generation %d", gen)
 	}
 	return nil
@@ -192,15 +192,16 @@ func (c *checker) blob(k, v []byte) error {
 	if err := decodeBlob(v, &b); err != nil {
 		return err
 	}
+	b.slot = slot
 	switch {
-	case b.IsSnapshot(slot):
+	case b.IsSnapshot():
 		c.audit.Snapshots++
 	case slot == baseSlot:
 		c.audit.Blobs++
-		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), uint64(b.Version))) != nil {
+		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), Slot(b.Version))) != nil {
 			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.Version.ISO())
 		}
-	case uint64(b.Version) != slot:
+	case Slot(b.Version) != slot:
 		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.Version.ISO())
 	default:
 		c.audit.Versions++
@@ -214,16 +215,16 @@ func (c *checker) blob(k, v []byte) error {
 	if b.Deleted != 0 && c.tx.Get(deletedBlobsBucket, purgeKey(b.purgeAt(), k)) == nil {
 		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
 	}
-	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, gen) && !c.expiring[string(k)] {
+	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
 		c.errorf("blob %q of generation %d has an expiry time that nobody waits for", name, gen)
 	}
-	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, gen) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
+	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
 		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
 	}
-	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, gen) && !c.indexed(gen, string(name)) {
+	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(gen, string(name)) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
 	}
-	return errors.Join(c.owned(gen), c.layout(&b), blobName(string(name)))
+	return errors.Join(c.owned(gen), c.layout(&b), CheckBlobName(string(name)))
 }
 
 // layout checks that a blob's pieces make up its length.
@@ -254,8 +255,8 @@ func (c *checker) layout(b *Blob) error {
 	return nil
 }
 
-func (c *checker) indexed(gen uint64, name string) bool {
-	return c.tx.Get(tagsBucket, tagsKey(c.live[gen], gen, name, baseSlot)) != nil
+func (c *checker) indexed(gen generation, name string) bool {
+	return c.tx.Get(tagsBucket, tagsKey(c.live[gen], gen, name)) != nil
 }
 
 func (c *checker) tag(k, _ []byte) error {
@@ -267,11 +268,11 @@ func (c *checker) tag(k, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.isGarbage(garbageContainer, gen) {
+	if c.isGarbage(garbageContainer, uint64(gen)) {
 		return nil
 	}
 	var b Blob
-	if err := getBlob(c.tx, gen, string(name), slot, &b); err != nil || len(b.Tags) == 0 {
+	if err := loadBlob(c.tx, gen, string(name), slot, &b); err != nil || b.Deleted != 0 || len(b.Tags) == 0 {
 		return fmt.Errorf("account %s indexes a blob without tags", account)
 	}
 	return nil
@@ -325,7 +326,7 @@ func (c *checker) copying(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	job, err := decodeCopyJob(v)
+	job, err := decodeCopyJob(k, v)
 	if err != nil {
 		return err
 	}
@@ -333,7 +334,7 @@ func (c *checker) copying(k, v []byte) error {
 		return err
 	}
 	var b Blob
-	if err := getBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, gen) && (err != nil || b.Copy.ID != job.ID) {
+	if err := loadBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, uint64(gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
 		return fmt.Errorf("no blob waits for copy %s", job.ID)
 	}
 	return c.owned(gen)

@@ -2,7 +2,6 @@ package blobsvc
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -13,9 +12,6 @@ import (
 
 // recordVersion is the first byte of every record.
 const recordVersion = 1
-
-// errRecord means that a stored record is not of its form.
-var errRecord = errors.New("blobsvc: malformed record")
 
 // encoder appends fields.
 type encoder struct{ b []byte }

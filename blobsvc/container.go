@@ -6,7 +6,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // publicAccess reads x-ms-blob-public-access.
@@ -42,7 +41,7 @@ func (s *Service) defaultScope(c *call) (scope string, only bool, err error) {
 
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
-	metadata, err := c.Metadata()
+	metadata, err := c.metadata()
 	if err != nil {
 		return err
 	}
@@ -54,48 +53,37 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	rec := Container{Scope: scope, OnlyScope: only, Changed: s.ticks.Next(c.Now), Metadata: metadata, Access: access, Immutable: s.managed(c).Immutability}
-	err = s.db.Update(func(tx *store.Tx) error {
-		key := containerKey(c.Account, c.container)
-		if tx.Get(containersBucket, key) != nil {
-			return errContainerAlreadyExists
-		}
-		rec := rec
-		rec.generation = nextID(tx)
-		tx.Put(containersBucket, key, rec.encode())
-		return nil
-	})
+	w := s.containerWrite(c)
+	changed, err := s.state.CreateContainer(&w, Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.Changed)
+	c.sendChanged(changed)
 	return c.Status(http.StatusCreated)
 }
 
-// viewContainer reads the container for an operation that reads it, and checks the lease id if one was sent.
-func (s *Service) viewContainer(c *call) (rec Container, err error) {
+// containerWrite is what the request says about a change of the container that it names, without preconditions.
+func (s *Service) containerWrite(c *call) ContainerWrite {
+	return ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account)}
+}
+
+// readContainer reads the container that the request names, and checks the lease ID if one was sent.
+func (s *Service) readContainer(c *call) (rec Container, err error) {
 	id, err := c.leaseID("X-Ms-Lease-Id")
 	if err != nil {
 		return rec, err
 	}
-	err = s.db.View(func(tx *store.Tx) (err error) {
-		rec, err = getContainer(tx, c.Account, c.container)
-		return err
-	})
-	if err == nil {
-		err = rec.Lease.checkRead(id, c.now(), &containerLeaseErrors)
-	}
-	return rec, err
+	return s.state.GetContainer(c.Account, c.container, id, c.Now)
 }
 
 // getContainerProperties: https://learn.microsoft.com/rest/api/storageservices/get-container-properties
 func (s *Service) getContainerProperties(c *call) error {
-	rec, err := s.viewContainer(c)
+	rec, err := s.readContainer(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.Changed)
-	c.SetMetadata(rec.Metadata)
+	c.sendChanged(rec.Changed)
+	c.sendMetadata(rec.Metadata)
 	c.sendLease(rec.Lease)
 	c.sendAccess(&rec)
 	c.Set("x-ms-has-immutability-policy", "false")
@@ -118,97 +106,84 @@ func (c *call) sendAccess(rec *Container) {
 
 // getContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/get-container-metadata
 func (s *Service) getContainerMetadata(c *call) error {
-	rec, err := s.viewContainer(c)
+	rec, err := s.readContainer(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.Changed)
-	c.SetMetadata(rec.Metadata)
+	c.sendChanged(rec.Changed)
+	c.sendMetadata(rec.Metadata)
 	return c.Status(http.StatusOK)
 }
 
-// containerConditions reads the conditional headers of an operation on a container, which knows only dates.
-func (c *call) containerConditions() (p Preconditions, err error) {
-	if p.Conditions, err = c.Conditions(); err != nil {
-		return p, err
+// conditionalContainerWrite is containerWrite with the conditional headers and the lease ID. Operations on containers know only dates.
+func (s *Service) conditionalContainerWrite(c *call) (w ContainerWrite, err error) {
+	w = s.containerWrite(c)
+	conditions, err := c.Conditions()
+	if err != nil {
+		return w, err
 	}
-	if p.IfMatch != "" || p.IfNoneMatch != "" {
-		return p, errConditionHeadersNotSupported
+	if conditions.IfMatch != "" || conditions.IfNoneMatch != "" {
+		return w, errConditionHeadersNotSupported
 	}
-	p.LeaseID, err = c.leaseID("X-Ms-Lease-Id")
-	return p, err
+	w.If.Conditions = Conditions(conditions)
+	w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id")
+	return w, err
 }
 
 // errConditionHeadersNotSupported: a conditional header that the operation does not know.
 var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHeadersNotSupported", "Condition headers are not supported.")
 
-// updateContainer changes a container in one transaction. leased demands the lease id of a leased container, as Azure
-// does for Delete Container alone; the others take none but refuse a wrong one.
-func (s *Service) updateContainer(c *call, leased bool, change func(*store.Tx, *Container) error) error {
-	p, err := c.containerConditions()
-	if err != nil {
-		return err
-	}
-	return s.db.Update(func(tx *store.Tx) error {
-		rec, err := getContainer(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		if err := p.CheckWrite(rec.Changed.HexETag(), rec.Changed.Time()); err != nil {
-			return err
-		}
-		if leased {
-			err = rec.Lease.checkWrite(p.LeaseID, c.now(), &containerLeaseErrors)
-		} else {
-			err = rec.Lease.checkRead(p.LeaseID, c.now(), &containerLeaseErrors)
-		}
-		if err != nil {
-			return err
-		}
-		return change(tx, &rec)
-	})
-}
-
 // setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
 func (s *Service) setContainerMetadata(c *call) error {
-	metadata, err := c.Metadata()
+	metadata, err := c.metadata()
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.Next(c.Now)
-	err = s.updateContainer(c, false, func(tx *store.Tx, rec *Container) error {
-		rec.Metadata, rec.Changed = metadata, changed
-		putContainer(tx, c.Account, c.container, rec)
-		return nil
-	})
+	w, err := s.conditionalContainerWrite(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
+	changed, err := s.state.SetContainerMetadata(&w, metadata)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(changed)
 	return c.Status(http.StatusOK)
 }
 
 // deleteContainer: https://learn.microsoft.com/rest/api/storageservices/delete-container
-// The record goes now, the contents in the background, or once the container can no longer be restored. The name can be
-// used again at once; on Azure it is blocked for some time.
 func (s *Service) deleteContainer(c *call) error {
-	deleted := s.ticks.Next(c.Now)
-	err := s.updateContainer(c, true, func(tx *store.Tx, rec *Container) error {
-		if rec.Immutable {
-			switch none, err := empty(tx, rec.generation); {
-			case err != nil:
-				return err
-			case !none:
-				return errContainerImmutable
-			}
-		}
-		inter(tx, c.Account, c.container, *rec, deleted, int64(s.managed(c).ContainerDays))
-		return nil
-	})
+	w, err := s.conditionalContainerWrite(c)
 	if err != nil {
 		return err
 	}
-	s.freed(1)
-	s.wakeCleaner()
+	if err := s.state.DeleteContainer(&w); err != nil {
+		return err
+	}
+	s.background.Wake()
 	return c.Status(http.StatusAccepted)
+}
+
+// restoreContainer: https://learn.microsoft.com/rest/api/storageservices/restore-container
+// The name that is restored to need not be the one that was deleted.
+func (s *Service) restoreContainer(c *call) error {
+	name, version := c.Header("X-Ms-Deleted-Container-Name"), c.Header("X-Ms-Deleted-Container-Version")
+	switch {
+	case name == "":
+		return wire.MissingHeader("x-ms-deleted-container-name")
+	case version == "":
+		return wire.MissingHeader("x-ms-deleted-container-version")
+	}
+	if err := CheckContainerName(name); err != nil {
+		return wire.InvalidHeader("x-ms-deleted-container-name", name)
+	}
+	deleted, ok := ParseDeletedVersion(version)
+	if !ok {
+		return wire.InvalidHeader("x-ms-deleted-container-version", version)
+	}
+	w := s.containerWrite(c)
+	if err := s.state.RestoreContainer(&w, name, deleted); err != nil {
+		return err
+	}
+	return c.Status(http.StatusCreated)
 }

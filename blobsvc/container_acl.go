@@ -1,10 +1,11 @@
 package blobsvc
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // containerPermissions are the letters that a stored access policy of a container may have.
@@ -12,13 +13,13 @@ const containerPermissions = "racwdxyltmeopif"
 
 // getContainerACL: https://learn.microsoft.com/rest/api/storageservices/get-container-acl
 func (s *Service) getContainerACL(c *call) error {
-	rec, err := s.viewContainer(c)
+	rec, err := s.readContainer(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(rec.Changed)
+	c.sendChanged(rec.Changed)
 	c.sendAccess(&rec)
-	return c.XML(http.StatusOK, properties.PoliciesXML(rec.Policies))
+	return c.XML(http.StatusOK, properties.PoliciesXML(wirePolicies(rec.Policies)))
 }
 
 // setContainerACL: https://learn.microsoft.com/rest/api/storageservices/set-container-acl
@@ -31,19 +32,44 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	policies, err := properties.ParsePolicies(body, containerPermissions)
+	list, err := properties.ParsePolicies(body, containerPermissions)
 	if err != nil {
 		return err
 	}
-	changed := s.ticks.Next(c.Now)
-	err = s.updateContainer(c, false, func(tx *store.Tx, rec *Container) error {
-		rec.Access, rec.Policies, rec.Changed = access, policies, changed
-		putContainer(tx, c.Account, c.container, rec)
-		return nil
-	})
+	policies := make([]StoredPolicy, len(list))
+	for i, p := range list {
+		policies[i] = StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions, Bare: p.Bare}
+	}
+	w, err := s.conditionalContainerWrite(c)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
+	changed, err := s.state.SetContainerACL(&w, access, policies)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(changed)
 	return c.Status(http.StatusOK)
+}
+
+// wirePolicies are stored access policies as the protocol has them.
+func wirePolicies(policies []StoredPolicy) []properties.StoredPolicy {
+	list := make([]properties.StoredPolicy, len(policies))
+	for i, p := range policies {
+		list[i] = properties.StoredPolicy{ID: p.ID, Policy: auth.Policy{Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions}, Bare: p.Bare}
+	}
+	return list
+}
+
+// storedPolicy finds a stored access policy of the container that a request names.
+func (s *Service) storedPolicy(c *call, id string) (p auth.Policy, found bool, err error) {
+	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
+	if err != nil {
+		if errors.Is(err, errContainerNotFound) {
+			err = nil
+		}
+		return p, false, err
+	}
+	p, found = properties.FindPolicy(wirePolicies(rec.Policies), id)
+	return p, found, nil
 }

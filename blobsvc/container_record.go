@@ -1,8 +1,6 @@
 package blobsvc
 
 import (
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -10,14 +8,14 @@ import (
 // Container is the state of one container.
 type Container struct {
 	// generation is the generation, the first part of the keys of everything in the container.
-	generation uint64
+	generation generation
 	// Changed is when properties, metadata or the access policy last changed: Last-Modified and the entity tag.
 	Changed  ticks.Ticks
-	Metadata []wire.Meta
+	Metadata []Meta
 	Lease    Lease
 	// Access is the public access level: "", "blob" or "container".
 	Access   string
-	Policies []properties.StoredPolicy
+	Policies []StoredPolicy
 	// Deleted is when the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
 	Deleted  ticks.Ticks
 	KeptDays int64
@@ -26,6 +24,13 @@ type Container struct {
 	OnlyScope bool
 	// Immutable lets the container's blobs have immutability policies and legal holds.
 	Immutable bool
+}
+
+// StoredPolicy is one stored access policy of a container. Times are as the client sent them, "" if not given.
+type StoredPolicy struct {
+	ID, Start, Expiry, Permissions string
+	// Bare is set for an identifier that came without a policy, which is returned as it came.
+	Bare bool
 }
 
 // The tags of a container record.
@@ -45,7 +50,7 @@ const (
 
 func (c *Container) encode() []byte {
 	e := newEncoder(64)
-	e.uint(ctGen, c.generation)
+	e.uint(ctGen, uint64(c.generation))
 	e.uint(ctChanged, uint64(c.Changed))
 	e.metadata(ctMetadata, c.Metadata)
 	e.lease(ctLease, c.Lease)
@@ -74,7 +79,7 @@ func decodeContainer(v []byte) (c Container, err error) {
 	for d.more() {
 		switch d.byte() {
 		case ctGen:
-			c.generation = d.uint()
+			c.generation = generation(d.uint())
 		case ctChanged:
 			c.Changed = ticks.Ticks(d.uint())
 		case ctMetadata:
@@ -84,7 +89,7 @@ func decodeContainer(v []byte) (c Container, err error) {
 		case ctAccess:
 			c.Access = d.string()
 		case ctPolicies:
-			c.Policies = make([]properties.StoredPolicy, d.count(5))
+			c.Policies = make([]StoredPolicy, d.count(5))
 			for i := range c.Policies {
 				p := &c.Policies[i]
 				p.ID, p.Start, p.Expiry, p.Permissions, p.Bare = d.string(), d.string(), d.string(), d.string(), d.uint() == 1
@@ -106,7 +111,7 @@ func decodeContainer(v []byte) (c Container, err error) {
 	return c, d.err()
 }
 
-func (e *encoder) metadata(tag byte, list []wire.Meta) {
+func (e *encoder) metadata(tag byte, list []Meta) {
 	if len(list) == 0 {
 		return
 	}
@@ -118,10 +123,10 @@ func (e *encoder) metadata(tag byte, list []wire.Meta) {
 	}
 }
 
-func (d *decoder) metadata() []wire.Meta {
-	list := make([]wire.Meta, d.count(2))
+func (d *decoder) metadata() []Meta {
+	list := make([]Meta, d.count(2))
 	for i := range list {
-		list[i] = wire.Meta{Name: d.string(), Value: d.string()}
+		list[i] = Meta{Name: d.string(), Value: d.string()}
 	}
 	return list
 }
@@ -154,9 +159,9 @@ func putContainer(tx *store.Tx, account, name string, c *Container) {
 	tx.Put(containersBucket, containerKey(account, name), c.encode())
 }
 
-// containerGen reads only the generation of a container, for the paths that need no more. It fails with
+// containerGeneration reads only the generation of a container, for the paths that need no more. It fails with
 // errContainerNotFound.
-func containerGen(tx *store.Tx, account, name string) (uint64, error) {
+func containerGeneration(tx *store.Tx, account, name string) (generation, error) {
 	v := tx.Get(containersBucket, containerKey(account, name))
 	if v == nil {
 		return 0, errContainerNotFound
@@ -169,7 +174,7 @@ func containerGen(tx *store.Tx, account, name string) (uint64, error) {
 	for i, c := range v[2:] {
 		n |= uint64(c&0x7f) << (7 * i)
 		if c < 0x80 {
-			return n, nil
+			return generation(n), nil
 		}
 	}
 	return 0, errRecord

@@ -9,7 +9,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
@@ -125,7 +124,7 @@ func TestContainerRetentionEnds(t *testing.T) {
 		if err := f.svc.Clean(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.svc.CompactWith(ctx, blobsvc.Unbounded); err != nil {
+		if _, err := f.svc.Compact(ctx, unbounded); err != nil {
 			t.Fatal(err)
 		}
 		if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Containers != containers || a.DeletedContainers != deleted || a.Blobs != blobs {

@@ -171,46 +171,46 @@ func setReferences(tx *store.Tx, id, n uint64) {
 	tx.Put(contentBucket, pieceKey(id, 0), binary.AppendUvarint(nil, n))
 }
 
-// share returns c for one more record to refer to.
-func (c pieceList) share(tx *store.Tx) pieceList {
-	if c.id != 0 {
-		setReferences(tx, c.id, references(tx, c.id)+1)
+// share returns l for one more record to refer to.
+func (l pieceList) share(tx *store.Tx) pieceList {
+	if l.id != 0 {
+		setReferences(tx, l.id, references(tx, l.id)+1)
 	}
-	return c
+	return l
 }
 
 // drop gives up one reference. The pieces of a content without any are removed in the background.
-func (c pieceList) drop(tx *store.Tx) {
-	if c.id == 0 {
+func (l pieceList) drop(tx *store.Tx) {
+	if l.id == 0 {
 		return
 	}
-	switch n := references(tx, c.id); n {
+	switch n := references(tx, l.id); n {
 	case 0:
 	case 1:
-		tx.Delete(contentBucket, pieceKey(c.id, 0))
-		tx.Put(garbageBucket, garbageKey(garbageContent, c.id), []byte{recordVersion})
+		tx.Delete(contentBucket, pieceKey(l.id, 0))
+		tx.Put(garbageBucket, garbageKey(garbageContent, l.id), []byte{recordVersion})
 	default:
-		setReferences(tx, c.id, n-1)
+		setReferences(tx, l.id, n-1)
 	}
 }
 
 // walk calls fn with the pieces that hold bytes of [off, off+n), in order. limit is the length of the blob: pieces past
 // it belong to a later state of an append blob.
-func (c pieceList) walk(tx *store.Tx, off, n, limit int64, fn func(*content.Piece) error) error {
+func (l pieceList) walk(tx *store.Tx, off, n, limit int64, fn func(*content.Piece) error) error {
 	n = min(n, limit-off)
 	if n <= 0 {
 		return nil
 	}
-	if c.id == 0 {
-		return walkPieces(c.pieces, off, n, fn)
+	if l.id == 0 {
+		return walkPieces(l.pieces, off, n, fn)
 	}
 	cur := tx.Cursor(contentBucket)
-	for k, v := cur.Seek(pieceKey(c.id, off+1)); k != nil; k, v = cur.Next() {
+	for k, v := cur.Seek(pieceKey(l.id, off+1)); k != nil; k, v = cur.Next() {
 		id, _, err := parsePieceKey(k)
 		if err != nil {
 			return err
 		}
-		if id != c.id {
+		if id != l.id {
 			break
 		}
 		list, err := decodePieces(v)
@@ -244,10 +244,10 @@ func walkPieces(list []content.Piece, off, n int64, fn func(*content.Piece) erro
 }
 
 // extract returns what [off, off+n) consists of. It ends at limit.
-func (c pieceList) extract(tx *store.Tx, off, n, limit int64) (x content.Extract, err error) {
+func (l pieceList) extract(tx *store.Tx, off, n, limit int64) (x content.Extract, err error) {
 	n = max(0, min(n, limit-off))
 	x = content.NewExtract(off, n)
-	err = c.walk(tx, off, n, limit, func(p *content.Piece) error {
+	err = l.walk(tx, off, n, limit, func(p *content.Piece) error {
 		x.Add(p)
 		return nil
 	})

@@ -1,49 +1,21 @@
 package blobsvc
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// clone takes over content, type and properties of a source into b. Metadata, tags and tier of b stay where the request
-// named them.
-func (b *Blob) clone(tx *store.Tx, from *Blob) (err error) {
-	b.adopt(from)
-	b.content, err = from.content.duplicate(tx, from)
-	return err
-}
-
-// adopt takes over all but the content of a source, and metadata only where the request named none.
-func (b *Blob) adopt(from *Blob) {
-	b.Kind, b.Length, b.Sequence, b.Blocks = from.Kind, from.Length, from.Sequence, from.Blocks
-	b.Headers = from.Headers
-	if b.Metadata == nil {
-		b.Metadata = from.Metadata
-	}
-}
-
-// duplicate returns b's content for a blob that may change independently.
-func (c pieceList) duplicate(tx *store.Tx, b *Blob) (pieceList, error) {
-	if b.Kind == BlockBlob || c.id == 0 {
-		return c.share(tx), nil
-	}
-	var list []content.Piece
-	err := c.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
-		list = append(list, *p)
-		return nil
-	})
-	if err != nil {
-		return c, err
-	}
-	return storePages(tx, list), nil
+// newCopy is the copy that the request begins.
+func (c *call) newCopy(src *copySource) *Copy {
+	return &Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true")}
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
@@ -59,90 +31,20 @@ func (s *Service) copyBlob(c *call) error {
 	if src.remote != nil {
 		return s.beginCopy(c, &src)
 	}
-	b, p, err := c.newBlob(BlockBlob, false)
+	b, w, err := s.newBlob(c, BlockBlob, false)
 	if err != nil {
 		return err
 	}
-	id := uuid.NewString()
-	changed := s.ticks.Next(c.Now)
-	err = s.update(c, func(tx *store.Tx) error {
-		b := b
-		return s.copyTo(tx, c, &src, &p, &b, id, changed)
-	})
-	if err == errOtherEncryption {
-		return s.copyBytes(c, &src, &b, &p, id, maxBlockBlob, false, copyError)
+	cp := c.newCopy(&src)
+	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
+	if errors.Is(err, errOtherEncryption) {
+		return s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError)
 	}
 	if err != nil {
 		return copyError(err)
 	}
-	return c.answerCopyNow(changed, id, "")
+	return c.answerCopy(&result.Result, cp, "")
 }
-
-// copyTo puts a copy of src in place. b carries what the request said about the new blob.
-func (s *Service) copyTo(tx *store.Tx, c *call, src *copySource, p *Preconditions, b *Blob, id string, changed ticks.Ticks) error {
-	var from Blob
-	if err := src.read(tx, c.now(), &from); err != nil {
-		return err
-	}
-	if err := s.sameKind(tx, c, from.Kind); err != nil {
-		return err
-	}
-	if err := s.sameEncryption(tx, c, src, b, &from); err != nil {
-		return err
-	}
-	if err := b.clone(tx, &from); err != nil {
-		return err
-	}
-	return s.finishCopyTo(tx, c, src, p, b, id, changed)
-}
-
-// finishCopyTo puts b in place, a copy that has its content.
-func (s *Service) finishCopyTo(tx *store.Tx, c *call, src *copySource, p *Preconditions, b *Blob, id string, changed ticks.Ticks) error {
-	if err := c.shapeCopy(b, changed); err != nil {
-		return err
-	}
-	b.Copy = CopyState{ID: id, Source: src.url, Status: CopySuccess, Copied: b.Length, Total: b.Length, Completed: changed}
-	return s.replace(tx, c, p, b)
-}
-
-// shapeCopy gives a copy the times, the tier and the seal that the request asks for.
-func (c *call) shapeCopy(b *Blob, changed ticks.Ticks) error {
-	b.Created, b.Changed = changed, changed
-	if b.Tier != "" {
-		if b.Kind != BlockBlob {
-			return errInvalidBlobTier
-		}
-		b.TierChanged = changed
-	}
-	if strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true") {
-		if b.Kind != AppendBlob {
-			return errInvalidBlobType
-		}
-		b.Sealed = true
-	}
-	return nil
-}
-
-// sameKind refuses to copy over a blob of another type.
-func (s *Service) sameKind(tx *store.Tx, c *call, kind Kind) error {
-	gen, err := containerGen(tx, c.Account, c.container)
-	if err != nil {
-		return err
-	}
-	var old Blob
-	switch err := getBlob(tx, gen, c.blob, baseSlot, &old); {
-	case err == errBlobNotFound:
-		return nil
-	case err != nil:
-		return err
-	case old.Kind != kind:
-		return errInvalidBlobType
-	}
-	return nil
-}
-
-// maxSyncCopy is the size in bytes of the largest source of Copy Blob From URL.
-const maxSyncCopy = 256 * mib
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
 func (s *Service) copyBlobFromURL(c *call) error {
@@ -153,54 +55,33 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(BlockBlob, false)
+	b, w, err := s.newBlob(c, BlockBlob, false)
 	if err != nil {
 		return err
 	}
 	if err := c.noKeys(); err != nil {
 		return err
 	}
-	want, err := c.sourceMD5()
+	md5, err := c.sourceMD5()
 	if err != nil {
 		return err
 	}
-	copyTags, err := c.copyTags(&src, &b)
-	if err != nil {
+	cp := c.newCopy(&src)
+	cp.Sync, cp.MD5 = true, string(md5)
+	if cp.Tags, err = c.copyTags(&src, &b); err != nil {
 		return err
 	}
-	id := uuid.NewString()
 	if src.remote != nil {
-		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, false, func(err error) error { return err })
+		return s.copyBytes(c, &src, &w, &b, cp, MaxSyncCopy, func(err error) error { return err })
 	}
-	changed := s.ticks.Next(c.Now)
-	var md5 string
-	err = s.update(c, func(tx *store.Tx) error {
-		b := b
-		var from Blob
-		if err := src.read(tx, c.now(), &from); err != nil {
-			return err
-		}
-		if from.Length > maxSyncCopy {
-			return errSourceTooLarge
-		}
-		if from.Kind != BlockBlob {
-			return errInvalidSourceBlobType
-		}
-		if md5 = from.Headers.MD5; want != nil && md5 != string(want) {
-			return wire.ErrMD5Mismatch
-		}
-		if copyTags {
-			b.Tags = from.Tags
-		}
-		return s.copyTo(tx, c, &src, &p, &b, id, changed)
-	})
-	if err == errOtherEncryption {
-		return s.copyBytes(c, &src, &b, &p, id, maxSyncCopy, copyTags, syncCopyError)
+	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
+	if errors.Is(err, errOtherEncryption) {
+		return s.copyBytes(c, &src, &w, &b, cp, MaxSyncCopy, syncCopyError)
 	}
 	if err != nil {
 		return syncCopyError(err)
 	}
-	return c.answerCopyNow(changed, id, md5)
+	return c.answerCopy(&result.Result, cp, result.MD5)
 }
 
 // x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
@@ -223,13 +104,14 @@ func (c *call) copyTags(src *copySource, b *Blob) (bool, error) {
 	return true, c.holdsTags()
 }
 
-func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {
-	c.sendVersion(changed)
-	c.sendEncryption(c.under)
-	c.Set("x-ms-copy-id", id)
+// answerCopy answers a copy that is complete.
+func (c *call) answerCopy(r *Result, cp *Copy, md5 string) error {
+	c.sendResult(r)
+	c.sendEncryption(r.Encryption)
+	c.Set("x-ms-copy-id", cp.ID)
 	c.Set("x-ms-copy-status", CopySuccess)
 	if md5 != "" {
-		c.Set("Content-MD5", base64MD5(md5))
+		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(md5)))
 	}
 	return c.Status(http.StatusAccepted)
 }
@@ -237,47 +119,181 @@ func (c *call) answerCopyNow(changed ticks.Ticks, id, md5 string) error {
 // maxBlockBlob is the size in bytes of the largest block blob.
 const maxBlockBlob = MaxCommittedBlocks * 4000 * mib
 
-// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: that of a source outside this
-// process, or one that is encrypted in another way, whose list of blocks the copy has as well. copyTags takes over its tags, asError is
-// what becomes of its errors.
-func (s *Service) copyBytes(c *call, src *copySource, b *Blob, p *Preconditions, id string, limit int64, copyTags bool, asError func(error) error) error {
-	if err := s.mayWrite(c, p); err != nil {
+// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this process, or of a
+// blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps errors of the source.
+func (s *Service) copyBytes(c *call, src *copySource, w *Write, b *Blob, cp *Copy, limit int64, asError func(error) error) error {
+	if err := s.state.CheckPut(w); err != nil {
 		return err
 	}
-	src.withBlocks = true
-	up, from, err := s.fetch(c, src, limit)
+	f, err := s.fetch(c, src, w, limit, fetchBlocks)
 	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
 		return errSourceTooLarge
 	}
 	if err != nil {
 		return asError(err)
 	}
-	defer up.Close()
-	if from.Kind != BlockBlob {
-		return errInvalidSourceBlobType
+	defer f.up.Close()
+	if f.from.Kind != BlockBlob {
+		return errSourceType
 	}
-	b.adopt(&from)
+	b.Adopt(&f.from)
 	if src.remote != nil {
-		b.Headers.MD5 = string(up.MD5)
+		b.Headers.MD5 = string(f.up.MD5)
 	}
-	if copyTags {
-		b.Tags = from.Tags
+	if cp.Tags {
+		b.Tags = f.from.Tags
 	}
-	changed := s.ticks.Next(c.Now)
-	err = s.update(c, func(tx *store.Tx) error {
-		b := *b
-		if err := s.sameKind(tx, c, b.Kind); err != nil {
-			return err
-		}
-		b.Encryption = up.Encryption()
-		b.content, b.Length = layOut(tx, up.Blocks(src.blocks))
-		return s.finishCopyTo(tx, c, src, p, &b, id, changed)
-	})
+	result, err := s.state.PutCopy(w, b, f.up, f.blocks, cp)
 	if err != nil {
 		return err
 	}
-	return c.answerCopyNow(changed, id, string(up.MD5))
+	return c.answerCopy(&result, cp, string(f.up.MD5))
 }
 
-// errSourceTooLarge: the source is over the limit of a synchronous copy.
-var errSourceTooLarge = fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB.")
+// noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy takes.
+func (src *copySource) noSourceToken() error {
+	if src.remote.Token != "" {
+		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
+	}
+	return nil
+}
+
+// describe asks a source outside this process for its properties.
+func (s *Service) describe(c *call, src *copySource) (of Blob, etag string, err error) {
+	body, err := s.sources.Get(c.HTTP.Context(), src.remote, WholeBlob, "")
+	if err != nil {
+		return of, "", copyError(err)
+	}
+	_ = body.Close()
+	return body.Blob, body.ETag, nil
+}
+
+// beginCopy is Copy Blob with a source outside this process.
+func (s *Service) beginCopy(c *call, src *copySource) error {
+	if err := src.noSourceToken(); err != nil {
+		return err
+	}
+	b, w, err := s.newBlob(c, BlockBlob, false)
+	if err != nil {
+		return err
+	}
+	if err := s.state.CheckPut(&w); err != nil {
+		return err
+	}
+	of, etag, err := s.describe(c, src)
+	if err != nil {
+		return err
+	}
+	if of.Kind == PageBlob && of.Length%PageSize != 0 {
+		return errSourceType
+	}
+	b.Adopt(&of)
+	cp := c.newCopy(src)
+	job := CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
+	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
+	if err != nil {
+		return err
+	}
+	return s.answerPending(c, &result, &job)
+}
+
+// answerPending starts a copy in the background, and answers.
+func (s *Service) answerPending(c *call, r *Result, job *CopyJob) error {
+	s.copies.Start(job)
+	c.sendResult(r)
+	c.sendEncryption(r.Encryption)
+	c.Set("x-ms-copy-id", job.ID)
+	c.Set("x-ms-copy-status", CopyPending)
+	return c.Status(http.StatusAccepted)
+}
+
+// abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
+func (s *Service) abortCopy(c *call) error {
+	if c.Header("X-Ms-Copy-Action") != "abort" {
+		return wire.InvalidHeader("x-ms-copy-action", c.Header("X-Ms-Copy-Action"))
+	}
+	id, err := uuid.Parse(c.Query.Get("copyid"))
+	if err != nil {
+		return invalidQuery("copyid", c.Query.Get("copyid"))
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	if err := s.state.AbortCopy(&w, id.String()); err != nil {
+		return err
+	}
+	s.copies.Stop(id.String())
+	return c.Status(http.StatusNoContent)
+}
+
+// incrementalCopy: https://learn.microsoft.com/rest/api/storageservices/incremental-copy-blob
+// A snapshot of a page blob becomes a snapshot of the destination. A copy of a snapshot of this process is complete when it is answered;
+// others are pending.
+func (s *Service) incrementalCopy(c *call) error {
+	src, err := s.copySource(c)
+	if err != nil {
+		return err
+	}
+	w, err := s.writeExisting(c)
+	if err != nil {
+		return err
+	}
+	cp := c.newCopy(&src)
+	if src.remote != nil {
+		return s.beginIncremental(c, &src, &w, cp)
+	}
+	result, err := s.state.IncrementalCopy(&w, &src.local, cp)
+	if err != nil {
+		return copyError(err)
+	}
+	return c.answerCopy(&result, cp, "")
+}
+
+// beginIncremental is Incremental Copy Blob with a source outside this process.
+func (s *Service) beginIncremental(c *call, src *copySource, w *Write, cp *Copy) error {
+	if err := src.noSourceToken(); err != nil {
+		return err
+	}
+	if err := c.noKeys(); err != nil {
+		return err
+	}
+	source, snapshot, err := remoteSnapshot(src.url)
+	if err != nil {
+		return err
+	}
+	if err := s.state.CheckIncremental(w, source, snapshot); err != nil { // before the source is asked
+		return err
+	}
+	of, etag, err := s.describe(c, src)
+	if err != nil {
+		return err
+	}
+	if of.Kind != PageBlob || of.Length%PageSize != 0 {
+		return errSourceType
+	}
+	job := CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag, Snapshot: snapshot}
+	result, err := s.state.BeginIncremental(w, &of, source, cp, &job)
+	if err != nil {
+		return err
+	}
+	return s.answerPending(c, &result, &job)
+}
+
+// remoteSnapshot splits a source's address into the blob's, by which the destination recognises it whatever signs the next request, and
+// the snapshot.
+func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
+	}
+	text := u.Query().Get("snapshot")
+	if text == "" {
+		return "", 0, errIncrementalNoSnapshot
+	}
+	snapshot, ok := ticks.ParseISO(text)
+	if !ok {
+		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath(), snapshot, nil
+}

@@ -7,26 +7,18 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // copySource is the blob that x-ms-copy-source names.
 type copySource struct {
-	account, container, blob string
-	at                       Address
 	// url is what the client sent, which the copy's properties repeat.
-	url        string
-	conditions Preconditions
-	// remote is nil for a blob of this process.
-	remote *remote
-	// blocks are the blocks that a source in this process consists of, id and length alone, once [Service.openSource] has read it; nil
-	// unless withBlocks is set.
-	blocks     []content.Piece
-	withBlocks bool
+	url string
+	// local is a blob of this process. It is not set if remote is not nil.
+	local Source
+	// remote is a source outside this process; nil for a blob of this process.
+	remote *RemoteSource
 }
 
 // maxCopySource is the longest x-ms-copy-source in bytes.
@@ -52,22 +44,24 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return src, invalid
 	}
-	if src.conditions.Conditions, err = c.SourceConditions(); err != nil {
+	conditions, err := c.SourceConditions()
+	if err != nil {
 		return src, err
 	}
+	var tags *TagQuery
 	if t := c.Header("X-Ms-Source-If-Tags"); t != "" {
-		if src.conditions.Tags, err = parseTagCondition(t); err != nil {
+		if tags, err = parseTagCondition("x-ms-if-tags", t); err != nil {
 			return src, err
 		}
 	}
 	r := s.inner(c, u, token)
 	if r == nil {
-		src.remote = &remote{token, c.Header("X-Ms-File-Request-Intent")}
-		if src.conditions.Tags != nil {
+		src.remote = &RemoteSource{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: Conditions(conditions)}
+		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
 		}
 		if token != "" && u.Scheme != "https" && !s.egress.Private {
-			return src, invalid // a token is for nobody else to see
+			return src, invalid // a token must not be sent in the clear
 		}
 		return src, nil
 	}
@@ -75,11 +69,11 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil || level != onBlob {
 		return src, invalid
 	}
-	src.account, src.container, src.blob = at.Account, at.container, at.blob
-	if src.at, err = at.address(); err != nil {
+	src.local = Source{Ref: at.ref(), If: Preconditions{Conditions: Conditions(conditions), Tags: tags}, Key: c.sourceKey}
+	if src.local.At, err = at.address(); err != nil {
 		return src, err
 	}
-	return src, s.mayCopy(c, at, src.conditions.Tags != nil || c.Header(sourceTagOption) == copyTagOption)
+	return src, s.mayCopy(c, at, tags != nil || c.Header(sourceTagOption) == copyTagOption)
 }
 
 // inner is the request that would read a source, if it is one to this process; nil otherwise.
@@ -138,7 +132,7 @@ func (s *Service) mayRead(at *call) error {
 		return err
 	}
 	if name := id.PolicyID(); name != "" {
-		p, found, err := s.policy(at, name)
+		p, found, err := s.storedPolicy(at, name)
 		if err != nil {
 			return err
 		}
@@ -166,66 +160,28 @@ func sameHost(u *url.URL, host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
 }
 
-// read loads a source of this process in tx and checks its conditions. It fails with errSource.
-func (src *copySource) read(tx *store.Tx, now ticks.Ticks, b *Blob) error {
-	if err := src.load(tx, now, b); err != nil {
-		return errSource{err}
-	}
-	return nil
-}
-
-func (src *copySource) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
-	gen, err := containerGen(tx, src.account, src.container)
-	if err != nil {
-		return err
-	}
-	slot, err := src.at.get(tx, gen, src.blob, b)
-	if err != nil {
-		return err
-	}
-	if b.isIncremental(slot) {
-		return errIncrementalDestination
-	}
-	if b.finishRehydration(now); b.Tier == ArchiveTier {
-		return errBlobArchived
-	}
-	if b.Copy.Status == CopyPending {
-		return errPendingCopy
-	}
-	if !src.conditions.Empty() {
-		if err := src.conditions.CheckRead(b.Changed.HexETag(), b.Changed.Time()); err != nil {
-			return err
-		}
-	}
-	return src.conditions.checkTags(b)
-}
-
-// errSource is what is wrong with a source in this process, or a condition on any source that does not hold.
-type errSource struct{ error }
-
-func (e errSource) Unwrap() error { return e.error }
-
 // copyError is what Copy Blob answers for a source: a condition that does not hold has a code of its own.
 func copyError(err error) error {
-	var src errSource
+	var src *SourceError
 	if !errors.As(err, &src) {
 		return err
 	}
-	if errors.Is(src, wire.ErrConditionNotMet) || errors.Is(src, wire.ErrNotModified) {
+	if errors.Is(err, errConditionNotMet) || errors.Is(err, errNotModified) {
 		return errSourceConditionNotMet
 	}
-	return src.error
+	return src.Err
 }
 
-// syncCopyError is what the operations answer that read their source before they answer: a failing source is one code, with
-// the status that the source gave.
+// syncCopyError is what the operations answer that read their source before they answer: a failing source has one code, with the status
+// of its own error.
 func syncCopyError(err error) error {
-	var src errSource
+	var src *SourceError
 	var e *wire.Error
-	if errors.As(err, &src) && errors.As(azureError(src.error), &e) {
+	if errors.As(err, &src) && errors.As(azureError(src.Err), &e) {
 		return fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err
 }
 
+// errSourceConditionNotMet: a conditional header of the source does not hold.
 var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet", "The source condition specified using HTTP conditional header(s) is not met.")

@@ -4,115 +4,117 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The failures of the Blob service. Codes, statuses and texts are Azure's.
+// The failures that handlers find themselves. Codes, statuses and texts are Azure's.
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 var (
-	// errContainerNotFound: the container of the request does not exist.
-	errContainerNotFound = fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist.")
-	// errContainerAlreadyExists: Create Container with a name in use.
-	errContainerAlreadyExists = fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists.")
-	// errBlobNotFound: no committed blob, snapshot or version of that name.
-	errBlobNotFound = fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist.")
-	// errUnauthorizedBlobOverwrite: a write to a blob that exists, with a token that may create blobs and no more.
-	errUnauthorizedBlobOverwrite = fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites.")
-	// errBlobAlreadyExists: If-None-Match: * on a write to a blob that exists.
-	errBlobAlreadyExists = fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists.")
-	// errInvalidBlobType: the operation is not one of this type of blob, or the overwritten blob has another type.
-	errInvalidBlobType = fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation.")
 	// errInvalidRange: the range begins past the end of the blob.
 	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The range specified is invalid for the current size of the resource.")
-	// errInvalidPageRange: a range that is not aligned to 512 bytes or ends past the page blob.
-	errInvalidPageRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid.")
-	// errUnsatisfiableCondition: If-None-Match: * on a read.
-	errUnsatisfiableCondition = fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation.")
-	// errInvalidOperation: what was asked for is not allowed on this state or kind of resource.
+	// errInvalidOperation: the operation is not allowed on this state or kind of resource.
 	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
-	// errSnapshotsPresent: Delete Blob without x-ms-delete-snapshots on a blob that has some.
-	errSnapshotsPresent = fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots.")
-
-	// errInvalidBlobOrBlock: a block id of another length than those of the blob's uncommitted blocks, or a block for a
-	// blob of another type.
-	errInvalidBlobOrBlock = fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid.")
-	// errInvalidBlockList: a block list names a block that is not there.
-	errInvalidBlockList = fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid.")
-	// errBlockListTooLong: more than 50,000 blocks.
-	errBlockListTooLong = fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks.")
-	// errBlockCountExceedsLimit: more than 100,000 uncommitted blocks, or 50,000 of an append blob.
-	errBlockCountExceedsLimit = fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.")
-	errAppendCountExceeded    = fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks.")
-
 	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
 	errRangeHashNeedsRange = wire.MissingHeader("Range")
 	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
+	// errInvalidTag, errTagsTooMany: tags that are sent.
+	errInvalidTag  = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
+	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
+)
 
-	// errAppendPosition, errMaxBlobSize: the conditions of Append Block.
-	errAppendPosition = fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met.")
-	errMaxBlobSize    = fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met.")
-	// errBlobIsSealed: a write to a sealed append blob.
-	errBlobIsSealed = fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.")
+// azureErrors are the errors of the packages below the handlers, and the errors that answer them.
+var azureErrors = map[error]*wire.Error{
+	// The containers.
+	errContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
+	errContainerExists:   fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists."),
+	errContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
+	errContainerScope:    fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy."),
 
-	// errSequenceNumber: the conditions of Put Page. The others: a sequence number that cannot be set.
-	errSequenceNumber          = fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met.")
-	errSequenceNumberTooLarge  = fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number.")
-	errPreviousSnapshotMissing = fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found.")
+	// Names.
+	errContainerName: wire.ErrInvalidResourceName,
+	errBlobName:      wire.ErrInvalidURI,
+	errNameLength:    wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits."),
 
-	// The lease operations.
-	errLeaseAlreadyPresent                = fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present.")
-	errLeaseIsBreakingAndCannotBeAcquired = fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.")
-	errLeaseIsBreakingAndCannotBeChanged  = fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed.")
-	errLeaseIsBrokenAndCannotBeRenewed    = fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.")
-	errLeaseNotPresentWithLeaseOperation  = fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource.")
-	errLeaseIDMismatchWithLeaseOperation  = fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource.")
+	// Blobs of all types.
+	errBlobNotFound:       fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
+	errOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites."),
+	errBlobType:           fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation."),
+	errSnapshotsPresent:   fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots."),
+	errCurrentVersion:     fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob."),
+	errPermanentDelete:    fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob."),
+	errNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
+
+	// Preconditions.
+	errConditionNotMet: wire.ErrConditionNotMet,
+	errNotModified:     wire.ErrNotModified,
+	errBlobExists:      fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
+	errUnsatisfiable:   fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation."),
+	errAppendPosition:  fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met."),
+	errMaxSize:         fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met."),
+	errSequenceNumber:  fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met."),
+
+	// Content.
+	errPageRange:        fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid."),
+	errBlockID:          fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid."),
+	errBlockList:        fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
+	errBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks."),
+	errTooManyBlocks:    fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
+	errTooManyAppends:   fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks."),
+	errSealed:           fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."),
+	errSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
+	errPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found."),
+	errPreviousNewer:    fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
+
+	// Lease operations.
+	errLeasePresent:         fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
+	errLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
+	errLeaseBreakingChange:  fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
+	errLeaseBroken:          fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
+	errNoLease:              fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource."),
+	errLeaseID:              fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource."),
+
+	// Other operations on what is leased.
+	errBlobLeaseMissing:       fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
+	errBlobLeaseMismatch:      fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
+	errBlobLeaseLost:          fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
+	errBlobNoLease:            fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
+	errContainerLeaseMissing:  fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
+	errContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
+	errContainerLeaseLost:     fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
+	errContainerNoLease:       fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
 
 	// Copies.
-	errNoPendingCopy          = fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation.")
-	errCannotVerifyCopySource = fail(http.StatusInternalServerError, "CannotVerifyCopySource", "Could not verify the copy source within the specified time.")
-	// The incremental copies.
-	errIncrementalDestination = fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob.")
-	errIncrementalMismatch    = fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob.")
-	errIncrementalEarlier     = fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob.")
-	errIncrementalNoSnapshot  = fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot.")
-	// errPendingCopy: a write to the destination of a copy that is under way, or a copy from it.
-	errPendingCopy = fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation.")
-	// errCopyIDMismatch: Abort Copy with another id than the pending copy's.
-	errCopyIDMismatch = fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation.")
-	// errInfiniteLease: a copy that takes time, to a blob whose lease may end before it.
-	errInfiniteLease         = fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease.")
-	errInvalidSourceBlobType = fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation.")
+	errCopyPending:           fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
+	errNoCopyPending:         fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
+	errCopyID:                fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
+	errFiniteLease:           fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
+	errSourceType:            fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
+	errSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
+	errSourceMD5:             wire.ErrMD5Mismatch,
+	errCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),
+	errIncremental:           fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob."),
+	errIncrementalSource:     fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob."),
+	errIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
+	errIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot."),
+	errCopyGone:              fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
 
-	// Tiers and tags.
-	errInvalidBlobTier     = fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type.")
-	errBlobArchived        = fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob.")
-	errBlobBeingRehydrated = fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated.")
-	errInvalidTag          = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
-	errTagsTooMany         = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
-)
+	// Tiers.
+	errTier:        fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
+	errArchived:    fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
+	errRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
 
-// What using a leased resource answers.
-var (
-	blobLeaseErrors = leaseErrors{
-		missing:    fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
-		mismatch:   fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
-		lost:       fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
-		notPresent: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
-	}
-	containerLeaseErrors = leaseErrors{
-		missing:    fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
-		mismatch:   fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
-		lost:       fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
-		notPresent: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
-	}
-)
+	// Immutability. Azure does not document the code for a container that is not enabled.
+	errImmutable:    fail(http.StatusConflict, "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable due to a policy."),
+	errLegalHold:    fail(http.StatusConflict, "BlobImmutableDueToLegalHold", "This operation is not permitted as the blob is immutable due to one or more legal holds."),
+	errPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
+	errNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
 
-// azureErrors are the errors of the packages below the handlers, and what answers them. Codes of the first three, and of disabled
-// scopes, are Azure's; the others about scopes are our own, since Azure creates scopes elsewhere and documents the status alone.
-var azureErrors = map[error]*wire.Error{
+	// Encryption. The codes about scopes, but the one of a disabled scope, are our own: Azure creates scopes elsewhere and documents the
+	// status alone.
 	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
 	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
@@ -132,6 +134,8 @@ func azureError(err error) error {
 			return err
 		case *content.BodyError:
 			return wire.BodyError(e.Err)
+		case *RangeError:
+			return errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(e.Length, 10))
 		}
 		if !reflect.TypeOf(e).Comparable() {
 			continue

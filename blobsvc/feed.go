@@ -1,11 +1,9 @@
 package blobsvc
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // maxChanged is how many blobs a listing of changes has at most.
@@ -33,25 +31,9 @@ func (s *Service) changedBlobs(c *call, l *Listing) (names []string, only bool, 
 	return names, only, err
 }
 
-// writeChanged lists the named blobs as far as they are there.
+// writeChanged lists those of the named blobs that exist.
 func (s *Service) writeChanged(c *call, names []string, w *blobWriter) error {
-	return s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, c.Account, c.container)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			var b Blob
-			switch err := getBlob(tx, gen, name, baseSlot, &b); {
-			case errors.Is(err, errBlobNotFound):
-			case err != nil:
-				return err
-			default:
-				if err := w.write(Item{Name: name, slot: baseSlot, Blob: &b}); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *Blob) error {
+		return w.write(Item{Name: name, Blob: b})
 	})
 }

@@ -2,13 +2,11 @@ package blobsvc
 
 import (
 	"encoding/base64"
-	"errors"
 	"io"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // sourceMD5 reads x-ms-source-content-md5; nil if absent.
@@ -45,96 +43,77 @@ func (h sourceHashes) check(up *content.Upload) error {
 	return nil
 }
 
+// fetched is content that was read from a copy source.
+type fetched struct {
+	up *content.Upload
+	// from has the properties of the source.
+	from Blob
+	// blocks are the blocks of a source in this process, ID and length alone.
+	blocks []content.Piece
+}
+
+// How fetched content is used: as a whole blob, added to a blob that exists, or as a copy with the blocks of the source.
+type fetchMode byte
+
+const (
+	fetchWhole fetchMode = iota
+	fetchExisting
+	fetchBlocks
+)
+
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
-// -crc64. It serves the operations that take a source's bytes before they answer. from is the source, without its content.
-// The caller closes the upload.
-func (s *Service) fetch(c *call, src *copySource, limit int64) (up *content.Upload, from Blob, err error) {
+// -crc64. It serves the operations that read a source before they answer. The caller closes the upload.
+func (s *Service) fetch(c *call, src *copySource, w *Write, limit int64, mode fetchMode) (f fetched, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
-		return nil, from, err
+		return f, err
 	}
-	rng := Range{0, OpenEnd}
+	rng := WholeBlob
 	if text := c.Header("X-Ms-Source-Range"); text != "" {
 		var ok bool
 		if rng, ok = parseRange(text); !ok {
-			return nil, from, wire.InvalidHeader("x-ms-source-range", text)
+			return f, wire.InvalidHeader("x-ms-source-range", text)
 		}
 	}
-	body, n, err := s.openSource(c, src, rng, &from)
+	body, n, err := s.openSource(c, src, rng, mode == fetchBlocks, &f)
 	if err != nil {
-		return nil, from, syncCopyError(err)
+		return f, syncCopyError(err)
 	}
 	defer func() { _ = body.Close() }()
 	if n > limit {
-		return nil, from, wire.ErrRequestBodyTooLarge
+		return f, wire.ErrRequestBodyTooLarge
 	}
-	sealer, err := s.sealerFor(c)
+	sealer, err := s.state.Sealer(w, mode == fetchExisting)
 	if err != nil {
-		return nil, from, err
+		return f, err
 	}
-	up, err = content.Store(s.extents, body, n, content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
+	f.up, err = content.Store(s.state.Extents(), body, n, content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
-			err = sourceBroken(err)
+			err = Broken(err)
 		}
-		return nil, from, err
+		return f, err
 	}
-	if err := want.check(up); err != nil {
-		up.Close()
-		return nil, from, err
+	if err := want.check(f.up); err != nil {
+		f.up.Close()
+		return f, err
 	}
-	return up, from, nil
+	return f, nil
 }
 
-// sourceBroken is what becomes of a source outside that stopped halfway.
-func sourceBroken(err error) error {
-	var body *content.BodyError
-	if errors.As(err, &body) {
-		return errCannotVerifyCopySource
-	}
-	return err
-}
-
-// openSource opens a range of a source, of n bytes. from gets what is known of it.
-func (s *Service) openSource(c *call, src *copySource, rng Range, from *Blob) (body io.ReadCloser, n int64, err error) {
+// openSource opens a range of a source, of n bytes. f gets its properties.
+func (s *Service) openSource(c *call, src *copySource, rng Range, blocks bool, f *fetched) (body io.ReadCloser, n int64, err error) {
 	if src.remote != nil {
-		b, err := s.getRemote(c.HTTP.Context(), src, rng, "")
+		b, err := s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
 		if err != nil {
 			return nil, 0, err
 		}
-		*from = b.of
-		return b, b.n, nil
+		f.from = b.Blob
+		return b, b.Length, nil
 	}
-	var r *content.Reader
-	err = s.db.View(func(tx *store.Tx) error {
-		if err := src.read(tx, c.now(), from); err != nil {
-			return err
-		}
-		if err := s.unlock(src.account, from, c.sourceKey); err != nil {
-			return errSource{err}
-		}
-		var off int64
-		if from.Length > 0 || rng.Start > 0 {
-			var err error
-			if off, n, err = rng.within(from.Length); err != nil {
-				return err
-			}
-		}
-		if src.withBlocks {
-			src.blocks = nil
-			err := from.content.walk(tx, 0, from.Length, from.Length, func(p *content.Piece) error {
-				src.blocks = append(src.blocks, content.Piece{Length: p.Length, Block: p.Block})
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		var err error
-		r, err = s.openRange(tx, from, off, n)
-		return err
-	})
-	return r, n, err
+	b, err := s.state.OpenSource(&src.local, c.Now, rng, blocks, &f.from)
+	f.blocks = b.Blocks
+	return b.Reader, b.Length, err
 }
 
 // noBody refuses a body where the content comes from elsewhere.
@@ -154,7 +133,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	lease, err := c.leaseID("X-Ms-Lease-Id")
+	w, err := s.writeBlock(c)
 	if err != nil {
 		return err
 	}
@@ -162,19 +141,20 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	up, _, err := s.fetch(c, &src, c.byVersion(4000*mib, 100*mib, 100*mib))
+	f, err := s.fetch(c, &src, &w, c.byVersion(4000*mib, 100*mib, 100*mib), fetchWhole)
 	if err != nil {
 		return err
 	}
-	defer up.Close()
-	if up.Length == 0 {
+	defer f.up.Close()
+	if f.up.Length == 0 {
 		return errInvalidRange
 	}
-	if err := s.stage(c, lease, id, up); err != nil {
+	result, err := s.state.StageBlock(&w, id, f.up)
+	if err != nil {
 		return err
 	}
-	c.sendFetched(up)
-	c.sendEncrypted()
+	c.sendFetched(f.up)
+	c.sendEncrypted(result.Encryption)
 	return c.Status(http.StatusCreated)
 }
 
@@ -201,19 +181,19 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit := int64(4 * mib)
-	if c.version() >= v20221102 {
-		limit = 100 * mib
-	}
-	up, _, err := s.fetch(c, &src, limit)
+	w, err := s.writeExisting(c)
 	if err != nil {
 		return err
 	}
-	defer up.Close()
-	if up.Length == 0 {
+	f, err := s.fetch(c, &src, &w, c.maxAppendBlock(), fetchExisting)
+	if err != nil {
+		return err
+	}
+	defer f.up.Close()
+	if f.up.Length == 0 {
 		return errInvalidRange
 	}
-	return s.append(c, conditions, up, func() { c.sendFetched(up) })
+	return s.append(c, &w, conditions, f.up, func() { c.sendFetched(f.up) })
 }
 
 // putPageFromURL: https://learn.microsoft.com/rest/api/storageservices/put-page-from-url
@@ -224,11 +204,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if action := c.Header("X-Ms-Page-Write"); action != "update" && action != "Update" {
 		return wire.InvalidHeader("x-ms-page-write", action)
 	}
-	start, end, err := c.pageRange()
-	if err != nil {
-		return err
-	}
-	seq, err := c.sequenceConditions()
+	p, err := c.pageWrite()
 	if err != nil {
 		return err
 	}
@@ -239,18 +215,25 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	up, _, err := s.fetch(c, &src, maxPageWrite)
+	w, err := s.writeExisting(c)
 	if err != nil {
 		return err
 	}
-	defer up.Close()
-	if up.Length != end-start {
+	f, err := s.fetch(c, &src, &w, maxPageWrite, fetchExisting)
+	if err != nil {
+		return err
+	}
+	defer f.up.Close()
+	if f.up.Length != p.end-p.start {
 		return wire.InvalidHeader("x-ms-source-range", c.Header("X-Ms-Source-Range"))
 	}
-	return s.writePages(c, start, end, seq, up, func() {
-		c.sendFetched(up)
-		c.sendEncrypted()
-	})
+	id, err := s.writePages(c, &w, p, f.up)
+	if err != nil {
+		return err
+	}
+	c.sendFetched(f.up)
+	c.sendEncrypted(id)
+	return c.Status(http.StatusCreated)
 }
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
@@ -265,7 +248,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(BlockBlob, false)
+	b, w, err := s.newBlob(c, BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -274,25 +257,25 @@ func (s *Service) putBlobFromURL(c *call) error {
 		return err
 	}
 	inherit := c.Header("X-Ms-Copy-Source-Blob-Properties") != "false"
-	up, from, err := s.fetch(c, &src, 5000*mib)
+	f, err := s.fetch(c, &src, &w, 5000*mib, fetchWhole)
 	if err != nil {
 		return err
 	}
-	defer up.Close()
+	defer f.up.Close()
 	if inherit {
-		b.inherit(c, &from)
+		c.inherit(&b, &f.from)
 	}
 	if copyTags {
-		b.Tags = from.Tags
+		b.Tags = f.from.Tags
 	}
-	if err := s.commitWhole(c, &p, b, up); err != nil {
+	if err := s.putContent(c, &w, &b, f.up); err != nil {
 		return err
 	}
 	return c.Status(http.StatusCreated)
 }
 
-// inherit takes over the headers of a source that the request did not set.
-func (b *Blob) inherit(c *call, from *Blob) {
+// inherit gives b the headers of a source that the request did not set.
+func (c *call) inherit(b, from *Blob) {
 	h := &b.Headers
 	for _, f := range [...]struct {
 		name     string

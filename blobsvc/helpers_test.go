@@ -26,6 +26,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
@@ -274,3 +275,6 @@ func (f *fixture) now() time.Time { return f.clock.Now() }
 
 // advance moves the clock of the service.
 func (f *fixture) advance(d time.Duration) { f.clock.Advance(d) }
+
+// unbounded are options for a compaction that nothing runs beside.
+var unbounded = extent.CompactOptions{BytesPerSecond: -1}

@@ -1,25 +1,12 @@
 package blobsvc
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
-)
-
-// The refusals of immutability policies and legal holds themselves.
-var (
-	// errPolicyLocked: a locked policy is deleted.
-	errPolicyLocked = fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted.")
-	// errNotImmutable: the container's blobs cannot have any. Azure's code for this is not documented.
-	errNotImmutable = fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning.")
-	// errContainerImmutable: a container that is enabled for them is deleted before it is empty. Azure leaves the deletion of an
-	// empty one to the management of accounts, which there is none of here.
-	errContainerImmutable = fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled.")
 )
 
 const (
@@ -79,34 +66,6 @@ func (c *call) newProtection() (p Protection, err error) {
 	return p, err
 }
 
-// mayProtect says whether the blobs of the container can have policies and holds.
-func (c *call) mayProtect(tx *store.Tx) error {
-	rec, err := getContainer(tx, c.Account, c.container)
-	if err == nil && !rec.Immutable {
-		err = errNotImmutable
-	}
-	return err
-}
-
-// protect changes what protects the blob, snapshot or version that the request names. It is no change of the blob: the entity
-// tag stays, and no lease is asked for.
-func (s *Service) protect(c *call, change func(p *Protection) error) error {
-	at, err := c.address()
-	if err != nil {
-		return err
-	}
-	return s.updateAt(c, at, (*Preconditions).checkLeasing, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
-		if err := c.mayProtect(tx); err != nil {
-			return err
-		}
-		if err := change(&b.Protection); err != nil {
-			return err
-		}
-		putBlob(tx, gen, c.blob, slot, b)
-		return nil
-	})
-}
-
 // setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
 // A locked policy stays locked and can only be prolonged.
 func (s *Service) setImmutabilityPolicy(c *call) error {
@@ -117,19 +76,11 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 	if policy.Until == 0 {
 		return wire.MissingHeader(untilHeader)
 	}
-	var out Protection
-	err = s.protect(c, func(p *Protection) error {
-		if p.Locked {
-			if modeSent && !policy.Locked || policy.Until < p.Until {
-				return errImmutablePolicy
-			}
-			p.Until = policy.Until
-		} else {
-			p.Until, p.Locked = policy.Until, policy.Locked
-		}
-		out = *p
-		return nil
-	})
+	w, err := s.writeAt(c)
+	if err != nil {
+		return err
+	}
+	out, err := s.state.SetPolicy(&w, policy, modeSent && !policy.Locked)
 	if err != nil {
 		return err
 	}
@@ -139,14 +90,11 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 
 // deleteImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/delete-blob-immutability-policy
 func (s *Service) deleteImmutabilityPolicy(c *call) error {
-	err := s.protect(c, func(p *Protection) error {
-		if p.Locked {
-			return errPolicyLocked
-		}
-		p.Until = 0
-		return nil
-	})
+	w, err := s.writeAt(c)
 	if err != nil {
+		return err
+	}
+	if err := s.state.DeletePolicy(&w); err != nil {
 		return err
 	}
 	return c.Status(http.StatusOK)
@@ -161,11 +109,11 @@ func (s *Service) setLegalHold(c *call) error {
 	if !sent {
 		return wire.MissingHeader(holdHeader)
 	}
-	err = s.protect(c, func(p *Protection) error {
-		p.Hold = hold
-		return nil
-	})
+	w, err := s.writeAt(c)
 	if err != nil {
+		return err
+	}
+	if err := s.state.SetHold(&w, hold); err != nil {
 		return err
 	}
 	c.Set(holdHeader, strconv.FormatBool(hold))
@@ -181,17 +129,4 @@ func (c *call) sendProtection(p *Protection) {
 	if p.Hold {
 		c.Set(holdHeader, "true")
 	}
-}
-
-// empty reports whether a container has nothing that is not soft-deleted.
-func empty(tx *store.Tx, gen uint64) (bool, error) {
-	scope := generationPrefix(gen)
-	cur := tx.Cursor(blobsBucket)
-	var b Blob
-	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		if err := decodeBlobHead(v, &b); err != nil || b.Deleted == 0 {
-			return false, err
-		}
-	}
-	return true, nil
 }

@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -57,11 +56,14 @@ func Buckets() []store.Bucket {
 		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
 }
 
-// baseSlot is the slot of the base blob: above every snapshot's.
-const baseSlot = ^uint64(0)
+// generation is the number of one creation of a container, the first part of the keys of its contents.
+type generation uint64
 
-// errKey means that a stored key is not of its bucket's form.
-var errKey = errors.New("blobsvc: malformed key")
+// Slot is the last part of the key of a blob record: the time in ticks of a snapshot or version.
+type Slot uint64
+
+// baseSlot is the slot of the base blob: above every snapshot's.
+const baseSlot = ^Slot(0)
 
 func containerKey(account, container string) []byte {
 	k := make([]byte, 0, len(account)+1+len(container))
@@ -78,36 +80,40 @@ func parseContainerKey(k []byte) (account, container string, err error) {
 	return string(a), string(c), nil
 }
 
-func generationPrefix(gen uint64) []byte { return binary.BigEndian.AppendUint64(nil, gen) }
+// prefix is the common prefix of all keys of a container's contents.
+func (g generation) prefix() []byte { return setPrefix(uint64(g)) }
+
+// setPrefix is the common prefix of the keys of a block set, a content or a generation.
+func setPrefix(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
 // namePrefix is the common prefix of all slots and blocks of one blob name.
-func namePrefix(gen uint64, name string) []byte {
+func namePrefix(gen generation, name string) []byte {
 	k := make([]byte, 8, 8+len(name)+1+8)
-	binary.BigEndian.PutUint64(k, gen)
+	binary.BigEndian.PutUint64(k, uint64(gen))
 	k = append(k, name...)
 	return append(k, 0)
 }
 
-func blobKey(gen uint64, name string, slot uint64) []byte {
-	return binary.BigEndian.AppendUint64(namePrefix(gen, name), slot)
+func blobKey(gen generation, name string, slot Slot) []byte {
+	return binary.BigEndian.AppendUint64(namePrefix(gen, name), uint64(slot))
 }
 
 // parseBlobKey splits a key of the blobs bucket. name aliases k.
-func parseBlobKey(k []byte) (gen uint64, name []byte, slot uint64, err error) {
+func parseBlobKey(k []byte) (gen generation, name []byte, slot Slot, err error) {
 	if len(k) < 8+1+1+8 || k[len(k)-9] != 0 {
 		return 0, nil, 0, errKey
 	}
-	return binary.BigEndian.Uint64(k), k[8 : len(k)-9], binary.BigEndian.Uint64(k[len(k)-8:]), nil
+	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-9], Slot(binary.BigEndian.Uint64(k[len(k)-8:])), nil
 }
 
-func pendingKey(gen uint64, name string) []byte { return namePrefix(gen, name) }
+func pendingKey(gen generation, name string) []byte { return namePrefix(gen, name) }
 
 // parsePendingKey splits a key of the pending bucket. name aliases k.
-func parsePendingKey(k []byte) (gen uint64, name []byte, err error) {
+func parsePendingKey(k []byte) (gen generation, name []byte, err error) {
 	if len(k) < 8+1+1 || k[len(k)-1] != 0 {
 		return 0, nil, errKey
 	}
-	return binary.BigEndian.Uint64(k), k[8 : len(k)-1], nil
+	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-1], nil
 }
 
 func blockKey(set uint64, id string) []byte {
@@ -139,14 +145,14 @@ func parsePieceKey(k []byte) (content uint64, end int64, err error) {
 	return binary.BigEndian.Uint64(k), int64(binary.BigEndian.Uint64(k[8:])), nil
 }
 
-func tagsKey(account string, gen uint64, name string, slot uint64) []byte {
+func tagsKey(account string, gen generation, name string) []byte {
 	k := make([]byte, 0, len(account)+1+8+len(name)+1+8)
 	k = append(k, account...)
 	k = append(k, 0)
-	k = binary.BigEndian.AppendUint64(k, gen)
+	k = binary.BigEndian.AppendUint64(k, uint64(gen))
 	k = append(k, name...)
 	k = append(k, 0)
-	return binary.BigEndian.AppendUint64(k, slot)
+	return binary.BigEndian.AppendUint64(k, uint64(baseSlot))
 }
 
 // The kinds of garbage.

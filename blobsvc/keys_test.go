@@ -11,9 +11,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -24,12 +21,12 @@ var anyName = rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r !
 func TestKeysRoundTripAndOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type key struct {
-			gen  uint64
+			gen  generation
 			name string
-			slot uint64
+			slot Slot
 		}
 		draw := func(label string) key {
-			return key{rapid.Uint64().Draw(t, label+" generation"), anyName.Draw(t, label+" name"), rapid.Uint64().Draw(t, label+" slot")}
+			return key{generation(rapid.Uint64().Draw(t, label+" generation")), anyName.Draw(t, label+" name"), Slot(rapid.Uint64().Draw(t, label+" slot"))}
 		}
 		a, b := draw("a"), draw("b")
 		if rapid.Bool().Draw(t, "same generation") {
@@ -117,7 +114,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 			b.Headers.Disposition = text.Draw(t, "disposition")
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "metadata") {
-			b.Metadata = append(b.Metadata, wire.Meta{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
+			b.Metadata = append(b.Metadata, Meta{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
 			b.Tags = append(b.Tags, Tag{text.Draw(t, "key"), text.Draw(t, "value")})
 		}
 		if rapid.Bool().Draw(t, "copied") {
@@ -141,9 +138,9 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 }
 
 func TestContainerRecordRoundTrip(t *testing.T) {
-	c := Container{generation: 300, Changed: 5, Metadata: []wire.Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s", OnlyScope: true,
+	c := Container{generation: 300, Changed: 5, Metadata: []Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s", OnlyScope: true,
 		Lease: Lease{State: LeaseBreaking, ID: "x", Until: 9}, Deleted: 8, KeptDays: 7, Immutable: true}
-	c.Policies = []properties.StoredPolicy{{ID: "p", Policy: auth.Policy{Start: "s", Expiry: "e", Permissions: "rw"}}, {ID: "bare", Bare: true}}
+	c.Policies = []StoredPolicy{{ID: "p", Start: "s", Expiry: "e", Permissions: "rw"}, {ID: "bare", Bare: true}}
 	got, err := decodeContainer(c.encode())
 	if err != nil || !reflect.DeepEqual(got, c) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, c)
@@ -173,7 +170,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		if account, name, deleted, err := parseDeletedContainerKey(v); err == nil && !bytes.Equal(deletedContainerKey(account, string(name), deleted), v) {
 			t.Fatalf("%x is the key of %q, %q, %d, whose key is another", v, account, name, deleted)
 		}
-		if at, ok := parseContainerVersion(string(v)); ok && !strings.EqualFold((&Container{Deleted: at}).DeletedVersion(), string(v)) {
+		if at, ok := ParseDeletedVersion(string(v)); ok && !strings.EqualFold((&Container{Deleted: at}).DeletedVersion(), string(v)) {
 			t.Fatalf("%q is version %d, which is written differently", v, at)
 		}
 		_, _, _ = parseBlockKey(v)

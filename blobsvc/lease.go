@@ -90,11 +90,11 @@ func (l Lease) acquire(id string, seconds int64, now ticks.Ticks) (Lease, error)
 	l = l.At(now)
 	switch {
 	case l.State == LeaseLeased && l.ID != id:
-		return l, errLeaseAlreadyPresent
+		return l, errLeasePresent
 	case l.State == LeaseBreaking && l.ID == id:
-		return l, errLeaseIsBreakingAndCannotBeAcquired
+		return l, errLeaseBreakingAcquire
 	case l.State == LeaseBreaking:
-		return l, errLeaseAlreadyPresent
+		return l, errLeasePresent
 	}
 	return leased(id, seconds, now), nil
 }
@@ -105,9 +105,9 @@ func (l Lease) renew(id string, now ticks.Ticks) (Lease, error) {
 	l = l.At(now)
 	switch {
 	case l.State == LeaseAvailable || l.ID != id:
-		return l, errLeaseIDMismatchWithLeaseOperation
+		return l, errLeaseID
 	case l.State == LeaseBreaking || l.State == LeaseBroken:
-		return l, errLeaseIsBrokenAndCannotBeRenewed
+		return l, errLeaseBroken
 	}
 	return leased(l.ID, l.Duration, now), nil
 }
@@ -117,11 +117,11 @@ func (l Lease) change(id, proposed string, now ticks.Ticks) (Lease, error) {
 	l = l.At(now)
 	switch {
 	case l.State == LeaseAvailable || l.State == LeaseBroken || l.State == LeaseExpired:
-		return l, errLeaseNotPresentWithLeaseOperation
+		return l, errNoLease
 	case l.ID != id && l.ID != proposed:
-		return l, errLeaseIDMismatchWithLeaseOperation
+		return l, errLeaseID
 	case l.State == LeaseBreaking:
-		return l, errLeaseIsBreakingAndCannotBeChanged
+		return l, errLeaseBreakingChange
 	}
 	l.ID = proposed
 	return l, nil
@@ -131,7 +131,7 @@ func (l Lease) change(id, proposed string, now ticks.Ticks) (Lease, error) {
 func (l Lease) release(id string, now ticks.Ticks) (Lease, error) {
 	l = l.At(now)
 	if l.State == LeaseAvailable || l.ID != id {
-		return l, errLeaseIDMismatchWithLeaseOperation
+		return l, errLeaseID
 	}
 	return Lease{}, nil
 }
@@ -147,7 +147,7 @@ func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int
 	left := max(0, (l.Until-now+second-1)/second)
 	switch l.State {
 	case LeaseAvailable:
-		return l, 0, errLeaseNotPresentWithLeaseOperation
+		return l, 0, errNoLease
 	case LeaseBroken, LeaseExpired:
 		return Lease{State: LeaseBroken, ID: l.ID}, 0, nil
 	case LeaseLeased:
@@ -165,9 +165,6 @@ func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int
 	}
 	return Lease{State: LeaseBreaking, ID: l.ID, Until: until}, int64(left), nil
 }
-
-// leaseErrors are the errors of using a resource, which differ by its kind.
-type leaseErrors struct{ missing, mismatch, lost, notPresent error }
 
 // checkWrite says whether a write with the given lease id, "" for none, may go on.
 func (l Lease) checkWrite(id string, now ticks.Ticks, e *leaseErrors) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
@@ -359,7 +358,7 @@ func (h *history) collect(rt *rapid.T) {
 	if err := h.f.svc.Clean(ctx); err != nil {
 		rt.Fatal(err)
 	}
-	if _, err := h.f.svc.CompactWith(ctx, blobsvc.Unbounded); err != nil {
+	if _, err := h.f.svc.Compact(ctx, unbounded); err != nil {
 		rt.Fatal(err)
 	}
 	if _, err := h.f.svc.Audit(func(err error) { rt.Error(err) }); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
 // modelBlob is a blob as the model has it: blocks in order, an id of "" for what Put Blob wrote.
@@ -139,7 +140,7 @@ func TestLikeAModel(t *testing.T) {
 				if err := f.svc.Clean(ctx); err != nil {
 					rt.Fatal(err)
 				}
-				if _, err := f.svc.Compact(ctx); err != nil {
+				if _, err := f.svc.Compact(ctx, extent.CompactOptions{}); err != nil {
 					rt.Fatal(err)
 				}
 			},
@@ -241,7 +242,7 @@ func testCompaction(t *testing.T, o *container.CreateOptions) {
 	f.reopen() // finishes the extents that were being written
 	c = f.service().NewContainerClient(strings.Split(c.URL(), "/")[4])
 	before := must(f.svc.Audit(func(err error) { t.Error(err) }))(t)
-	done, err := f.svc.CompactWith(ctx, blobsvc.Unbounded)
+	done, err := f.svc.Compact(ctx, unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,13 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Limits of page blobs.
 const (
-	PageSize     = 512
 	maxPageBlob  = 8 << 40
 	maxPageWrite = 4 * mib
 )
@@ -43,7 +42,7 @@ func (s *Service) createPageBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, p, err := c.newBlob(PageBlob, true)
+	b, w, err := s.newBlob(c, PageBlob, true)
 	if err != nil {
 		return err
 	}
@@ -54,35 +53,10 @@ func (s *Service) createPageBlob(c *call) error {
 			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
 		}
 	}
-	return s.createEmpty(c, &b, &p)
+	return s.createEmpty(c, &w, &b)
 }
 
-// createEmpty puts a blob without content in place and answers.
-func (s *Service) createEmpty(c *call, b *Blob, p *Preconditions) error {
-	b.Created = s.ticks.Next(c.Now)
-	b.Changed = b.Created
-	err := s.update(c, func(tx *store.Tx) error {
-		b := *b
-		var err error
-		if b.Encryption, err = s.encryptionFor(tx, c); err != nil {
-			return err
-		}
-		return s.replace(tx, c, p, &b)
-	})
-	if err != nil {
-		return err
-	}
-	c.sendVersion(b.Changed)
-	c.sendEncrypted()
-	return c.Status(http.StatusCreated)
-}
-
-// SequenceConditions are the conditions of Put Page on the sequence number.
-type SequenceConditions struct {
-	LE, LT, EQ          int64
-	HasLE, HasLT, HasEQ bool
-}
-
+// sequenceConditions reads the conditions of Put Page on the sequence number.
 func (c *call) sequenceConditions() (q SequenceConditions, err error) {
 	read := func(canonical, name string) (int64, bool) {
 		text := c.Header(canonical)
@@ -101,13 +75,6 @@ func (c *call) sequenceConditions() (q SequenceConditions, err error) {
 	return q, err
 }
 
-func (q SequenceConditions) check(n int64) error {
-	if q.HasLE && n > q.LE || q.HasLT && n >= q.LT || q.HasEQ && n != q.EQ {
-		return errSequenceNumber
-	}
-	return nil
-}
-
 // pageRange reads the range of a write of pages: aligned at both ends. end is exclusive.
 func (c *call) pageRange() (start, end int64, err error) {
 	r, ok, err := c.requestRange()
@@ -118,7 +85,7 @@ func (c *call) pageRange() (start, end int64, err error) {
 		return 0, 0, wire.MissingHeader("Range")
 	}
 	if r.End == OpenEnd || r.Start%PageSize != 0 || (r.End+1)%PageSize != 0 {
-		return 0, 0, errInvalidPageRange
+		return 0, 0, errPageRange
 	}
 	return r.Start, r.End + 1, nil
 }
@@ -129,133 +96,76 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	start, end, err := c.pageRange()
+	p, err := c.pageWrite()
 	if err != nil {
 		return err
 	}
-	seq, err := c.sequenceConditions()
-	if err != nil {
-		return err
-	}
-	switch action := c.Header("X-Ms-Page-Write"); action {
+	action := c.Header("X-Ms-Page-Write")
+	switch action {
 	case "update", "Update":
-		if end-start > maxPageWrite {
-			return errInvalidPageRange
+		if p.end-p.start > maxPageWrite {
+			return errPageRange
 		}
-		if n != end-start {
+		if n != p.end-p.start {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
 		}
 	case "clear", "Clear":
 		if n != 0 {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
 		}
-		return s.writePages(c, start, end, seq, nil, func() {})
 	case "":
 		return wire.MissingHeader("x-ms-page-write")
 	default:
 		return wire.InvalidHeader("x-ms-page-write", action)
 	}
-	up, err := s.receive(c, n, false)
+	w, err := s.writeExisting(c)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		_, err := s.writePages(c, &w, p, nil)
+		if err != nil {
+			return err
+		}
+		return c.Status(http.StatusCreated)
+	}
+	up, err := s.receiveFor(c, &w, n)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	return s.writePages(c, start, end, seq, up, func() {
-		c.sendHashes(up)
-		c.sendEncrypted()
-	})
-}
-
-// writePages puts received content at [start, end) of a page blob, or clears that range if up is nil, and answers; extra adds
-// response headers.
-func (s *Service) writePages(c *call, start, end int64, seq SequenceConditions, up *content.Upload, extra func()) error {
-	changed := s.ticks.Next(c.Now)
-	var sequence int64
-	err := s.updateBlob(c, func(tx *store.Tx, gen uint64, b *Blob) error {
-		if b.Kind != PageBlob {
-			return errInvalidBlobType
-		}
-		if err := s.mayAdd(c, b, up); err != nil {
-			return err
-		}
-		if err := seq.check(b.Sequence); err != nil {
-			return err
-		}
-		if err := b.checkChangeable(); err != nil {
-			return err
-		}
-		if end > b.Length {
-			return errInvalidPageRange
-		}
-		if b.content.id == 0 {
-			b.content = newContent(tx)
-		}
-		if err := b.content.cut(tx, start, end); err != nil {
-			return err
-		}
-		if up != nil {
-			p := up.Pieces()
-			p[0].Start = start
-			putPieces(tx, b.content.id, p)
-		}
-		b.Changed = changed
-		sequence = b.Sequence
-		putBlob(tx, gen, c.blob, baseSlot, b)
-		s.note(tx, c, eventContent, baseSlot, b)
-		return nil
-	})
+	id, err := s.writePages(c, &w, p, up)
 	if err != nil {
 		return err
 	}
-	c.sendVersion(changed)
-	c.SetInt("x-ms-blob-sequence-number", sequence)
-	extra()
+	c.sendHashes(up)
+	c.sendEncrypted(id)
 	return c.Status(http.StatusCreated)
 }
 
-// cut removes [start, end) from the pieces of a page blob. Each of them has a record of its own.
-func (c pieceList) cut(tx *store.Tx, start, end int64) error {
-	var hit []content.Piece
-	err := c.walk(tx, start, end-start, end, func(p *content.Piece) error {
-		hit = append(hit, *p)
-		return nil
-	})
+// pageWrite is where pages are written, and under which conditions on the sequence number. end is exclusive.
+type pageWrite struct {
+	start, end int64
+	conditions SequenceConditions
+}
+
+func (c *call) pageWrite() (p pageWrite, err error) {
+	if p.start, p.end, err = c.pageRange(); err != nil {
+		return p, err
+	}
+	p.conditions, err = c.sequenceConditions()
+	return p, err
+}
+
+// writePages writes received content, or clears the pages if up is nil, and sets headers of the response.
+func (s *Service) writePages(c *call, w *Write, p pageWrite, up *content.Upload) (encryption.ID, error) {
+	result, err := s.state.WritePages(w, p.start, p.end, p.conditions, up)
 	if err != nil {
-		return err
+		return encryption.ID{}, err
 	}
-	for _, p := range hit {
-		tx.Delete(contentBucket, pieceKey(c.id, p.End()))
-		if p.Start < start {
-			putPieces(tx, c.id, []content.Piece{p.Window(p.Start, start)})
-		}
-		if p.End() > end {
-			putPieces(tx, c.id, []content.Piece{p.Window(end, p.End())})
-		}
-	}
-	return nil
-}
-
-// resizePages changes the length of a page blob: what is past the new end is gone, what is new is zeros.
-func resizePages(tx *store.Tx, b *Blob, size int64) error {
-	if size < b.Length && b.content.id != 0 {
-		if err := b.content.cut(tx, size, b.Length); err != nil {
-			return err
-		}
-	}
-	b.Length = size
-	return nil
-}
-
-// storePages stores the pieces of a page blob under a new id, one record each.
-func storePages(tx *store.Tx, list []content.Piece) pieceList {
-	if len(list) == 0 {
-		return pieceList{}
-	}
-	c := newContent(tx)
-	for i := range list {
-		putPieces(tx, c.id, list[i:i+1])
-	}
-	return c
+	c.sendChanged(result.Changed)
+	c.SetInt("x-ms-blob-sequence-number", result.Sequence)
+	return result.Encryption, nil
 }
 
 // maxPageRanges is the size of the largest page of ranges.
@@ -339,56 +249,19 @@ func (s *Service) getPageRanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b Blob
-	var list []Span
-	_, err = s.viewBlob(c, &b, func(tx *store.Tx, gen, slot uint64) (err error) {
-		if b.Kind != PageBlob {
-			return errInvalidBlobType
-		}
-		if b.isIncremental(slot) {
-			return errIncrementalDestination
-		}
-		off, n := int64(0), b.Length
-		if partial {
-			if off, n, err = rng.within(b.Length); err != nil {
-				return err
-			}
-			// The answer covers the pages that the range touches.
-			end := (off + n + PageSize - 1) / PageSize * PageSize
-			off -= off % PageSize
-			n = end - off
-		}
-		if previous == 0 {
-			list, err = b.content.spans(tx, off, n, b.Length)
-			return err
-		}
-		if uint64(previous) > slot {
-			return errPreviousSnapshotNewer
-		}
-		var old Blob
-		if _, err := (Address{Snapshot: previous}).get(tx, gen, c.blob, &old); err != nil {
-			if err == errBlobNotFound {
-				return errPreviousSnapshotMissing
-			}
-			return err
-		}
-		var before, after []content.Piece
-		collect := func(to *[]content.Piece) func(*content.Piece) error {
-			return func(p *content.Piece) error { *to = append(*to, *p); return nil }
-		}
-		if err := old.content.walk(tx, off, n, old.Length, collect(&before)); err != nil {
-			return err
-		}
-		if err := b.content.walk(tx, off, n, b.Length, collect(&after)); err != nil {
-			return err
-		}
-		list = diffPages(before, after, off, off+n)
-		return nil
-	})
+	r, err := s.read(c)
 	if err != nil {
 		return err
 	}
-	list, next := pageOfSpans(list, marker, limit)
+	var within *Range
+	if partial {
+		within = &rng
+	}
+	ranges, err := s.state.PageRanges(&r, within, previous)
+	if err != nil {
+		return err
+	}
+	list, next := pageOfSpans(ranges.Spans, marker, limit)
 	x := wire.NewXML(256 + 80*len(list))
 	if len(list) == 0 {
 		x.Empty("PageList")
@@ -406,10 +279,7 @@ func (s *Service) getPageRanges(c *call) error {
 		}
 		x.Close("PageList")
 	}
-	c.sendVersion(b.Changed)
-	c.SetInt("x-ms-blob-content-length", b.Length)
+	c.sendChanged(ranges.Changed)
+	c.SetInt("x-ms-blob-content-length", ranges.Length)
 	return c.XML(http.StatusOK, x)
 }
-
-// errPreviousSnapshotNewer: prevsnapshot is later than the state that is asked about.
-var errPreviousSnapshotNewer = fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value.")

@@ -21,8 +21,8 @@ func appendSpan(list []Span, s Span) []Span {
 }
 
 // spans returns the pages of [off, off+n) that hold content.
-func (c pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err error) {
-	err = c.walk(tx, off, n, limit, func(p *content.Piece) error {
+func (l pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err error) {
+	err = l.walk(tx, off, n, limit, func(p *content.Piece) error {
 		list = appendSpan(list, Span{Start: max(p.Start, off), End: min(p.End(), off+n)})
 		return nil
 	})

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.
@@ -23,36 +21,26 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return queryError(err)
 	}
-	var b Blob
-	var blob *content.Reader
-	slot, err := s.viewBlob(c, &b, func(tx *store.Tx, _, _ uint64) error {
-		if b.Kind != BlockBlob {
-			return errInvalidBlobType
-		}
-		if err := s.unlock(c.Account, &b, c.key); err != nil {
-			return err
-		}
-		if b.Tier == ArchiveTier {
-			return errBlobArchived
-		}
-		var err error
-		blob, err = s.openRange(tx, &b, 0, b.Length)
+	r, err := s.read(c)
+	if err != nil {
 		return err
-	})
+	}
+	var b Blob
+	blob, err := s.state.OpenBlob(&r, BlockBlob, nil, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = blob.Close() }()
-	q, err := request.Open(c.HTTP.Context(), query.Content{Reader: blob, ReaderAt: blob, Size: b.Length})
+	q, err := request.Open(c.HTTP.Context(), query.Content{Reader: blob.Reader, ReaderAt: blob.Reader, Size: b.Length})
 	if err != nil {
 		return queryError(err)
 	}
-	c.sendBlob(&b, slot)
+	c.sendBlob(&b)
 	c.Set("Content-Type", "avro/binary")
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
 	c.Out.Header().Del("Content-Encoding")
 	if b.Headers.MD5 != "" {
-		c.Set("x-ms-blob-content-md5", base64MD5(b.Headers.MD5))
+		c.Set("x-ms-blob-content-md5", b.Headers.Base64MD5())
 	}
 	c.Out.WriteHeader(http.StatusOK)
 	if err := q.Run(c.Out); err != nil {

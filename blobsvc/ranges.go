@@ -7,11 +7,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Range is a range of a blob as it was asked for; end is inclusive, openEnd where the range goes to the end.
-type Range struct{ Start, End int64 }
-
-const OpenEnd = int64(1<<63 - 1)
-
 // requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
 func (c *call) requestRange() (r Range, ok bool, err error) {
@@ -56,13 +51,4 @@ func parseOffset(s string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil
-}
-
-// within cuts r to a blob of length bytes and returns offset and length. It fails with errInvalidRange if r begins at
-// or past the end.
-func (r Range) within(length int64) (off, n int64, err error) {
-	if r.Start >= length {
-		return 0, 0, errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(length, 10))
-	}
-	return r.Start, min(r.End, length-1) - r.Start + 1, nil
 }

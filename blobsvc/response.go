@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"encoding/base64"
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -14,16 +13,24 @@ const (
 	v20201002 wire.Version = 20201002
 )
 
-// now is the time of the request in ticks.
-func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }
-
-// sendVersion sets ETag and Last-Modified, and the id of the version that the call wrote.
-func (c *call) sendVersion(changed ticks.Ticks) {
-	if c.wrote != 0 && c.version() >= v20191212 {
-		c.Set("x-ms-version-id", c.wrote.ISO())
-	}
+// sendChanged sets ETag and Last-Modified.
+func (c *call) sendChanged(changed ticks.Ticks) {
 	c.Set("ETag", changed.QuotedHexETag())
 	c.Set("Last-Modified", changed.RFC1123())
+}
+
+// sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
+func (c *call) sendResult(r *Result) {
+	if r.Version != 0 && c.version() >= v20191212 {
+		c.Set("x-ms-version-id", r.Version.ISO())
+	}
+	c.sendChanged(r.Changed)
+}
+
+// sendWritten is sendResult for writes of content.
+func (c *call) sendWritten(r *Result) {
+	c.sendResult(r)
+	c.sendEncrypted(r.Encryption)
 }
 
 // sendLease sets the headers about a lease.
@@ -36,10 +43,10 @@ func (c *call) sendLease(l Lease) {
 	}
 }
 
-// sendBlob sets the headers that Get Blob and Get Blob Properties share. slot tells snapshots from base blobs.
-func (c *call) sendBlob(b *Blob, slot uint64) {
-	c.sendVersion(b.Changed)
-	c.SetMetadata(b.Metadata)
+// sendBlob sets the headers that Get Blob and Get Blob Properties share.
+func (c *call) sendBlob(b *Blob) {
+	c.sendChanged(b.Changed)
+	c.sendMetadata(b.Metadata)
 	c.Set("Accept-Ranges", "bytes")
 	h := &b.Headers
 	set := func(name, value string) {
@@ -62,7 +69,7 @@ func (c *call) sendBlob(b *Blob, slot uint64) {
 	}
 	if i := &b.Incremental; i.Source != "" {
 		c.Set("x-ms-incremental-copy", "true")
-		if slot == baseSlot {
+		if b.IsBase() {
 			c.Set("x-ms-copy-destination-snapshot", i.To.ISO())
 		}
 	}
@@ -76,19 +83,19 @@ func (c *call) sendBlob(b *Blob, slot uint64) {
 		}
 	}
 	switch {
-	case b.IsSnapshot(slot):
-		c.Set("x-ms-snapshot", ticks.Ticks(slot).ISO())
-	case slot == baseSlot:
+	case b.IsSnapshot():
+		c.Set("x-ms-snapshot", b.Snapshot().ISO())
+	case b.IsBase():
 		c.sendLease(b.Lease)
 	}
 	if b.Version != 0 && c.version() >= v20191212 {
 		c.Set("x-ms-version-id", b.Version.ISO())
-		if slot == baseSlot {
+		if b.IsBase() {
 			c.Set("x-ms-is-current-version", "true")
 		}
 	}
 	c.sendProtection(&b.Protection)
-	if b.Expires != 0 && slot == baseSlot {
+	if b.Expires != 0 && b.IsBase() {
 		c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 	}
 	if len(b.Tags) > 0 && c.version() >= v20191212 {
@@ -127,8 +134,8 @@ func (c *call) sendOverrides() {
 }
 
 // sendTier sets the headers about the access tier, which Get Blob Properties alone has.
-func (c *call) sendTier(b *Blob, slot uint64) {
-	tier, inferred := b.AccessTier(slot)
+func (c *call) sendTier(b *Blob) {
+	tier, inferred := b.AccessTier()
 	if tier == "" {
 		return
 	}
@@ -144,31 +151,15 @@ func (c *call) sendTier(b *Blob, slot uint64) {
 	}
 }
 
-// DefaultTier is the account's default access tier.
-const DefaultTier = "Hot"
-
-// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots show one only if they have
-// their own.
-func (b *Blob) AccessTier(slot uint64) (tier string, inferred bool) {
-	switch {
-	case b.Tier != "":
-		return b.Tier, false
-	case b.IsSnapshot(slot):
-		return "", false
-	}
-	return DefaultTier, true
-}
-
 func lowerTier(s string) string {
 	b := []byte(s)
 	b[0] |= 0x20
 	return string(b)
 }
 
-// base64MD5 is the header form of a stored MD5, "" for none.
-func base64MD5(md5 string) string {
-	if md5 == "" {
-		return ""
+// sendAccessTime sets the header with the last access time, where it is tracked.
+func (s *Service) sendAccessTime(c *call, b *Blob) {
+	if s.accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
+		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
 	}
-	return base64.StdEncoding.EncodeToString([]byte(md5))
 }

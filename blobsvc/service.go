@@ -11,16 +11,12 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Config is what the service works with.
@@ -58,25 +54,19 @@ type Config struct {
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
-	db       *store.DB
-	extents  *extent.Store
-	accounts *auth.Accounts
-	callers  *auth.Authenticator // of copy sources
-	egress   *egress.Policy
-	web      *http.Client // for copy sources elsewhere
-	// sourceTimeout is Config.CopyTimeout.
-	sourceTimeout time.Duration
-	copier
+	state      *Store
+	accounts   *auth.Accounts
+	callers    *auth.Authenticator // of copy sources
+	egress     *egress.Policy
+	scopes     *encryption.Scopes
+	properties *properties.Registry
+	sources    *Fetcher
+	copies     *Copier
+	website    *Website
+	background *background
+	handler    http.Handler
 	now        func() time.Time
 	log        *slog.Logger
-	ticks      ticks.Source
-	handler    http.Handler
-	properties *properties.Registry
-	scopes     *encryption.Scopes
-	expirer    expirer
-	accesses   accesses
-	// feedWriter is held while the change feed is written.
-	feedWriter sync.Mutex
 	changed    func(account, container, blob string)
 	common     frontend.Common
 	feed       *longpoll.Feed // what was written lately; nil without a board to wait on
@@ -85,7 +75,6 @@ type Service struct {
 	done   sync.WaitGroup
 	closed sync.Once
 	err    error // of the first Close
-	cleaner
 }
 
 // The levels of a path.
@@ -104,55 +93,52 @@ type call struct {
 	identity auth.Identity
 	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
 	key, sourceKey *encryption.CustomerKey
-	// under is how the call's transaction encrypted what it wrote.
-	under encryption.ID
-	// freed is the content in bytes that the call's transaction gave up.
-	freed int64
-	// wrote is the id of the version that the call's transaction made, 0 for none.
-	wrote ticks.Ticks
-	// expires is set if the call's transaction wrote a blob that does.
-	expires bool
-	// changed is set if the call's transaction wrote the blob.
-	changed bool
-	// before is what the call's transaction overwrites or changes, for the feed.
-	before previousState
-	// set are the settings of the account, once they were asked for, see [Service.managed].
-	set *accountprops.Blob
-}
-
-// managed are the settings of the call's account. They are the same throughout the call, also if the account gets others meanwhile.
-func (s *Service) managed(c *call) *accountprops.Blob {
-	if c.set == nil {
-		c.set = s.accounts.Blob(c.Account)
-	}
-	return c.set
 }
 
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
-	s := &Service{
-		accounts: c.Accounts,
-		callers:  c.Authenticator(),
-		now:      c.Now,
-		log:      c.Log,
-		changed:  c.Changed,
-		common:   c.Common,
-		egress:   &c.Egress,
-		copier:   newCopier(c.CopyPause),
-		cleaner:  newCleaner(),
+	if c.Now == nil {
+		c.Now = time.Now
 	}
-	s.sourceTimeout = cmp.Or(c.CopyTimeout, remoteTimeout)
-	s.web = c.Egress.Client(s.sourceTimeout)
-	if s.now == nil {
-		s.now = time.Now
+	if c.Log == nil {
+		c.Log = slog.Default()
 	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
+	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress, now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
 	if c.Board != nil {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
-	var err error
+	if err := s.openState(&c); err != nil {
+		return nil, err
+	}
+	s.sources = NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
+	s.copies = NewCopier(CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now, Log: c.Log, Errors: azureError})
+	s.website = &Website{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
+	s.background = &background{state: s.state, feeds: &FeedWriter{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: make(chan struct{}, 1)}
+	s.handler = frontend.New(frontend.Config[*Service, *call]{
+		Service:    wire.Blob,
+		State:      s,
+		Operations: operations,
+		Resolve:    (*Service).resolve,
+		Render:     wire.RenderXML,
+		Admit:      (*Service).admit,
+		Policy:     (*Service).storedPolicy,
+		Before:     (*Service).before,
+		Errors:     azureError,
+		Common:     c.Common,
+	})
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	if err := s.copies.Resume(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if c.CleanEvery >= 0 {
+		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
+	}
+	return s, nil
+}
+
+// openState opens the keys of encryption scopes and the state, and loads the service properties.
+func (s *Service) openState(c *Config) (err error) {
 	keys := c.ScopeKeys
 	if c.Ephemeral {
 		keys = ""
@@ -164,54 +150,49 @@ func New(c Config) (*Service, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encryption scopes: %w", err)
-	}
-	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
-	if err != nil {
-		return nil, err
-	}
-	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Refs: s.allReferences})
-	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return fmt.Errorf("encryption scopes: %w", err)
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
-	if err := s.loadProperties(); err != nil {
-		return nil, errors.Join(err, s.db.Close(), s.extents.Close())
+	s.state, err = OpenStore(StateConfig{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
+		Policy: s.policy, Changed: s.blobChanged})
+	if err != nil {
+		return err
 	}
-	s.handler = frontend.New(frontend.Config[*Service, *call]{
-		Service:    wire.Blob,
-		State:      s,
-		Operations: operations,
-		Resolve:    (*Service).resolve,
-		Render:     wire.RenderXML,
-		Admit:      (*Service).admit,
-		Policy:     (*Service).policy,
-		Before:     (*Service).before,
-		Errors:     azureError,
-		Common:     c.Common,
-	})
-	s.expiryKnown()
-	var ctx context.Context
-	ctx, s.stop = context.WithCancel(context.Background())
-	if err := s.resumeCopies(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := s.state.EachProperties(s.properties.Load); err != nil {
+		return errors.Join(err, s.state.Close())
 	}
-	if c.CleanEvery >= 0 {
-		s.done.Go(func() { s.cleanForever(ctx, cmp.Or(c.CleanEvery, time.Second)) })
-	}
-	return s, nil
+	return nil
 }
 
-// Handler serves the Blob protocol, and static websites.
-func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+// blobChanged reports a blob that was created or written.
+func (s *Service) blobChanged(account, container, blob string) {
+	if s.changed != nil {
+		s.changed(account, container, blob)
+	}
+	if s.feed != nil {
+		s.feed.Add(longpoll.Key(account, container), blob)
+	}
+}
+
+// Handler serves the Blob protocol, and static websites at their host names.
+func (s *Service) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if account := s.website.Account(r.Host); account != "" {
+			s.website.Serve(w, r, account)
+			return
+		}
+		s.handler.ServeHTTP(w, r)
+	})
+}
 
 // Close ends the background work and closes the state. Requests must have ended before; calling it twice is fine.
 func (s *Service) Close() error {
 	s.closed.Do(func() {
 		s.stop()
 		s.done.Wait()
-		s.web.CloseIdleConnections()
-		s.err = errors.Join(s.db.Close(), s.extents.Close())
+		s.copies.Close()
+		s.sources.Close()
+		s.err = s.state.Close()
 	})
 	return s.err
 }
@@ -228,29 +209,12 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if id.Mechanism != auth.Anonymous {
 		return c.mayLogs(need)
 	}
-	var rec Container
-	err := s.db.View(func(tx *store.Tx) (err error) {
-		rec, err = getContainer(tx, c.Account, c.container)
-		return err
-	})
+	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
 	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil
 	}
-	if err != nil && err != errContainerNotFound {
+	if err != nil && !errors.Is(err, errContainerNotFound) {
 		return err
 	}
 	return frontend.RefuseAnonymous(c.Request)
-}
-
-// policy finds a stored access policy of the container that a call names.
-func (s *Service) policy(c *call, id string) (p auth.Policy, found bool, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
-		rec, err := getContainer(tx, c.Account, c.container)
-		if errors.Is(err, errContainerNotFound) {
-			return nil
-		}
-		p, found = properties.FindPolicy(rec.Policies, id)
-		return err
-	})
-	return p, found, err
 }

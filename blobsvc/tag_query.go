@@ -2,8 +2,6 @@ package blobsvc
 
 import (
 	"strings"
-
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // TagQuery is a condition on tags: comparisons joined by AND, and in conditions also by OR, which binds less.
@@ -16,6 +14,30 @@ import (
 type TagQuery struct {
 	// anyOf is a list of alternatives, each a list of comparisons that must all hold.
 	anyOf [][]tagComparison
+}
+
+// Searches reports whether FindByTags can search by q. A comparison with ContainerTerm names one container, and is for searches of the
+// whole account.
+func (q *TagQuery) Searches(inContainer bool) bool {
+	for _, x := range q.anyOf[0] {
+		if x.key == ContainerTerm && (x.op != "=" || inContainer) {
+			return false
+		}
+	}
+	return true
+}
+
+// named returns those tags that a query without alternatives names.
+func (q *TagQuery) named(tags []Tag) (list []Tag) {
+	for _, t := range tags {
+		for _, x := range q.anyOf[0] {
+			if x.key == t.Key {
+				list = append(list, t)
+				break
+			}
+		}
+	}
+	return list
 }
 
 type tagComparison struct{ key, op, value string }
@@ -54,15 +76,6 @@ func (q tagComparison) match(tags []Tag) bool {
 		}
 	}
 	return q.op == "<>"
-}
-
-// parseTagCondition reads x-ms-if-tags.
-func parseTagCondition(s string) (*TagQuery, error) {
-	q, ok := ParseTagQuery(s, true)
-	if !ok {
-		return nil, wire.InvalidHeader("x-ms-if-tags", s)
-	}
-	return q, nil
 }
 
 // maxTagComparisons bounds a query; an account's tags are at most 10 a blob.

@@ -11,7 +11,6 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Limits of blob index tags.
@@ -136,27 +135,14 @@ func (s *Service) setBlobTags(c *call) error {
 	if list, err = validTags(list); err != nil {
 		return err
 	}
-	at, err := c.address()
+	w, err := s.writeAt(c)
 	if err != nil {
 		return err
 	}
-	if at.Snapshot != 0 {
+	if w.At.Snapshot != 0 {
 		return errInvalidOperation
 	}
-	err = s.updateAt(c, at, (*Preconditions).checkTagging, func(tx *store.Tx, gen, slot uint64, b *Blob) error {
-		if slot == baseSlot { // queries find the current version alone
-			s.unindexTags(tx, c.Account, gen, c.blob, b)
-		}
-		tags := b.Tags
-		c.before.tags = &tags
-		if b.Tags = list; slot == baseSlot {
-			s.indexTags(tx, c.Account, gen, c.blob, b)
-		}
-		putBlob(tx, gen, c.blob, slot, b)
-		s.note(tx, c, eventProperties, slot, b)
-		return nil
-	})
-	if err != nil {
+	if err := s.state.SetTags(&w, list); err != nil {
 		return err
 	}
 	return c.Status(http.StatusNoContent)
@@ -164,24 +150,15 @@ func (s *Service) setBlobTags(c *call) error {
 
 // getBlobTags: https://learn.microsoft.com/rest/api/storageservices/get-blob-tags
 func (s *Service) getBlobTags(c *call) error {
-	var b Blob
-	if _, err := s.viewBlob(c, &b, nil); err != nil {
+	r, err := s.read(c)
+	if err != nil {
+		return err
+	}
+	tags, err := s.state.Tags(&r)
+	if err != nil {
 		return err
 	}
 	x := wire.NewXML(256).Open("Tags")
-	writeTagSet(x, b.Tags)
+	writeTagSet(x, tags)
 	return c.XML(http.StatusOK, x.Close("Tags"))
-}
-
-// indexTags records that a blob has tags, so that Find Blobs by Tags reads only blobs that have some.
-func (s *Service) indexTags(tx *store.Tx, account string, gen uint64, name string, b *Blob) {
-	if len(b.Tags) > 0 {
-		tx.Put(tagsBucket, tagsKey(account, gen, name, baseSlot), []byte{recordVersion})
-	}
-}
-
-func (s *Service) unindexTags(tx *store.Tx, account string, gen uint64, name string, b *Blob) {
-	if len(b.Tags) > 0 {
-		tx.Delete(tagsBucket, tagsKey(account, gen, name, baseSlot))
-	}
 }

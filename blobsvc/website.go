@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The static website of an account: the blobs of its $web container, read by anybody at a host name of its own, with index
@@ -26,22 +24,19 @@ import (
 // here any name serves whose first label is the account and whose second or third is "web", such as ACCOUNT.web.localhost.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
 
-// WebContainer holds the blobs of the static website.
-const WebContainer = "$web"
-
-// serve serves the Blob protocol, and the static websites at their host names.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
-	s.expireDue()
-	if account := s.webAccount(r.Host); account != "" {
-		s.serveWeb(w, r, account)
-		return
-	}
-	s.handler.ServeHTTP(w, r)
+// Website serves the static websites of all accounts.
+type Website struct {
+	// State has the blobs, Properties the settings of the websites.
+	State      *Store
+	Properties *properties.Registry
+	// Errors maps the errors of the state to Azure's.
+	Errors func(error) error
+	frontend.Common
 }
 
-// webAccount is the account whose website a host name stands for; "" for none.
-func (s *Service) webAccount(host string) string {
-	if s.common.Options.PathStyle || !strings.Contains(host, ".web") {
+// Account is the account whose website a host name stands for; "" for none.
+func (s *Website) Account(host string) string {
+	if s.Options.PathStyle || !strings.Contains(host, ".web") {
 		return ""
 	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -52,59 +47,59 @@ func (s *Service) webAccount(host string) string {
 		return ""
 	}
 	account := strings.TrimSuffix(labels[0], "-secondary")
-	if s.accounts.Get(account) == nil {
+	if s.Accounts.Get(account) == nil {
 		return ""
 	}
 	return account
 }
 
-// serveWeb answers a request to a website.
-func (s *Service) serveWeb(w http.ResponseWriter, r *http.Request, account string) {
-	timeout := cmp.Or(s.common.Progress, pacing.DefaultTimeout)
+// Serve answers a request to a website.
+func (s *Website) Serve(w http.ResponseWriter, r *http.Request, account string) {
+	timeout := cmp.Or(s.Progress, pacing.DefaultTimeout)
 	out := frontend.NewRecorder(w, timeout)
 	if r.ContentLength != 0 && timeout > 0 { // net/http waits for the body, which is not used
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 	}
-	req, _ := wire.Parse(wire.Blob, r, out, s.now(), s.common.Options) // for its ids; it knows no websites
+	req, _ := wire.Parse(wire.Blob, r, out, s.Now(), s.Options) // for its ids; it knows no websites
 	req.Account, req.Operation = account, "GetWebContent"
 	req.Begin()
-	if s.common.Observe != nil {
+	if s.Observe != nil {
 		start := time.Now()
 		defer func() {
-			s.common.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
+			s.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
 		}()
 	}
-	if err := s.webContentWithin(req); err != nil {
+	if err := s.contentWithinLimit(req); err != nil {
 		var e *wire.Error
-		if !errors.As(azureError(err), &e) {
-			s.log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
+		if !errors.As(s.Errors(err), &e) {
+			s.Log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
 			e = wire.ErrInternal
 		}
 		req.Failure = e
-		sendWebError(req, e)
+		sendError(req, e)
 	}
 }
 
-// webContentWithin is webContent within the limit of requests that are served at once.
-func (s *Service) webContentWithin(r *wire.Request) error {
-	if !s.common.Limit.Enter() {
+// contentWithinLimit is content within the limit of requests that are served at once.
+func (s *Website) contentWithinLimit(r *wire.Request) error {
+	if !s.Limit.Enter() {
 		return wire.ErrServerBusy
 	}
-	defer s.common.Limit.Leave()
-	return s.webContent(r)
+	defer s.Limit.Leave()
+	return s.content(r)
 }
 
-// errWebNotFound: there is no such blob, or no website.
-var errWebNotFound = fail(http.StatusNotFound, "WebContentNotFound", "The requested content does not exist.")
+// errNotFound: there is no such blob, or no website.
+var errNotFound = &wire.Error{Status: http.StatusNotFound, Code: "WebContentNotFound", Message: "The requested content does not exist."}
 
-// webContent answers with a blob, or with the error document.
-func (s *Service) webContent(r *wire.Request) error {
-	site := s.properties.Of(r.Account).StaticWebsite
+// content answers with a blob, or with the error document.
+func (s *Website) content(r *wire.Request) error {
+	site := s.Properties.Of(r.Account).StaticWebsite
 	switch method := r.HTTP.Method; {
-	case s.common.RequireHTTPS && r.HTTP.TLS == nil:
+	case s.RequireHTTPS && r.HTTP.TLS == nil:
 		return auth.ErrAccountRequiresHTTPS
 	case !site.Enabled:
-		return errWebNotFound
+		return errNotFound
 	case method != http.MethodGet && method != http.MethodHead:
 		return wire.ErrUnsupportedHTTPVerb.WithHeader("Allow", "GET, HEAD")
 	}
@@ -112,23 +107,23 @@ func (s *Service) webContent(r *wire.Request) error {
 	if err != nil {
 		return wire.ErrInvalidURI
 	}
-	for _, name := range webNames(path, site.IndexDocument, site.DefaultIndexDocument) {
-		switch err := s.sendWebBlob(r, name, http.StatusOK); {
+	for _, name := range candidates(path, site.IndexDocument, site.DefaultIndexDocument) {
+		switch err := s.sendBlob(r, name, http.StatusOK); {
 		case err == nil:
 			return nil
-		case !errors.Is(err, errWebNotFound):
+		case !errors.Is(err, errNotFound):
 			return err
 		}
 	}
 	if site.ErrorDocument404Path == "" {
-		return errWebNotFound
+		return errNotFound
 	}
-	return s.sendWebBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
+	return s.sendBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
 }
 
-// webNames are the blobs that a path may stand for, in order: its own, and the index of the directory that it may name. Of
+// candidates are the blobs that a path may stand for, in order: its own, and the index of the directory that it may name. Of
 // index and whole, an account has one: the name of every directory's index, or the blob that stands for all of them.
-func webNames(path, index, whole string) (names []string) {
+func candidates(path, index, whole string) (names []string) {
 	directory := path == "" || strings.HasSuffix(path, "/")
 	if !directory {
 		names = append(names, path)
@@ -144,34 +139,17 @@ func webNames(path, index, whole string) (names []string) {
 	return names
 }
 
-// sendWebBlob answers with a blob of $web, under a status. It fails with errWebNotFound before anything is sent.
-func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
-	if blobName(name) != nil || name == "" {
-		return errWebNotFound
+// sendBlob answers with a blob of $web, under a status. It fails with errNotFound before anything is sent.
+func (s *Website) sendBlob(r *wire.Request, name string, status int) error {
+	if CheckBlobName(name) != nil || name == "" {
+		return errNotFound
 	}
 	var b Blob
-	var body *content.Reader
-	err := s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGen(tx, r.Account, WebContainer)
-		if err != nil {
-			return err
-		}
-		if err := getBlob(tx, gen, name, baseSlot, &b); err != nil {
-			return err
-		}
-		if b.finishRehydration(ticks.Of(r.Now)); b.Tier == ArchiveTier {
-			return errBlobNotFound
-		}
-		if err := s.unlock(r.Account, &b, nil); err != nil {
-			return err
-		}
-		body, err = s.openRange(tx, &b, 0, b.Length)
-		return err
-	})
-	if errors.Is(err, errBlobNotFound) || errors.Is(err, errContainerNotFound) {
-		return errWebNotFound
-	}
-	if err != nil {
+	body, err := s.State.OpenBlob(&Read{Ref: Ref{Account: r.Account, Container: WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
+	switch {
+	case errors.Is(err, errBlobNotFound), errors.Is(err, errContainerNotFound), errors.Is(err, errArchived):
+		return errNotFound
+	case err != nil:
 		return err
 	}
 	defer func() { _ = body.Close() }()
@@ -185,9 +163,9 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	h["Etag"] = []string{b.Changed.QuotedHexETag()} // the form that ServeContent looks for
 	if status == http.StatusOK {
 		if b.Headers.MD5 != "" {
-			h["Content-Md5"] = []string{base64MD5(b.Headers.MD5)}
+			h["Content-Md5"] = []string{b.Headers.Base64MD5()}
 		}
-		http.ServeContent(r.Out, r.HTTP, name, b.Changed.Time(), body)
+		http.ServeContent(r.Out, r.HTTP, name, b.Changed.Time(), body.Reader)
 		return nil
 	}
 	h["Content-Length"] = []string{strconv.FormatInt(b.Length, 10)}
@@ -201,8 +179,8 @@ func (s *Service) sendWebBlob(r *wire.Request, name string, status int) error {
 	return nil
 }
 
-// sendWebError answers with a page that browsers show.
-func sendWebError(r *wire.Request, e *wire.Error) {
+// sendError answers with a page that browsers show.
+func sendError(r *wire.Request, e *wire.Error) {
 	for _, h := range e.Headers {
 		r.Set(h.Name, h.Value)
 	}

@@ -125,7 +125,7 @@ func (p *page) escape(s string) {
 	p.b = append(p.b, s[from:]...)
 }
 
-func (p *page) metadata(list []wire.Meta) {
+func (p *page) metadata(list []Meta) {
 	if len(list) == 0 {
 		p.raw("<Metadata />")
 		return

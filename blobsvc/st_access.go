@@ -9,15 +9,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read
-// is noted in memory, if the time in the record is more than a day old, and written with others in the background: each
-// blob is written once a day at most, however often it is read.
+// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read is noted
+// in memory if the time in the record is more than a day old, and the background writes the noted times. So each blob is written once a
+// day at most, however often it is read.
 // https://learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview#move-data-based-on-last-accessed-time
 
 const (
 	// accessGrain is how old the time in a record is before a read renews it.
 	accessGrain = day
-	// maxAccessed bounds what is noted in memory; what is read beyond that is noted at another time.
+	// maxAccessed bounds the reads that are noted in memory; others are noted at a later read.
 	maxAccessed = 100_000
 	// accessBatch is how many records one transaction changes.
 	accessBatch = 500
@@ -26,33 +26,35 @@ const (
 // accesses are reads that are not in the records yet.
 type accesses struct {
 	mu   sync.Mutex
-	keys map[string]ticks.Ticks // blob keys and when they were read
+	keys map[string]ticks.Ticks // blob keys, and when they were read
 }
 
-// wasRead notes that a blob was read.
-func (s *Service) wasRead(c *call, b *Blob, gen, slot uint64) {
-	now := c.now()
-	if !s.managed(c).AccessTimes || now-b.Accessed < accessGrain {
+// note notes that the blob of a key was read.
+func (a *accesses) note(key []byte, b *Blob, now ticks.Ticks) {
+	if now-b.Accessed < accessGrain {
 		return
 	}
-	a := &s.accesses
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.keys) < maxAccessed {
 		if a.keys == nil {
 			a.keys = map[string]ticks.Ticks{}
 		}
-		a.keys[string(blobKey(gen, c.blob, slot))] = now
+		a.keys[string(key)] = now
 	}
 }
 
-// flushAccesses writes the times of what was read into the records.
-func (s *Service) flushAccesses(ctx context.Context) error {
-	a := &s.accesses
+func (a *accesses) take() map[string]ticks.Ticks {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	keys := a.keys
 	a.keys = nil
-	a.mu.Unlock()
+	return keys
+}
+
+// FlushAccesses writes the access times that were noted into the records.
+func (s *Store) FlushAccesses(ctx context.Context) error {
+	keys := s.accesses.take()
 	batch := make(map[string]ticks.Ticks, min(len(keys), accessBatch))
 	for k, at := range keys {
 		if ctx.Err() != nil {
@@ -86,11 +88,4 @@ func (s *Service) flushAccesses(ctx context.Context) error {
 		clear(batch)
 	}
 	return nil
-}
-
-// sendAccess sets the header with the last access time.
-func (s *Service) sendAccess(c *call, b *Blob) {
-	if s.managed(c).AccessTimes && b.Accessed != 0 {
-		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
-	}
 }

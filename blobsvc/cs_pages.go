@@ -19,25 +19,25 @@ const (
 	maxRemoteList  = 16 << 20
 )
 
-// remotePages is the body of an answer to Get Page Ranges.
+// pageRangesBody is the body of an answer to Get Page Ranges.
 // https://learn.microsoft.com/rest/api/storageservices/get-page-ranges#response-body
-type remotePages struct {
+type pageRangesBody struct {
 	PageRange, ClearRange []struct {
 		Start, End int64 // of the last byte
 	}
 	NextMarker string
 }
 
-// remoteChanges asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
+// changes asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
 // 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
-func (s *Service) remoteChanges(ctx context.Context, job *CopyJob, before ticks.Ticks, length int64) (changed, cleared []Span, err error) {
+func (f *Fetcher) changes(ctx context.Context, job *CopyJob, before ticks.Ticks, length int64) (changed, cleared []Span, err error) {
 	if before != 0 {
-		changed, cleared, err = s.remotePageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
+		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
 			return changed, cleared, err
 		}
 	}
-	if changed, _, err = s.remotePageRanges(ctx, job, "", length); err != nil {
+	if changed, _, err = f.pageRanges(ctx, job, "", length); err != nil {
 		return nil, nil, err
 	}
 	at := int64(0)
@@ -56,13 +56,13 @@ func (s *Service) remoteChanges(ctx context.Context, job *CopyJob, before ticks.
 // errNoDifference: the source does not have the earlier snapshot, or it is not one of the same pages. It is never answered.
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
-// remotePageRanges reads all of Get Page Ranges. query is added to the source's address.
-func (s *Service) remotePageRanges(ctx context.Context, job *CopyJob, query string, length int64) (changed, cleared []Span, err error) {
+// pageRanges reads all of Get Page Ranges. query is added to the source's address.
+func (f *Fetcher) pageRanges(ctx context.Context, job *CopyJob, query string, length int64) (changed, cleared []Span, err error) {
 	address, _, _ := strings.Cut(job.URL, "#")
 	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
 	marker := ""
 	for {
-		page, err := s.remotePageList(ctx, address+marker)
+		page, err := f.pageList(ctx, address+marker)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -88,9 +88,9 @@ func (s *Service) remotePageRanges(ctx context.Context, job *CopyJob, query stri
 	}
 }
 
-// remotePageList reads one page of Get Page Ranges.
-func (s *Service) remotePageList(ctx context.Context, address string) (list remotePages, err error) {
-	resp, err := s.askRemote(ctx, address, http.Header{"X-Ms-Version": {remoteVersion}})
+// pageList reads one page of Get Page Ranges.
+func (f *Fetcher) pageList(ctx context.Context, address string) (list pageRangesBody, err error) {
+	resp, err := f.ask(ctx, address, http.Header{"X-Ms-Version": {remoteVersion}})
 	if err != nil {
 		return list, err
 	}
@@ -103,7 +103,7 @@ func (s *Service) remotePageList(ctx context.Context, address string) (list remo
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRemoteList+1))
 	if err != nil {
-		return list, errCannotVerifyCopySource
+		return list, errTimeout
 	}
 	if len(text) > maxRemoteList || xml.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &list) != nil {
 		return list, errSourcePages
@@ -112,4 +112,4 @@ func (s *Service) remotePageList(ctx context.Context, address string) (list remo
 }
 
 // errSourcePages: what the source answers to Get Page Ranges is none, or more than can be.
-var errSourcePages = fail(http.StatusBadRequest, "CannotVerifyCopySource", "The copy source does not tell its page ranges.")
+var errSourcePages = sourceError(http.StatusBadRequest, "The copy source does not tell its page ranges.")

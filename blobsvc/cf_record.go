@@ -1,0 +1,122 @@
+package blobsvc
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// schema is the Avro schema of the feed's records.
+const schema = `{"type":"record","name":"BlobChangeEvent","namespace":"com.microsoft.azure.storage","fields":[` +
+	`{"name":"schemaVersion","type":"int"},{"name":"topic","type":"string"},{"name":"subject","type":"string"},` +
+	`{"name":"eventType","type":"string"},{"name":"eventTime","type":"string"},{"name":"id","type":"string"},` +
+	`{"name":"data","type":{"type":"record","name":"BlobChangeEventData","fields":[` +
+	`{"name":"api","type":"string"},{"name":"clientRequestId","type":"string"},{"name":"requestId","type":"string"},` +
+	`{"name":"etag","type":"string"},{"name":"contentType","type":"string"},{"name":"contentLength","type":"long"},` +
+	`{"name":"blobType","type":"string"},{"name":"blobVersion","type":["null","string"]},{"name":"containerVersion","type":["null","string"]},` +
+	`{"name":"blobTier","type":["null","string"]},{"name":"url","type":"string"},{"name":"sequencer","type":"string"},` +
+	`{"name":"previousInfo","type":["null",{"type":"map","values":"string"}]},{"name":"snapshot","type":["null","string"]},` +
+	`{"name":"blobPropertiesUpdated","type":["null",{"type":"map","values":{"type":"map","values":"string"}}]},` +
+	`{"name":"asyncOperationInfo","type":["null",{"type":"map","values":"string"}]},` +
+	`{"name":"blobTagsUpdated","type":["null",{"type":"map","values":{"type":"map","values":"string"}}]},` +
+	`{"name":"restorePointMarker","type":["null",{"type":"map","values":"string"}]}]}}]}`
+
+// schemaVersion is the version of the documented schema that has all of these fields.
+const schemaVersion = 5
+
+// appendRecord appends an event as a record of schema.
+func appendRecord(b []byte, f *Event) []byte {
+	b = avro.AppendLong(b, schemaVersion)
+	for _, s := range [...]string{
+		"/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lazuli/providers/Microsoft.Storage/storageAccounts/" + f.Account,
+		"/blobServices/default/containers/" + f.Container + "/blobs/" + f.Blob,
+		f.Type(), f.At.ISO(), eventID(f), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(), f.ContentType,
+	} {
+		b = avro.AppendString(b, s)
+	}
+	b = avro.AppendLong(b, f.Length)
+	b = avro.AppendString(b, f.BlobType)
+	b = appendOptional(b, iso(f.Version))
+	b = appendOptional(b, f.ContainerVersion())
+	b = appendOptional(b, f.Tier)
+	b = avro.AppendString(b, address(f))
+	b = avro.AppendString(b, fmt.Sprintf("%016x%016x%016x", 1, 0, f.Sequence))
+	b = appendOptionalMap(b, f.Previous)
+	b = appendOptional(b, iso(f.Snapshot))
+	b = appendProperties(b, f.Properties)
+	b = appendOptionalMap(b, f.Async)
+	b = appendTags(b, f)
+	return avro.AppendLong(b, 0) // restorePointMarker: nothing is restored to a point in time
+}
+
+// eventID is the request's ID with the event's number in place of its last digits.
+func eventID(f *Event) string {
+	head := f.RequestID
+	if len(head) < 24 {
+		head = "00000000-0000-0000-0000-"
+	}
+	return fmt.Sprintf("%s%012x", head[:24], f.Sequence&(1<<48-1))
+}
+
+// address is the blob's address, as the client that changed it wrote it; without a host for background work.
+func address(f *Event) string {
+	return f.Base + "/" + f.Container + "/" + strings.ReplaceAll(url.PathEscape(f.Blob), "%2F", "/")
+}
+
+func iso(t ticks.Ticks) string {
+	if t == 0 {
+		return ""
+	}
+	return t.ISO()
+}
+
+// appendOptional appends a union of null and a string: null for "".
+func appendOptional(b []byte, s string) []byte {
+	if s == "" {
+		return avro.AppendLong(b, 0)
+	}
+	return avro.AppendString(avro.AppendLong(b, 1), s)
+}
+
+// appendMap appends a map of strings.
+func appendMap(b []byte, list []Tag) []byte {
+	b = avro.AppendMapHead(b, len(list))
+	for _, t := range list {
+		b = avro.AppendString(avro.AppendString(b, t.Key), t.Value)
+	}
+	return avro.AppendMapEnd(b)
+}
+
+// appendOptionalMap appends a union of null and a map of strings: null for an empty one.
+func appendOptionalMap(b []byte, list []Tag) []byte {
+	if len(list) == 0 {
+		return avro.AppendLong(b, 0)
+	}
+	return appendMap(avro.AppendLong(b, 1), list)
+}
+
+// appendProperties appends blobPropertiesUpdated.
+func appendProperties(b []byte, list []PropertyChange) []byte {
+	if len(list) == 0 {
+		return avro.AppendLong(b, 0)
+	}
+	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(list))
+	for _, p := range list {
+		b = appendMap(avro.AppendString(b, p.Name), []Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
+	}
+	return avro.AppendMapEnd(b)
+}
+
+// appendTags appends blobTagsUpdated.
+func appendTags(b []byte, f *Event) []byte {
+	if !f.Tagged {
+		return avro.AppendLong(b, 0)
+	}
+	b = avro.AppendMapHead(avro.AppendLong(b, 1), 2)
+	b = appendMap(avro.AppendString(b, "previous"), f.TagsBefore)
+	b = appendMap(avro.AppendString(b, "current"), f.TagsNow)
+	return avro.AppendMapEnd(b)
+}

@@ -1,0 +1,263 @@
+package blobsvc
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Sources outside this process are fetched as Azure fetches them: with a GET, without following redirects, and only from
+// hosts that the configuration allows (internal/azure/egress).
+
+const (
+	// remoteTimeout bounds the wait for a source's answer, and for each next remoteUnit of its content, unless the configuration names
+	// another time.
+	remoteTimeout = 30 * time.Second
+	// remoteUnit is how much of a source's content must come within that time, in bytes; fewer are enough at its end. It bounds the
+	// slowest source, at 2 KiB/s: a slower one would occupy a request or a copy's slot for as long as it likes.
+	remoteUnit = 64 << 10
+	// remoteVersion is the version that a source is asked for where a token demands that one is named.
+	remoteVersion = "2021-12-02"
+)
+
+// Fetcher reads copy sources outside this process. Its methods are safe for concurrent use.
+type Fetcher struct {
+	// Egress decides which hosts may be asked.
+	Egress *egress.Policy
+	// Timeout is how long a source may take for its answer, and for each next 64 KiB of its content.
+	Timeout time.Duration
+	Log     *slog.Logger
+	web     *http.Client
+}
+
+// NewFetcher returns a fetcher. Timeout 0 is 30 seconds.
+func NewFetcher(policy *egress.Policy, timeout time.Duration, log *slog.Logger) *Fetcher {
+	timeout = cmp.Or(timeout, remoteTimeout)
+	return &Fetcher{Egress: policy, Timeout: timeout, Log: log, web: policy.Client(timeout)}
+}
+
+// Close closes idle connections.
+func (f *Fetcher) Close() { f.web.CloseIdleConnections() }
+
+// RemoteSource is a copy source outside this process.
+type RemoteSource struct {
+	URL string
+	// Token is the Authorization header that the source wants, Intent its x-ms-file-request-intent; "" for none.
+	Token, Intent string
+	// If must hold for the source.
+	If Conditions
+}
+
+// RemoteContent is a source's response: content as it arrives. Close it.
+type RemoteContent struct {
+	io.ReadCloser
+	// Length is the number of bytes that arrive.
+	Length int64
+	// Blob has the properties of the whole source that the response names: type, length, headers, metadata, sequence number.
+	Blob Blob
+	// ETag is the source's entity tag as it was sent, "" for none.
+	ETag string
+}
+
+// Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it returns. It fails
+// with a [*SourceError] for conditions of src that do not hold, and otherwise with the code CannotVerifyCopySource.
+func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng Range, etag string) (*RemoteContent, error) {
+	header := http.Header{}
+	if rng != WholeBlob {
+		header.Set("Range", rangeHeader(rng))
+	}
+	if etag != "" {
+		header.Set("If-Match", etag)
+	}
+	if src.Token != "" {
+		header.Set("Authorization", src.Token)
+		header.Set("X-Ms-Version", remoteVersion)
+	}
+	if src.Intent != "" {
+		header.Set("X-Ms-File-Request-Intent", src.Intent)
+	}
+	resp, err := f.ask(ctx, src.URL, header)
+	if err != nil {
+		return nil, err
+	}
+	b := &RemoteContent{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
+	if err := b.readHead(resp, rng); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
+	if err := src.If.Check(strings.Trim(strings.TrimPrefix(b.ETag, "W/"), `"`), modified); err != nil {
+		_ = b.Close()
+		return nil, &SourceError{Err: err}
+	}
+	return b, nil
+}
+
+// ask sends one request to a source. The caller closes the answer's body, which ends by itself when nothing comes any more.
+func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := f.Egress.Fetch(ctx, f.web, address, header)
+	if err != nil {
+		cancel()
+		if errors.Is(err, egress.ErrRefused) {
+			return nil, errSourceRefused
+		}
+		if errors.Is(err, egress.ErrNotPublic) { // the operator may want to know; the client must not, see egress.ErrNotPublic
+			f.Log.Info("a copy source was refused: the name of its host leads to a private address", "service", "blob", "source", hostOf(address))
+		}
+		return nil, errTimeout
+	}
+	resp.Body = newStallTimeoutReader(resp.Body, f.Timeout, cancel)
+	return resp, nil
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// readHead reads the head of a source's answer.
+func (b *RemoteContent) readHead(resp *http.Response, rng Range) (err error) {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		b.Length, b.Blob.Length = resp.ContentLength, resp.ContentLength
+	case http.StatusPartialContent:
+		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+		if b.Blob.Length, err = strconv.ParseInt(total, 10, 64); err != nil {
+			return errSourceLength
+		}
+		b.Length = resp.ContentLength
+	default:
+		return sourceStatus(resp)
+	}
+	if b.Length < 0 || b.Blob.Length < 0 {
+		return errSourceLength
+	}
+	if resp.StatusCode == http.StatusOK && rng != WholeBlob { // it knows no ranges
+		off, n, err := rng.Within(b.Blob.Length)
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, b, off); err != nil {
+			return errTimeout
+		}
+		b.Length = n
+	}
+	h := resp.Header
+	b.Blob.Kind, _ = ParseKind(h.Get("X-Ms-Blob-Type"))
+	if b.Blob.Kind == 0 {
+		b.Blob.Kind = BlockBlob
+	}
+	b.Blob.Sequence, _ = strconv.ParseInt(h.Get("X-Ms-Blob-Sequence-Number"), 10, 64)
+	b.Blob.Headers = Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
+		Language: h.Get("Content-Language"), CacheControl: h.Get("Cache-Control"), Disposition: h.Get("Content-Disposition")}
+	b.Blob.Headers.DispositionSet = b.Blob.Headers.Disposition != ""
+	md5 := h.Get("X-Ms-Blob-Content-Md5")
+	if md5 == "" && resp.StatusCode == http.StatusOK {
+		md5 = h.Get("Content-Md5")
+	}
+	if sum, err := base64.StdEncoding.DecodeString(md5); err == nil && len(sum) == 16 {
+		b.Blob.Headers.MD5 = string(sum)
+	}
+	r := wire.Request{HTTP: &http.Request{Header: h}}
+	list, err := r.Metadata()
+	for _, m := range list {
+		b.Blob.Metadata = append(b.Blob.Metadata, Meta(m))
+	}
+	return err
+}
+
+// rangeHeader is a range as the Range header has it.
+func rangeHeader(r Range) string {
+	text := "bytes=" + strconv.FormatInt(r.Start, 10) + "-"
+	if r.End != OpenEnd {
+		text += strconv.FormatInt(r.End, 10)
+	}
+	return text
+}
+
+// sourceStatus is what a source's refusal is answered with: its own status, as Azure does it.
+func sourceStatus(resp *http.Response) error {
+	code, status := resp.Header.Get("X-Ms-Error-Code"), resp.StatusCode
+	message := "The copy source answered " + resp.Status + "."
+	if code != "" {
+		message = "The copy source answered " + resp.Status + " (" + code + ")."
+	}
+	if status < 400 && status != http.StatusNotModified { // a redirect, or nothing of use
+		status = http.StatusBadRequest
+	}
+	e := sourceError(status, message).
+		WithHeader("x-ms-copy-source-status-code", strconv.Itoa(resp.StatusCode))
+	if code != "" {
+		e = e.WithHeader("x-ms-copy-source-error-code", code)
+	}
+	return e
+}
+
+// stallTimeoutReader reads a source's content and cancels its request if the content comes too slowly: fewer than remoteUnit bytes
+// within the timeout. Time between two reads, in which content is stored, does not count.
+type stallTimeoutReader struct {
+	io.ReadCloser
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	timeout time.Duration
+	// rest and left are the time and the number of bytes until the next unit is complete.
+	rest time.Duration
+	left int
+}
+
+func newStallTimeoutReader(body io.ReadCloser, timeout time.Duration, cancel context.CancelFunc) *stallTimeoutReader {
+	r := &stallTimeoutReader{ReadCloser: body, cancel: cancel, timer: time.AfterFunc(timeout, cancel), timeout: timeout, rest: timeout, left: remoteUnit}
+	r.timer.Stop()
+	return r
+}
+
+// Read implements io.Reader.
+func (r *stallTimeoutReader) Read(p []byte) (int, error) {
+	start := time.Now()
+	r.timer.Reset(r.rest)
+	n, err := r.ReadCloser.Read(p)
+	r.timer.Stop()
+	r.rest -= time.Since(start)
+	if r.left -= n; r.left <= 0 {
+		r.rest, r.left = r.timeout, remoteUnit
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (r *stallTimeoutReader) Close() error {
+	r.timer.Stop()
+	r.cancel()
+	return r.ReadCloser.Close()
+}
+
+func sourceError(status int, message string) *wire.Error {
+	return &wire.Error{Status: status, Code: "CannotVerifyCopySource", Message: message}
+}
+
+var (
+	// errTimeout: the source cannot be reached, or stopped halfway.
+	errTimeout = sourceError(http.StatusInternalServerError, "Could not verify the copy source within the specified time.")
+	// errSourceChanged: the source is not what it was when the copy began.
+	errSourceChanged = &wire.Error{Status: http.StatusPreconditionFailed, Code: "ConditionNotMet", Message: "The copy source changed while it was copied."}
+	// errSourceRefused: the configuration does not allow the source's host.
+	errSourceRefused = sourceError(http.StatusForbidden,
+		"This server may not read copy sources at this host. Its operator can allow it with --allow-copy-source.")
+	// errSourceLength: the source does not tell its length.
+	errSourceLength = sourceError(http.StatusBadRequest, "The copy source does not tell its length.")
+)

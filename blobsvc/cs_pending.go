@@ -1,0 +1,281 @@
+package blobsvc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+const (
+	// copyChunk is the size in bytes of a chunk of a pending copy.
+	copyChunk = 16 << 20
+	// copiesAtOnce bounds how many copies of one account are under way. Each account has its own bound, so that the slow sources of
+	// one do not delay the copies of others.
+	copiesAtOnce = 8
+	// copyAttempts is how often a source is asked without any progress until the copy fails; copyMaxPause bounds the pause
+	// between two.
+	copyAttempts = 10
+	copyMaxPause = time.Minute
+)
+
+// Copier completes pending copies in the background. A copy continues after a restart with the chunk that it was at, provided that the
+// source still has its entity tag; a copy from a source without an entity tag begins again.
+type Copier struct {
+	CopierConfig
+	root context.Context // of all copies
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu sync.Mutex
+	// slots limit the copies under way, by account.
+	slots map[string]chan struct{}
+	// running has the way to stop each copy that is under way or waits, by its ID.
+	running map[string]context.CancelFunc
+}
+
+// CopierConfig is what a [Copier] works with. All fields are required.
+type CopierConfig struct {
+	State   *Store
+	Scopes  *encryption.Scopes
+	Sources *Fetcher
+	// Pause is the pause before a source is asked again; it grows with each failure. 0 is a second.
+	Pause time.Duration
+	Now   func() time.Time
+	Log   *slog.Logger
+	// Errors maps the errors of the state to Azure's.
+	Errors func(error) error
+}
+
+// NewCopier returns a copier without copies. Close it.
+func NewCopier(c CopierConfig) *Copier {
+	if c.Pause <= 0 {
+		c.Pause = time.Second
+	}
+	p := &Copier{CopierConfig: c, slots: map[string]chan struct{}{}, running: map[string]context.CancelFunc{}}
+	p.root, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// Close ends the work on all copies, which stay pending.
+func (p *Copier) Close() {
+	p.stop()
+	p.done.Wait()
+}
+
+// Resume continues the copies that are pending.
+func (p *Copier) Resume() error {
+	jobs, err := p.State.PendingCopies()
+	for i := range jobs {
+		p.Start(&jobs[i])
+	}
+	return err
+}
+
+// Start runs a job in the background.
+func (p *Copier) Start(job *CopyJob) {
+	ctx, cancel := context.WithCancel(p.root)
+	p.mu.Lock()
+	p.running[job.ID] = cancel
+	slots := p.slotsOf(job.Account)
+	p.mu.Unlock()
+	p.done.Go(func() {
+		defer func() {
+			cancel()
+			p.mu.Lock()
+			delete(p.running, job.ID)
+			p.mu.Unlock()
+		}()
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			p.run(ctx, job)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// slotsOf returns the slots of an account. The caller holds mu.
+func (p *Copier) slotsOf(account string) chan struct{} {
+	if p.slots[account] == nil {
+		p.slots[account] = make(chan struct{}, copiesAtOnce)
+	}
+	return p.slots[account]
+}
+
+// Stop ends the work on a copy that was aborted.
+func (p *Copier) Stop(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cancel := p.running[id]; cancel != nil {
+		cancel()
+	}
+}
+
+// run completes a copy, or leaves it pending when ctx ends.
+func (p *Copier) run(ctx context.Context, job *CopyJob) {
+	pause := p.Pause
+	for attempt := 1; ; attempt++ {
+		moved, err := p.transfer(ctx, job)
+		if err == nil || errors.Is(err, errCopyGone) || ctx.Err() != nil {
+			return
+		}
+		if moved {
+			attempt, pause = 1, p.Pause
+		}
+		if p.final(err) || attempt >= copyAttempts {
+			p.Log.Warn("copy failed", "service", "blob", "copy", job.ID, "err", err)
+			if err := p.State.FailCopy(job, p.describe(err), p.Now()); err != nil && !errors.Is(err, errCopyGone) {
+				p.Log.Error("recording a failed copy failed", "service", "blob", "copy", job.ID, "err", err)
+			}
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, copyMaxPause)
+	}
+}
+
+// final reports whether asking the source again is useless.
+func (p *Copier) final(err error) bool {
+	var e *wire.Error
+	return errors.As(p.Errors(err), &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
+}
+
+// describe is the x-ms-copy-status-description of a copy that failed: status, code and a sentence.
+func (p *Copier) describe(err error) string {
+	var e *wire.Error
+	if errors.As(p.Errors(err), &e) {
+		return strconv.Itoa(e.Status) + " " + e.Code + ` "Copy failed when reading the source."`
+	}
+	return strconv.Itoa(wire.ErrInternal.Status) + " " + wire.ErrInternal.Code + ` "Copy failed."`
+}
+
+// transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
+func (p *Copier) transfer(ctx context.Context, job *CopyJob) (moved bool, err error) {
+	var b Blob
+	stored, err := p.State.LoadCopy(job, &b)
+	if err != nil {
+		return false, err
+	}
+	if stored.Snapshot != 0 {
+		return p.transferSnapshot(ctx, &stored, &b)
+	}
+	at, total := b.Copy.Copied, b.Copy.Total
+	if at > 0 && stored.ETag == "" {
+		if err := p.State.RewindCopy(job, p.Now()); err != nil {
+			return false, err
+		}
+		at = 0
+	}
+	if at < total {
+		if moved, err = p.fetch(ctx, &stored, &b, at); err != nil {
+			return moved, err
+		}
+	}
+	return moved, p.State.EndCopy(job, p.Now())
+}
+
+// fetch fetches the content of a source from an offset on, in chunks.
+func (p *Copier) fetch(ctx context.Context, job *CopyJob, b *Blob, at int64) (moved bool, err error) {
+	total := b.Copy.Total
+	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, Range{at, OpenEnd}, job.ETag)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = body.Close() }()
+	if body.Blob.Length != total || body.Length != total-at {
+		return false, errSourceChanged
+	}
+	for at < total {
+		n := min(copyChunk, total-at)
+		up, err := p.store(job, b.Encryption, body, n)
+		if err != nil {
+			return moved, err
+		}
+		err = p.State.AddChunk(job, at, up, p.Now())
+		up.Close()
+		if err != nil {
+			return moved, err
+		}
+		at, moved = at+n, true
+	}
+	return moved, nil
+}
+
+// store makes n bytes of a source durable. The caller closes the upload.
+func (p *Copier) store(job *CopyJob, id encryption.ID, r io.Reader, n int64) (*content.Upload, error) {
+	sealer, err := p.Scopes.NewSealer(job.Account, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	up, err := content.Store(p.State.Extents(), r, n, content.Options{Sealer: sealer})
+	return up, Broken(err)
+}
+
+// Broken maps the error of a source that stopped halfway to the one that answers it. Other errors, and nil, it returns as they are.
+func Broken(err error) error {
+	var body *content.BodyError
+	if errors.As(err, &body) {
+		return errTimeout
+	}
+	return err
+}
+
+// transferSnapshot fetches what is left of an incremental copy and completes it. Only the pages that differ from the snapshot that was
+// copied before are fetched: the source's Get Page Ranges names them. A copy that continues asks for the ranges again and goes on behind
+// what has arrived; the source is a snapshot and does not change.
+func (p *Copier) transferSnapshot(ctx context.Context, job *CopyJob, b *Blob) (moved bool, err error) {
+	changed, cleared, err := p.Sources.changes(ctx, job, b.Incremental.Last, b.Copy.Total)
+	if err != nil {
+		return false, err
+	}
+	for at := b.Copy.Copied; ; {
+		var batch []Span
+		if batch, changed = nextBatch(changed, at); len(batch) == 0 {
+			break
+		}
+		up, err := p.fetchSpans(ctx, job, b, batch)
+		if err != nil {
+			return moved, err
+		}
+		err = p.State.AddSpans(job, batch, up, p.Now())
+		up.Close()
+		if err != nil {
+			return moved, err
+		}
+		at, moved = batch[len(batch)-1].End, true
+	}
+	return moved, p.State.EndSnapshot(job, cleared, p.Now())
+}
+
+// fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
+func (p *Copier) fetchSpans(ctx context.Context, job *CopyJob, b *Blob, batch []Span) (*content.Upload, error) {
+	first, last := batch[0].Start, batch[len(batch)-1].End
+	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, Range{first, last - 1}, job.ETag)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	if body.Blob.Length != b.Copy.Total || body.Length != last-first {
+		return nil, errSourceChanged
+	}
+	var n int64
+	for _, x := range batch {
+		n += x.End - x.Start
+	}
+	return p.store(job, b.Encryption, &spanReader{r: body, at: first, spans: batch}, n)
+}

@@ -1,0 +1,138 @@
+package blobsvc
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Requests become the values that package state works with: what they act on, under which conditions, with which rights and settings.
+
+// now is the time of the request in ticks.
+func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }
+
+// ref names the base blob of the request.
+func (c *call) ref() Ref { return Ref{Account: c.Account, Container: c.container, Blob: c.blob} }
+
+// unconditional is what the request says about a change of the blob that it names, without preconditions.
+func (s *Service) unconditional(c *call) Write {
+	return Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: Rights{Overwrite: c.identity.Holds(ofWrites) == nil},
+		Origin:     Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
+		Encryption: EncryptionRequest{Key: c.key}}
+}
+
+// write is what the request says about a change of the blob that it names.
+func (s *Service) write(c *call) (w Write, err error) {
+	w = s.unconditional(c)
+	w.If, err = c.preconditions()
+	return w, err
+}
+
+// writeAt is write for operations on snapshots and versions as well.
+func (s *Service) writeAt(c *call) (w Write, err error) {
+	if w, err = s.write(c); err != nil {
+		return w, err
+	}
+	w.At, err = c.address()
+	return w, err
+}
+
+// writeExisting is write for operations that add content to a blob that exists, and may name its encryption scope.
+func (s *Service) writeExisting(c *call) (w Write, err error) {
+	if w, err = s.write(c); err != nil {
+		return w, err
+	}
+	err = c.encryptionScope(&w.Encryption)
+	return w, err
+}
+
+// read is what the request says about a read of the blob, snapshot or version that it names.
+func (s *Service) read(c *call) (r Read, err error) {
+	r = Read{Ref: c.ref(), Now: c.Now, Key: c.key}
+	if r.If, err = c.preconditions(); err != nil {
+		return r, err
+	}
+	r.At, err = c.address()
+	return r, err
+}
+
+// ofWrites is the permission to overwrite a blob. Create permission does not allow it.
+var ofWrites = auth.Need{On: auth.OnObject, Any: "w"}
+
+// policy returns the settings of an account that writes depend on.
+func (s *Service) policy(account string) Policy {
+	set, retention := s.accounts.Blob(account), s.properties.Of(account).DeleteRetention
+	p := Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes, Immutability: set.Immutability,
+		ContainerDays: int64(set.ContainerDays), PermanentDelete: retention.AllowPermanentDelete}
+	if retention.Enabled {
+		p.RetentionDays = int64(retention.Days)
+	}
+	return p
+}
+
+// preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
+func (c *call) preconditions() (p Preconditions, err error) {
+	conditions, err := c.Conditions()
+	if err != nil {
+		return p, err
+	}
+	p.Conditions = Conditions(conditions)
+	if p.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+		return p, err
+	}
+	if s := c.Header("X-Ms-If-Tags"); s != "" {
+		if err := c.holdsTags(); err != nil {
+			return p, err
+		}
+		p.Tags, err = parseTagCondition("x-ms-if-tags", s)
+	}
+	return p, err
+}
+
+// parseTagCondition parses the value of x-ms-if-tags or x-ms-source-if-tags.
+func parseTagCondition(header, s string) (*TagQuery, error) {
+	q, ok := ParseTagQuery(s, true)
+	if !ok {
+		return nil, wire.InvalidHeader(header, s)
+	}
+	return q, nil
+}
+
+// leaseID reads a header with a lease ID, a GUID in any of its usual forms.
+func (c *call) leaseID(header string) (string, error) {
+	s := c.Header(header)
+	if s == "" {
+		return "", nil
+	}
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return "", wire.InvalidHeader(header, s)
+	}
+	return id.String(), nil
+}
+
+// metadata reads the x-ms-meta headers; nil if there are none.
+func (c *call) metadata() ([]Meta, error) {
+	list, err := c.Metadata()
+	if list == nil || err != nil {
+		return nil, err
+	}
+	out := make([]Meta, len(list))
+	for i, m := range list {
+		out[i] = Meta(m)
+	}
+	return out, nil
+}
+
+// sendMetadata sets the x-ms-meta headers.
+func (c *call) sendMetadata(list []Meta) { c.SetMetadata(wireMetadata(list)) }
+
+func wireMetadata(list []Meta) []wire.Meta {
+	out := make([]wire.Meta, len(list))
+	for i, m := range list {
+		out[i] = wire.Meta(m)
+	}
+	return out
+}
