@@ -10,7 +10,9 @@ import (
 	"html/template"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -101,7 +103,7 @@ func New(o Options) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // without a referrer, browsers send the Origin "null" with forms
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, r)
@@ -180,16 +182,31 @@ func (d *dashboard) change(h handler) http.HandlerFunc {
 		if d.ReadOnly {
 			return problem{http.StatusForbidden, "The dashboard is read-only", "Start lazuli without --admin-ui read-only to allow changes."}
 		}
-		token := r.Header.Get("X-Csrf-Token") // of the script's uploads
-		if token == "" {
+		token := r.Header.Get("X-Csrf-Token") // of the script's uploads, whose body is the file
+		form := token == ""
+		if form {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			token = r.PostFormValue("csrf")
 		}
 		if subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
 			return problem{http.StatusForbidden, "The form is out of date", "Go back, reload the page, and try again."}
 		}
+		if question := r.PostForm.Get("ask"); form && question != "" && r.PostFormValue("confirmed") == "" {
+			return d.confirm(w, r, question)
+		}
 		return h(w, r)
 	})
+}
+
+// confirm asks whether a form that destroys something is meant, where the script has not done so.
+func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question string) error {
+	var fields []property
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		for _, v := range r.PostForm[name] {
+			fields = append(fields, property{name, v})
+		}
+	}
+	return d.show(w, r, "confirm", question, nil, map[string]any{"Question": question, "Fields": fields, "Back": r.URL.RequestURI()})
 }
 
 // page is what every template gets.

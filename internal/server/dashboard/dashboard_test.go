@@ -315,6 +315,21 @@ func TestChangesNeedTheToken(t *testing.T) {
 	s.hides(base+"queues", "orders")
 }
 
+// Without the script, the server asks before it destroys something.
+func TestDestructionIsConfirmed(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.post(base+"queues", "action", "create", "name", "orders")
+	page := base + "queues/orders"
+	status, body, _ := s.send(page, s.token(), "action", "delete", "ask", "Delete the queue orders?")
+	if status != http.StatusOK || !strings.Contains(body, "Delete the queue orders?") || !strings.Contains(body, `name="action" value="delete"`) {
+		t.Errorf("the question: %d %s", status, body)
+	}
+	s.shows(base+"queues", "orders")
+	s.post(page, "action", "delete", "ask", "Delete the queue orders?", "confirmed", "yes")
+	s.hides(base+"queues", ">orders<")
+}
+
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *dashboard.Options) { o.ReadOnly = true })

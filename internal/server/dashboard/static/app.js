@@ -19,19 +19,21 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   });
 }
 
-// Forms that destroy something ask first.
+// Forms that destroy something ask first; without the script the server asks.
 const dialog = document.getElementById('confirm');
 for (const form of document.querySelectorAll('form[data-confirm]')) {
   form.addEventListener('submit', (event) => {
-    if (form.dataset.confirmed) return;
+    if (form.elements.confirmed) return;
     event.preventDefault();
     const button = event.submitter;
-    dialog.querySelector('p').textContent = form.dataset.confirm;
+    dialog.querySelector('p').textContent = form.elements.ask.value;
     dialog.returnValue = 'no';
     dialog.showModal();
     dialog.addEventListener('close', () => {
       if (dialog.returnValue !== 'yes') return;
-      form.dataset.confirmed = 'yes';
+      const yes = document.createElement('input');
+      Object.assign(yes, { type: 'hidden', name: 'confirmed', value: 'yes' });
+      form.append(yes);
       form.requestSubmit(button);
     }, { once: true });
   });

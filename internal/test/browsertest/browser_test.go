@@ -1,0 +1,424 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+)
+
+// patience bounds a step: a slow machine is no failure.
+const patience = 2 * time.Minute
+
+const account = "/ui/accounts/devstoreaccount1/"
+
+// browser is a tab that shows the dashboard of a server of its own.
+type browser struct {
+	t     *testing.T
+	ctx   context.Context
+	base  string
+	stack *server.Stack
+
+	mu       sync.Mutex
+	problems []string // errors on the console
+}
+
+// find returns the browser's program, or skips the test.
+func find(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("LAZULI_BROWSER") == "required" {
+		t.Fatal("there is no Chromium")
+	}
+	t.Skip("there is no Chromium on this machine; .ci/browser installs one")
+	return ""
+}
+
+func open(t *testing.T) *browser {
+	t.Helper()
+	program := find(t)
+	requests := dashboard.NewRequests(time.Now)
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Observe: requests.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true,
+		Version: "test", Log: quiet})
+	a := admin.Start(l, admin.Options{UI: ui, Log: quiet})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = a.Stop(ctx)
+	})
+	profile, err := os.MkdirTemp("", "lazuli-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // the browser's last process may still write to it
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
+	b := &browser{t: t, ctx: ctx, base: "http://" + l.Addr().String(), stack: s}
+	chromedp.ListenTarget(ctx, func(event any) {
+		text := ""
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			text = e.ExceptionDetails.Error()
+		case *cdplog.EventEntryAdded:
+			if e.Entry.Level == cdplog.LevelError {
+				text = e.Entry.Text + " " + e.Entry.URL
+			}
+		}
+		if text != "" {
+			b.mu.Lock()
+			b.problems = append(b.problems, text)
+			b.mu.Unlock()
+		}
+	})
+	b.do(cdplog.Enable(), runtime.Enable())
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, p := range b.problems {
+			t.Errorf("on the browser's console: %s", p)
+		}
+	})
+	return b
+}
+
+// do runs steps, each of which must end in time.
+func (b *browser) do(steps ...chromedp.Action) {
+	b.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- chromedp.Run(b.ctx, steps...) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	case <-time.After(patience):
+		var page string
+		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+		defer cancel()
+		_ = chromedp.Run(ctx, chromedp.Text("body", &page))
+		b.t.Fatalf("the page does not get there; it shows:\n%s", page)
+	}
+}
+
+func (b *browser) visit(path string) { b.t.Helper(); b.do(chromedp.Navigate(b.base + path)) }
+
+// sees waits until the page shows a text, across navigations.
+func (b *browser) sees(text string) {
+	b.t.Helper()
+	quoted, _ := json.Marshal(text)
+	b.until("document.body?.innerText.includes("+string(quoted)+")", text)
+}
+
+// until waits until an expression is true, across navigations.
+func (b *browser) until(expression, what string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(patience); ; {
+		var is bool
+		if err := chromedp.Run(b.ctx, chromedp.Evaluate("!!("+expression+")", &is)); err == nil && is {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			var page string
+			_ = chromedp.Run(b.ctx, chromedp.Text("body", &page))
+			b.t.Fatalf("the page does not show %s; it shows:\n%s", what, page)
+		}
+	}
+}
+
+// button clicks on the button with a text, below a selector.
+func (b *browser) button(within, text string) {
+	b.t.Helper()
+	quoted, _ := json.Marshal(text)
+	var found bool
+	b.do(chromedp.Evaluate(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll(%q)].find(e => e.textContent.trim() === %s && e.checkVisibility()); b?.click(); return !!b; })()`, within+" button, "+within+" a, "+within+" summary", quoted), &found))
+	if !found {
+		b.t.Fatalf("there is no button %q", text)
+	}
+}
+
+// confirm answers the question that a destructive action asks.
+func (b *browser) confirm() {
+	b.t.Helper()
+	b.until("document.querySelector('dialog[open]') || document.querySelector('main input[name=confirmed]')", "the question")
+	b.button("body", "Yes")
+}
+
+// shot keeps a screenshot, where LAZULI_SCREENSHOTS says.
+func (b *browser) shot(name string) {
+	b.t.Helper()
+	dir := os.Getenv("LAZULI_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	var png []byte
+	b.do(chromedp.CaptureScreenshot(&png))
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// accessible checks the page with axe-core, where LAZULI_AXE says where it is.
+func (b *browser) accessible(name string) {
+	b.t.Helper()
+	path := os.Getenv("LAZULI_AXE")
+	if path == "" {
+		return
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var report []struct {
+		ID, Help string
+		Nodes    []struct{ HTML string }
+	}
+	b.do(chromedp.Evaluate(string(axe)+"\n;true", nil),
+		chromedp.Evaluate(`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r => r.violations.map(v => ({ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({HTML: n.html}))})))`, &report,
+			func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	for _, v := range report {
+		for _, n := range v.Nodes {
+			b.t.Errorf("%s: %s: %s: %s", name, v.ID, v.Help, n.HTML)
+		}
+	}
+}
+
+// page visits a page, and checks what holds for all of them.
+func (b *browser) page(name, path, text string) {
+	b.t.Helper()
+	b.visit(path)
+	b.sees(text)
+	b.accessible(name)
+	b.shot(name)
+}
+
+// fill stores what the pages show.
+func (b *browser) fill() {
+	b.t.Helper()
+	ctx, connection := b.t.Context(), b.stack.ConnectionString()
+	blobs, err1 := azblob.NewClientFromConnectionString(connection, nil)
+	queues, err2 := azqueue.NewServiceClientFromConnectionString(connection, nil)
+	tables, err3 := aztables.NewServiceClientFromConnectionString(connection, nil)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		b.t.Fatal(err)
+	}
+	_, err1 = blobs.CreateContainer(ctx, "photos", nil)
+	for name, content := range map[string]string{"2026/people.csv": "name,age\nJane,41\n", "notes.txt": "a note", "data.json": `{"a":[1,2]}`} {
+		_, err := blobs.UploadBuffer(ctx, "photos", name, []byte(content), nil)
+		err1 = errors.Join(err1, err)
+	}
+	for _, name := range []string{"orders", "orders-poison"} {
+		_, err := queues.CreateQueue(ctx, name, nil)
+		_, err4 := queues.NewQueueClient(name).EnqueueMessage(ctx, "eyJvcmRlciI6MX0=", nil)
+		err2 = errors.Join(err2, err, err4)
+	}
+	_, err3 = tables.CreateTable(ctx, "people", nil)
+	for i := range 3 {
+		_, err := tables.NewClient("people").AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"smith","RowKey":"%d","Name":"Jane","Age":%d}`, i, 40+i), nil)
+		err3 = errors.Join(err3, err)
+	}
+	_, err := queues.CreateQueue(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), "x", nil) // fails: the name is too short
+	if err == nil {
+		b.t.Fatal("a queue x was created")
+	}
+	if err := errors.Join(err1, err2, err3); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Every page shows what is there, without errors on the console, and accessibly, also in the dark and on a narrow window.
+func TestPages(t *testing.T) {
+	b := open(t)
+	b.fill()
+	pages := []struct{ name, path, text string }{
+		{"home", "/", "Next steps"},
+		{"account", account[:len(account)-1], "Connection string"},
+		{"containers", account + "containers", "photos"},
+		{"container", account + "containers/photos", "notes.txt"},
+		{"container-all", account + "containers/photos?all=1", "2026/people.csv"},
+		{"blob-text", account + "blob/photos?name=notes.txt", "a note"},
+		{"blob-csv", account + "blob/photos?name=2026/people.csv", "Jane"},
+		{"sas", account + "sas?service=blob&resource=photos", "Permissions"},
+		{"queues", account + "queues", "orders-poison"},
+		{"queue", account + "queues/orders-poison", `{"order":1}`},
+		{"tables", account + "tables", "people"},
+		{"table", account + "tables/people?filter=Age+gt+40", "PartitionKey eq"},
+		{"entity", account + "tables/people/entity?pk=smith&rk=1", "Timestamp"},
+		{"partitions", account + "tables/people/partitions", "1 partition with 3 entities"},
+		{"workers", "/ui/workers", "runs no workers"},
+		{"requests", "/ui/requests", "Live."},
+		{"control", "/ui/control", "New rule"},
+	}
+	for _, p := range pages {
+		b.page(p.name, p.path, p.text)
+	}
+	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	b.page("home-dark", "/ui/", "Next steps")
+	b.page("table-dark", account+"tables/people", "smith")
+	b.do(chromedp.EmulateViewport(360, 700))
+	for _, p := range pages {
+		b.visit(p.path)
+		b.sees(p.text)
+		var wide int
+		b.do(chromedp.Evaluate("document.documentElement.scrollWidth", &wide))
+		if wide > 360 {
+			var widest string
+			b.do(chromedp.Evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > 360 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 100)).join('\\n')", &widest))
+			t.Errorf("%s is %d pixels wide in a window of 360: %s", p.name, wide, widest)
+		}
+	}
+	b.shot("control-narrow")
+}
+
+func TestErrorPage(t *testing.T) {
+	b := open(t)
+	b.visit("/ui/nothing")
+	b.sees("There is no page at this address")
+	b.mu.Lock()
+	b.problems = nil // the browser notes the status 404
+	b.mu.Unlock()
+}
+
+func TestBlobActions(t *testing.T) {
+	b := open(t)
+	b.visit(account + "containers")
+	b.do(chromedp.SendKeys("form[method=post] input[name=name]", "photos"))
+	b.button("main", "Create")
+	b.sees("Created.")
+	file := filepath.Join(t.TempDir(), "hello.txt")
+	if err := os.WriteFile(file, []byte("hello from a browser"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.SetUploadFiles("[data-upload] input", []string{file}))
+	b.sees("Uploaded.")
+	b.button("main", "hello.txt")
+	b.sees("hello from a browser")
+	b.do(chromedp.SetValue("textarea[name=metadata]", "color: blue"), chromedp.Submit("textarea[name=metadata]"))
+	b.sees("Saved.")
+	b.button("main", "Take a snapshot")
+	b.sees("Created.")
+	b.sees("Versions and snapshots")
+	b.do(chromedp.Click("input[name=snapshots]"))
+	b.button("main", "Delete")
+	b.confirm()
+	b.sees("Deleted.")
+	b.button("main", "Properties of the container")
+	b.button("main", "Delete the container")
+	b.confirm()
+	b.sees("There are no containers")
+}
+
+func TestQueueActions(t *testing.T) {
+	b := open(t)
+	b.fill()
+	b.visit(account + "queues/orders-poison")
+	b.button("main", "Put a message")
+	b.do(chromedp.SendKeys("textarea[name=body]", "another"))
+	b.button("main", "Put")
+	b.sees("The message was put.")
+	b.sees("2 messages")
+	b.button("main", "Requeue")
+	b.sees("Messages were requeued.")
+	b.button("main", "Delete")
+	b.confirm()
+	b.sees("The queue is empty.")
+	b.button("main", "The queue orders")
+	b.sees("2 messages")
+}
+
+func TestTableActions(t *testing.T) {
+	b := open(t)
+	b.fill()
+	b.visit(account + "tables/people")
+	b.do(chromedp.SendKeys("#filter", "PartitionKey eq 'smith' and RowKey eq '1'"))
+	b.sees("PointQuery")
+	b.do(chromedp.Evaluate("document.getElementById('filter').value = ''", nil), chromedp.SendKeys("#filter", "Age gt"))
+	b.until("document.querySelector('#plan.bad')", "what is wrong with the filter")
+	b.button("main", "New entity")
+	b.sees("More properties")
+	b.do(chromedp.SendKeys("input[name=pk]", "jones"), chromedp.SendKeys("input[name=rk]", "1"),
+		chromedp.SendKeys("tbody tr:first-child input", "Age"), chromedp.SetValue("tbody tr:first-child select", "Int64"), chromedp.SendKeys("tbody tr:first-child textarea", "7"))
+	b.button("main", "More properties")
+	b.do(chromedp.WaitVisible("tbody tr:nth-child(4)"))
+	b.button("main", "Insert")
+	b.sees("Created.")
+	b.sees("Int64")
+	b.button("main", "jones")
+	b.sees("Timestamp")
+	b.button("main", "Delete")
+	b.confirm()
+	b.sees("Deleted.")
+}
+
+// A request appears while the page is open, leads to its details, and from there to a rule that fits it.
+func TestRequestBecomesARule(t *testing.T) {
+	b := open(t)
+	b.visit("/ui/requests")
+	b.sees("Live.")
+	b.fill()
+	b.sees("CreateContainer")
+	b.sees("OutOfRangeInput")
+	b.button("main", "CreateContainer")
+	b.sees("As a command")
+	b.shot("request")
+	b.accessible("request")
+	b.button("main", "As a fault rule")
+	b.sees("New rule")
+	b.button("main", "Add the rule")
+	b.sees("fault-1")
+	b.shot("control-rule")
+	var rule string
+	b.do(chromedp.Text("section table code", &rule))
+	if !strings.Contains(rule, `"operation":"CreateContainer"`) || !strings.Contains(rule, `"resource":"photos"`) {
+		t.Errorf("the rule is %s", rule)
+	}
+	b.button("main", "Remove")
+	b.sees("There are no rules.")
+	b.button("main", "Delete the data")
+	b.confirm()
+	b.sees("Everything in scope was deleted.")
+}

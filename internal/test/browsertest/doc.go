@@ -1,0 +1,7 @@
+// Package browsertest drives the dashboard in headless Chromium: every page and every action, as a person would. Its tests are skipped
+// where there is no browser; .ci/browser installs one, and axe-core, which checks the pages' accessibility.
+//
+//	LAZULI_SCREENSHOTS=DIR   keep a screenshot of each page
+//	LAZULI_AXE=axe.min.js    check accessibility
+//	LAZULI_BROWSER=required  fail in place of skipping
+package browsertest
