@@ -27,25 +27,25 @@ const (
 	onTunnelledDelete frontend.Level = "entity, X-HTTP-Method: DELETE"
 )
 
-// address is what a path names.
+// address is the resource that a path names.
 type address struct {
 	level          frontend.Level
 	table          string // as written
 	partition, row string
 }
 
-// call is one request with its path read.
+// call is a request whose path is parsed.
 type call struct {
 	*wire.Request
 	address
 	format format
-	// caller is who sends the request, known once the call is admitted.
+	// caller is the identity that sends the request, set when the call is admitted.
 	caller auth.Identity
-	// version is the behaviour that was asked for.
+	// version is the service version that the request asks for.
 	version wire.Version
 }
 
-// resolve reads the path of a request. It is the front-end's Resolve.
+// resolve parses the path of a request. It is the front-end's Resolve.
 func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 	c := &call{Request: r, version: versionOf(r)}
 	if r.HTTP.Method == http.MethodOptions {
@@ -67,7 +67,7 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 	return c, level, err
 }
 
-// preference returns the value of a Prefer header, "" if it is none that this service knows in the request's version.
+// preference returns the value of a Prefer header, "" if the service does not support it in the request's version.
 func (c *call) preference(prefer string) string {
 	if c.version >= versionUpsert && (prefer == preferContent || prefer == preferNoContent) {
 		return prefer
@@ -75,8 +75,8 @@ func (c *call) preference(prefer string) string {
 	return ""
 }
 
-// versionOf is the version of a request. One without x-ms-version has that of its shared access signature; one with
-// neither is taken to want the newest, which is what a person with a browser or curl wants.
+// versionOf returns the service version of a request: that of x-ms-version, else that of the shared access signature, else
+// the newest, which suits a person with a browser or curl.
 func versionOf(r *wire.Request) wire.Version {
 	if r.Version != 0 {
 		return r.Version
@@ -87,7 +87,7 @@ func versionOf(r *wire.Request) wire.Version {
 	return wire.LatestVersion()
 }
 
-// tunnel returns the level, or another one if X-HTTP-Method names the method of the request.
+// tunnel returns the level of the request, which is another one if X-HTTP-Method overrides the method.
 // https://learn.microsoft.com/rest/api/storageservices/merge-entity
 func (c *call) tunnel() (frontend.Level, error) {
 	override := c.HTTP.Header["X-Http-Method"]
@@ -110,8 +110,8 @@ func (c *call) tunnel() (frontend.Level, error) {
 	return "", errMethodOverride
 }
 
-// parsePath reads a percent-encoded path below the account. Quotes may be encoded or not; inside a quoted key a
-// quote is doubled.
+// parsePath parses a percent-encoded path below the account. Quotes may be encoded or not. Inside a quoted key, a quote is
+// doubled.
 // https://learn.microsoft.com/rest/api/storageservices/addressing-table-service-resources
 func parsePath(raw string) (a address, err error) {
 	path, decodeErr := url.PathUnescape(strings.TrimPrefix(raw, "/"))
@@ -161,7 +161,7 @@ func parsePath(raw string) (a address, err error) {
 	return a.keys(rest)
 }
 
-// keys reads PartitionKey='p',RowKey='r' in either order, or the first alone.
+// keys parses PartitionKey='p',RowKey='r' in either order, or only the first.
 func (a address) keys(s string) (address, error) {
 	var hasPartition, hasRow bool
 	for {
@@ -199,7 +199,7 @@ func (a address) keys(s string) (address, error) {
 	return a, nil
 }
 
-// cutQuoted takes quoted text, in which a doubled quote stands for one, off the front of s.
+// cutQuoted cuts quoted text off the front of s. A doubled quote in it is one quote.
 func cutQuoted(s string) (text, rest string, ok bool) {
 	if s == "" || s[0] != '\'' {
 		return "", s, false

@@ -49,7 +49,7 @@ type step struct {
 
 // changeSet carries out a change set and writes its answer. It returns only errors that are not the client's.
 func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
-	if len(parts) == 0 { // answered in kind
+	if len(parts) == 0 { // the answer is empty too
 		w.beginChanges()
 		w.endChanges()
 		return nil
@@ -166,7 +166,7 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	return a.table, c.checkScope(st.mutation.Partition, st.mutation.Row)
 }
 
-// change finds what a part does, as the rows of the operations table do for requests.
+// change returns the change that a part asks for and the permission that it needs, as operations.go does for requests.
 func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 	method := p.method
 	if override, ok := p.get("X-HTTP-Method"); ok {
@@ -194,7 +194,7 @@ func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 	return 0, auth.Need{}, errInvalidInput
 }
 
-// checkPart checks the caller of a transaction against the need of one of its parts.
+// checkPart returns an error if the caller of a transaction does not have the permission that one of its parts needs.
 func (c *call) checkPart(table string, need auth.Need) error {
 	if only, limited := c.caller.Table(); limited && !strings.EqualFold(only, table) {
 		return auth.ErrAuthorizationFailure
@@ -205,7 +205,7 @@ func (c *call) checkPart(table string, need auth.Need) error {
 	return c.caller.At(table).Check(wire.Table, need)
 }
 
-// format is the format of a part's errors.
+// format returns the format of a part's errors.
 func (p *part) format(c *call) format {
 	_, query, _ := strings.Cut(p.uri, "?")
 	accept, _ := p.get("Accept")
@@ -216,7 +216,7 @@ func (p *part) format(c *call) format {
 	return f
 }
 
-// answer is the answer to a change that succeeded.
+// answer returns the answer to a change that succeeded.
 func (st *step) answer(r entity.Record) answer {
 	switch st.mutation.Change {
 	case state.Insert:
@@ -227,7 +227,7 @@ func (st *step) answer(r entity.Record) answer {
 	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: r.Timestamp().DateTimeETag()}}}
 }
 
-// failure is the answer to a part that failed; index, if not negative, says which.
+// failure returns the answer to a part that failed. index is its number, or negative for none.
 func (c *call) failure(f format, e *wire.Error, index int) answer {
 	message := c.Message(e)
 	if index >= 0 {
@@ -236,7 +236,7 @@ func (c *call) failure(f format, e *wire.Error, index int) answer {
 	return answer{status: e.Status, contentType: f.contentType(""), body: f.errorBody(e.Code, message)}
 }
 
-// batchQuery carries out the one query of a batch.
+// batchQuery carries out the single query of a batch.
 func (s *Service) batchQuery(c *call, p *part) (answer, format) {
 	a, f, err := s.tryBatchQuery(c, p)
 	if err == nil {
@@ -279,7 +279,7 @@ func (s *Service) tryBatchQuery(c *call, p *part) (answer, format, error) {
 	return answer{}, q.format, errInvalidInput
 }
 
-// inner makes a call of a part that is a query. It has the caller, the version and the id of the batch.
+// inner returns the call of a part that is a query. It has the caller, the version and the id of the batch.
 func (c *call) inner(p *part) (*call, error) {
 	path, query := p.target(c)
 	hr := c.HTTP.Clone(c.HTTP.Context())

@@ -11,21 +11,21 @@ import (
 )
 
 // The body of a transaction is multipart/mixed: it holds one change set, itself multipart/mixed with a request in each
-// part, or one query as a part of its own. SDKs differ in line ends, in blank lines around boundaries, and in whether
-// addresses are absolute: all of that is read.
+// part, or one query as a part. SDKs differ in line ends, in blank lines around boundaries, and in whether addresses are
+// absolute: all of these forms are accepted.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 
-// batch is a body taken apart.
+// batch is a parsed body.
 type batch struct {
-	// changes is the change set; nil where there is a query.
+	// changes is the change set, nil if there is a query.
 	changes []part
-	// query is the single query; nil where there is a change set.
+	// query is the single query, nil if there is a change set.
 	query *part
 	// extra is the number of further change sets, which are refused.
 	extra int
 }
 
-// part is one request inside of a body.
+// part is one request inside a body.
 type part struct {
 	method, uri string
 	header      []wire.Detail
@@ -42,13 +42,13 @@ func (p *part) get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// maxChanges is the most changes in one transaction.
+// maxChanges bounds the changes in one transaction.
 const maxChanges = 100
 
-// maxParts bounds what is read of a transaction with too many changes, which is then refused.
+// maxParts bounds the parts that are parsed of a transaction with too many changes, which is refused.
 const maxParts = maxChanges + 1
 
-// readBatch takes a body apart. It fails with errInvalidInput.
+// readBatch parses a body. It fails with errInvalidInput.
 func readBatch(contentType string, body []byte) (b batch, err error) {
 	boundary, ok := boundaryOf(contentType)
 	if !ok {
@@ -89,7 +89,7 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 
 func readChanges(content []byte, boundary string) ([]part, error) {
 	raws, whole := splitMultipart(content, boundary)
-	if !whole { // what is missing might be changes
+	if !whole { // the missing part might have had changes
 		return nil, errInvalidInput
 	}
 	changes := make([]part, 0, len(raws))
@@ -104,15 +104,15 @@ func readChanges(content []byte, boundary string) ([]part, error) {
 	return changes, nil
 }
 
-// boundaryOf reads the boundary of a multipart/mixed media type.
+// boundaryOf returns the boundary of a multipart/mixed media type.
 func boundaryOf(contentType string) (string, bool) {
 	base, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	return boundary, err == nil && base == "multipart/mixed" && boundary != "" && len(boundary) <= 200
 }
 
-// splitMultipart returns the contents between boundary lines, without the line end before each: maxParts at most. whole is false if
-// the last boundary is missing.
+// splitMultipart returns the contents between boundary lines, without the line end before each boundary, at most maxParts of
+// them. whole is false if the last boundary is missing.
 func splitMultipart(body []byte, boundary string) (parts [][]byte, whole bool) {
 	delimiter := []byte("--" + boundary)
 	start := -1 // where the current part begins
@@ -157,7 +157,7 @@ func trimLineEnd(b []byte) []byte {
 	return bytes.TrimSuffix(b, []byte("\r"))
 }
 
-// readHeader reads header lines up to a blank line, which it passes, or the end.
+// readHeader parses header lines up to a blank line, which it skips, or the end.
 func readHeader(b []byte) (header []wire.Detail, rest []byte) {
 	for len(b) > 0 {
 		var line []byte
@@ -173,15 +173,15 @@ func readHeader(b []byte) (header []wire.Detail, rest []byte) {
 	return header, b
 }
 
-// cutLine takes a line off the front of b, without its end.
+// cutLine cuts a line off the front of b and removes its end.
 func cutLine(b []byte) (line, rest []byte) {
 	line, rest, _ = bytes.Cut(b, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r")), rest
 }
 
-// readRequest reads a request: its line, headers, and a body up to the end.
+// readRequest parses a request: its line, its headers, and a body up to the end.
 func readRequest(b []byte) (p part, ok bool) {
-	for len(b) > 0 && (b[0] == '\r' || b[0] == '\n') { // blank lines before the request are let pass
+	for len(b) > 0 && (b[0] == '\r' || b[0] == '\n') { // skip blank lines before the request
 		b = b[1:]
 	}
 	line, rest := cutLine(b)
@@ -207,14 +207,14 @@ func (p *part) target(c *call) (path, query string) {
 		}
 	}
 	path = strings.TrimPrefix(path, "/")
-	// An address in path style begins with the account. A table may have that name too: then nothing follows.
+	// An address in path style begins with the account. A table may have the account's name: then nothing follows it.
 	if account, rest, ok := strings.Cut(path, "/"); ok && strings.TrimSuffix(account, "-secondary") == c.Account {
 		path = rest
 	}
 	return "/" + path, query
 }
 
-// option returns a decoded query option of a part, by its name in lower case.
+// option returns the decoded query option of a name in lower case.
 func option(query, name string) string {
 	if query == "" {
 		return ""

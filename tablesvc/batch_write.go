@@ -17,15 +17,15 @@ type batchWriter struct {
 	boundary, inner string
 }
 
-// answerRoom is what the answer to one change takes, about, in bytes.
+// answerRoom is the approximate size in bytes of the answer to one change.
 const answerRoom = 700
 
-// newBatchWriter makes a writer with room for the answers to so many changes of a call.
+// newBatchWriter returns a writer with room for the answers to a number of changes.
 func newBatchWriter(c *call, changes int) *batchWriter {
 	return &batchWriter{call: c, buf: make([]byte, 0, (changes+1)*answerRoom), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
 }
 
-// newGUID makes a random GUID. It is unique, not secret.
+// newGUID returns a random GUID. It is unique, not secret.
 func newGUID() string {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
@@ -56,7 +56,7 @@ func (w *batchWriter) change(p *part, f format, a answer) {
 
 func (w *batchWriter) endChanges() { w.line("--", w.inner, "--") }
 
-// single writes an answer that stands outside of a change set.
+// single writes an answer outside a change set.
 func (w *batchWriter) single(p *part, f format, a answer) {
 	w.line("--", w.boundary)
 	w.part(p, f, a)
@@ -76,7 +76,7 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	if prefer = w.call.preference(prefer); prefer != "" {
 		w.line("Preference-Applied: ", prefer)
 	}
-	// An answer with content is of the format's version; one without, of the oldest that would do.
+	// An answer with content has the version of its format, one without has the oldest possible version.
 	if !f.atom && (a.body != nil || p.method == http.MethodPost) {
 		w.line("DataServiceVersion: 3.0;")
 	} else {

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
 
-// The explain mode: a request with headerExplain is answered with what the query cost. docs/table.md describes the
+// The explain mode: a request with headerExplain is answered with the cost of its query. docs/table.md describes the
 // headers, internal/sdk/tabletool reads them.
 const (
 	headerExplain  = "X-Lazuli-Explain"
@@ -20,7 +20,7 @@ const (
 // maxRangesHeader bounds headerRanges, in bytes. Ranges that do not fit are left out; headerPlan has their number.
 const maxRangesHeader = 4 << 10
 
-// explain adds the headers of the explain mode, if they were asked for.
+// explain adds the headers of the explain mode if the request asks for them.
 func (c *call) explain(p filter.Plan, scanned, returned int) {
 	if wanted, err := strconv.ParseBool(c.Header(headerExplain)); err != nil || !wanted {
 		return
@@ -35,7 +35,7 @@ func (c *call) explain(p filter.Plan, scanned, returned int) {
 	c.SetInt(headerReturned, int64(returned))
 }
 
-// rangesHeader is a JSON array of ranges as text.
+// rangesHeader returns a JSON array of ranges as text.
 func rangesHeader(ranges []filter.Range) string {
 	b := []byte{'['}
 	for i, r := range ranges {

@@ -8,14 +8,14 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// format is how an answer is written.
+// format is the form of an answer.
 type format struct {
 	atom bool
 	// metadata is the level of JSON.
 	metadata entity.Metadata
 }
 
-// Versions at which formats came and went.
+// The versions that introduced or removed formats.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
 const (
 	versionJSON   wire.Version = 20130815 // the first with JSON
@@ -26,7 +26,7 @@ const (
 	versionUpsert wire.Version = 20110818
 )
 
-// defaultFormat is what a request gets that asks for nothing.
+// defaultFormat returns the format for a request that does not ask for one.
 func defaultFormat(v wire.Version) format {
 	if v < versionNoAtom {
 		return format{atom: true}
@@ -34,7 +34,7 @@ func defaultFormat(v wire.Version) format {
 	return format{metadata: entity.MinimalMetadata}
 }
 
-// acceptedFormat picks the format that $format or, without it, Accept asks for: the first in the list that is known.
+// acceptedFormat returns the first supported format in $format or, without it, in Accept.
 func acceptedFormat(v wire.Version, query, accept string) (format, error) {
 	wanted := query
 	if wanted == "" {
@@ -77,7 +77,7 @@ func versionAllows(v wire.Version, f format) error {
 	return nil
 }
 
-// formatOf reads one media type. known is false for those that are not formats of this service.
+// formatOf parses one media type. known is false if the service does not have the format.
 func formatOf(v wire.Version, mediaType string) (f format, known bool, err error) {
 	base, params, err := mime.ParseMediaType(mediaType)
 	if err != nil {
@@ -103,7 +103,7 @@ func formatOf(v wire.Version, mediaType string) (f format, known bool, err error
 	return f, false, nil
 }
 
-// contentType is the media type of an answer. kind is Atom's: "entry" or "feed".
+// contentType returns the media type of an answer. kind is the kind of an Atom document, "entry" or "feed".
 func (f format) contentType(kind string) string {
 	if f.atom {
 		if kind == "" {
@@ -120,7 +120,7 @@ func (f format) contentType(kind string) string {
 	return "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
 }
 
-// atomBody says whether a request's body is Atom, by its Content-Type.
+// atomBody reports whether a request's body is Atom, by its Content-Type.
 func atomBody(v wire.Version, contentType string) (bool, error) {
 	if contentType == "application/json" { // what the SDKs send
 		return false, versionAllows(v, format{})
@@ -138,7 +138,7 @@ func atomBody(v wire.Version, contentType string) (bool, error) {
 	return f.atom, versionAllows(v, f)
 }
 
-// foreignCharset says whether a media type names an encoding of text that is not read here.
+// foreignCharset reports whether a media type names an unsupported encoding of text.
 func foreignCharset(mediaType string) bool {
 	_, params, _ := mime.ParseMediaType(mediaType)
 	switch strings.ToLower(params["charset"]) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
-// What a caller must hold. Letters are the permissions of shared access signatures: r read (query), a add, u update,
+// The permissions that a caller needs. Letters are the permissions of shared access signatures: r read (query), a add, u update,
 // d delete, c create, l list, w write; for a table's own token "query" is r.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 var (
@@ -16,7 +16,7 @@ var (
 	needTableList    = auth.Need{On: auth.OnContainer, Any: "l", AccountSASOnly: true}
 	needTableCreate  = auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}
 	needTableDelete  = auth.Need{On: auth.OnContainer, Any: "d", AccountSASOnly: true}
-	needKey          = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy} // no signature suffices
+	needKey          = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy} // a signature does not suffice
 	needQuery        = auth.Need{On: auth.OnObject, Any: "r"}
 	needInsert       = auth.Need{On: auth.OnObject, Any: "a"}
 	needUpdate       = auth.Need{On: auth.OnObject, Any: "u"}
@@ -27,8 +27,8 @@ var (
 
 var ifMatch = []string{"If-Match"}
 
-// operations is the operations table of the Table service: one row for each operation of the REST reference, and
-// for each form that it has. Their order carries no meaning.
+// operations is the operations table of the Table service: a row for each form of each operation of the REST reference.
+// The order has no meaning.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 var operations = []frontend.Operation[*Service, *call]{
 	// Set Table Service Properties and Get Table Service Properties: logging, metrics, CORS.
@@ -54,18 +54,18 @@ var operations = []frontend.Operation[*Service, *call]{
 	{Name: "GetTableAcl", Method: http.MethodGet, On: onTable, Comp: "acl", Needs: needKey, Do: (*Service).getTableACL},
 	{Name: "SetTableAcl", Method: http.MethodPut, On: onTable, Comp: "acl", Needs: needKey, Do: (*Service).setTableACL},
 
-	// Query Entities: of a table, of a partition, or one by its keys.
+	// Query Entities: of a table, of a partition, or one entity by its keys.
 	{Name: "QueryEntities", Method: http.MethodGet, On: onTable, Needs: needQuery, Do: (*Service).queryEntities},
 	{Name: "QueryEntities", Method: http.MethodGet, On: onPartition, Needs: needQuery, Do: (*Service).queryEntities},
 	{Name: "QueryEntities", Method: http.MethodGet, On: onEntity, Needs: needQuery, Do: (*Service).queryEntity},
 	// Insert Entity.
 	{Name: "InsertEntity", Method: http.MethodPost, On: onTable, Needs: needInsert, Do: (*Service).insertEntity},
-	// Update Entity replaces, Insert Or Replace Entity is the same without If-Match.
+	// Update Entity replaces an entity. Without If-Match it is Insert Or Replace Entity.
 	{Name: "UpdateEntity", Method: http.MethodPut, On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).updateEntity},
 	{Name: "UpdateEntity", Method: http.MethodPost, On: onTunnelledPut, Has: ifMatch, Needs: needUpdate, Do: (*Service).updateEntity},
 	{Name: "InsertOrReplaceEntity", Method: http.MethodPut, On: onEntity, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrReplaceEntity},
 	{Name: "InsertOrReplaceEntity", Method: http.MethodPost, On: onTunnelledPut, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrReplaceEntity},
-	// Merge Entity keeps what it does not name, Insert Or Merge Entity is the same without If-Match.
+	// Merge Entity keeps the properties that it does not name. Without If-Match it is Insert Or Merge Entity.
 	{Name: "MergeEntity", Method: "MERGE", On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
 	{Name: "MergeEntity", Method: http.MethodPatch, On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
 	{Name: "MergeEntity", Method: http.MethodPost, On: onTunnelledMerge, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
@@ -79,5 +79,5 @@ var operations = []frontend.Operation[*Service, *call]{
 	{Name: "EntityGroupTransaction", Method: http.MethodPost, On: onBatch, Needs: needAnyOfEntity, Do: (*Service).entityGroupTransaction},
 }
 
-// Operations returns the operations table for readers of it: the compatibility page, metrics.
+// Operations returns the operations table, for the compatibility page and metrics.
 func Operations() []frontend.Row { return frontend.Rows(operations) }

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// Limits of one answer beside [maxResults].
+// Limits of one answer, in addition to [maxResults].
 // https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination
 const (
 	maxPageBytes = 4 << 20
@@ -91,8 +91,8 @@ func (c *call) knownOptions() error {
 	return nil
 }
 
-// selection reads $select and returns its names in the order in which Azure answers them: the keys and Timestamp, then the
-// others sorted. Nil means everything.
+// selection parses $select and returns its names in the order of Azure's answers: the keys and Timestamp, then the others
+// sorted. Nil selects all properties.
 func (c *call) selection(f *entity.Form) ([]string, error) {
 	if !c.Query.Has("$select") {
 		return nil, nil
@@ -106,12 +106,12 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 		switch name = strings.TrimSpace(name); {
 		case name == "*":
 			return nil, nil
-		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"): // no property: in JSON it would be taken for metadata
+		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"): // not a property: JSON would have it as metadata
 		case name != "" && !slices.Contains(names, name):
 			names = append(names, name)
 		}
 	}
-	system := []string{"Timestamp", "RowKey", "PartitionKey"} // the last come first
+	system := []string{"Timestamp", "RowKey", "PartitionKey"} // in reverse order
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(slices.Index(system, b), slices.Index(system, a)), entity.CompareStrings([]byte(a), []byte(b)))
 	})
@@ -169,7 +169,7 @@ type pageWriter struct {
 	page     page
 	now      func() time.Time
 	deadline time.Time
-	start    []byte // what the page is appended to
+	start    []byte // the page is appended to it
 	buf      []byte
 }
 

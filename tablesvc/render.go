@@ -7,13 +7,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The headers of every answer but those to comp requests.
+// setODataHeaders sets the headers of all answers except those to comp requests.
 func setODataHeaders(r *wire.Request) {
 	r.Set("Cache-Control", "no-cache")
 	r.Set("X-Content-Type-Options", "nosniff")
 }
 
-// renderError answers with an error: OData JSON or XML, as the request asked for; XML with x-ms-error-code for the
+// renderError answers with an error: OData JSON or Atom, as the request asks for; XML with x-ms-error-code for the
 // operations of comp. It is the front-end's Render.
 func renderError(r *wire.Request, e *wire.Error) {
 	for _, h := range e.Headers {
@@ -33,7 +33,8 @@ func renderError(r *wire.Request, e *wire.Error) {
 	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
 }
 
-// errorFormat is the format of the request's errors: the one asked for, or if that cannot be, the version's own.
+// errorFormat returns the format of the request's errors: the requested one if the version supports it, else the version's
+// default.
 func errorFormat(r *wire.Request) format {
 	v := versionOf(r)
 	f, err := acceptedFormat(v, r.Query.Get("$format"), r.Header("Accept"))
@@ -43,13 +44,13 @@ func errorFormat(r *wire.Request) format {
 	return f
 }
 
-// errorBody is the document of an error.
+// errorBody returns the document of an error.
 func (f format) errorBody(code, message string) []byte {
 	if f.atom {
 		return errorXML(code, message)
 	}
 	text, err := json.Marshal(message)
-	if err != nil { // cannot be: it is a string
+	if err != nil { // impossible for a string
 		text = []byte(`""`)
 	}
 	b := append([]byte(`{"odata.error":{"code":"`), code...)
@@ -58,7 +59,7 @@ func (f format) errorBody(code, message string) []byte {
 	return append(b, "}}}"...)
 }
 
-// errorXML is the document of an error in XML, without a byte order mark.
+// errorXML returns the document of an error in XML, without a byte order mark.
 func errorXML(code, message string) []byte {
 	x := wire.NewXML(512).Open("m:error", "xmlns:m", "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata").
 		Text("m:code", code).

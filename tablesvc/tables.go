@@ -142,7 +142,7 @@ func (c *call) tableOptions() error {
 	return c.knownOptions()
 }
 
-// matchesTable evaluates a filter on a table, whose one property is TableName.
+// matchesTable evaluates a filter on a table, whose only property is TableName.
 func matchesTable(f filter.Filter, t state.Table) bool {
 	if f.MatchAll() {
 		return true
@@ -159,7 +159,7 @@ func parseFilter(text string) (filter.Filter, error) {
 	return f, nil
 }
 
-// maxResults is the most that one answer holds, of tables or of entities.
+// maxResults bounds the tables or entities in one answer.
 const maxResults = 1000
 
 // top parses $top: at most maxResults, which is also the default.
@@ -208,7 +208,7 @@ func decodeToken(s string) (string, error) {
 	return string(b), nil
 }
 
-// appendOneTable renders a table as a whole answer.
+// appendOneTable appends the document of one table.
 func (c *call) appendOneTable(b []byte, name string) []byte {
 	if c.format.atom {
 		return entity.AppendAtomTable(b, c.Base, c.Account, name, c.Now)
@@ -220,7 +220,7 @@ func (c *call) appendOneTable(b []byte, name string) []byte {
 	return append(c.appendTableMembers(b, name), '}')
 }
 
-// appendTables renders a list of tables.
+// appendTables appends the document of a list of tables.
 func (c *call) appendTables(b []byte, names []string) []byte {
 	if c.format.atom {
 		return entity.AppendAtomTables(b, c.Base, c.Account, names, c.Now)

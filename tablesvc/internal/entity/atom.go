@@ -22,7 +22,7 @@ const (
 	atomScheme      = `" scheme="` + nsData + `/scheme" />`
 )
 
-// ParseAtom reads an entity from an Atom entry: the children of content/m:properties.
+// ParseAtom parses an entity in an Atom entry: the children of content/m:properties.
 func ParseAtom(body []byte, rules Rules) (Parsed, error) {
 	if !utf8.Valid(body) {
 		return Parsed{}, ErrInvalidInput
@@ -44,7 +44,7 @@ func ParseAtom(body []byte, rules Rules) (Parsed, error) {
 	return b.done()
 }
 
-// ParseAtomTableName reads the body of Create Table. ok is false if it has no TableName.
+// ParseAtomTableName parses the body of Create Table. ok is false if it has no TableName.
 func ParseAtomTableName(body []byte) (name string, ok bool) {
 	if !utf8.Valid(body) {
 		return "", false
@@ -58,7 +58,7 @@ func ParseAtomTableName(body []byte) (name string, ok bool) {
 	return name, ok && err == nil
 }
 
-// atomProperties calls fn for each child of the m:properties element. It fails with ErrInvalidInput for what is no
+// atomProperties calls fn for each child of the m:properties element. It fails with ErrInvalidInput for what is not an
 // entry, and with fn's errors.
 func atomProperties(body []byte, fn func(name string, t Type, null bool, text []byte) error) error {
 	d := xml.NewDecoder(bytes.NewReader(body))
@@ -133,7 +133,7 @@ func atomProperty(d *xml.Decoder, el xml.StartElement, fn func(string, Type, boo
 	}
 }
 
-// AppendAtom renders one entity as a whole answer.
+// AppendAtom appends the document of one entity.
 func (f *Form) AppendAtom(dst, partition, row []byte, r Record) []byte {
 	dst = append(dst, atomDeclaration+`<entry xml:base="`...)
 	dst = appendXML(dst, f.Base)
@@ -151,7 +151,7 @@ func (f *Form) AppendAtomEntity(dst, partition, row []byte, r Record) []byte {
 	return f.appendEntry(append(dst, "<entry"...), partition, row, r)
 }
 
-// AppendAtomListEnd ends what AppendAtomListStart began.
+// AppendAtomListEnd appends the end of a document that AppendAtomListStart began.
 func (f *Form) AppendAtomListEnd(dst []byte) []byte { return append(dst, "</feed>"...) }
 
 func appendFeed(dst []byte, base, title string, now time.Time) []byte {
@@ -274,7 +274,7 @@ func appendXML[S string | []byte](dst []byte, s S) []byte {
 	return dst
 }
 
-// AppendAtomTable renders a table as a whole answer.
+// AppendAtomTable appends the document of a table.
 func AppendAtomTable(dst []byte, base, account, name string, now time.Time) []byte {
 	dst = append(dst, atomDeclaration+`<entry xml:base="`...)
 	dst = appendXML(dst, base)

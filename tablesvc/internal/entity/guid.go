@@ -2,7 +2,7 @@ package entity
 
 import "encoding/hex"
 
-// AppendGUID writes 16 bytes as 8-4-4-4-12 lower-case hexadecimal digits.
+// AppendGUID appends 16 bytes as 8-4-4-4-12 lower-case hexadecimal digits.
 func AppendGUID(dst, g []byte) []byte {
 	if len(g) != 16 {
 		return dst
@@ -18,12 +18,12 @@ func AppendGUID(dst, g []byte) []byte {
 	return hex.AppendEncode(dst, g[10:16])
 }
 
-// ParseGUID reads the form that AppendGUID writes, in either case.
+// ParseGUID parses the form that AppendGUID writes, in either case.
 func ParseGUID[S string | []byte](s S) (g [16]byte, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return g, false
 	}
-	// Two digits each; a dash anywhere else is no digit.
+	// Two digits each. A dash elsewhere is not a digit.
 	for n, i := range [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
 		hi, a := nibble(s[i])
 		lo, b := nibble(s[i+1])

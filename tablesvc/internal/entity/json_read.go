@@ -19,10 +19,10 @@ type Parsed struct {
 	Record Record
 }
 
-// ParseJSON reads an entity. The result does not point into body.
+// ParseJSON parses an entity. The result does not point into body.
 //
-// A property's type is what "name@odata.type" says, before or after the property; else it follows from the JSON: text
-// is a String, true and false are Booleans, a whole number that fits is an Int32, and any other number is a Double.
+// The annotation "name@odata.type", before or after the property, gives its type. Without it the JSON does: text is a String,
+// true and false are Booleans, a whole number that fits is an Int32, and any other number is a Double.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
 func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 	if !utf8.Valid(body) {
@@ -39,7 +39,7 @@ func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 		if m.annotation {
 			continue
 		}
-		if string(m.name) == "Timestamp" { // whatever clients put there, even the year 1
+		if string(m.name) == "Timestamp" { // clients send any value, even the year 1
 			m.kind = jsonNull
 		}
 		v, null, err := m.value(findAnnotation(members, i), b.scratch[:0])
@@ -64,7 +64,7 @@ const typeSuffix = "@odata.type"
 // metadataPrefix begins the names of members that are no properties, such as odata.etag.
 const metadataPrefix = "odata."
 
-// findAnnotation returns the type that is declared for member i, nil if none is. Most clients put it right beside.
+// findAnnotation returns the declared type of member i, nil without a declaration. It first looks where most clients put it.
 func findAnnotation(members []member, i int) []byte {
 	name := members[i].name
 	if i > 0 && members[i-1].annotation && bytes.Equal(members[i-1].name, name) {
@@ -98,13 +98,13 @@ const (
 	jsonString
 )
 
-// scanned is a value on its way from JSON to the record.
+// scanned is a value in its stored form.
 type scanned struct {
 	Type Type
 	data []byte
 }
 
-// value converts a member to the declared type, or to the one that JSON implies. Numbers are put in buf.
+// value converts a member to the declared type, or to the type that JSON implies. It appends numbers to buf.
 func (m *member) value(declared, buf []byte) (v scanned, null bool, err error) {
 	if m.kind == jsonNull {
 		return v, true, nil
@@ -153,8 +153,8 @@ func (m *member) convert(t Type, buf []byte) ([]byte, error) {
 	return ParseText(t, m.text, buf)
 }
 
-// ParseText reads the text form of a value, as in XML or in JSON strings, and returns it as it stands in a record:
-// text itself for a String, else appended to buf. It checks the limits on single values.
+// ParseText parses the text form of a value, as in XML or in JSON strings, and returns its stored form: text itself for a
+// String, else appended to buf. It checks the limits on single values.
 func ParseText(t Type, text, buf []byte) ([]byte, error) {
 	switch t {
 	case String:
@@ -214,7 +214,7 @@ func ParseText(t Type, text, buf []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(buf, uint64(n)), nil
 }
 
-// parseDouble reads a decimal number, NaN, or an infinity in the spellings of JSON and of XML.
+// parseDouble parses a decimal number, NaN, or an infinity as JSON or XML spell it.
 func parseDouble(s string) (float64, bool) {
 	switch s {
 	case "NaN":
@@ -233,13 +233,13 @@ func parseDouble(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// builder gathers properties into a record and enforces the rules on names and numbers of them.
+// builder builds a record and enforces the rules on the names and the number of properties.
 type builder struct {
 	parsed  Parsed
 	rules   Rules
 	count   int
 	scratch [16]byte
-	seen    uint8 // keys and Timestamp that stood in the body, null or not
+	seen    uint8 // keys and Timestamp that occurred in the body, null or not
 }
 
 func newBuilder(room int, rules Rules) *builder {
@@ -284,7 +284,7 @@ func (b *builder) system(name []byte, t Type, data []byte, null bool) (handled b
 	return true, nil
 }
 
-// null takes a property that is not stored, for its name is checked all the same.
+// null adds a null property: it is not stored, but its name is checked.
 func (b *builder) null(name []byte) error {
 	if handled, err := b.system(name, 0, nil, true); handled {
 		return err
@@ -295,7 +295,7 @@ func (b *builder) null(name []byte) error {
 	return nil
 }
 
-// add takes one property with its value as it stands in a record.
+// add adds a property whose value has its stored form.
 func (b *builder) add(name []byte, t Type, data []byte) error {
 	if handled, err := b.system(name, t, data, false); handled {
 		return err

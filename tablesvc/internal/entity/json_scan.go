@@ -11,8 +11,8 @@ const (
 	maxDepth   = 16   // of values that are skipped
 )
 
-// scanObject reads one JSON object of scalar members, strictly by RFC 8259, and nothing after it. Members whose names
-// begin with "odata." are skipped, whatever they hold. Texts without escapes point into b.
+// scanObject parses one JSON object of scalar members, strictly by RFC 8259, with nothing after it. It skips members whose
+// names begin with "odata.", whatever their values. Texts without escapes point into b.
 func scanObject(b []byte, members []member) ([]member, error) {
 	s := scanner{b: b}
 	if !s.take('{') {
@@ -55,7 +55,7 @@ func scanObject(b []byte, members []member) ([]member, error) {
 	return members, nil
 }
 
-// ParseTableName reads the body of Create Table, {"TableName":"name"}. ok is false if it is no such object.
+// ParseTableName parses the body of Create Table, {"TableName":"name"}. ok is false for any other body.
 func ParseTableName(body []byte) (name string, ok bool) {
 	if !utf8.Valid(body) {
 		return "", false
@@ -115,7 +115,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// scalar reads a value that is no object and no array.
+// scalar reads a value that is neither an object nor an array.
 func (s *scanner) scalar() (k kind, text []byte, ok bool) {
 	switch s.peek() {
 	case '"':

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Metadata is how much a JSON answer tells beside the data.
+// Metadata is the amount of metadata in a JSON answer.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
 type Metadata uint8
 
@@ -41,7 +41,7 @@ type Form struct {
 	Base, Account, Table string
 	// Select lists the properties to render, in order; nil means all that an entity has.
 	Select []string
-	// HasSelect says that there was a $select, and SelectText is what it was: both for the context address. An empty
+	// HasSelect says that there was a $select, SelectText is its text: both are part of the context address. An empty
 	// one selects everything.
 	HasSelect  bool
 	SelectText string
@@ -54,7 +54,7 @@ func (f *Form) AppendJSONEntity(dst, partition, row []byte, r Record) []byte {
 	return f.appendMembers(append(dst, '{'), partition, row, r)
 }
 
-// AppendJSON renders one entity as a whole answer.
+// AppendJSON appends the document of one entity.
 func (f *Form) AppendJSON(dst, partition, row []byte, r Record) []byte {
 	dst = append(dst, '{')
 	if f.Metadata != NoMetadata {
@@ -74,7 +74,7 @@ func (f *Form) AppendJSONListStart(dst []byte) []byte {
 	return append(dst, `"value":[`...)
 }
 
-// AppendJSONListEnd ends what AppendJSONListStart began.
+// AppendJSONListEnd appends the end of a document that AppendJSONListStart began.
 func (f *Form) AppendJSONListEnd(dst []byte) []byte { return append(dst, "]}"...) }
 
 func (f *Form) appendContext(dst []byte, element string) []byte {
@@ -203,7 +203,7 @@ func (f *Form) appendProperty(dst []byte, it *Iterator) []byte {
 	return append(dst, '"')
 }
 
-// annotated says whether a type must be named beside the value because JSON does not tell it.
+// annotated reports whether a value needs an annotation because JSON does not imply its type.
 func annotated(t Type, data []byte) bool {
 	switch t {
 	case Int64, DateTime, GUID, Binary:
@@ -355,7 +355,7 @@ func appendGeneral(dst, d []byte, precision int) []byte {
 	return dst
 }
 
-// plain says whether text can stand between quotes in JSON as it is: printable ASCII without quote and backslash.
+// plain reports whether text needs no escapes in JSON: printable ASCII without quote and backslash.
 func plain[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7F || c == '"' || c == '\\' {

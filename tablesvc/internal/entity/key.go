@@ -19,16 +19,16 @@ import (
 // surrogates of three bytes each (the form known as CESU-8), which puts it before U+E000 where UTF-16 has it. Keys
 // hold no characters below U+0020, so the separator is below all of them and a partition is contiguous.
 
-// keySeparator stands between PartitionKey and RowKey.
+// keySeparator separates PartitionKey and RowKey.
 const keySeparator = 0x00
 
-// TableIDLen is the number of bytes of the table's id that begin each key.
+// TableIDLen is the size in bytes of the table's id, with which each key begins.
 const TableIDLen = 8
 
-// AppendTableID begins a key.
+// AppendTableID appends the beginning of the keys of a table.
 func AppendTableID(dst []byte, table uint64) []byte { return binary.BigEndian.AppendUint64(dst, table) }
 
-// AppendKey writes the key of an entity. The keys must have passed [CheckKey]: in particular be valid UTF-8.
+// AppendKey appends the key of an entity. The keys must have passed [CheckKey]; in particular they are valid UTF-8.
 func AppendKey[S string | []byte](dst []byte, table uint64, partition, row S) []byte {
 	dst = AppendTableID(dst, table)
 	dst = AppendKeyPart(dst, partition)
@@ -36,7 +36,7 @@ func AppendKey[S string | []byte](dst []byte, table uint64, partition, row S) []
 	return AppendKeyPart(dst, row)
 }
 
-// AppendKeyPart encodes UTF-8 text for a key.
+// AppendKeyPart appends UTF-8 text in the encoding of keys.
 func AppendKeyPart[S string | []byte](dst []byte, s S) []byte {
 	start := 0
 	for i := 0; i < len(s); i++ {
@@ -63,7 +63,7 @@ func appendSurrogate(dst []byte, unit rune) []byte {
 	return append(dst, 0xE0|byte(unit>>12), 0x80|byte(unit>>6&0x3F), 0x80|byte(unit&0x3F))
 }
 
-// SplitKey takes a key apart. partition and row are still encoded and point into key. ok is false if key is no key.
+// SplitKey splits a key. partition and row are still encoded and point into key. ok is false if key is not an entity's key.
 func SplitKey(key []byte) (table uint64, partition, row []byte, ok bool) {
 	if len(key) <= TableIDLen {
 		return 0, nil, nil, false
@@ -73,7 +73,7 @@ func SplitKey(key []byte) (table uint64, partition, row []byte, ok bool) {
 	return table, partition, row, ok
 }
 
-// DecodeKeyPart returns the UTF-8 text of an encoded part: the same slice where nothing had to change.
+// DecodeKeyPart returns the UTF-8 text of an encoded part: the same slice if nothing is to decode.
 func DecodeKeyPart(part []byte) []byte {
 	i := surrogateIndex(part)
 	if i < 0 {

@@ -23,7 +23,7 @@ const (
 	MaxTicks ticks.Ticks = 3_155_378_975_999_999_999
 )
 
-// CheckKey says whether s may be a PartitionKey or a RowKey: at most 512 UTF-16 code units, without "/", "\", "#",
+// CheckKey returns an error if s cannot be a PartitionKey or a RowKey. A key has at most 512 UTF-16 code units, without "/", "\", "#",
 // "?", and the control characters U+0000 to U+001F and U+007F to U+009F.
 func CheckKey[S string | []byte](s S) *Error {
 	units := 0
@@ -53,7 +53,7 @@ func CheckKey[S string | []byte](s S) *Error {
 	return nil
 }
 
-// TableName says whether s may name a table: ^[A-Za-z][A-Za-z0-9]{2,62}$. It does not know of reserved names.
+// TableName reports whether a table may have the name s: ^[A-Za-z][A-Za-z0-9]{2,62}$. It does not check reserved names.
 func TableName(s string) bool {
 	if len(s) < 3 || len(s) > 63 {
 		return false
@@ -68,13 +68,13 @@ func TableName(s string) bool {
 	return true
 }
 
-// Rules are what depends on the version of a request.
+// Rules are the rules that depend on the version of a request.
 type Rules struct {
 	// Dash allows "-" in property names, as versions before 2009-04-14 did.
 	Dash bool
 }
 
-// checkName says whether name may name a property: at most 255 characters, a C# identifier.
+// checkName returns an error if a property cannot have the name. A name has at most 255 characters and is a C# identifier.
 func checkName(name []byte, rules Rules) *Error {
 	units := 0
 	for i, c := range string(name) {
@@ -128,7 +128,7 @@ const (
 	lengthOverhead   = 4 // of a string or binary value
 )
 
-// valueSize is what a value counts in the size of its entity.
+// valueSize returns the contribution of a value to the size of its entity.
 func valueSize(t Type, data []byte) int {
 	switch t {
 	case String:
@@ -145,10 +145,10 @@ func valueSize(t Type, data []byte) int {
 	return 8
 }
 
-// CheckSize says whether an entity keeps the limits on the number of its properties and on its size:
+// CheckSize returns an error if an entity exceeds the limits on the number of its properties or on its size:
 // 4 + 2 x (PartitionKey + RowKey) + the sum over the properties of 8 + 2 x name + value.
 func CheckSize(partition, row []byte, r Record) *Error {
-	if len(r) < maxProperties*4 { // a property takes 4 bytes at least: neither limit can be reached
+	if len(r) < maxProperties*4 { // a property has at least 4 bytes: neither limit can be exceeded
 		return nil
 	}
 	size, n := entityOverhead+2*utf16Len(partition)+2*utf16Len(row), 0

@@ -26,14 +26,14 @@ import (
 //	|         |            |      | DateTime, Double, Int64: 8 bytes, b.-e.|
 //	+---------+------------+------+----------------------------------------+
 //
-// The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value,
-// can stand in JSON as it is: rendering then copies it.
+// The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value, needs
+// no escapes in JSON: rendering copies it.
 //
-// Properties stand in the order in which answers have them: as the client wrote them in an insert, sorted by their names after
-// any other change. The zero Record is not valid.
+// Properties have the order of answers: that of the client after an insert, sorted by name after any other change. The zero
+// Record is not valid.
 type Record []byte
 
-// recordVersion is the first byte of every record. A later form gets another.
+// recordVersion is the first byte of every record. A later form has another version.
 const recordVersion = 1
 
 const recordHeader = 9
@@ -44,7 +44,7 @@ const (
 	tagPlainValue = 0x80
 )
 
-// NewRecord begins a record without properties. The room is a hint in bytes.
+// NewRecord returns a record without properties. room is the expected size of its properties in bytes.
 func NewRecord(t ticks.Ticks, room int) Record {
 	r := make(Record, recordHeader, recordHeader+room)
 	r[0] = recordVersion
@@ -57,10 +57,10 @@ func (r Record) Timestamp() ticks.Ticks {
 	return ticks.Ticks(binary.BigEndian.Uint64(r[1:recordHeader]))
 }
 
-// SetTimestamp sets it in place.
+// SetTimestamp sets the time of the last change in place.
 func (r Record) SetTimestamp(t ticks.Ticks) { binary.BigEndian.PutUint64(r[1:recordHeader], uint64(t)) }
 
-// fixedSize is the number of bytes of a value of each type, -1 for those with a length.
+// fixedSize is the size in bytes of a value of each type, -1 for types that store a length.
 var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4, Int64: 8}
 
 // appendProperty adds a property. data is the value as it stands in the record, without a length.
@@ -81,13 +81,13 @@ func (r Record) appendProperty(t Type, name, data []byte) Record {
 	return append(r, data...)
 }
 
-// Append adds a property. The name must not be there yet; nothing is checked.
+// Append adds a property. The record must not have the name; nothing is checked.
 func (r Record) Append(name string, v Value) Record {
 	var buf [8]byte
 	return r.appendProperty(v.Type, []byte(name), v.data(buf[:0]))
 }
 
-// data returns the value as it stands in a record, in buf if it is a number.
+// data returns the value as it is stored in a record. It appends numbers to buf.
 func (v Value) data(buf []byte) []byte {
 	switch v.Type {
 	case String, Binary, GUID:
@@ -100,7 +100,7 @@ func (v Value) data(buf []byte) []byte {
 	return binary.BigEndian.AppendUint64(buf, v.Num)
 }
 
-// valueOf is the reverse of data.
+// valueOf parses what data returns.
 func valueOf(t Type, data []byte) Value {
 	switch t {
 	case String, Binary, GUID:
@@ -115,18 +115,18 @@ func valueOf(t Type, data []byte) Value {
 
 // Iterator walks the properties of a record. Its slices point into the record.
 type Iterator struct {
-	// Type, Name and Data are the current property; Data has no length before it.
+	// Type, Name and Data are the current property. Data does not include the stored length.
 	Type Type
 	Name []byte
 	Data []byte
 
 	tag  byte
-	raw  []byte // the whole property as it stands in the record
+	raw  []byte // the whole property as it is stored
 	rest []byte
 	bad  bool
 }
 
-// Properties returns an iterator before the first property.
+// Properties returns an iterator that is before the first property.
 func (r Record) Properties() Iterator {
 	if len(r) < recordHeader {
 		return Iterator{bad: true}
@@ -168,7 +168,7 @@ func (it *Iterator) Next() bool {
 	return true
 }
 
-// uvarint is binary.Uvarint with the common case, one byte, up front.
+// uvarint is binary.Uvarint, faster for one byte, the common case.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1
@@ -184,7 +184,7 @@ func (it *Iterator) fail() bool {
 // Value returns the current property's value. Its Bytes point into the record.
 func (it *Iterator) Value() Value { return valueOf(it.Type, it.Data) }
 
-// Lookup finds a property by its name. ok is false if the entity lacks it.
+// Lookup returns a property by its name. ok is false if the entity does not have it.
 func (r Record) Lookup(name string) (v Value, ok bool) {
 	for it := r.Properties(); it.Next(); {
 		if string(it.Name) == name {
@@ -194,8 +194,8 @@ func (r Record) Lookup(name string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// Merge returns r with the properties of update: those that r has are replaced in their place, others are appended.
-// The timestamp is that of update.
+// Merge returns r with the properties of update: properties that r has keep their place, others are appended. The timestamp
+// is that of update.
 func (r Record) Merge(update Record) Record {
 	out := NewRecord(update.Timestamp(), len(r)+len(update))
 	for it := r.Properties(); it.Next(); {
@@ -216,7 +216,7 @@ func (r Record) Merge(update Record) Record {
 	return out
 }
 
-// Sorted returns r with its properties in the order of their names, by UTF-16 code units: r itself if they stand so already.
+// Sorted returns r with its properties sorted by name, by UTF-16 code units: r itself if they are sorted.
 func (r Record) Sorted() Record {
 	sorted := true
 	var last []byte
@@ -239,10 +239,10 @@ func (r Record) Sorted() Record {
 	return out
 }
 
-// errRecord is what CheckRecord wraps.
+// errRecord is wrapped by the errors of CheckRecord.
 var errRecord = errors.New("entity record is damaged")
 
-// CheckRecord says what is wrong with the bytes of a record, or returns nil.
+// CheckRecord returns an error if b is not a valid record.
 func CheckRecord(b []byte) error {
 	r := Record(b)
 	switch {
@@ -257,7 +257,7 @@ func CheckRecord(b []byte) error {
 	it := r.Properties()
 	for it.Next() {
 		if seen[string(it.Name)] {
-			return fmt.Errorf("%w: property %q stands twice", errRecord, it.Name)
+			return fmt.Errorf("%w: property %q occurs twice", errRecord, it.Name)
 		}
 		seen[string(it.Name)] = true
 	}

@@ -11,13 +11,13 @@ import (
 // Type is the type of a property. The numbers are on disk and never change.
 type Type uint8
 
-// The types of the data model. The zero value is none of them.
+// The types of the data model. The zero value is not a type.
 const (
 	String   Type = 1 // UTF-8 in memory and on disk, at most 32 Ki UTF-16 code units
 	Binary   Type = 2 // at most 64 KiB
 	Boolean  Type = 3
 	DateTime Type = 4 // UTC ticks, see [ticks.Ticks]
-	Double   Type = 5 // any IEEE 754 value, NaN and the infinities included
+	Double   Type = 5 // any IEEE 754 value, including NaN and the infinities
 	GUID     Type = 6 // 16 bytes in the order of the text form
 	Int32    Type = 7
 	Int64    Type = 8
@@ -37,7 +37,7 @@ func (t Type) String() string {
 	return edmNames[t]
 }
 
-// TypeByName finds the type that an annotation names. ok is false for an unknown name.
+// TypeByName returns the type that an annotation names. ok is false for an unknown name.
 func TypeByName[S string | []byte](name S) (t Type, ok bool) {
 	for t, n := range edmNames {
 		if t > 0 && string(name) == n {
@@ -47,7 +47,7 @@ func TypeByName[S string | []byte](name S) (t Type, ok bool) {
 	return 0, false
 }
 
-// Value is one typed value. Which field holds it depends on the type.
+// Value is a typed value. The type says which field holds it.
 type Value struct {
 	Type Type
 	// Num is the value of a Boolean (0 or 1), DateTime (ticks), Double (its bits), Int32 or Int64 (sign-extended).
@@ -82,8 +82,8 @@ func TimeValue(t ticks.Ticks) Value { return Value{Type: DateTime, Num: uint64(t
 // Float returns the value of a Double.
 func (v Value) Float() float64 { return math.Float64frombits(v.Num) }
 
-// Compare orders two values of one type, as Azure's filters do. ok is false where there is no order: values of
-// different types, or NaN.
+// Compare orders two values of one type, as Azure's filters do. ok is false if they have no order: for values of different
+// types, and for NaN.
 func Compare(a, b Value) (order int, ok bool) {
 	if a.Type != b.Type {
 		return 0, false

@@ -12,7 +12,7 @@ type Filter struct {
 	root node
 }
 
-// InPartition returns the filter that also demands a partition.
+// InPartition returns the filter limited to a partition.
 func (f Filter) InPartition(partition string) Filter {
 	c := comparison{eq, partitionKey, entity.StringValue(partition)}
 	if f.root == nil {
@@ -60,7 +60,7 @@ const (
 
 var operatorNames = [...]string{"eq", "ne", "gt", "ge", "lt", "le"}
 
-// holds reports whether the operator accepts an order of property and constant.
+// holds reports whether the operator holds for an order of property and constant.
 func (o operator) holds(order int) bool {
 	switch o {
 	case eq:
@@ -77,7 +77,7 @@ func (o operator) holds(order int) bool {
 	return order <= 0
 }
 
-// mirrored is the operator with its sides exchanged.
+// mirrored returns the operator for exchanged sides.
 func (o operator) mirrored() operator {
 	switch o {
 	case gt:
@@ -92,7 +92,7 @@ func (o operator) mirrored() operator {
 	return o
 }
 
-// negated is the operator that accepts what o refuses.
+// negated returns the operator that holds where o does not.
 func (o operator) negated() operator {
 	switch o {
 	case eq:
@@ -160,7 +160,7 @@ func (n comparison) describe(b *strings.Builder) {
 	b.WriteString(constant(n.value))
 }
 
-// constant writes a value as $filter has it.
+// constant returns a value as $filter writes it.
 func constant(v entity.Value) string {
 	const hex = "0123456789ABCDEF"
 	switch v.Type {

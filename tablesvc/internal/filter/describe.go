@@ -7,13 +7,13 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// String writes the range for people, as a filter on keys as far as one can say it: PartitionKey eq 'Sales' and RowKey ge
+// String returns the range for people, as a filter on keys where possible: PartitionKey eq 'Sales' and RowKey ge
 // '0001' and RowKey lt '0002'. A range across partitions that begins or ends within one names that key:
 // from ('Sales','0001') or after it, to ('Sales','0002') or before it.
 func (r Range) String() string {
 	lo, hi := splitBound(r.Start), splitBound(r.End)
 	if r.Point {
-		if lo.after { // nothing is after a key: this one ends so
+		if lo.after { // no key begins there: this key ends there
 			lo.row = append(bytes.Clone(lo.row), 0)
 		}
 		return "PartitionKey eq " + quote(lo.partition) + " and RowKey eq " + quote(lo.row)
@@ -52,12 +52,12 @@ func (r Range) String() string {
 	return strings.Join(terms, " and ")
 }
 
-// bound is one end of a range, taken apart.
+// bound is one end of a range, parsed.
 type bound struct {
 	partition, row []byte // encoded
 	inside         bool   // at a RowKey, or before the first
 	behind         bool   // behind the partition
-	after          bool   // right after the RowKey
+	after          bool   // directly after the RowKey
 }
 
 func splitBound(key []byte) bound {
@@ -65,7 +65,7 @@ func splitBound(key []byte) bound {
 	i := bytes.IndexByte(text, separator)
 	switch n := len(text); {
 	case n == 0:
-		return bound{} // where the table begins or ends
+		return bound{} // the beginning or end of the table
 	case i >= 0:
 		b := bound{partition: text[:i], row: text[i+1:], inside: true}
 		b.row, b.after = bytes.CutSuffix(b.row, []byte{0})
@@ -78,8 +78,8 @@ func splitBound(key []byte) bound {
 
 func (b bound) pair() string { return "(" + quote(b.partition) + "," + quote(b.row) + ")" }
 
-// rows are the conditions on RowKey that a bound stands for: with the operator after it or the one at it. There is none
-// below the first.
+// rows returns the condition on RowKey that a bound expresses, with one of two operators: for a bound after the key, and at
+// it. Below the first key there is no condition.
 func (b bound) rows(after, at string) []string {
 	switch {
 	case b.after:

@@ -1,4 +1,4 @@
-// Package filter reads $filter expressions, evaluates them on entities, and plans which keys a query must visit.
+// Package filter parses $filter expressions, evaluates them on entities, and plans which keys a query has to visit.
 //
 // # The language
 //
@@ -9,21 +9,21 @@
 //	comparison = operand [ ("eq" / "ne" / "gt" / "ge" / "lt" / "le") operand ]
 //	operand    = "(" or ")" / property / constant      (only conditions can be joined and negated)
 //	constant   = "true" / "false" / integer / integer "L" / decimal / 'text' / datetime'...' / guid'...'
-//	           / X'hex' / binary'hex' / NaN / INF / -INF, with L, D and F as suffixes of numbers as OData has them
+//	           / X'hex' / binary'hex' / NaN / INF / -INF, with OData's suffixes L, D and F of numbers
 //
 // One side of a comparison is a property and the other a constant, in either order. A bare property or constant is a
 // condition too: it holds if it is the Boolean true. Operators and names are case-sensitive.
 //
 // # Semantics
 //
-// A comparison holds only between values of one type. Where an entity lacks the property, or has it with another
-// type, no comparison holds, "ne" included; "not" then turns that into true. Text is compared by UTF-16 code units,
+// A comparison holds only between values of one type. If an entity does not have the property, or has it with another type,
+// no comparison holds, including "ne"; "not" turns that into true. Text is compared by UTF-16 code units,
 // binary values and GUIDs byte by byte.
 //
 // # The plan
 //
-// [Filter.Plan] turns what the filter says about PartitionKey and RowKey into the fewest ranges of keys that hold all
-// matches. What it says about other properties is left to [Filter.Match]. The kinds of plan are the cost classes of
+// [Filter.Plan] turns the conditions on PartitionKey and RowKey into the fewest ranges of keys that contain all matches.
+// [Filter.Match] checks the conditions on other properties. The kinds of plan are the cost classes of
 // the design guide: point query, range query, partition scan, table scan.
 //
 // https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities

@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// Error says what is wrong with a filter, and where.
+// Error is an error in a filter.
 type Error struct {
 	// Offset is the position in the filter's text, in bytes from 0.
 	Offset int
@@ -95,7 +95,7 @@ func (l *lexer) next() (token, error) {
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// word reads a run of identifier characters. A dash is one too, for properties of versions before 2009-04-14.
+// word reads a run of identifier characters, which include the dash, for properties of versions before 2009-04-14.
 func (l *lexer) word() string {
 	start := l.at
 	for l.at < len(l.text) {
@@ -111,7 +111,7 @@ func (l *lexer) word() string {
 	return l.text[start:l.at]
 }
 
-// quoted reads text between single quotes, a doubled one standing for itself.
+// quoted reads text between single quotes. A doubled quote is one quote.
 func (l *lexer) quoted() (string, error) {
 	start := l.at
 	l.at++
@@ -145,13 +145,13 @@ func (l *lexer) typed(t token, prefix string) (token, error) {
 	case "datetime":
 		at, ok := ticks.Parse(s)
 		if !ok {
-			return t, l.fail(t.at, "%q is no date and time", s)
+			return t, l.fail(t.at, "%q is not a date and time", s)
 		}
 		t.value = entity.TimeValue(at)
 	case "guid":
 		g, ok := entity.ParseGUID(s)
 		if !ok {
-			return t, l.fail(t.at, "%q is no GUID", s)
+			return t, l.fail(t.at, "%q is not a GUID", s)
 		}
 		t.value = entity.Value{Type: entity.GUID, Bytes: g[:]}
 	case "X", "binary":
@@ -185,7 +185,7 @@ func (l *lexer) number(t token) (token, error) {
 				t.kind, t.value = constantToken, entity.DoubleValue(f)
 				return t, nil
 			}
-			return t, l.fail(start, "%q is no constant", l.text[start:l.at])
+			return t, l.fail(start, "%q is not a constant", l.text[start:l.at])
 		}
 	}
 	whole := true
@@ -209,20 +209,20 @@ scan:
 	case "L", "l":
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
-			return t, l.fail(start, "%q is no Int64", digits)
+			return t, l.fail(start, "%q is not an Int64", digits)
 		}
 		t.value = entity.Int64Value(n)
 		return t, nil
 	case "D", "d", "F", "f":
 		whole = false
 	default:
-		return t, l.fail(start, "%q is no number", digits+suffix)
+		return t, l.fail(start, "%q is not a number", digits+suffix)
 	}
 	if whole {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		switch {
 		case err != nil:
-			return t, l.fail(start, "%q is no Int32 and no Int64", digits)
+			return t, l.fail(start, "%q is neither an Int32 nor an Int64", digits)
 		case n == int64(int32(n)):
 			t.value = entity.Int32Value(int32(n))
 		default: // the JavaScript SDK writes a bigint without its suffix
@@ -232,7 +232,7 @@ scan:
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
-		return t, l.fail(start, "%q is no Double", digits)
+		return t, l.fail(start, "%q is not a Double", digits)
 	}
 	t.value = entity.DoubleValue(f)
 	return t, nil

@@ -2,7 +2,7 @@ package filter
 
 import "github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 
-// Entity is what a filter is evaluated on. Keys are UTF-8.
+// Entity is an entity on which a filter is evaluated. Keys are UTF-8.
 type Entity struct {
 	PartitionKey, RowKey []byte
 	Record               entity.Record
@@ -11,7 +11,7 @@ type Entity struct {
 // Match reports whether the entity satisfies the filter.
 func (f Filter) Match(e *Entity) bool { return f.root == nil || f.root.match(e) }
 
-// MatchAll reports that the filter matches every entity, being empty.
+// MatchAll reports whether the filter is empty and so matches every entity.
 func (f Filter) MatchAll() bool { return f.root == nil }
 
 func (n junction) match(e *Entity) bool {
@@ -43,8 +43,8 @@ func (n comparison) match(e *Entity) bool {
 	return n.op.accepts(v, n.value)
 }
 
-// accepts reports whether the operator holds between two values. Nothing holds between values of different types; NaN
-// differs from everything, itself included.
+// accepts reports whether the operator holds between two values. No operator holds between values of different types. NaN
+// differs from all values, including itself.
 func (o operator) accepts(a, b entity.Value) bool {
 	order, ok := entity.Compare(a, b)
 	if !ok {

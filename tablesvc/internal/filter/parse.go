@@ -2,15 +2,14 @@ package filter
 
 import "github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 
-// Bounds of a filter. Azure documents 15 comparisons and is known to take more; what bounds us is only the work that
-// one request may cause.
+// Bounds of a filter. Azure documents 15 comparisons and accepts more; these bounds limit only the work of one request.
 const (
 	maxLength      = 32 << 10
 	maxDepth       = 200
 	maxComparisons = 1000
 )
 
-// Parse reads a filter. Its error is an *Error.
+// Parse parses a filter. It fails with an *Error.
 func Parse(text string) (Filter, error) {
 	p := parser{lexer: lexer{text: text}}
 	if len(text) > maxLength {
@@ -61,8 +60,8 @@ func (p *parser) unexpected(wanted string) error {
 
 func (p *parser) word(w string) bool { return p.token.kind == wordToken && p.token.text == w }
 
-// operand is an expression, of which one side of a comparison is the smallest: exactly one of its fields beside at is set. Whether it
-// must be a condition depends on where it stands, since parentheses may enclose a property or a constant too.
+// operand is an expression, at the least one side of a comparison: exactly one of its fields other than at is set. Whether it
+// has to be a condition depends on its place, since parentheses may also enclose a property or a constant.
 type operand struct {
 	at        int
 	condition node
@@ -74,7 +73,7 @@ func (p *parser) or() (operand, error) { return p.chain("or", (*parser).and) }
 
 func (p *parser) and() (operand, error) { return p.chain("and", (*parser).not) }
 
-// chain reads operands joined by one operator.
+// chain parses operands that are joined by one operator.
 func (p *parser) chain(op string, next func(*parser) (operand, error)) (operand, error) {
 	left, err := next(p)
 	for err == nil && p.word(op) {
@@ -99,7 +98,7 @@ func (p *parser) not() (operand, error) {
 	if !p.word("not") {
 		return p.comparison()
 	}
-	// "not" may also be a property: then an operator follows.
+	// "not" may also be the name of a property: then an operator follows.
 	at := p.lexer.at
 	negation := p.token
 	if err := p.advance(); err != nil {
@@ -209,7 +208,7 @@ func truth(n node, want bool) node {
 	return not{n}
 }
 
-// condition is an operand that stands where a condition must.
+// condition returns an operand as a condition. It fails for an operand that is not one.
 func (p *parser) condition(o operand) (node, error) {
 	switch {
 	case o.condition != nil:
@@ -222,5 +221,5 @@ func (p *parser) condition(o operand) (node, error) {
 	case o.value.Type == entity.Boolean:
 		return literal(o.value.Num != 0), nil
 	}
-	return nil, p.fail(o.at, "a constant that is no Boolean is no condition")
+	return nil, p.fail(o.at, "a constant that is not a Boolean is not a condition")
 }

@@ -33,22 +33,22 @@ type Range struct {
 	Point      bool
 }
 
-// Plan says which keys to visit, in which order.
+// Plan is the keys that a query visits.
 type Plan struct {
 	Kind Kind
 	// Ranges are disjoint and in order.
 	Ranges []Range
-	// Exact means that every key in the ranges satisfies the filter, so that nothing is left for Match.
+	// Exact means that every key in the ranges satisfies the filter, so that Match need not be called.
 	Exact bool
 }
 
-// Bounds of planning. Beyond them a plan visits more keys than it would have to.
+// Bounds of planning. Beyond them a plan visits more keys than necessary.
 const (
 	maxBoxes = 1000
 	maxPairs = 10 * maxBoxes
 )
 
-// Plan finds the keys of a table that may satisfy the filter.
+// Plan returns the keys of a table that may satisfy the filter.
 func (f Filter) Plan(table uint64) Plan {
 	boxes, exact := []box{everything}, true
 	if f.root != nil {
@@ -80,20 +80,21 @@ func (f Filter) Plan(table uint64) Plan {
 // interval is a range of encoded key text, from lo up to but not including hi. A nil hi is no bound.
 type interval struct{ lo, hi []byte }
 
-// box is a set of keys: all whose PartitionKey and RowKey lie in the two intervals. Partitions are compared with the
-// separator behind them, so that the interval of the partition "p" is from "p\x00" to "p\x01".
+// box is the set of keys whose PartitionKey and RowKey are in two intervals. Partitions are compared with the separator after
+// them, so that the interval of the partition "p" is from "p\x00" to "p\x01".
 type box struct{ partition, row interval }
 
 var everything = box{}
 
-// The bytes behind a partition: the separator, and the byte after it, which is below every character of a key.
+// The bytes after a partition: the separator, and the next byte, which is below every character of a key.
 const (
 	separator      = 0x00
 	afterSeparator = 0x01
 	lowestInKey    = 0x20
 )
 
-// boxesOf returns boxes that hold every key that may satisfy n, or its negation. exact means that they hold no other.
+// boxesOf returns boxes that contain every key that may satisfy n, or its negation. exact means that they contain no other
+// key.
 func boxesOf(n node, negated bool) (boxes []box, exact bool) {
 	switch n := n.(type) {
 	case literal:
@@ -152,7 +153,7 @@ func (i interval) and(j interval) interval {
 
 func (i interval) empty() bool { return i.hi != nil && bytes.Compare(i.lo, i.hi) >= 0 }
 
-// boxes of a comparison: keys are always there and always text, so that a negation is another comparison.
+// boxes of a comparison: keys always exist and are always text, so that a negation is another comparison.
 func (n comparison) boxes(negated bool) ([]box, bool) {
 	if n.property != partitionKey && n.property != rowKey {
 		return []box{everything}, false
@@ -167,7 +168,7 @@ func (n comparison) boxes(negated bool) ([]box, bool) {
 	if negated {
 		op = op.negated()
 	}
-	text := entity.AppendKeyPart([]byte{}, n.value.Bytes) // not nil even for '': a nil bound is none
+	text := entity.AppendKeyPart([]byte{}, n.value.Bytes) // not nil even for '': a nil bound is no bound
 	var intervals []interval
 	if n.property == partitionKey {
 		intervals = partitionIntervals(op, text)
@@ -185,7 +186,7 @@ func (n comparison) boxes(negated bool) ([]box, bool) {
 	return boxes, true
 }
 
-// between returns what an operator accepts, given where a value begins and where what follows it begins.
+// between returns the interval in which an operator holds, given where a value begins and where the next value begins.
 func between(op operator, at, after []byte) []interval {
 	switch op {
 	case eq:
@@ -204,7 +205,7 @@ func between(op operator, at, after []byte) []interval {
 
 func partitionIntervals(op operator, text []byte) []interval {
 	if i := slices.IndexFunc(text, func(c byte) bool { return c < lowestInKey }); i >= 0 {
-		// No key has such a character: the constant stands between the partition text[:i] and all that begin with it.
+		// No key has such a character: the constant is between the partition text[:i] and the partitions that begin with it.
 		at := append(text[:i:i], afterSeparator)
 		switch op {
 		case eq:
@@ -218,7 +219,7 @@ func partitionIntervals(op operator, text []byte) []interval {
 	return between(op, append(text, separator), append(text, afterSeparator))
 }
 
-// point returns the partition if the interval holds just one.
+// point returns the partition if the interval contains only one.
 func (i interval) point() (partition []byte, ok bool) {
 	n := len(i.lo) - 1
 	if n < 0 || len(i.hi) != n+1 || i.lo[n] != separator || i.hi[n] != afterSeparator || !bytes.Equal(i.lo[:n], i.hi[:n]) {
@@ -227,7 +228,7 @@ func (i interval) point() (partition []byte, ok bool) {
 	return i.lo[:n], true
 }
 
-// keys turns a box into a range of keys. whole means that all keys of the range are in the box.
+// keys returns a range of keys that contains the box. whole means that the box contains the range.
 func (b box) keys(table uint64) (r Range, kind Kind, whole bool) {
 	id := entity.AppendTableID(nil, table)
 	at := func(parts ...[]byte) []byte { return bytes.Join(append([][]byte{id}, parts...), nil) }
