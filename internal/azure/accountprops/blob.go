@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Blob is how the Blob service of an account is set. The zero value is an account's of which nobody set anything.
+// Blob are the settings of an account's Blob service. The zero value has everything off.
 type Blob struct {
-	// AccessTimes notes, to the day, when blobs were last read.
+	// AccessTimes records the day on which a blob was last read.
 	AccessTimes bool
-	// ChangeFeed records what happens to blobs in the container $blobchangefeed.
+	// ChangeFeed records changes of blobs in the container $blobchangefeed.
 	ChangeFeed bool
 	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
 	Versioning bool
-	// Immutability lets the blobs of containers that are made from now on have immutability policies and legal holds. It needs
+	// Immutability permits immutability policies and legal holds for blobs of containers that are created from now on. It needs
 	// Versioning.
 	Immutability bool
-	// Scopes are the encryption scopes that can be used.
+	// Scopes are the encryption scopes that requests can use.
 	Scopes []string
-	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 means not at all.
+	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 is never.
 	ContainerDays int
 }
 
-// Validate finds settings that exclude each other. Each by itself was checked when it was set.
+// Validate returns an error for settings that exclude each other. The values were checked when they were set.
 func (b *Blob) Validate() error {
 	if b.Immutability && !b.Versioning {
 		return errors.New("blob-immutability needs blob-versioning: policies and holds protect versions")
@@ -40,7 +40,7 @@ type Setting struct {
 	Kind string
 	// Usage is one sentence without a full stop.
 	Usage string
-	// Set reads a value; Get writes it as Set takes it.
+	// Set parses a value; Get returns it as text that Set parses.
 	Set func(*Blob, string) error
 	Get func(*Blob) string
 }
@@ -66,7 +66,7 @@ func boolean(name, usage string, field func(*Blob) *bool) Setting {
 		Get: func(b *Blob) string { return strconv.FormatBool(*field(b)) }}
 }
 
-// ParseBool reads a switch.
+// ParseBool parses a switch.
 func ParseBool(s string) (bool, error) {
 	v, err := strconv.ParseBool(s)
 	if err != nil {
@@ -75,7 +75,7 @@ func ParseBool(s string) (bool, error) {
 	return v, nil
 }
 
-// ParseNumber reads a number from low to high.
+// ParseNumber parses a number from low to high.
 func ParseNumber(s string, low, high int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < low || n > high {
@@ -84,7 +84,7 @@ func ParseNumber(s string, low, high int) (int, error) {
 	return n, nil
 }
 
-// parseScopes reads names of encryption scopes with commas between them; none is fine.
+// parseScopes parses a list of encryption scopes, separated by commas. The list may be empty.
 func parseScopes(s string) (list []string, err error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

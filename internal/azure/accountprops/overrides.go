@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Override is a setting that an account has of its own, with its value as text.
+// Override is a setting of one account, with its value as text.
 type Override struct{ Name, Value string }
 
-// Overrides are the settings that an account has in place of the process's, in the order of the table. The zero value has none.
+// Overrides are the settings of one account that replace those of the process, in the order of the table. The zero value is
+// empty.
 type Overrides []Override
 
-// setting finds a row of the table.
+// setting returns a row of the table, nil for an unknown name.
 func setting(name string) *Setting {
 	i := slices.IndexFunc(BlobSettings, func(s Setting) bool { return s.Name == name })
 	if i < 0 {
@@ -21,20 +22,20 @@ func setting(name string) *Setting {
 	return &BlobSettings[i]
 }
 
-// Known reports whether there is a setting of that name.
+// Known reports whether there is a setting of the name.
 func Known(name string) bool { return setting(name) != nil }
 
-// errUnknown says that there is no setting of a name. It does not repeat the name where that might be a key that went astray: those
-// are base64, without hyphens.
+// errUnknown returns the error for an unknown setting. It does not repeat a name that might be a misplaced account key: keys are
+// base64, without hyphens.
 func errUnknown(name string) error {
 	shown := ""
 	if len(name) <= 40 && strings.Contains(name, "-") && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") == "" {
 		shown = " " + name
 	}
-	return fmt.Errorf("unknown setting%s: there are %s", shown, SettingNames())
+	return fmt.Errorf("unknown setting%s: use one of %s", shown, SettingNames())
 }
 
-// SettingNames are the names of all settings, for messages.
+// SettingNames returns the names of all settings, for messages.
 func SettingNames() string {
 	names := make([]string, len(BlobSettings))
 	for i := range BlobSettings {
@@ -43,7 +44,7 @@ func SettingNames() string {
 	return strings.Join(names, ", ")
 }
 
-// With returns o with one more setting, or another value of it. It fails for names and values that do not exist; o stays as it is.
+// With returns o with a setting added or replaced. It fails for unknown names and invalid values; o is unchanged.
 func (o Overrides) With(name, value string) (Overrides, error) {
 	row := setting(name)
 	if row == nil {
@@ -58,7 +59,7 @@ func (o Overrides) With(name, value string) (Overrides, error) {
 	return next, nil
 }
 
-// Without returns o without a setting, which is then the process's. It fails for names that do not exist.
+// Without returns o without a setting, so that the process's setting applies. It fails for unknown names.
 func (o Overrides) Without(name string) (Overrides, error) {
 	if setting(name) == nil {
 		return nil, errUnknown(name)
@@ -79,7 +80,8 @@ func rank(name string) int {
 	return slices.IndexFunc(BlobSettings, func(s Setting) bool { return s.Name == name })
 }
 
-// ParseOverrides reads "name=value" of each field. No name may be there twice. Errors repeat names and values of settings alone.
+// ParseOverrides parses fields of the form "name=value". Each name may occur once. Errors repeat only names and values of
+// settings.
 func ParseOverrides(fields []string) (o Overrides, err error) {
 	for i, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
@@ -96,7 +98,7 @@ func ParseOverrides(fields []string) (o Overrides, err error) {
 	return o, nil
 }
 
-// String is ParseOverrides' form, with a space between fields.
+// String returns the form that ParseOverrides parses, with a space between fields.
 func (o Overrides) String() string {
 	fields := make([]string, len(o))
 	for i, s := range o {
@@ -105,14 +107,13 @@ func (o Overrides) String() string {
 	return strings.Join(fields, " ")
 }
 
-// Possible fails for combinations that cannot be, whatever the process's settings are.
+// Possible returns an error for combinations that are invalid whatever the settings of the process are.
 func (o Overrides) Possible() error {
 	_, err := o.Apply(Blob{Versioning: true})
 	return err
 }
 
-// Apply returns the settings of an account that has o of its own, and everything else as defaults. It fails for combinations that
-// cannot be.
+// Apply returns the settings of an account: o, and defaults for all others. It fails for combinations that exclude each other.
 func (o Overrides) Apply(defaults Blob) (Blob, error) {
 	b := defaults
 	for _, s := range o {

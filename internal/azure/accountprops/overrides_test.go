@@ -49,7 +49,7 @@ func TestOverrides(t *testing.T) {
 		{"no scopes", "encryption-scopes=", Blob{Versioning: true, ContainerDays: 3}, ""},
 		{"immutability with the process's versions", "blob-immutability=true", Blob{Versioning: true, Immutability: true, Scopes: defaults.Scopes, ContainerDays: 3}, ""},
 		{"immutability without versions", "blob-versioning=false blob-immutability=true", Blob{}, "blob-immutability needs blob-versioning"},
-		{"unknown", "blob-version=true", Blob{}, `unknown setting blob-version: there are blob-access-times, `},
+		{"unknown", "blob-version=true", Blob{}, `unknown setting blob-version: use one of blob-access-times, `},
 		{"no value", "blob-versioning", Blob{}, `setting 1 is not of the form setting=value`},
 		{"bad switch", "blob-versioning=yes", Blob{}, `blob-versioning: "yes" is not true or false`},
 		{"bad number", "container-soft-delete-days=366", Blob{}, `"366" is not a number from 0 to 365`},

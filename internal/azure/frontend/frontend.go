@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
-// Config is what a service brings to its front-end.
+// Config configures the front-end of a service.
 type Config[S, C any] struct {
 	// Service is the service that is served.
 	Service wire.Service
@@ -25,21 +25,21 @@ type Config[S, C any] struct {
 	State S
 	// Operations is the service's operations table.
 	Operations []Operation[S, C]
-	// Resolve turns the request's path into what handlers work on, and says what kind of resource it names. Its
-	// error is answered as it is, once the caller is authenticated.
+	// Resolve turns a request into the value that handlers work on, and returns the kind of resource that its path names.
+	// Its error is the answer after the caller is authenticated.
 	Resolve func(S, *wire.Request) (C, Level, error)
 	// Render answers with an error in the service's form.
 	Render func(*wire.Request, *wire.Error)
-	// Admit may refuse a call after Needs was checked: anonymous access by a container's level. Nil admits all that
-	// the credential permits, and no anonymous caller but to operations open to everyone.
+	// Admit may refuse a call after Needs was checked, such as anonymous access to a private container. Nil admits what the
+	// credential permits, and anonymous callers only to operations that are open to everyone.
 	Admit func(S, C, auth.Identity, auth.Need) error
-	// Policy finds a stored access policy of the resource that the call names, for a SAS that refers to one. found is
-	// false if the resource does not exist or has no such policy. Nil: there are none.
+	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is false
+	// if the resource does not exist or does not have the policy. Nil means that there are no policies.
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
-	// Before, if set, runs once the request is parsed and before authentication; CORS headers are set there.
+	// Before, if set, runs after the request is parsed and before authentication. It sets CORS headers.
 	Before func(S, *wire.Request)
-	// Errors, if set, returns the *wire.Error that answers an error of the layers below the handlers. An error that it does not
-	// know it returns as it is.
+	// Errors, if set, maps an error of the layers below the handlers to the *wire.Error of the answer. It returns other errors
+	// unchanged.
 	Errors func(error) error
 	Common
 }
@@ -50,41 +50,41 @@ type Common struct {
 	Accounts *auth.Accounts
 	// OAuth checks bearer tokens and user delegation SAS; nil refuses both.
 	OAuth *auth.OAuth
-	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	// RequireHTTPS refuses requests over plain HTTP, like an account that requires secure transfer.
 	RequireHTTPS bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// ClientsNow is the clock of clients that date their signatures, if it is not Now; see [auth.Authenticator].
 	ClientsNow func() time.Time
-	// Log is where defects go; nil is slog.Default().
+	// Log is for defects; nil is slog.Default().
 	Log *slog.Logger
-	// Observe, if set, is told of every request after its answer was written. It must be quick and keep nothing of
-	// the request.
+	// Observe, if set, is called for every request after its answer was written. It must be quick and must not keep the
+	// request.
 	Observe func(*wire.Request, Outcome)
-	// Options decide how requests are read.
+	// Options configure how requests are parsed.
 	Options wire.Options
 	// Limit bounds how many requests are served at once; nil is no limit.
 	Limit *httpserver.Limiter
-	// Board is where requests wait for changes; nil lets none wait.
+	// Board is where requests wait for changes. With nil no request waits.
 	Board *longpoll.Board
-	// Faults are the rules by which requests fail on purpose; nil has none.
+	// Faults are the rules by which requests fail on purpose; nil is no rules.
 	Faults *faultrule.Set
 	// Progress is how long a connection may take for the next part of a request or of an answer before it is cut off: 0 is
 	// [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
 }
 
-// Authenticator is what the front-end asks who sends a request, for services that meet further requests inside one:
-// parts of a batch, sources of a copy.
+// Authenticator returns the front-end's authenticator, for services with requests inside a request: parts of a batch,
+// sources of a copy.
 func (c *Common) Authenticator() *auth.Authenticator {
 	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, ClientsNow: c.ClientsNow}
 }
 
-// Outcome is what became of a request.
+// Outcome is the result of a request.
 type Outcome struct {
-	// Identity is who sent it.
+	// Identity is the caller's.
 	Identity auth.Identity
-	// Status is the HTTP status that was sent; 0 if the connection broke before one was.
+	// Status is the HTTP status that was sent; 0 if the connection broke before.
 	Status int
 	// Written is the size of the answer's body in bytes.
 	Written int64
@@ -100,8 +100,8 @@ type Frontend[S, C any] struct {
 	challenge string
 }
 
-// New makes a front-end. It panics if the operations table is ambiguous or a required field is missing: these are
-// defects of the program.
+// New returns a front-end. It panics if the operations table is ambiguous or a required field is missing: these are defects
+// of the program.
 func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Accounts == nil || c.Resolve == nil || c.Render == nil {
 		panic("frontend: Accounts, Resolve and Render are required")
@@ -167,7 +167,7 @@ func clientGone(ctx context.Context, out *Recorder, err error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, context.Canceled) || out.failed)
 }
 
-// serve runs the operation. A panic in it is an internal error of this request alone.
+// serve runs the operation. A panic in it is an internal error of this request only.
 func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,7 +183,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	switch {
 	case r.System():
 		id = auth.Identity{Mechanism: auth.SharedKey}
-	case r.HTTP.Method != http.MethodOptions: // a preflight request carries no credential
+	case r.HTTP.Method != http.MethodOptions: // a preflight request has no credential
 		if id, err = f.callers.Authenticate(r); err != nil {
 			return id, err
 		}
@@ -229,7 +229,7 @@ func (f *Frontend[S, C]) do(r *wire.Request, op *Operation[S, C], call C) error 
 	return op.Do(f.State, call)
 }
 
-// admit completes the identity with its stored access policy and checks it against the operation's need.
+// admit adds the stored access policy to the identity and checks that it has the permission that the operation needs.
 func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need auth.Need) (auth.Identity, error) {
 	if need.Public == auth.Everyone {
 		return id, nil
@@ -262,7 +262,7 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 	return id, nil
 }
 
-// RefuseAnonymous is the answer to a caller without a credential: from version 2019-12-12 a challenge, before that
+// RefuseAnonymous returns the error for a caller without a credential: from version 2019-12-12 a challenge, before that
 // "not found" by the Blob service and "not authenticated" by the others.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#bearer-challenge
 func RefuseAnonymous(r *wire.Request) error {
@@ -280,7 +280,7 @@ func RefuseAnonymous(r *wire.Request) error {
 	}
 }
 
-// fail answers with err. What is not a protocol error is logged under the request's id and answered as InternalError.
+// fail answers with err. It logs an error that is not of the protocol, with the request's id, and answers InternalError.
 func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	var e *wire.Error
 	if f.Errors != nil {
@@ -292,7 +292,7 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 		e = wire.ErrInternal
 	}
 	r.Failure = e
-	if out.Status != 0 { // the answer has begun: all that is left is to break it off, so that it is not taken for whole
+	if out.Status != 0 { // the answer has begun: break the connection, so that the client does not take the answer for complete
 		panic(http.ErrAbortHandler)
 	}
 	if out.refusing != nil {

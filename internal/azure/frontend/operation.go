@@ -13,9 +13,8 @@ import (
 // Level is the kind of resource that a path names, in the service's own words: "service", "container", "blob".
 type Level string
 
-// Operation is one row of a service's operations table: one operation of the REST reference. S is the service, C
-// what its Resolve function makes of a request. An empty Comp or Restype means that the parameter is absent, not
-// that any value will do.
+// Operation is a row of a service's operations table: an operation of the REST reference. S is the service, C the result of
+// its Resolve function. An empty Comp or Restype means that the parameter is absent, not that it has any value.
 type Operation[S, C any] struct {
 	// Name is the operation's name as the REST reference and the Storage Analytics log spell it: "PutBlockList".
 	Name string
@@ -25,12 +24,12 @@ type Operation[S, C any] struct {
 	On Level
 	// Comp and Restype are the query parameters of these names, lower case.
 	Comp, Restype string
-	// Has and HasNot name headers, in Go's canonical form, that the request must have and must not have. Only
-	// operations that differ in nothing else use them.
+	// Has and HasNot are headers, in Go's canonical form, that the request must have and must not have. Only operations that
+	// do not differ otherwise use them.
 	Has, HasNot []string
-	// Needs is what a caller must hold.
+	// Needs is the permission that a caller needs.
 	Needs auth.Need
-	// State says how much of the operation is there, for the compatibility page.
+	// State says how much of the operation is implemented, for the compatibility page.
 	State State
 	// Note is a sentence for the compatibility page, "" for none.
 	Note string
@@ -54,16 +53,16 @@ func (s State) String() string {
 	return [...]string{"complete", "partial", "not implemented"}[s]
 }
 
-// place is what most rows are told apart by.
-type place struct {
+// routeKey distinguishes most rows.
+type routeKey struct {
 	on            Level
 	comp, restype string
 }
 
 // index finds rows. It is built once and then only read.
-type index[S, C any] map[place][]*Operation[S, C]
+type index[S, C any] map[routeKey][]*Operation[S, C]
 
-// newIndex builds the index and panics where a row is incomplete or a request could match two: both are defects of a
+// newIndex builds the index. It panics if a row is incomplete or a request could match two rows: both are defects of the
 // table, seen at the first start.
 func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
 	ix := make(index[S, C])
@@ -72,7 +71,7 @@ func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
 		if row.Name == "" || row.Method == "" || row.On == "" || (row.Do == nil) != (row.State == NotImplemented) {
 			panic(fmt.Sprintf("frontend: operation %d (%q) is incomplete", i, row.Name))
 		}
-		p := place{row.On, row.Comp, row.Restype}
+		p := routeKey{row.On, row.Comp, row.Restype}
 		for _, other := range ix[p] {
 			if other.Method == row.Method && !distinct(row, other) {
 				panic(fmt.Sprintf("frontend: a request can match %s and %s", row.Name, other.Name))
@@ -83,7 +82,7 @@ func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
 	return ix
 }
 
-// distinct reports whether a header that one row demands is one that the other refuses.
+// distinct reports whether one row requires a header that the other refuses.
 func distinct[S, C any](a, b *Operation[S, C]) bool {
 	in := func(list []string) func(string) bool {
 		return func(name string) bool { return slices.Contains(list, name) }
@@ -91,10 +90,9 @@ func distinct[S, C any](a, b *Operation[S, C]) bool {
 	return slices.ContainsFunc(a.Has, in(b.HasNot)) || slices.ContainsFunc(b.Has, in(a.HasNot))
 }
 
-// find returns the row for a request at a level. Its errors are those for a method or a comp that the resource does
-// not know.
+// find returns the row for a request at a level. Its errors are for a method or a comp that the resource does not support.
 func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) {
-	rows := ix[place{on, r.Comp, r.Restype}]
+	rows := ix[routeKey{on, r.Comp, r.Restype}]
 	known := false
 	for _, row := range rows {
 		if row.Method != r.HTTP.Method {
@@ -106,7 +104,7 @@ func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) 
 		}
 	}
 	switch {
-	case known: // told apart by headers, and none of the combinations
+	case known: // no row has this combination of headers
 		return nil, wire.ErrMissingRequiredHeader
 	case len(rows) > 0:
 		return nil, wire.ErrUnsupportedHTTPVerb.WithHeader("Allow", allow(rows))
@@ -144,7 +142,7 @@ func allow[S, C any](rows []*Operation[S, C]) string {
 	return strings.Join(methods, ",")
 }
 
-// Row is an operation as the compatibility page and other readers of the table see it.
+// Row is an operation without its handler, for the compatibility page and other readers of the table.
 type Row struct {
 	Name, Method  string
 	On            Level
@@ -155,7 +153,7 @@ type Row struct {
 	Has, HasNot   []string
 }
 
-// Rows returns a table without its handlers.
+// Rows returns the rows of a table without handlers.
 func Rows[S, C any](operations []Operation[S, C]) []Row {
 	rows := make([]Row, len(operations))
 	for i, o := range operations {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Board wakes who waits for a key. The nil Board is one on which nobody can wait. It is safe for concurrent use.
+// Board notifies goroutines that wait on a key. A nil *Board has no waiters. It is safe for concurrent use.
 type Board struct {
 	mu      sync.Mutex
 	waiting map[string]*watch
@@ -16,21 +16,21 @@ type Board struct {
 	released chan struct{}
 }
 
-// watch is a key that somebody waits for.
+// watch is a key with waiters.
 type watch struct {
 	changed chan struct{} // closed at the next change
-	holders int           // who is between Watch and stop
+	holders int           // number of waits under way
 }
 
-// NewBoard makes a board.
+// NewBoard returns a board without waiters.
 func NewBoard() *Board {
 	return &Board{waiting: make(map[string]*watch), closed: make(chan struct{}), released: make(chan struct{})}
 }
 
-// Key joins the names that make up a key.
+// Key returns the key of a resource of an account.
 func Key(account, name string) string { return account + "\x00" + name }
 
-// Touch wakes everybody who waits for the key. It never blocks.
+// Touch wakes all waiters of the key. It never blocks.
 func (b *Board) Touch(key string) {
 	if b == nil {
 		return
@@ -43,7 +43,7 @@ func (b *Board) Touch(key string) {
 	}
 }
 
-// TouchAll wakes everybody, after something that concerns all: the clock was set.
+// TouchAll wakes all waiters, after a change that concerns every key, such as of the clock.
 func (b *Board) TouchAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *Board) TouchAll() {
 	}
 }
 
-// Release ends the waits of those who wait now, as if their time were over.
+// Release ends all current waits as if their time were over.
 func (b *Board) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,31 +61,31 @@ func (b *Board) Release() {
 	b.released = make(chan struct{})
 }
 
-// Close wakes everybody for good: nobody waits any more. Calling it twice is fine.
+// Close ends all waits; later ones end at once. It may be called twice.
 func (b *Board) Close() {
 	if b != nil {
 		b.once.Do(func() { close(b.closed) })
 	}
 }
 
-// Wait calls look until it returns true or an error, at first and after each Touch of the key; it ends with false when the time
-// is over, ctx is done, or the board is closed or lets go of those who wait. No change between a look and the wait that follows it is missed. next, if not nil,
-// returns how long after a look to look again without a Touch.
-func (b *Board) Wait(ctx context.Context, key string, most time.Duration, next func() time.Duration, look func() (bool, error)) (bool, error) {
+// Wait calls poll at once and after each Touch of the key, until it returns true or an error. It returns false when the time is
+// over, ctx is done, or the board is closed or released. It misses no Touch that comes after a call of poll has begun. pause,
+// if not nil, returns after which time to call poll again without a Touch.
+func (b *Board) Wait(ctx context.Context, key string, most time.Duration, pause func() time.Duration, poll func() (bool, error)) (bool, error) {
 	limit := time.NewTimer(most)
-	pause := time.NewTimer(most)
-	defer func() { limit.Stop(); pause.Stop() }()
+	retry := time.NewTimer(most)
+	defer func() { limit.Stop(); retry.Stop() }()
 	w, released := b.enter(key)
 	defer b.leave(key, w)
 	for {
 		changed := b.channel(w)
-		if done, err := look(); done || err != nil {
+		if done, err := poll(); done || err != nil {
 			return done, err
 		}
 		var again <-chan time.Time
-		if next != nil {
-			pause.Reset(max(next(), time.Millisecond))
-			again = pause.C
+		if pause != nil {
+			retry.Reset(max(pause(), time.Millisecond))
+			again = retry.C
 		}
 		select {
 		case <-changed:
@@ -102,7 +102,7 @@ func (b *Board) Wait(ctx context.Context, key string, most time.Duration, next f
 	}
 }
 
-// Waiting returns how many Waits are under way.
+// Waiting returns the number of Waits under way.
 func (b *Board) Waiting() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package longpoll lets requests wait for a change, so that a worker hears of one at once without asking all the time.
+// Package longpoll lets requests wait for a change, so that a worker learns of it at once without polling.
 //
-// It is an extension of the protocol that any client can use and no other service minds: a request bears the header
-// [WaitHeader], and the answer too if the service has honoured it. Azure and Azurite ignore the header; a client sees
-// by the answer that it has to poll.
+// It is an extension of the protocol that any client can use and that other services ignore: the request has the header
+// [WaitHeader], and so has the answer if the service supports it. Azure and Azurite ignore the header; the client sees by the
+// answer that it has to poll.
 //
-// A [Board] only says that something has changed, never what: whoever was woken looks again. So a wake-up too many
-// costs a look, and correctness rests on the state alone.
+// A [Board] only says that something has changed, not what: the waiter reads the state again. A wake-up too many costs one
+// such read, and correctness depends only on the state.
 package longpoll

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// feedSize is how many changes a Feed remembers, of all keys together.
+// feedSize is the number of changes that a Feed keeps, of all keys together.
 const feedSize = 16 << 10
 
-// Feed remembers the latest changes of many things in memory, by position. It forgets what is old and, with its process, everything:
-// a position that it does not know means that the asker has to look at everything. Until somebody asks, it remembers nothing.
+// Feed keeps the latest changes of many resources in memory, by position. It drops old changes, and all of them when the
+// process ends: a reader with an unknown position has to read everything. It keeps nothing until the first reader asks.
 type Feed struct {
 	board *Board
-	epoch string // of this process, so that positions of another one are not mistaken for ours
+	epoch string // of this process, which makes positions of another process unknown
 
 	mu      sync.Mutex
 	on      bool
@@ -24,12 +24,12 @@ type Feed struct {
 
 type feedEntry struct{ key, name string }
 
-// NewFeed makes a feed whose waiters wait on board.
+// NewFeed returns a feed whose readers wait on board.
 func NewFeed(board *Board) *Feed {
 	return &Feed{board: board, epoch: rand.Text()[:10], next: 1}
 }
 
-// Add notes that name has changed within key, and wakes who waits for the key. It never blocks.
+// Add records that name has changed within key, and wakes the waiters of the key. It never blocks.
 func (f *Feed) Add(key, name string) {
 	f.mu.Lock()
 	if f.on {
@@ -55,8 +55,8 @@ func (f *Feed) Position() string {
 
 func (f *Feed) position(n uint64) string { return f.epoch + "-" + strconv.FormatUint(n, 36) }
 
-// After returns up to most names that changed within key after a position, each once, in order of their first change, and the
-// position that this brings one to. known is false if the position is not remembered; the position is then that of the latest change.
+// After returns up to most names that changed within key after a position, each once, in the order of their first change, and
+// the position after them. known is false if the position is unknown; the returned position is then that of the latest change.
 func (f *Feed) After(position, key string, most int, wanted func(name string) bool) (names []string, at string, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

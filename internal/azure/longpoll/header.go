@@ -6,23 +6,24 @@ import (
 )
 
 const (
-	// WaitHeader is how many seconds a request may wait for a change, 1 to [MaxWait]. In an answer: the request could have
-	// waited, or has.
+	// WaitHeader is how many seconds a request may wait for a change, 1 to [MaxWait]. In an answer it means that the service
+	// supports waiting.
 	WaitHeader = "X-Lazuli-Wait"
-	// AfterHeader is the position of a feed after which changes are asked for; empty is the beginning of one.
+	// AfterHeader is the position in a feed after which the client wants changes; empty begins a feed.
 	AfterHeader = "X-Lazuli-After"
-	// PositionHeader is the position of an answer, to ask for what comes after it.
+	// PositionHeader is the position of an answer, from which the client continues.
 	PositionHeader = "X-Lazuli-Position"
-	// HiddenHeader asks, with the value [HiddenInclude], for messages that are hidden as well, and says that they are there.
+	// HiddenHeader, with the value [HiddenInclude], asks for hidden messages too; the answer has it if they are included.
 	HiddenHeader = "X-Lazuli-Hidden"
-	// FeedHeader says what an answer holds: [FeedChanges] or [FeedEverything].
+	// FeedHeader is the kind of an answer: [FeedChanges] or [FeedEverything].
 	FeedHeader = "X-Lazuli-Feed"
 )
 
 // HiddenInclude is the only value of HiddenHeader.
 const HiddenInclude = "include"
 
-// StatesHeader asks, with the value [StatesInclude], for the states of entities around each change of a table, and says that they are there.
+// StatesHeader, with the value [StatesInclude], asks for the states of entities before and after each change of a table; the answer
+// has it if they are included.
 const (
 	StatesHeader  = "X-Lazuli-States"
 	StatesInclude = "include"
@@ -30,17 +31,17 @@ const (
 
 // The values of FeedHeader.
 const (
-	// FeedChanges: what has changed after the position that was asked for, and nothing else.
+	// FeedChanges: the answer has only the changes after the requested position.
 	FeedChanges = "changes"
-	// FeedEverything: the position is not known any more, or none was given; the answer is the ordinary one.
+	// FeedEverything: the requested position is unknown or missing; the answer is the same as without it.
 	FeedEverything = "everything"
 )
 
 // MaxWait bounds a wait. Proxies and clients tend to break off what takes longer than a minute.
 const MaxWait = 50 * time.Second
 
-// ParseWait reads the value of WaitHeader. A value that is none is as good as no header: the extension must not break a client
-// that means something else by it.
+// ParseWait parses the value of WaitHeader. It ignores other values: the extension must not break a client that uses the
+// header for something else.
 func ParseWait(text string) (time.Duration, bool) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

@@ -48,7 +48,7 @@ func (read *reader) rules(in []corsRule) []Rule {
 			read.fail("A rule has 1 to 64 allowed origins of up to 256 characters.")
 		}
 		if len(rule.Methods) == 0 || slices.ContainsFunc(rule.Methods, func(m string) bool { return !slices.Contains(corsMethods, m) }) {
-			read.fail("A rule has an allowed method that is not known, or none.")
+			read.fail("A rule must have allowed methods, and only supported ones.")
 		}
 		out = append(out, rule)
 	}
@@ -141,14 +141,14 @@ func preflight(r *wire.Request, rules []Rule) error {
 	return ErrCORSPreflightFailure
 }
 
-// setCORS sets the CORS headers of the answer to an actual request. Rules that do not match are no error: the
-// browser refuses the answer.
+// setCORS sets the CORS headers of the answer to an actual request. If no rule matches there is no error: the browser refuses
+// the answer.
 func setCORS(r *wire.Request, rules []Rule) {
 	if len(rules) == 0 || r.HTTP.Method == http.MethodOptions {
 		return
 	}
 	origin := r.Header("Origin")
-	named := false // a rule names origins, so that the answer depends on the caller's
+	named := false // a rule names origins, so that the answer depends on the origin
 	for _, rule := range rules {
 		named = named || !slices.Contains(rule.Origins, "*")
 		if origin == "" || !slices.Contains(rule.Methods, r.HTTP.Method) {
@@ -157,7 +157,7 @@ func setCORS(r *wire.Request, rules []Rule) {
 		if match := rule.origin(origin); match != "" {
 			allowOrigin(r, match, origin)
 			if len(rule.ExposedHeaders) > 0 {
-				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ",")) // prefixes become names when the answer is sent
+				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ",")) // the front-end expands prefixes when it sends the answer
 			}
 			return
 		}

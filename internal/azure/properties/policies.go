@@ -14,21 +14,20 @@ const (
 	maxPolicies      = 5
 	maxPolicyID      = 64 // characters
 	maxPermissions   = 32
-	MaxPoliciesBytes = 64 << 10 // of a Set ACL body that is read
+	MaxPoliciesBytes = 64 << 10 // of the body of a Set ACL operation
 )
 
-// StoredPolicy is one stored access policy of a container, queue or table. Times are of the form [wire.ISO7], "" if
-// not given.
+// StoredPolicy is a stored access policy of a container, queue or table. Times have the form [wire.ISO7], or are "".
 // https://learn.microsoft.com/rest/api/storageservices/define-stored-access-policy
 type StoredPolicy struct {
 	ID string `json:"id"`
 	auth.Policy
-	// Bare is set for an identifier that came without a policy element, which is given back as it came.
+	// Bare is set for an identifier without a policy element, which is returned as it was sent.
 	Bare bool `json:"bare,omitempty"`
 }
 
-// ParsePolicies reads the SignedIdentifiers document of a Set ACL operation. An empty body means no policies. letters
-// are the permissions that the resource knows. It fails with [wire.ErrInvalidXMLDocument].
+// ParsePolicies parses the SignedIdentifiers document of a Set ACL operation. An empty body means no policies. letters are the
+// permissions that the resource supports. It fails with [wire.ErrInvalidXMLDocument].
 func ParsePolicies(body []byte, letters string) ([]StoredPolicy, error) {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil, nil
@@ -76,7 +75,7 @@ func policyTime(s string) (string, bool) {
 	return wire.FormatISO7(t), ok
 }
 
-// PoliciesXML is the answer of a Get ACL operation.
+// PoliciesXML returns the answer of a Get ACL operation.
 func PoliciesXML(list []StoredPolicy) *wire.XML {
 	x := wire.NewXML(512)
 	if len(list) == 0 {

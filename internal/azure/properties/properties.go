@@ -10,7 +10,7 @@ import (
 
 // Limits of a service's properties.
 const (
-	// MaxBody is the size in bytes of a Set Service Properties body that is read.
+	// MaxBody bounds the body of Set Service Properties, in bytes.
 	MaxBody = 64 << 10
 	// MaxRetentionDays bounds every retention policy.
 	MaxRetentionDays = 365
@@ -24,7 +24,7 @@ type Properties struct {
 	CORS            []Rule    `json:"cors,omitempty"`
 	DeleteRetention Retention `json:"deleteRetention"`
 	StaticWebsite   Website   `json:"staticWebsite"`
-	// DefaultVersion is the version of requests that name none, "" if it was never set.
+	// DefaultVersion is the version of requests without x-ms-version, "" if it was never set.
 	DefaultVersion string `json:"defaultVersion,omitempty"`
 }
 
@@ -42,8 +42,8 @@ type Metrics struct {
 	Retention            Retention
 }
 
-// Retention says for how many days, 1 to [MaxRetentionDays], something is kept. AllowPermanentDelete belongs to the
-// Blob service's soft delete alone.
+// Retention is a number of days, 1 to [MaxRetentionDays], after which something is removed. Only soft delete of the Blob
+// service has AllowPermanentDelete.
 type Retention struct {
 	Enabled, AllowPermanentDelete bool
 	Days                          int
@@ -55,14 +55,14 @@ type Website struct {
 	IndexDocument, ErrorDocument404Path, DefaultIndexDocument string
 }
 
-// Features are the settings that a service can honour. What it cannot is refused when somebody turns it on, never
-// stored and ignored.
+// Features are the settings that a service implements. A request that turns on another is refused; it is never stored and
+// ignored.
 type Features struct {
 	Logging, Metrics, DeleteRetention, StaticWebsite bool
 }
 
-// document is the XML of Set Service Properties. A section that is absent stays as it is.
-// Flags are text, for clients write True as well as true.
+// document is the XML of Set Service Properties. An absent section does not change. Flags are text, since clients write True
+// as well as true.
 type document struct {
 	XMLName xml.Name `xml:"StorageServiceProperties"`
 	Logging *struct {
@@ -89,7 +89,7 @@ type metrics struct {
 type retention struct{ Enabled, Days, AllowPermanentDelete string }
 
 // Update returns p with the sections that body, a Set Service Properties document, has. It fails with
-// [wire.ErrInvalidXMLDocument], and with [wire.ErrNotImplemented] for what the service cannot honour; p is unchanged.
+// [wire.ErrInvalidXMLDocument], and with [wire.ErrNotImplemented] for settings that the service does not implement; p is unchanged.
 func (p Properties) Update(svc wire.Service, body []byte, can Features) (Properties, error) {
 	var d document
 	if err := wire.ParseXML(body, &d); err != nil {
@@ -127,7 +127,7 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 	return p, read.err
 }
 
-// blob reads the sections that only the Blob service has.
+// blob parses the sections that only the Blob service has.
 func (read *reader) blob(p *Properties, d *document, can Features) {
 	if d.DeleteRetentionPolicy != nil {
 		p.DeleteRetention = read.retention(*d.DeleteRetentionPolicy)
@@ -171,7 +171,7 @@ func (read *reader) flag(s string) bool {
 	case "false", "0", "":
 		return false
 	}
-	read.fail("A flag is neither true nor false.")
+	read.fail("A flag must be true or false.")
 	return false
 }
 
@@ -187,7 +187,7 @@ func (read *reader) retention(r retention) Retention {
 	return out
 }
 
-// XML is the answer of Get Service Properties.
+// XML returns the answer of Get Service Properties.
 func (p Properties) XML(svc wire.Service, v wire.Version) *wire.XML {
 	x := wire.NewXML(1024).Open("StorageServiceProperties")
 	x.Open("Logging").Text("Version", orDefault(p.Logging.Version, "1.0")).Bool("Read", p.Logging.Read).

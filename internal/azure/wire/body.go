@@ -10,16 +10,16 @@ import (
 	"net/http"
 )
 
-// maxDrain is how much of a body that is too large is read and thrown away, in bytes: a transaction of a hundred entities that are each
-// as large as may be fits.
+// maxDrain bounds the bytes that are read and discarded of a body that is too large. It is above the size of a transaction of a
+// hundred entities of the maximum size.
 const maxDrain = 128 << 20
 
-// maxAhead is how much memory is taken for a body before its bytes arrive.
+// maxAhead bounds the memory that is allocated for a body before its bytes arrive.
 const maxAhead = 1 << 20
 
 // ReadBody returns the whole request body. It fails with [ErrRequestBodyTooLarge] over limit bytes, with
-// [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if Content-MD5 was
-// sent and does not fit. Memory is taken as bytes arrive; of what a header promises, no more than 1 MiB ahead.
+// [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if
+// Content-MD5 does not match. It allocates memory as bytes arrive, at most 1 MiB ahead of them, whatever the headers say.
 func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	n := r.HTTP.ContentLength
 	if n > limit {
@@ -36,7 +36,7 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 		}
 	default:
 		var buf bytes.Buffer
-		buf.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: else the end is found by growing once more
+		buf.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: without it the buffer grows once more at the end
 		if _, err := io.Copy(&buf, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
 			return nil, BodyError(err)
 		}
@@ -47,8 +47,8 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	return b, r.checkMD5(b)
 }
 
-// tooLarge reads on: a client that sends everything before it reads would else meet a broken connection in place of the answer. One
-// that waits for 100 Continue is spared that.
+// tooLarge reads the rest of the body: a client that sends everything before it reads would otherwise see a broken connection and
+// not the answer. A client that waits for 100 Continue has not sent anything.
 func (r *Request) tooLarge() error {
 	if r.Header("Expect") == "" && r.HTTP.ContentLength <= maxDrain {
 		_, _ = io.CopyN(io.Discard, r.HTTP.Body, maxDrain)
@@ -81,7 +81,7 @@ func BodyError(err error) error {
 	return ErrIncompleteBody
 }
 
-// DecodeXML reads the body, up to limit bytes, into v by encoding/xml, which knows no external entities. It fails
+// DecodeXML reads the body, up to limit bytes, into v with encoding/xml, which does not load external entities. It fails
 // with [ErrInvalidXMLDocument] and the errors of [Request.ReadBody]. An empty body is an invalid document.
 func (r *Request) DecodeXML(limit int64, v any) error {
 	b, err := r.ReadBody(limit)

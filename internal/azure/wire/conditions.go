@@ -12,12 +12,12 @@ type Conditions struct {
 	IfModifiedSince, IfUnmodifiedSince time.Time
 }
 
-// Conditions reads If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since.
+// Conditions parses If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since.
 func (r *Request) Conditions() (Conditions, error) {
 	return r.conditions("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 }
 
-// SourceConditions reads the x-ms-source-if-* headers, which guard the source of a copy.
+// SourceConditions parses the x-ms-source-if-* headers, which are conditions on the source of a copy.
 func (r *Request) SourceConditions() (Conditions, error) {
 	return r.conditions("X-Ms-Source-If-Match", "X-Ms-Source-If-None-Match",
 		"X-Ms-Source-If-Modified-Since", "X-Ms-Source-If-Unmodified-Since")
@@ -50,7 +50,7 @@ func (c Conditions) Empty() bool {
 }
 
 // CheckRead evaluates c for a read of a resource that exists. It returns [ErrConditionNotMet] or [ErrNotModified].
-// Where an entity tag and a date of the same direction are both given, the tag decides.
+// If an entity tag and a date of the same direction are both given, the tag decides.
 func (c Conditions) CheckRead(etag string, modified time.Time) error {
 	return c.check(etag, modified, ErrNotModified)
 }
@@ -60,7 +60,7 @@ func (c Conditions) CheckWrite(etag string, modified time.Time) error {
 	return c.check(etag, modified, ErrConditionNotMet)
 }
 
-// CheckCreate evaluates c for a write to a resource that does not exist: only a demand that it exist can fail.
+// CheckCreate evaluates c for a write to a resource that does not exist: only conditions that require it to exist can fail.
 func (c Conditions) CheckCreate() error {
 	if c.IfMatch != "" {
 		return ErrConditionNotMet

@@ -2,9 +2,8 @@
 // parsed once into a value, the one error type with its renderers, versions, times, entity tags, conditional headers,
 // ranges, metadata, and bounded XML.
 //
-// It knows no operation and no state. A service takes a [Request], answers through it, and returns an [*Error] for
-// everything that goes wrong. Nothing here reads a clock: the time of a request is [Request.Now].
+// It knows neither operations nor state. A service takes a [Request], answers through it, and returns an [*Error] for
+// every failure. The package does not read a clock: the time of a request is [Request.Now].
 //
-// Where to start: [Parse] for what is read from a request, [Error] for failures, response.go for how answers are
-// written.
+// Where to start: [Parse] for requests, [Error] for failures, response.go for answers.
 package wire

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Error is the one failure that a client sees: an HTTP status, Azure's error code, and a message. Every service's
+// Error is a failure as a client sees it: an HTTP status, Azure's error code, and a message. Every service's
 // catalogue is a list of these; a service returns one (or wraps one) and the front-end renders it.
 //
 // An Error in a catalogue is shared and must not be changed: [Error.With] and [Error.WithHeader] return copies.
@@ -17,13 +17,13 @@ type Error struct {
 	Code string
 	// Message is the text for people. The renderers append the request id and the time, as Azure does.
 	Message string
-	// Details are further elements of the error document, such as HeaderName and HeaderValue.
+	// Details are additional elements of the error document, such as HeaderName and HeaderValue.
 	Details []Detail
 	// Headers are sent with the answer.
 	Headers []Detail
 }
 
-// Detail is a name and a value that go with an error.
+// Detail is a name and a value of an error.
 type Detail struct{ Name, Value string }
 
 // Error implements error.
@@ -42,7 +42,7 @@ func (e *Error) With(name, value string) *Error {
 	return &c
 }
 
-// WithHeader returns a copy of e that is answered with one more header.
+// WithHeader returns a copy of e with one more header of the answer.
 func (e *Error) WithHeader(name, value string) *Error {
 	c := *e
 	c.Headers = append(slices.Clip(c.Headers), Detail{name, value})

@@ -2,7 +2,7 @@ package wire
 
 import "net/http"
 
-// The failures that all services share. Codes, statuses and texts are Azure's.
+// The errors that all services share. Codes, statuses and texts are Azure's.
 // https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
 var (
 	// ErrInvalidHeaderValue: a header's value is not of its form, or outside its limits. Azure names the header and
@@ -73,10 +73,10 @@ var (
 	// ErrIncompleteBody: the body ended before its Content-Length.
 	ErrIncompleteBody = &Error{Status: http.StatusBadRequest, Code: "IncompleteBody",
 		Message: "The size of the request body does not match the Content-Length header."}
-	// ErrUnsupportedHTTPVerb: the resource does not know the method.
+	// ErrUnsupportedHTTPVerb: the resource does not support the method.
 	ErrUnsupportedHTTPVerb = &Error{Status: http.StatusMethodNotAllowed, Code: "UnsupportedHttpVerb",
 		Message: "The resource doesn't support specified Http Verb."}
-	// ErrInvalidHTTPVerb: no resource knows the method.
+	// ErrInvalidHTTPVerb: no resource supports the method.
 	ErrInvalidHTTPVerb = &Error{Status: http.StatusBadRequest, Code: "InvalidHttpVerb",
 		Message: "The HTTP verb specified is invalid - it is not recognized by the server."}
 	// ErrConditionNotMet: a conditional header does not hold, for a write or for If-Match.
@@ -88,29 +88,29 @@ var (
 	// ErrMultipleConditionHeadersNotSupported: more conditional headers than the operation allows.
 	ErrMultipleConditionHeadersNotSupported = &Error{Status: http.StatusBadRequest,
 		Code: "MultipleConditionHeadersNotSupported", Message: "Multiple condition headers are not supported."}
-	// ErrResourceNotFound: there is nothing at the address; also what an anonymous caller hears of private resources.
+	// ErrResourceNotFound: the resource does not exist. It is also the answer to anonymous callers for private resources.
 	ErrResourceNotFound = &Error{Status: http.StatusNotFound, Code: "ResourceNotFound",
 		Message: "The specified resource does not exist."}
 	// ErrAuthenticationFailed: no valid credential. AuthenticationErrorDetail may say why.
 	ErrAuthenticationFailed = &Error{Status: http.StatusForbidden, Code: "AuthenticationFailed",
 		Message: "Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
 			"correctly including the signature."}
-	// ErrInvalidAuthenticationInfo: the Authorization header cannot be read.
+	// ErrInvalidAuthenticationInfo: the Authorization header cannot be parsed.
 	ErrInvalidAuthenticationInfo = &Error{Status: http.StatusBadRequest, Code: "InvalidAuthenticationInfo",
 		Message: "Authentication information is not given in the correct format. Check the value of Authorization header."}
-	// ErrNoAuthenticationInformation: neither Authorization nor SAS where one is needed, from version 2019-12-12.
+	// ErrNoAuthenticationInformation: the operation needs a credential and the request has none, from version 2019-12-12.
 	ErrNoAuthenticationInformation = &Error{Status: http.StatusUnauthorized, Code: "NoAuthenticationInformation",
 		Message: "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."}
-	// ErrInsufficientAccountPermissions: the account may only be read here, as on the secondary endpoint.
+	// ErrInsufficientAccountPermissions: the account is read-only here, as on the secondary endpoint.
 	ErrInsufficientAccountPermissions = &Error{Status: http.StatusForbidden, Code: "InsufficientAccountPermissions",
 		Message: "The account being accessed does not have sufficient permissions to execute this operation."}
-	// ErrAuthorizationPermissionMismatch: the credential is good but does not permit the operation.
+	// ErrAuthorizationPermissionMismatch: the credential is valid but does not permit the operation.
 	ErrAuthorizationPermissionMismatch = &Error{Status: http.StatusForbidden, Code: "AuthorizationPermissionMismatch",
 		Message: "This request is not authorized to perform this operation using this permission."}
-	// ErrNotImplemented: the operation or setting exists on Azure and not here.
+	// ErrNotImplemented: Azure has the operation or setting, Lazuli does not.
 	ErrNotImplemented = &Error{Status: http.StatusNotImplemented, Code: "NotImplemented",
 		Message: "The requested operation is not implemented on the specified resource."}
-	// ErrInternal: a defect or a broken disk. The log has the cause under the request id.
+	// ErrInternal: a defect, or a failure of the disk. The log has the cause and the request id.
 	ErrInternal = &Error{Status: http.StatusInternalServerError, Code: "InternalError",
 		Message: "The server encountered an internal error. Please retry the request."}
 	// ErrOperationTimedOut: the operation did not end within the permitted time.

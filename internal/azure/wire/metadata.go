@@ -8,16 +8,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
-// Meta is one name and value of a resource's metadata. Names keep the case with which they were sent where the
-// connection allows it (HTTP/1), and are compared without case.
+// Meta is a name and a value of a resource's metadata. Names keep the case in which they were sent over HTTP/1, and are
+// compared without case.
 type Meta struct{ Name, Value string }
 
-// MetadataLimit is the size in bytes of all names and values of one resource's metadata.
+// MetadataLimit bounds the size in bytes of all names and values of a resource's metadata.
 const MetadataLimit = 8 << 10
 
 const metaPrefix = "X-Ms-Meta-"
 
-// Metadata reads the x-ms-meta-* headers, ordered by name. It fails with [ErrEmptyMetadataKey], [ErrInvalidMetadata]
+// Metadata returns the x-ms-meta-* headers, ordered by name. It fails with [ErrEmptyMetadataKey], [ErrInvalidMetadata]
 // or [ErrMetadataTooLarge]. Several headers of one name are joined with a comma.
 // https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources
 func (r *Request) Metadata() ([]Meta, error) {

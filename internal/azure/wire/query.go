@@ -21,7 +21,7 @@ func (q Query) Get(name string) string {
 	return ""
 }
 
-// Has reports whether the named parameter is there, be it empty. name must be lower case.
+// Has reports whether the query has the named parameter, which may be empty. name must be lower case.
 func (q Query) Has(name string) bool {
 	for i := range q {
 		if q[i].Name == name {
@@ -34,7 +34,7 @@ func (q Query) Has(name string) bool {
 // maxParams bounds the parameters of one request: no operation has more than two dozen.
 const maxParams = 100
 
-// parseQuery decodes a raw query string. ok is false for a broken percent-encoding or too many parameters.
+// parseQuery decodes a raw query string. ok is false for an invalid percent-encoding or too many parameters.
 func parseQuery(raw string) (q Query, ok bool) {
 	if raw == "" {
 		return nil, true

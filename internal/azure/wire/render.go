@@ -22,7 +22,7 @@ func RenderXML(r *Request, e *Error) {
 	_ = r.XML(e.Status, x.Close("Error"))
 }
 
-// Message is e's text with the request's id and time, as error documents carry it.
+// Message returns e's text with the request's id and time, as in error documents.
 func (r *Request) Message(e *Error) string {
 	return e.Message + "\nRequestId:" + r.ID + "\nTime:" + FormatISO7(r.Now)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Request is one storage request, parsed once, and the way to answer it. It belongs to the goroutine that serves the
-// request and is not used after that.
+// Request is a storage request, parsed once, with methods to answer it. It belongs to the goroutine that serves the request
+// and must not be used afterwards.
 type Request struct {
 	// HTTP is the request as net/http read it. Handlers read headers and the body from it; nothing rewrites it.
 	HTTP *http.Request
@@ -32,14 +32,14 @@ type Request struct {
 	Query         Query
 	Comp, Restype string
 
-	// Version is the behaviour that was asked for: x-ms-version clamped to [LatestVersion]; 0 when none was named.
+	// Version is the requested service version: x-ms-version, at most [LatestVersion]; 0 without the header.
 	Version Version
-	// VersionHeader is x-ms-version as sent, which the answer repeats.
+	// VersionHeader is x-ms-version as sent. The answer repeats it.
 	VersionHeader string
 
 	// ID is the server's id of this request, x-ms-request-id. ClientID is x-ms-client-request-id.
 	ID, ClientID string
-	// Now is when the request came; every rule that asks for the time uses it.
+	// Now is when the request arrived. Every rule that depends on the time uses it.
 	Now time.Time
 
 	// Challenge is the WWW-Authenticate header for callers without a credential; "" makes one from Base.
@@ -47,7 +47,7 @@ type Request struct {
 
 	// Operation is the name of the operation that serves the request, "" until it is known.
 	Operation string
-	// Failure is the error that was answered, nil for success. The front-end sets it.
+	// Failure is the error of the answer, nil for success. The front-end sets it.
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
 	Fault string
@@ -55,16 +55,16 @@ type Request struct {
 	options Options
 }
 
-// Options decide how requests are read.
+// Options configure how requests are parsed.
 type Options struct {
 	// StrictVersion refuses versions that are not published.
 	StrictVersion bool
-	// PathStyle takes the account from the path alone, whatever the host's name is.
+	// PathStyle takes the account only from the path, whatever the host's name is.
 	PathStyle bool
 }
 
-// Parse reads what all operations need from hr. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
-// [ErrInvalidHeaderValue]; the Request is good for rendering the error all the same.
+// Parse parses the parts of hr that all operations need. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
+// [ErrInvalidHeaderValue]; the Request can still be used to render the error.
 func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time, o Options) (*Request, error) {
 	r := &Request{HTTP: hr, Out: out, Service: svc, Now: now, ID: newRequestID(now), options: o}
 	if id := header(hr.Header, "X-Ms-Client-Request-Id"); len(id) <= maxClientID && printable(id) {
@@ -73,14 +73,15 @@ func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time
 	return r, r.parse(o)
 }
 
-// Inner reads a request that came inside of r: a part of a batch, or the request that a copy source stands for. It is read with the
-// time and the options of r: with others, its address could lead to another account than it does when it comes by itself. The caller
-// compares the accounts where they must be the same. Errors are those of [Parse].
+// Inner parses a request inside r: a part of a batch, or the request for a copy source. It uses the time and the options of r:
+// with other options its address could name another account than it does in a request of its own. The caller compares the
+// accounts if they have to be the same. The errors are those of [Parse].
 func (r *Request) Inner(hr *http.Request, out http.ResponseWriter) (*Request, error) {
 	return Parse(r.Service, hr, out, r.Now, r.options)
 }
 
-// Limits of a request's headers. They are checked before anything is computed of the headers, and before the caller is known.
+// Limits of a request's headers. They are checked before anything is computed from the headers and before the caller is
+// authenticated.
 const (
 	// MaxHeaderBytes is the length of all names and values: 8 KiB of metadata, a 2 KiB copy source, tags, and the rest.
 	MaxHeaderBytes = 64 << 10
@@ -120,7 +121,7 @@ func (r *Request) parse(o Options) error {
 		r.Version, r.VersionHeader = min(version, LatestVersion()), v
 	}
 	uri := r.HTTP.RequestURI
-	if uri == "" { // a request made in process, not read from a connection
+	if uri == "" { // a request of this process, not read from a connection
 		uri = r.HTTP.URL.RequestURI()
 	}
 	if !strings.HasPrefix(uri, "/") { // absolute form, as sent to a proxy
@@ -148,7 +149,7 @@ func (r *Request) parse(o Options) error {
 // Header returns the first value of the named request header. name must be in Go's canonical form.
 func (r *Request) Header(name string) string { return header(r.HTTP.Header, name) }
 
-// HasHeader reports whether the named header was sent, be it empty. name must be in Go's canonical form.
+// HasHeader reports whether the request has the named header, which may be empty. name must be in Go's canonical form.
 func (r *Request) HasHeader(name string) bool { return len(r.HTTP.Header[name]) > 0 }
 
 // header is http.Header.Get without the canonicalisation.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// newRequestID makes an x-ms-request-id of Azure's form: a GUID that ends in 000000. It is unique, not secret.
+// newRequestID returns an x-ms-request-id of Azure's form: a GUID that ends in 000000. It is unique, not secret.
 func newRequestID(now time.Time) string {
 	const hex = "0123456789abcdef"
 	hi, lo := rand.Uint64(), uint64(now.UnixNano())

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Header names are written as Azure writes them, past net/http's canonical form: they are set in the map directly.
+// Header names are written as Azure writes them: they are set in the map directly, without net/http's canonical form.
 
 // Set sets a response header under exactly this name.
 func (r *Request) Set(name, value string) { r.Out.Header()[name] = []string{value} }
@@ -17,7 +17,7 @@ func (r *Request) SetInt(name string, n int64) { r.Set(name, strconv.FormatInt(n
 const serverVersion = "0.1"
 
 // Begin sets the headers that every answer has: Server, Date, x-ms-request-id, x-ms-version, and the client's id.
-// The front-end calls it before anything can be answered.
+// The front-end calls it before any answer.
 func (r *Request) Begin() {
 	h := r.Out.Header()
 	h["Server"] = serverHeader[r.Service]
@@ -37,7 +37,7 @@ var serverHeader = map[Service][]string{
 	Table: {"Lazuli-" + Table.title() + "/" + serverVersion},
 }
 
-// zeroLength is shared: header values are not written to.
+// zeroLength is shared: header values are never changed.
 var zeroLength = []string{"0"}
 
 // Status answers with a status and no body.
@@ -52,8 +52,8 @@ func (r *Request) Status(status int) error {
 // XML answers with a document.
 func (r *Request) XML(status int, x *XML) error { return r.Body(status, "application/xml", x.Bytes()) }
 
-// Body answers with a whole body. On HEAD only its headers are sent. An error of the connection is not reported:
-// nobody is left to hear it.
+// Body answers with a body. On HEAD it sends only its headers. It does not report errors of the connection, since no client
+// is left to answer.
 func (r *Request) Body(status int, contentType string, body []byte) error {
 	h := r.Out.Header()
 	h["Content-Type"] = []string{contentType}

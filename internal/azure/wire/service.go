@@ -3,7 +3,7 @@ package wire
 // Service is one of the three storage services.
 type Service uint8
 
-// The services. The zero value is none of them.
+// The services. The zero value is not a service.
 const (
 	Blob Service = iota + 1
 	Queue
@@ -23,7 +23,7 @@ func (s Service) String() string {
 	return "unknown"
 }
 
-// title is the service's name as it stands in the Server header.
+// title returns the service's name in the Server header.
 func (s Service) title() string {
 	switch s {
 	case Blob:

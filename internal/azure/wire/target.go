@@ -9,9 +9,9 @@ import (
 // secondarySuffix marks the read-only secondary endpoint in an account's host or path segment.
 const secondarySuffix = "-secondary"
 
-// locate splits the address into account and resource path. Two forms are known: host-style,
-// account.blob.example:10000/container, as Azure has it, and path-style, 127.0.0.1:10000/account/container, as the
-// development storage has it.
+// locate splits the address into account and resource path. There are two forms: host style,
+// account.blob.example:10000/container, as on Azure, and path style, 127.0.0.1:10000/account/container, as in the storage
+// emulators.
 func (r *Request) locate(path string, pathStyle bool) error {
 	scheme := "http://"
 	if r.HTTP.TLS != nil {
@@ -48,7 +48,7 @@ func (r *Request) setAccount(s string) {
 	r.Account, r.Secondary = strings.CutSuffix(s, secondarySuffix)
 }
 
-// hostAccount finds the account in a host name of the form account.service.rest, where service is the name of svc.
+// hostAccount returns the account in a host name of the form account.service.rest, where service is the name of svc.
 func hostAccount(host string, svc Service) (account string, ok bool) {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -68,7 +68,7 @@ func hostAccount(host string, svc Service) (account string, ok bool) {
 	return account, AccountName(strings.TrimSuffix(account, secondarySuffix))
 }
 
-// AccountName reports whether s may name an account: 3 to 24 lower-case letters and digits.
+// AccountName reports whether an account may have the name s: 3 to 24 lower-case letters and digits.
 // https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-name
 func AccountName(s string) bool {
 	if len(s) < 3 || len(s) > 24 {

@@ -18,7 +18,7 @@ const (
 // FormatRFC1123 returns t as "Fri, 26 Jun 2015 23:39:12 GMT".
 func FormatRFC1123(t time.Time) string {
 	t = t.UTC()
-	// Answers carry the current second or a recent one over and over: one is kept formatted.
+	// Many answers have the same second: the last formatted one is kept.
 	if c := lastRFC1123.Load(); c != nil && c.unix == t.Unix() {
 		return c.text
 	}
@@ -37,9 +37,9 @@ var lastRFC1123 atomic.Pointer[formatted]
 // FormatISO7 returns t as "2015-06-26T23:39:12.1234567Z", cut to 100 ns.
 func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }
 
-// ParseRFC1123 reads an HTTP date of any of the three forms that HTTP allows.
+// ParseRFC1123 parses an HTTP date in any of the three forms that HTTP allows.
 func ParseRFC1123(s string) (time.Time, error) {
-	// The requests of one second carry the same date: the last one read is kept.
+	// The requests of one second have the same date: the last parsed one is kept.
 	if c := lastParsed.Load(); c != nil && c.text == s {
 		return c.time, nil
 	}
@@ -64,7 +64,7 @@ var isoLayouts = []string{
 	"2006-01-02", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.9999999Z07:00",
 }
 
-// ParseISO reads a time in one of the ISO 8601 forms that Azure accepts.
+// ParseISO parses a time in one of the ISO 8601 forms that Azure accepts.
 func ParseISO(s string) (time.Time, bool) {
 	for _, layout := range isoLayouts {
 		if t, err := time.Parse(layout, s); err == nil {

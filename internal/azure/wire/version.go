@@ -3,10 +3,10 @@ package wire
 import "slices"
 
 // Version is a service version, the value of x-ms-version, as the number yyyymmdd, so that versions compare with <.
-// The zero value means that the request named none.
+// The zero value means no version.
 type Version int
 
-// Versions at which the behaviour of more than one service changes. A service names its own beside its code.
+// Versions at which the behaviour of several services changes. Versions of one service are constants of that service.
 const (
 	V20090919 Version = 20090919 // the first version with the Shared Key form still in use
 	V20120212 Version = 20120212
@@ -25,7 +25,7 @@ var known = []Version{
 	20240504, 20240804, 20241104, 20250105, 20250505, 20250705, 20251105, 20260206, 20260406, 20260606, 20261006,
 }
 
-// LatestVersion is the newest version whose behaviour is known. A request with a later one behaves as this one.
+// LatestVersion returns the newest supported version. Requests with later versions are served as this one.
 func LatestVersion() Version { return known[len(known)-1] }
 
 // Known reports whether v is a published version.
@@ -51,7 +51,7 @@ func (v Version) String() string {
 	return string(b[:])
 }
 
-// ParseVersion reads the wire form yyyy-mm-dd. ok is false unless s is a plausible date.
+// ParseVersion parses the wire form yyyy-mm-dd. ok is false unless s is a plausible date.
 func ParseVersion(s string) (v Version, ok bool) {
 	if len(s) != 10 || s[4] != '-' || s[7] != '-' {
 		return 0, false

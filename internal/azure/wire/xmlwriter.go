@@ -9,11 +9,10 @@ import (
 // byteOrderMark begins every XML document that Azure's Blob and Queue services send.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// XML builds an answer's document by appending; it does no reflection, for listings are long. Names are trusted,
-// text is escaped.
+// XML builds a document by appending, without reflection, since listings are long. Names are trusted, text is escaped.
 type XML struct{ buf []byte }
 
-// NewXML begins a document with Azure's byte order mark and declaration. capacity is a hint in bytes.
+// NewXML returns a document that begins with Azure's byte order mark and declaration. capacity is the expected size in bytes.
 func NewXML(capacity int) *XML {
 	x := &XML{buf: make([]byte, 0, capacity)}
 	x.buf = append(x.buf, byteOrderMark+`<?xml version="1.0" encoding="utf-8"?>`...)
@@ -71,7 +70,7 @@ func (x *XML) Empty(name string) *XML {
 	return x
 }
 
-// Echo writes an element that repeats a parameter of the request; nothing if it was not there.
+// Echo writes an element that repeats a parameter of the request; nothing if the parameter is empty.
 func (x *XML) Echo(name, value string) *XML {
 	if value == "" {
 		return x
@@ -79,7 +78,7 @@ func (x *XML) Echo(name, value string) *XML {
 	return x.Text(name, value)
 }
 
-// Metadata writes a Metadata element as the listings of containers and queues have it.
+// Metadata writes a Metadata element for listings of containers and queues.
 func (x *XML) Metadata(list []Meta) *XML {
 	if len(list) == 0 {
 		return x.Empty("Metadata")
@@ -91,7 +90,7 @@ func (x *XML) Metadata(list []Meta) *XML {
 	return x.Close("Metadata")
 }
 
-// Raw appends markup as it stands.
+// Raw appends markup without escaping.
 func (x *XML) Raw(s string) *XML { x.buf = append(x.buf, s...); return x }
 
 // Bytes returns the document.

@@ -1,8 +1,8 @@
 // Package inproc carries HTTP requests to handlers of the same process, without a connection: an Azure SDK client
-// with this transport talks to the services as over the network, and saves the network. Worker roles that run inside
-// the server use it.
+// with this transport calls the services as over the network, without its cost. Worker roles that run inside the server use
+// it.
 //
-// It is true to HTTP/1.1 in what the services see, but for one thing: a request's head is not bounded.
+// The services see the same as with HTTP/1.1, with one exception: the size of a request's head is not limited.
 package inproc
 
 import (
@@ -85,18 +85,18 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 type answer struct {
 	request *http.Request
 	header  http.Header
-	begun   chan struct{} // closed when response is set, or never will be
+	begun   chan struct{} // closed when response is set, or will not be set
 
 	mu        sync.Mutex
 	changed   sync.Cond
 	response  *http.Response
 	opened    bool // begun is closed
 	buf       bytes.Buffer
-	end       error // what Read returns behind buf; nil while the handler runs
-	abandoned bool  // nobody will read
+	end       error // what Read returns after buf; nil while the handler runs
+	abandoned bool  // the reader has closed the body
 }
 
-// window is how many bytes of an answer may wait to be read.
+// window bounds the bytes of an answer that wait to be read.
 const window = 1 << 20
 
 func newAnswer(r *http.Request) *answer {
