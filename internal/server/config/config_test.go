@@ -196,7 +196,7 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "account name", env: []string{"LAZULI_ACCOUNTS=Abc:a2V5"}, want: "LAZULI_ACCOUNTS: account name"},
 		{name: "account given twice", env: []string{"LAZULI_ACCOUNTS=abc:a2V5;abc:a2V5"}, want: "given twice"},
 		{name: "account in the file", file: "accounts:\n  - name: abc\n    key: x\n", want: `unknown key "key"`},
-		{name: "setting of an account that there is not", env: []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-version=true"}, want: "LAZULI_ACCOUNTS: account 1: account abc: unknown setting blob-version: there are"},
+		{name: "setting of an account that there is not", env: []string{"LAZULI_ACCOUNTS=abc:a2V5 blob-version=true"}, want: "LAZULI_ACCOUNTS: account 1: account abc: unknown setting blob-version: use one of"},
 		{name: "a key for a setting", env: []string{"LAZULI_ACCOUNTS=abc:YWJj a2V5"}, want: "setting 1 is not of the form"},
 		{name: "setting of an account given twice", file: "accounts:\n  - name: abc\n    keys: [a2V5]\n    blob-versioning: true\n    blobVersioning: false\n", want: "account 1: blob-versioning is given twice"},
 		{name: "value of an account's setting", file: "accounts:\n  - name: abc\n    keys: [a2V5]\n    container-soft-delete-days: 400\n", want: `account 1: container-soft-delete-days: "400" is not a number from 0 to 365`},
