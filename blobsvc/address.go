@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -11,7 +12,7 @@ import (
 var errMutuallyExclusive = fail(http.StatusBadRequest, "MutuallyExclusiveQueryParameters", "The specified query parameters are mutually exclusive.")
 
 // address reads the snapshot and versionid parameters.
-func (c *call) address() (a Address, err error) {
+func (c *call) address() (a state.Address, err error) {
 	if c.Query.Has("snapshot") {
 		s := c.Query.Get("snapshot")
 		var ok bool

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -12,11 +13,11 @@ import (
 // https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
 func (c *call) mayLogs(need auth.Need) error {
 	switch {
-	case c.container != LogsContainer && c.container != ChangeFeedContainer || c.System():
+	case c.container != state.LogsContainer && c.container != state.ChangeFeedContainer || c.System():
 		return nil
 	case c.HTTP.Method == http.MethodGet, c.HTTP.Method == http.MethodHead, need.Any == readBlob.Any:
 		return nil
-	case c.container == LogsContainer && need.Any == deleteLetters:
+	case c.container == state.LogsContainer && need.Any == deleteLetters:
 		return nil
 	}
 	return wire.ErrInsufficientAccountPermissions

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -17,7 +18,7 @@ func (s *Service) createAppendBlob(c *call) error {
 		}
 		return err
 	}
-	b, w, err := s.newBlob(c, AppendBlob, true)
+	b, w, err := s.newBlob(c, state.AppendBlob, true)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (s *Service) createAppendBlob(c *call) error {
 }
 
 // createEmpty creates a blob without content and answers.
-func (s *Service) createEmpty(c *call, w *Write, b *Blob) error {
+func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
 	result, err := s.state.PutBlob(w, b, nil)
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func (s *Service) createEmpty(c *call, w *Write, b *Blob) error {
 }
 
 // appendConditions reads the conditions that only Append Block knows.
-func (c *call) appendConditions() (a AppendConditions, err error) {
+func (c *call) appendConditions() (a state.AppendConditions, err error) {
 	if text := c.Header("X-Ms-Blob-Condition-Appendpos"); text != "" {
 		if a.Position, a.HasPosition = parseOffset(text); !a.HasPosition {
 			return a, wire.InvalidHeader("x-ms-blob-condition-appendpos", text)
@@ -83,7 +84,7 @@ func (s *Service) appendBlock(c *call) error {
 }
 
 // append adds received content to the end of an append blob, and answers. hashes sets the headers with its hashes.
-func (s *Service) append(c *call, w *Write, conditions AppendConditions, up *content.Upload, hashes func()) error {
+func (s *Service) append(c *call, w *state.Write, conditions state.AppendConditions, up *content.Upload, hashes func()) error {
 	result, err := s.state.AppendBlock(w, conditions, up)
 	if err != nil {
 		return err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
 // background runs the work that no request waits for, in rounds. What is to be done is in the state, so it continues after a restart.
 type background struct {
-	state *Store
+	state *state.Store
 	feeds *FeedWriter
 	// accounts returns the accounts whose change feeds are written.
 	accounts func() []string

@@ -4,19 +4,20 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // deleteSnapshots reads what Delete Blob does with snapshots.
-func (c *call) deleteSnapshots() (DeleteSnapshots, error) {
+func (c *call) deleteSnapshots() (state.DeleteSnapshots, error) {
 	switch s := c.Header("X-Ms-Delete-Snapshots"); s {
 	case "":
-		return RefuseSnapshots, nil
+		return state.RefuseSnapshots, nil
 	case "include":
-		return IncludeSnapshots, nil
+		return state.IncludeSnapshots, nil
 	case "only":
-		return OnlySnapshots, nil
+		return state.OnlySnapshots, nil
 	default:
 		return 0, wire.InvalidHeader("x-ms-delete-snapshots", s)
 	}
@@ -32,7 +33,7 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if mode != RefuseSnapshots {
+	if mode != state.RefuseSnapshots {
 		if at.Snapshot != 0 {
 			return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 		}
@@ -76,7 +77,7 @@ func (s *Service) deleteBlob(c *call) error {
 // mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
 // soft-deleted are three.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
-func (c *call) mayDelete(at Address, permanently bool) error {
+func (c *call) mayDelete(at state.Address, permanently bool) error {
 	need := auth.Need{On: auth.OnObject, All: "d"}
 	if at.Version != 0 {
 		need.All = "x"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
+	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
 	if l.Snapshots && l.Delimiter != "" {
@@ -106,7 +107,7 @@ func (s *Service) listBlobs(c *call) error {
 const listBatch = 500
 
 // sendItems writes a page's items and returns where the next page begins.
-func (s *Service) sendItems(c *call, l *Listing, w *blobWriter) (next []byte, err error) {
+func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []byte, err error) {
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
 		next, err = s.state.ListBlobs(c.Account, c.container, l, w.write)
@@ -147,7 +148,7 @@ type blobWriter struct {
 	begun                  bool // the head was sent
 }
 
-func (w *blobWriter) write(item Item) error {
+func (w *blobWriter) write(item state.Item) error {
 	if item.Prefix != "" {
 		w.raw("<BlobPrefix>")
 		w.name(item.Prefix)
@@ -157,7 +158,7 @@ func (w *blobWriter) write(item Item) error {
 	w.raw("<Blob>")
 	w.name(item.Name)
 	if item.Blob == nil {
-		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + DefaultTier +
+		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + state.DefaultTier +
 			"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
 			"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties></Blob>")
 		return nil
@@ -221,7 +222,7 @@ func representable(s string) bool {
 	return true
 }
 
-func (w *blobWriter) properties(b *Blob) {
+func (w *blobWriter) properties(b *state.Blob) {
 	if w.c.version() >= v20171109 {
 		w.time("Creation-Time", b.Created)
 	}
@@ -246,7 +247,7 @@ func (w *blobWriter) properties(b *Blob) {
 	}
 	w.text("Cache-Control", h.CacheControl)
 	w.text("Content-Disposition", h.Disposition)
-	if b.Kind == PageBlob {
+	if b.Kind == state.PageBlob {
 		w.int("x-ms-blob-sequence-number", b.Sequence)
 	}
 	w.text("BlobType", b.Kind.String())

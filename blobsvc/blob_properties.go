@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -25,7 +26,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 }
 
 // sequenceAction reads what Set Blob Properties does to the sequence number of a page blob.
-func (c *call) sequenceAction() (a SequenceAction, err error) {
+func (c *call) sequenceAction() (a state.SequenceAction, err error) {
 	a.Kind = c.Header("X-Ms-Sequence-Number-Action")
 	number := c.Header("X-Ms-Blob-Sequence-Number")
 	switch a.Kind {
@@ -54,7 +55,7 @@ func (c *call) sequenceAction() (a SequenceAction, err error) {
 // setBlobProperties: https://learn.microsoft.com/rest/api/storageservices/set-blob-properties
 // The headers are replaced as a whole, except when the request only resizes a page blob or sets its sequence number.
 func (s *Service) setBlobProperties(c *call) error {
-	p := Properties{Size: -1}
+	p := state.Properties{Size: -1}
 	var err error
 	if p.Headers, err = c.contentHeaders(false); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (s *Service) setBlobProperties(c *call) error {
 		return err
 	}
 	c.sendChanged(result.Changed)
-	if result.Kind == PageBlob {
+	if result.Kind == state.PageBlob {
 		c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	}
 	return c.Status(http.StatusOK)

@@ -14,6 +14,7 @@ import (
 	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -65,11 +66,11 @@ func (s *Service) getBlob(c *call) error {
 		return err
 	}
 	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
-	var within *Range
+	var within *state.Range
 	if partial {
 		within = &rng
 	}
-	var b Blob
+	var b state.Blob
 	body, err := s.state.OpenBlob(&r, 0, within, &b)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (s *Service) getBlobProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b Blob
+	var b state.Blob
 	if err := s.state.GetBlob(&r, &b); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (s *Service) getBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b Blob
+	var b state.Blob
 	if err := s.state.GetBlob(&r, &b); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -16,14 +17,14 @@ const earlyCheck = 1 * mib
 
 // putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	switch kind, ok := ParseKind(c.Header("X-Ms-Blob-Type")); {
+	switch kind, ok := state.ParseKind(c.Header("X-Ms-Blob-Type")); {
 	case !c.HasHeader("X-Ms-Blob-Type"):
 		return wire.MissingHeader("x-ms-blob-type")
 	case !ok:
 		return wire.InvalidHeader("x-ms-blob-type", c.Header("X-Ms-Blob-Type"))
-	case kind == PageBlob:
+	case kind == state.PageBlob:
 		return s.createPageBlob(c)
-	case kind == AppendBlob:
+	case kind == state.AppendBlob:
 		return s.createAppendBlob(c)
 	}
 	return s.putBlockBlob(c)
@@ -35,7 +36,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, BlockBlob, true)
+	b, w, err := s.newBlob(c, state.BlockBlob, true)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (s *Service) putBlockBlob(c *call) error {
 }
 
 // putContent writes b with all that was received as its content, and sets the headers of the response.
-func (s *Service) putContent(c *call, w *Write, b *Blob, up *content.Upload) error {
+func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content.Upload) error {
 	if b.Headers.MD5 == "" {
 		b.Headers.MD5 = string(up.MD5)
 	}
@@ -130,7 +131,7 @@ func (s *Service) putBlock(c *call) error {
 }
 
 // writeBlock is writeContent for Put Block, which has no conditions but the lease.
-func (s *Service) writeBlock(c *call) (w Write, err error) {
+func (s *Service) writeBlock(c *call) (w state.Write, err error) {
 	w = s.unconditional(c)
 	if w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
 		return w, err

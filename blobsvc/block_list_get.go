@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -44,7 +45,7 @@ func (s *Service) getBlockList(c *call) error {
 }
 
 // writeBlocks writes one list of Get Block List; an empty one as an empty element.
-func writeBlocks(x *wire.XML, name string, list []Block) {
+func writeBlocks(x *wire.XML, name string, list []state.Block) {
 	if len(list) == 0 {
 		x.Empty(name)
 		return

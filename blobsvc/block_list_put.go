@@ -7,17 +7,18 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // parseBlockList reads the body of Put Block List. It fails with wire.ErrInvalidXMLDocument, errBlockListTooLong or
 // errBlockList.
-func parseBlockList(body []byte) ([]BlockRef, error) {
+func parseBlockList(body []byte) ([]state.BlockRef, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
 	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wire.ErrInvalidXMLDocument }
-	var refs []BlockRef
+	var refs []state.BlockRef
 	depth := 0
-	var source BlockSource
+	var source state.BlockSource
 	var text []byte
 	for {
 		tok, err := d.RawToken()
@@ -32,13 +33,13 @@ func parseBlockList(body []byte) ([]BlockRef, error) {
 			depth++
 			switch name := t.Name.Local; {
 			case depth == 1 && name == "BlockList" && refs == nil:
-				refs = []BlockRef{}
+				refs = []state.BlockRef{}
 			case depth == 2 && name == "Committed":
-				source = FromCommitted
+				source = state.FromCommitted
 			case depth == 2 && name == "Uncommitted":
-				source = FromUncommitted
+				source = state.FromUncommitted
 			case depth == 2 && name == "Latest":
-				source = FromLatest
+				source = state.FromLatest
 			default:
 				return nil, wire.ErrInvalidXMLDocument
 			}
@@ -57,12 +58,12 @@ func parseBlockList(body []byte) ([]BlockRef, error) {
 			if depth == 1 {
 				id, ok := parseBlockID(string(bytes.TrimSpace(text)))
 				if !ok {
-					return nil, errBlockList
+					return nil, state.ErrBlockList
 				}
-				if len(refs) == MaxCommittedBlocks {
-					return nil, errBlockListTooLong
+				if len(refs) == state.MaxCommittedBlocks {
+					return nil, state.ErrBlockListTooLong
 				}
-				refs = append(refs, BlockRef{source, id})
+				refs = append(refs, state.BlockRef{Source: source, ID: id})
 			}
 		case xml.Directive:
 			return nil, wire.ErrInvalidXMLDocument
@@ -74,11 +75,11 @@ func parseBlockList(body []byte) ([]BlockRef, error) {
 	return refs, nil
 }
 
-func elementOf(s BlockSource) string {
+func elementOf(s state.BlockSource) string {
 	switch s {
-	case FromCommitted:
+	case state.FromCommitted:
 		return "Committed"
-	case FromUncommitted:
+	case state.FromUncommitted:
 		return "Uncommitted"
 	}
 	return "Latest"
@@ -89,7 +90,7 @@ const maxBlockListBody = 16 * mib
 
 // putBlockList: https://learn.microsoft.com/rest/api/storageservices/put-block-list
 func (s *Service) putBlockList(c *call) error {
-	b, w, err := s.newBlob(c, BlockBlob, false)
+	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
 		return err
 	}

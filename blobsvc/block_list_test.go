@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -15,13 +16,13 @@ func TestParseBlockList(t *testing.T) {
 	id := base64.StdEncoding.EncodeToString([]byte("block"))
 	for _, tc := range []struct {
 		name, body string
-		want       []BlockRef
+		want       []state.BlockRef
 		err        error
 	}{
 		{name: "all kinds", body: `<?xml version="1.0" encoding="utf-8"?><BlockList><Committed>` + id + `</Committed> <Uncommitted>` + id +
-			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []BlockRef{{FromCommitted, "block"}, {FromUncommitted, "block"}, {FromLatest, "block"}}},
-		{name: "empty", body: `<BlockList/>`, want: []BlockRef{}},
-		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []BlockRef{}},
+			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []state.BlockRef{{Source: state.FromCommitted, ID: "block"}, {Source: state.FromUncommitted, ID: "block"}, {Source: state.FromLatest, ID: "block"}}},
+		{name: "empty", body: `<BlockList/>`, want: []state.BlockRef{}},
+		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []state.BlockRef{}},
 		{name: "nothing", body: ``, err: wire.ErrInvalidXMLDocument},
 		{name: "another root", body: `<Blocks/>`, err: wire.ErrInvalidXMLDocument},
 		{name: "another element", body: `<BlockList><Newest>` + id + `</Newest></BlockList>`, err: wire.ErrInvalidXMLDocument},
@@ -31,11 +32,11 @@ func TestParseBlockList(t *testing.T) {
 		{name: "wrong end", body: `<BlockList><Latest>` + id + `</Committed></BlockList>`, err: wire.ErrInvalidXMLDocument},
 		{name: "two documents", body: `<BlockList/><BlockList/>`, err: wire.ErrInvalidXMLDocument},
 		{name: "a document type", body: `<!DOCTYPE x [<!ENTITY e "x">]><BlockList/>`, err: wire.ErrInvalidXMLDocument},
-		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: errBlockList},
-		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: errBlockList},
-		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: errBlockList},
-		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]BlockRef, 50_000)},
-		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: errBlockListTooLong},
+		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: state.ErrBlockList},
+		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: state.ErrBlockList},
+		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: state.ErrBlockList},
+		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]state.BlockRef, 50_000)},
+		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: state.ErrBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parseBlockList([]byte(tc.body))
@@ -48,7 +49,7 @@ func TestParseBlockList(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(BlockRef{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(state.BlockRef{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -64,7 +65,7 @@ func FuzzParseBlockList(f *testing.F) {
 			return
 		}
 		for _, r := range refs {
-			if r.ID == "" || len(r.ID) > maxBlockID || r.Source < FromCommitted || r.Source > FromLatest {
+			if r.ID == "" || len(r.ID) > maxBlockID || r.Source < state.FromCommitted || r.Source > state.FromLatest {
 				t.Fatalf("accepted %+v", r)
 			}
 		}
@@ -99,7 +100,7 @@ func FuzzParseRange(f *testing.F) {
 }
 
 func TestParseRange(t *testing.T) {
-	for s, want := range map[string]Range{"bytes=0-": {0, OpenEnd}, "bytes=5-9": {5, 9}, "bytes=7-7": {7, 7}} {
+	for s, want := range map[string]state.Range{"bytes=0-": {Start: 0, End: state.OpenEnd}, "bytes=5-9": {Start: 5, End: 9}, "bytes=7-7": {Start: 7, End: 7}} {
 		if got, ok := parseRange(s); !ok || got != want {
 			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -128,16 +129,16 @@ func formatCRC(crc uint64) string {
 
 // receive makes the body durable and checks its hashes. wantMD5 asks for the MD5 even if the client sent none. On error
 // there is nothing to close.
-func (s *Service) receive(c *call, w *Write, n int64, wantMD5 bool) (*content.Upload, error) {
+func (s *Service) receive(c *call, w *state.Write, n int64, wantMD5 bool) (*content.Upload, error) {
 	return s.receiveBody(c, w, n, wantMD5, false)
 }
 
 // receiveFor is receive for content that is added to a blob that exists.
-func (s *Service) receiveFor(c *call, w *Write, n int64) (*content.Upload, error) {
+func (s *Service) receiveFor(c *call, w *state.Write, n int64) (*content.Upload, error) {
 	return s.receiveBody(c, w, n, false, true)
 }
 
-func (s *Service) receiveBody(c *call, w *Write, n int64, wantMD5, existing bool) (*content.Upload, error) {
+func (s *Service) receiveBody(c *call, w *state.Write, n int64, wantMD5, existing bool) (*content.Upload, error) {
 	sent, err := c.transportHashes()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -28,7 +29,7 @@ const schema = `{"type":"record","name":"BlobChangeEvent","namespace":"com.micro
 const schemaVersion = 5
 
 // appendRecord appends an event as a record of schema.
-func appendRecord(b []byte, f *Event) []byte {
+func appendRecord(b []byte, f *state.Event) []byte {
 	b = avro.AppendLong(b, schemaVersion)
 	for _, s := range [...]string{
 		"/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lazuli/providers/Microsoft.Storage/storageAccounts/" + f.Account,
@@ -53,7 +54,7 @@ func appendRecord(b []byte, f *Event) []byte {
 }
 
 // eventID is the request's ID with the event's number in place of its last digits.
-func eventID(f *Event) string {
+func eventID(f *state.Event) string {
 	head := f.RequestID
 	if len(head) < 24 {
 		head = "00000000-0000-0000-0000-"
@@ -62,7 +63,7 @@ func eventID(f *Event) string {
 }
 
 // address is the blob's address, as the client that changed it wrote it; without a host for background work.
-func address(f *Event) string {
+func address(f *state.Event) string {
 	return f.Base + "/" + f.Container + "/" + strings.ReplaceAll(url.PathEscape(f.Blob), "%2F", "/")
 }
 
@@ -82,7 +83,7 @@ func appendOptional(b []byte, s string) []byte {
 }
 
 // appendMap appends a map of strings.
-func appendMap(b []byte, list []Tag) []byte {
+func appendMap(b []byte, list []state.Tag) []byte {
 	b = avro.AppendMapHead(b, len(list))
 	for _, t := range list {
 		b = avro.AppendString(avro.AppendString(b, t.Key), t.Value)
@@ -91,7 +92,7 @@ func appendMap(b []byte, list []Tag) []byte {
 }
 
 // appendOptionalMap appends a union of null and a map of strings: null for an empty one.
-func appendOptionalMap(b []byte, list []Tag) []byte {
+func appendOptionalMap(b []byte, list []state.Tag) []byte {
 	if len(list) == 0 {
 		return avro.AppendLong(b, 0)
 	}
@@ -99,19 +100,19 @@ func appendOptionalMap(b []byte, list []Tag) []byte {
 }
 
 // appendProperties appends blobPropertiesUpdated.
-func appendProperties(b []byte, list []PropertyChange) []byte {
+func appendProperties(b []byte, list []state.PropertyChange) []byte {
 	if len(list) == 0 {
 		return avro.AppendLong(b, 0)
 	}
 	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(list))
 	for _, p := range list {
-		b = appendMap(avro.AppendString(b, p.Name), []Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
+		b = appendMap(avro.AppendString(b, p.Name), []state.Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
 	}
 	return avro.AppendMapEnd(b)
 }
 
 // appendTags appends blobTagsUpdated.
-func appendTags(b []byte, f *Event) []byte {
+func appendTags(b []byte, f *state.Event) []byte {
 	if !f.Tagged {
 		return avro.AppendLong(b, 0)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // FeedWriter writes the change feeds of accounts.
 type FeedWriter struct {
-	State *Store
+	State *state.Store
 	mu    sync.Mutex // held while feeds are written
 }
 
@@ -116,10 +117,10 @@ func (w *FeedWriter) step(account string, now time.Time) (more bool, err error) 
 
 // feedStep is one transaction's worth of files. Their bytes are made durable first.
 type feedStep struct {
-	state   *Store
+	state   *state.Store
 	account string
 	now     time.Time
-	files   []FeedFile
+	files   []state.FeedFile
 	err     error
 }
 
@@ -136,7 +137,7 @@ func (b *feedStep) add(name, contentType string, text []byte, grow bool) {
 		b.err = errors.Join(b.err, err)
 		return
 	}
-	b.files = append(b.files, FeedFile{Name: name, ContentType: contentType, Content: up, Append: grow})
+	b.files = append(b.files, state.FeedFile{Name: name, ContentType: contentType, Content: up, Append: grow})
 }
 
 func (b *feedStep) json(name string, v any) {
@@ -165,7 +166,7 @@ func (b *feedStep) begin() {
 }
 
 func (b *feedStep) segment(st *feedState, status string) {
-	b.document(st, status, []string{ChangeFeedContainer + "/" + st.folder()})
+	b.document(st, status, []string{state.ChangeFeedContainer + "/" + st.folder()})
 }
 
 func (b *feedStep) document(st *feedState, status string, paths []string) {
@@ -180,7 +181,7 @@ func (b *feedStep) document(st *feedState, status string, paths []string) {
 
 // events adds an Avro block to the open file, after the file's header if it is the first. The marker between blocks follows from the
 // file's name, so it need not be stored.
-func (b *feedStep) events(st *feedState, events []Event) {
+func (b *feedStep) events(st *feedState, events []state.Event) {
 	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
 	if st.Count == 1 {
@@ -194,13 +195,13 @@ func (b *feedStep) events(st *feedState, events []Event) {
 }
 
 // commit puts the files in place.
-func (b *feedStep) commit(st *feedState, events []Event) error {
+func (b *feedStep) commit(st *feedState, events []state.Event) error {
 	if b.err != nil {
 		return b.err
 	}
-	state, err := json.Marshal(st)
+	text, err := json.Marshal(st)
 	if err != nil {
 		return err
 	}
-	return b.state.CommitFeed(&FeedCommit{Account: b.account, Files: b.files, Events: events, State: state}, ticks.Of(b.now))
+	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, State: text}, ticks.Of(b.now))
 }

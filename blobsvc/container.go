@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -54,7 +55,7 @@ func (s *Service) createContainer(c *call) error {
 		return err
 	}
 	w := s.containerWrite(c)
-	changed, err := s.state.CreateContainer(&w, Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
+	changed, err := s.state.CreateContainer(&w, state.Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
 	if err != nil {
 		return err
 	}
@@ -63,12 +64,12 @@ func (s *Service) createContainer(c *call) error {
 }
 
 // containerWrite is what the request says about a change of the container that it names, without preconditions.
-func (s *Service) containerWrite(c *call) ContainerWrite {
-	return ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account)}
+func (s *Service) containerWrite(c *call) state.ContainerWrite {
+	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account)}
 }
 
 // readContainer reads the container that the request names, and checks the lease ID if one was sent.
-func (s *Service) readContainer(c *call) (rec Container, err error) {
+func (s *Service) readContainer(c *call) (rec state.Container, err error) {
 	id, err := c.leaseID("X-Ms-Lease-Id")
 	if err != nil {
 		return rec, err
@@ -98,7 +99,7 @@ func (s *Service) getContainerProperties(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-func (c *call) sendAccess(rec *Container) {
+func (c *call) sendAccess(rec *state.Container) {
 	if rec.Access != "" {
 		c.Set("x-ms-blob-public-access", rec.Access)
 	}
@@ -116,7 +117,7 @@ func (s *Service) getContainerMetadata(c *call) error {
 }
 
 // conditionalContainerWrite is containerWrite with the conditional headers and the lease ID. Operations on containers know only dates.
-func (s *Service) conditionalContainerWrite(c *call) (w ContainerWrite, err error) {
+func (s *Service) conditionalContainerWrite(c *call) (w state.ContainerWrite, err error) {
 	w = s.containerWrite(c)
 	conditions, err := c.Conditions()
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Service) conditionalContainerWrite(c *call) (w ContainerWrite, err erro
 	if conditions.IfMatch != "" || conditions.IfNoneMatch != "" {
 		return w, errConditionHeadersNotSupported
 	}
-	w.If.Conditions = Conditions(conditions)
+	w.If.Conditions = state.Conditions(conditions)
 	w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id")
 	return w, err
 }
@@ -174,10 +175,10 @@ func (s *Service) restoreContainer(c *call) error {
 	case version == "":
 		return wire.MissingHeader("x-ms-deleted-container-version")
 	}
-	if err := CheckContainerName(name); err != nil {
+	if err := state.CheckContainerName(name); err != nil {
 		return wire.InvalidHeader("x-ms-deleted-container-name", name)
 	}
-	deleted, ok := ParseDeletedVersion(version)
+	deleted, ok := state.ParseDeletedVersion(version)
 	if !ok {
 		return wire.InvalidHeader("x-ms-deleted-container-version", version)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 )
@@ -36,9 +37,9 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	policies := make([]StoredPolicy, len(list))
+	policies := make([]state.StoredPolicy, len(list))
 	for i, p := range list {
-		policies[i] = StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions, Bare: p.Bare}
+		policies[i] = state.StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions, Bare: p.Bare}
 	}
 	w, err := s.conditionalContainerWrite(c)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Service) setContainerACL(c *call) error {
 }
 
 // wirePolicies are stored access policies as the protocol has them.
-func wirePolicies(policies []StoredPolicy) []properties.StoredPolicy {
+func wirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
 	list := make([]properties.StoredPolicy, len(policies))
 	for i, p := range policies {
 		list[i] = properties.StoredPolicy{ID: p.ID, Policy: auth.Policy{Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions}, Bare: p.Bare}
@@ -65,7 +66,7 @@ func wirePolicies(policies []StoredPolicy) []properties.StoredPolicy {
 func (s *Service) storedPolicy(c *call, id string) (p auth.Policy, found bool, err error) {
 	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
 	if err != nil {
-		if errors.Is(err, errContainerNotFound) {
+		if errors.Is(err, state.ErrContainerNotFound) {
 			err = nil
 		}
 		return p, false, err

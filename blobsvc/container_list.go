@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -64,7 +65,7 @@ func (s *Service) listContainers(c *call) error {
 	if err != nil {
 		return err
 	}
-	l := ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"], System: include["system"]}
+	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"], System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.Start(marker) {
 		return invalidQuery("marker", marker)
@@ -76,7 +77,7 @@ func (s *Service) listContainers(c *call) error {
 	}
 	next := ""
 	x.Open("Containers")
-	err = s.state.ListContainers(&l, func(name string, rec *Container) (more bool) {
+	err = s.state.ListContainers(&l, func(name string, rec *state.Container) (more bool) {
 		if n--; n < 0 {
 			next = l.Marker(name, rec)
 			return false
@@ -91,7 +92,7 @@ func (s *Service) listContainers(c *call) error {
 	return c.XML(http.StatusOK, x)
 }
 
-func writeContainer(x *wire.XML, name string, rec *Container, metadata bool, now ticks.Ticks) {
+func writeContainer(x *wire.XML, name string, rec *state.Container, metadata bool, now ticks.Ticks) {
 	x.Open("Container").Text("Name", name)
 	if rec.Deleted != 0 {
 		x.Text("Version", rec.DeletedVersion()).Bool("Deleted", true)
@@ -119,7 +120,7 @@ func writeContainer(x *wire.XML, name string, rec *Container, metadata bool, now
 	x.Close("Container")
 }
 
-func writeLease(x *wire.XML, l Lease, now ticks.Ticks) {
+func writeLease(x *wire.XML, l state.Lease, now ticks.Ticks) {
 	l = l.At(now)
 	x.Text("LeaseStatus", l.Status()).Text("LeaseState", l.State.String())
 	if kind := l.DurationKind(); kind != "" {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // newCopy is the copy that the request begins.
-func (c *call) newCopy(src *copySource) *Copy {
-	return &Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true")}
+func (c *call) newCopy(src *copySource) *state.Copy {
+	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true")}
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
@@ -31,13 +32,13 @@ func (s *Service) copyBlob(c *call) error {
 	if src.remote != nil {
 		return s.beginCopy(c, &src)
 	}
-	b, w, err := s.newBlob(c, BlockBlob, false)
+	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
 		return err
 	}
 	cp := c.newCopy(&src)
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
-	if errors.Is(err, errOtherEncryption) {
+	if errors.Is(err, state.ErrOtherEncryption) {
 		return s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError)
 	}
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, BlockBlob, false)
+	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -72,11 +73,11 @@ func (s *Service) copyBlobFromURL(c *call) error {
 		return err
 	}
 	if src.remote != nil {
-		return s.copyBytes(c, &src, &w, &b, cp, MaxSyncCopy, func(err error) error { return err })
+		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, func(err error) error { return err })
 	}
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
-	if errors.Is(err, errOtherEncryption) {
-		return s.copyBytes(c, &src, &w, &b, cp, MaxSyncCopy, syncCopyError)
+	if errors.Is(err, state.ErrOtherEncryption) {
+		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, syncCopyError)
 	}
 	if err != nil {
 		return syncCopyError(err)
@@ -92,7 +93,7 @@ const (
 
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option. The caller
 // needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
-func (c *call) copyTags(src *copySource, b *Blob) (bool, error) {
+func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
 	switch option := c.Header(sourceTagOption); {
 	case option == "" || option == "REPLACE":
 		return false, nil
@@ -105,11 +106,11 @@ func (c *call) copyTags(src *copySource, b *Blob) (bool, error) {
 }
 
 // answerCopy answers a copy that is complete.
-func (c *call) answerCopy(r *Result, cp *Copy, md5 string) error {
+func (c *call) answerCopy(r *state.Result, cp *state.Copy, md5 string) error {
 	c.sendResult(r)
 	c.sendEncryption(r.Encryption)
 	c.Set("x-ms-copy-id", cp.ID)
-	c.Set("x-ms-copy-status", CopySuccess)
+	c.Set("x-ms-copy-status", state.CopySuccess)
 	if md5 != "" {
 		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(md5)))
 	}
@@ -117,24 +118,24 @@ func (c *call) answerCopy(r *Result, cp *Copy, md5 string) error {
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.
-const maxBlockBlob = MaxCommittedBlocks * 4000 * mib
+const maxBlockBlob = state.MaxCommittedBlocks * 4000 * mib
 
 // copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this process, or of a
 // blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps errors of the source.
-func (s *Service) copyBytes(c *call, src *copySource, w *Write, b *Blob, cp *Copy, limit int64, asError func(error) error) error {
+func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy, limit int64, asError func(error) error) error {
 	if err := s.state.CheckPut(w); err != nil {
 		return err
 	}
 	f, err := s.fetch(c, src, w, limit, fetchBlocks)
 	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
-		return errSourceTooLarge
+		return state.ErrSourceTooLarge
 	}
 	if err != nil {
 		return asError(err)
 	}
 	defer f.up.Close()
-	if f.from.Kind != BlockBlob {
-		return errSourceType
+	if f.from.Kind != state.BlockBlob {
+		return state.ErrSourceType
 	}
 	b.Adopt(&f.from)
 	if src.remote != nil {
@@ -159,8 +160,8 @@ func (src *copySource) noSourceToken() error {
 }
 
 // describe asks a source outside this process for its properties.
-func (s *Service) describe(c *call, src *copySource) (of Blob, etag string, err error) {
-	body, err := s.sources.Get(c.HTTP.Context(), src.remote, WholeBlob, "")
+func (s *Service) describe(c *call, src *copySource) (of state.Blob, etag string, err error) {
+	body, err := s.sources.Get(c.HTTP.Context(), src.remote, state.WholeBlob, "")
 	if err != nil {
 		return of, "", copyError(err)
 	}
@@ -173,7 +174,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	if err := src.noSourceToken(); err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, BlockBlob, false)
+	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -184,12 +185,12 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	if err != nil {
 		return err
 	}
-	if of.Kind == PageBlob && of.Length%PageSize != 0 {
-		return errSourceType
+	if of.Kind == state.PageBlob && of.Length%state.PageSize != 0 {
+		return state.ErrSourceType
 	}
 	b.Adopt(&of)
 	cp := c.newCopy(src)
-	job := CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
+	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
 	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
 	if err != nil {
 		return err
@@ -198,12 +199,12 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 }
 
 // answerPending starts a copy in the background, and answers.
-func (s *Service) answerPending(c *call, r *Result, job *CopyJob) error {
+func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) error {
 	s.copies.Start(job)
 	c.sendResult(r)
 	c.sendEncryption(r.Encryption)
 	c.Set("x-ms-copy-id", job.ID)
-	c.Set("x-ms-copy-status", CopyPending)
+	c.Set("x-ms-copy-status", state.CopyPending)
 	return c.Status(http.StatusAccepted)
 }
 
@@ -251,7 +252,7 @@ func (s *Service) incrementalCopy(c *call) error {
 }
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.
-func (s *Service) beginIncremental(c *call, src *copySource, w *Write, cp *Copy) error {
+func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp *state.Copy) error {
 	if err := src.noSourceToken(); err != nil {
 		return err
 	}
@@ -269,10 +270,10 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *Write, cp *Copy)
 	if err != nil {
 		return err
 	}
-	if of.Kind != PageBlob || of.Length%PageSize != 0 {
-		return errSourceType
+	if of.Kind != state.PageBlob || of.Length%state.PageSize != 0 {
+		return state.ErrSourceType
 	}
-	job := CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag, Snapshot: snapshot}
+	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag, Snapshot: snapshot}
 	result, err := s.state.BeginIncremental(w, &of, source, cp, &job)
 	if err != nil {
 		return err
@@ -289,7 +290,7 @@ func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err er
 	}
 	text := u.Query().Get("snapshot")
 	if text == "" {
-		return "", 0, errIncrementalNoSnapshot
+		return "", 0, state.ErrIncrementalNoSnapshot
 	}
 	snapshot, ok := ticks.ParseISO(text)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -16,7 +17,7 @@ type copySource struct {
 	// url is what the client sent, which the copy's properties repeat.
 	url string
 	// local is a blob of this process. It is not set if remote is not nil.
-	local Source
+	local state.Source
 	// remote is a source outside this process; nil for a blob of this process.
 	remote *RemoteSource
 }
@@ -48,7 +49,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil {
 		return src, err
 	}
-	var tags *TagQuery
+	var tags *state.TagQuery
 	if t := c.Header("X-Ms-Source-If-Tags"); t != "" {
 		if tags, err = parseTagCondition("x-ms-if-tags", t); err != nil {
 			return src, err
@@ -56,7 +57,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	}
 	r := s.inner(c, u, token)
 	if r == nil {
-		src.remote = &RemoteSource{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: Conditions(conditions)}
+		src.remote = &RemoteSource{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: state.Conditions(conditions)}
 		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
 		}
@@ -69,7 +70,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil || level != onBlob {
 		return src, invalid
 	}
-	src.local = Source{Ref: at.ref(), If: Preconditions{Conditions: Conditions(conditions), Tags: tags}, Key: c.sourceKey}
+	src.local = state.Source{Ref: at.ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags}, Key: c.sourceKey}
 	if src.local.At, err = at.address(); err != nil {
 		return src, err
 	}
@@ -162,11 +163,11 @@ func sameHost(u *url.URL, host string) bool {
 
 // copyError is what Copy Blob answers for a source: a condition that does not hold has a code of its own.
 func copyError(err error) error {
-	var src *SourceError
+	var src *state.SourceError
 	if !errors.As(err, &src) {
 		return err
 	}
-	if errors.Is(err, errConditionNotMet) || errors.Is(err, errNotModified) {
+	if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
 		return errSourceConditionNotMet
 	}
 	return src.Err
@@ -175,7 +176,7 @@ func copyError(err error) error {
 // syncCopyError is what the operations answer that read their source before they answer: a failing source has one code, with the status
 // of its own error.
 func syncCopyError(err error) error {
-	var src *SourceError
+	var src *state.SourceError
 	var e *wire.Error
 	if errors.As(err, &src) && errors.As(azureError(src.Err), &e) {
 		return fail(e.Status, "CannotVerifyCopySource", e.Message)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -56,7 +57,7 @@ type RemoteSource struct {
 	// Token is the Authorization header that the source wants, Intent its x-ms-file-request-intent; "" for none.
 	Token, Intent string
 	// If must hold for the source.
-	If Conditions
+	If state.Conditions
 }
 
 // RemoteContent is a source's response: content as it arrives. Close it.
@@ -65,16 +66,16 @@ type RemoteContent struct {
 	// Length is the number of bytes that arrive.
 	Length int64
 	// Blob has the properties of the whole source that the response names: type, length, headers, metadata, sequence number.
-	Blob Blob
+	Blob state.Blob
 	// ETag is the source's entity tag as it was sent, "" for none.
 	ETag string
 }
 
 // Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it returns. It fails
 // with a [*SourceError] for conditions of src that do not hold, and otherwise with the code CannotVerifyCopySource.
-func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng Range, etag string) (*RemoteContent, error) {
+func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng state.Range, etag string) (*RemoteContent, error) {
 	header := http.Header{}
-	if rng != WholeBlob {
+	if rng != state.WholeBlob {
 		header.Set("Range", rangeHeader(rng))
 	}
 	if etag != "" {
@@ -99,7 +100,7 @@ func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng Range, etag st
 	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
 	if err := src.If.Check(strings.Trim(strings.TrimPrefix(b.ETag, "W/"), `"`), modified); err != nil {
 		_ = b.Close()
-		return nil, &SourceError{Err: err}
+		return nil, &state.SourceError{Err: err}
 	}
 	return b, nil
 }
@@ -131,7 +132,7 @@ func hostOf(address string) string {
 }
 
 // readHead reads the head of a source's answer.
-func (b *RemoteContent) readHead(resp *http.Response, rng Range) (err error) {
+func (b *RemoteContent) readHead(resp *http.Response, rng state.Range) (err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
 		b.Length, b.Blob.Length = resp.ContentLength, resp.ContentLength
@@ -147,7 +148,7 @@ func (b *RemoteContent) readHead(resp *http.Response, rng Range) (err error) {
 	if b.Length < 0 || b.Blob.Length < 0 {
 		return errSourceLength
 	}
-	if resp.StatusCode == http.StatusOK && rng != WholeBlob { // it knows no ranges
+	if resp.StatusCode == http.StatusOK && rng != state.WholeBlob { // it knows no ranges
 		off, n, err := rng.Within(b.Blob.Length)
 		if err != nil {
 			return err
@@ -158,12 +159,12 @@ func (b *RemoteContent) readHead(resp *http.Response, rng Range) (err error) {
 		b.Length = n
 	}
 	h := resp.Header
-	b.Blob.Kind, _ = ParseKind(h.Get("X-Ms-Blob-Type"))
+	b.Blob.Kind, _ = state.ParseKind(h.Get("X-Ms-Blob-Type"))
 	if b.Blob.Kind == 0 {
-		b.Blob.Kind = BlockBlob
+		b.Blob.Kind = state.BlockBlob
 	}
 	b.Blob.Sequence, _ = strconv.ParseInt(h.Get("X-Ms-Blob-Sequence-Number"), 10, 64)
-	b.Blob.Headers = Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
+	b.Blob.Headers = state.Headers{ContentType: h.Get("Content-Type"), Encoding: h.Get("Content-Encoding"),
 		Language: h.Get("Content-Language"), CacheControl: h.Get("Cache-Control"), Disposition: h.Get("Content-Disposition")}
 	b.Blob.Headers.DispositionSet = b.Blob.Headers.Disposition != ""
 	md5 := h.Get("X-Ms-Blob-Content-Md5")
@@ -176,15 +177,15 @@ func (b *RemoteContent) readHead(resp *http.Response, rng Range) (err error) {
 	r := wire.Request{HTTP: &http.Request{Header: h}}
 	list, err := r.Metadata()
 	for _, m := range list {
-		b.Blob.Metadata = append(b.Blob.Metadata, Meta(m))
+		b.Blob.Metadata = append(b.Blob.Metadata, state.Meta(m))
 	}
 	return err
 }
 
 // rangeHeader is a range as the Range header has it.
-func rangeHeader(r Range) string {
+func rangeHeader(r state.Range) string {
 	text := "bytes=" + strconv.FormatInt(r.Start, 10) + "-"
-	if r.End != OpenEnd {
+	if r.End != state.OpenEnd {
 		text += strconv.FormatInt(r.End, 10)
 	}
 	return text

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -30,7 +31,7 @@ type pageRangesBody struct {
 
 // changes asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
 // 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
-func (f *Fetcher) changes(ctx context.Context, job *CopyJob, before ticks.Ticks, length int64) (changed, cleared []Span, err error) {
+func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed, cleared []state.Span, err error) {
 	if before != 0 {
 		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
@@ -43,12 +44,12 @@ func (f *Fetcher) changes(ctx context.Context, job *CopyJob, before ticks.Ticks,
 	at := int64(0)
 	for _, x := range changed {
 		if x.Start > at {
-			cleared = append(cleared, Span{Start: at, End: x.Start})
+			cleared = append(cleared, state.Span{Start: at, End: x.Start})
 		}
 		at = x.End
 	}
 	if at < length {
-		cleared = append(cleared, Span{Start: at, End: length})
+		cleared = append(cleared, state.Span{Start: at, End: length})
 	}
 	return changed, cleared, nil
 }
@@ -57,7 +58,7 @@ func (f *Fetcher) changes(ctx context.Context, job *CopyJob, before ticks.Ticks,
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
 // pageRanges reads all of Get Page Ranges. query is added to the source's address.
-func (f *Fetcher) pageRanges(ctx context.Context, job *CopyJob, query string, length int64) (changed, cleared []Span, err error) {
+func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query string, length int64) (changed, cleared []state.Span, err error) {
 	address, _, _ := strings.Cut(job.URL, "#")
 	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
 	marker := ""
@@ -68,11 +69,11 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *CopyJob, query string, le
 		}
 		for _, l := range []struct {
 			from []struct{ Start, End int64 }
-			to   *[]Span
+			to   *[]state.Span
 		}{{page.PageRange, &changed}, {page.ClearRange, &cleared}} {
 			for _, r := range l.from {
-				x := Span{Start: r.Start, End: r.End + 1}
-				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%PageSize != 0 || x.End%PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
+				x := state.Span{Start: r.Start, End: r.End + 1}
+				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%state.PageSize != 0 || x.End%state.PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
 					return nil, nil, errSourcePages
 				}
 				*l.to = append(*l.to, x)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -44,7 +45,7 @@ type Copier struct {
 
 // CopierConfig is what a [Copier] works with. All fields are required.
 type CopierConfig struct {
-	State   *Store
+	State   *state.Store
 	Scopes  *encryption.Scopes
 	Sources *Fetcher
 	// Pause is the pause before a source is asked again; it grows with each failure. 0 is a second.
@@ -81,7 +82,7 @@ func (p *Copier) Resume() error {
 }
 
 // Start runs a job in the background.
-func (p *Copier) Start(job *CopyJob) {
+func (p *Copier) Start(job *state.CopyJob) {
 	ctx, cancel := context.WithCancel(p.root)
 	p.mu.Lock()
 	p.running[job.ID] = cancel
@@ -121,11 +122,11 @@ func (p *Copier) Stop(id string) {
 }
 
 // run completes a copy, or leaves it pending when ctx ends.
-func (p *Copier) run(ctx context.Context, job *CopyJob) {
+func (p *Copier) run(ctx context.Context, job *state.CopyJob) {
 	pause := p.Pause
 	for attempt := 1; ; attempt++ {
 		moved, err := p.transfer(ctx, job)
-		if err == nil || errors.Is(err, errCopyGone) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, state.ErrCopyGone) || ctx.Err() != nil {
 			return
 		}
 		if moved {
@@ -133,7 +134,7 @@ func (p *Copier) run(ctx context.Context, job *CopyJob) {
 		}
 		if p.final(err) || attempt >= copyAttempts {
 			p.Log.Warn("copy failed", "service", "blob", "copy", job.ID, "err", err)
-			if err := p.State.FailCopy(job, p.describe(err), p.Now()); err != nil && !errors.Is(err, errCopyGone) {
+			if err := p.State.FailCopy(job, p.describe(err), p.Now()); err != nil && !errors.Is(err, state.ErrCopyGone) {
 				p.Log.Error("recording a failed copy failed", "service", "blob", "copy", job.ID, "err", err)
 			}
 			return
@@ -165,8 +166,8 @@ func (p *Copier) describe(err error) string {
 }
 
 // transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
-func (p *Copier) transfer(ctx context.Context, job *CopyJob) (moved bool, err error) {
-	var b Blob
+func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, err error) {
+	var b state.Blob
 	stored, err := p.State.LoadCopy(job, &b)
 	if err != nil {
 		return false, err
@@ -190,9 +191,9 @@ func (p *Copier) transfer(ctx context.Context, job *CopyJob) (moved bool, err er
 }
 
 // fetch fetches the content of a source from an offset on, in chunks.
-func (p *Copier) fetch(ctx context.Context, job *CopyJob, b *Blob, at int64) (moved bool, err error) {
+func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, at int64) (moved bool, err error) {
 	total := b.Copy.Total
-	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, Range{at, OpenEnd}, job.ETag)
+	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd}, job.ETag)
 	if err != nil {
 		return false, err
 	}
@@ -217,7 +218,7 @@ func (p *Copier) fetch(ctx context.Context, job *CopyJob, b *Blob, at int64) (mo
 }
 
 // store makes n bytes of a source durable. The caller closes the upload.
-func (p *Copier) store(job *CopyJob, id encryption.ID, r io.Reader, n int64) (*content.Upload, error) {
+func (p *Copier) store(job *state.CopyJob, id encryption.ID, r io.Reader, n int64) (*content.Upload, error) {
 	sealer, err := p.Scopes.NewSealer(job.Account, id, nil)
 	if err != nil {
 		return nil, err
@@ -238,13 +239,13 @@ func Broken(err error) error {
 // transferSnapshot fetches what is left of an incremental copy and completes it. Only the pages that differ from the snapshot that was
 // copied before are fetched: the source's Get Page Ranges names them. A copy that continues asks for the ranges again and goes on behind
 // what has arrived; the source is a snapshot and does not change.
-func (p *Copier) transferSnapshot(ctx context.Context, job *CopyJob, b *Blob) (moved bool, err error) {
+func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *state.Blob) (moved bool, err error) {
 	changed, cleared, err := p.Sources.changes(ctx, job, b.Incremental.Last, b.Copy.Total)
 	if err != nil {
 		return false, err
 	}
 	for at := b.Copy.Copied; ; {
-		var batch []Span
+		var batch []state.Span
 		if batch, changed = nextBatch(changed, at); len(batch) == 0 {
 			break
 		}
@@ -263,9 +264,9 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *CopyJob, b *Blob) (m
 }
 
 // fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
-func (p *Copier) fetchSpans(ctx context.Context, job *CopyJob, b *Blob, batch []Span) (*content.Upload, error) {
+func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob, batch []state.Span) (*content.Upload, error) {
 	first, last := batch[0].Start, batch[len(batch)-1].End
-	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, Range{first, last - 1}, job.ETag)
+	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1}, job.ETag)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package blobsvc
 
-import "io"
+import (
+	"io"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+)
 
 const (
 	// maxGap is how many bytes between changed pages are fetched and dropped, in place of one more request.
@@ -10,7 +14,7 @@ const (
 )
 
 // nextBatch takes what one request fetches from the front of a list of ranges. The ranges before the offset at have arrived.
-func nextBatch(list []Span, at int64) (batch, rest []Span) {
+func nextBatch(list []state.Span, at int64) (batch, rest []state.Span) {
 	var bytes int64
 	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {
 		x := list[0]
@@ -38,7 +42,7 @@ func nextBatch(list []Span, at int64) (batch, rest []Span) {
 type spanReader struct {
 	r     io.Reader
 	at    int64 // the offset of the next byte of r
-	spans []Span
+	spans []state.Span
 }
 
 // Read implements io.Reader.

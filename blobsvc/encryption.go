@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -64,7 +65,7 @@ func local(remote string) bool {
 }
 
 // encryptionScope reads the encryption scope that the request names: in a header, or in its token.
-func (c *call) encryptionScope(q *EncryptionRequest) error {
+func (c *call) encryptionScope(q *state.EncryptionRequest) error {
 	scope := c.Header("X-Ms-Encryption-Scope")
 	if t := c.identity.Token(); t != nil && t.Scope != "" {
 		if scope != "" && scope != t.Scope {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -29,89 +30,89 @@ var (
 // azureErrors are the errors of the packages below the handlers, and the errors that answer them.
 var azureErrors = map[error]*wire.Error{
 	// The containers.
-	errContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
-	errContainerExists:   fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists."),
-	errContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
-	errContainerScope:    fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy."),
+	state.ErrContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
+	state.ErrContainerExists:   fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists."),
+	state.ErrContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
+	state.ErrContainerScope:    fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy."),
 
 	// Names.
-	errContainerName: wire.ErrInvalidResourceName,
-	errBlobName:      wire.ErrInvalidURI,
-	errNameLength:    wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits."),
+	state.ErrContainerName: wire.ErrInvalidResourceName,
+	state.ErrBlobName:      wire.ErrInvalidURI,
+	state.ErrNameLength:    wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits."),
 
 	// Blobs of all types.
-	errBlobNotFound:       fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
-	errOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites."),
-	errBlobType:           fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation."),
-	errSnapshotsPresent:   fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots."),
-	errCurrentVersion:     fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob."),
-	errPermanentDelete:    fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob."),
-	errNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
+	state.ErrBlobNotFound:       fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
+	state.ErrOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites."),
+	state.ErrBlobType:           fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation."),
+	state.ErrSnapshotsPresent:   fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots."),
+	state.ErrCurrentVersion:     fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob."),
+	state.ErrPermanentDelete:    fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob."),
+	state.ErrNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
 
 	// Preconditions.
-	errConditionNotMet: wire.ErrConditionNotMet,
-	errNotModified:     wire.ErrNotModified,
-	errBlobExists:      fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
-	errUnsatisfiable:   fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation."),
-	errAppendPosition:  fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met."),
-	errMaxSize:         fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met."),
-	errSequenceNumber:  fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met."),
+	state.ErrConditionNotMet: wire.ErrConditionNotMet,
+	state.ErrNotModified:     wire.ErrNotModified,
+	state.ErrBlobExists:      fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
+	state.ErrUnsatisfiable:   fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation."),
+	state.ErrAppendPosition:  fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met."),
+	state.ErrMaxSize:         fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met."),
+	state.ErrSequenceNumber:  fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met."),
 
 	// Content.
-	errPageRange:        fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid."),
-	errBlockID:          fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid."),
-	errBlockList:        fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
-	errBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks."),
-	errTooManyBlocks:    fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
-	errTooManyAppends:   fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks."),
-	errSealed:           fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."),
-	errSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
-	errPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found."),
-	errPreviousNewer:    fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
+	state.ErrPageRange:        fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid."),
+	state.ErrBlockID:          fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid."),
+	state.ErrBlockList:        fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
+	state.ErrBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks."),
+	state.ErrTooManyBlocks:    fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
+	state.ErrTooManyAppends:   fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks."),
+	state.ErrSealed:           fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."),
+	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
+	state.ErrPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found."),
+	state.ErrPreviousNewer:    fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
 
 	// Lease operations.
-	errLeasePresent:         fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
-	errLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
-	errLeaseBreakingChange:  fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
-	errLeaseBroken:          fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
-	errNoLease:              fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource."),
-	errLeaseID:              fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource."),
+	state.ErrLeasePresent:         fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
+	state.ErrLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
+	state.ErrLeaseBreakingChange:  fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
+	state.ErrLeaseBroken:          fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
+	state.ErrNoLease:              fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource."),
+	state.ErrLeaseID:              fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource."),
 
 	// Other operations on what is leased.
-	errBlobLeaseMissing:       fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
-	errBlobLeaseMismatch:      fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
-	errBlobLeaseLost:          fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
-	errBlobNoLease:            fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
-	errContainerLeaseMissing:  fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
-	errContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
-	errContainerLeaseLost:     fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
-	errContainerNoLease:       fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
+	state.ErrBlobLeaseMissing:       fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
+	state.ErrBlobLeaseMismatch:      fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
+	state.ErrBlobLeaseLost:          fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
+	state.ErrBlobNoLease:            fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
+	state.ErrContainerLeaseMissing:  fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
+	state.ErrContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
+	state.ErrContainerLeaseLost:     fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
+	state.ErrContainerNoLease:       fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
 
 	// Copies.
-	errCopyPending:           fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
-	errNoCopyPending:         fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
-	errCopyID:                fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
-	errFiniteLease:           fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
-	errSourceType:            fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
-	errSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
-	errSourceMD5:             wire.ErrMD5Mismatch,
-	errCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),
-	errIncremental:           fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob."),
-	errIncrementalSource:     fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob."),
-	errIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
-	errIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot."),
-	errCopyGone:              fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
+	state.ErrCopyPending:           fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
+	state.ErrNoCopyPending:         fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
+	state.ErrCopyID:                fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
+	state.ErrFiniteLease:           fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
+	state.ErrSourceType:            fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
+	state.ErrSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
+	state.ErrSourceMD5:             wire.ErrMD5Mismatch,
+	state.ErrCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),
+	state.ErrIncremental:           fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob."),
+	state.ErrIncrementalSource:     fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob."),
+	state.ErrIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
+	state.ErrIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot."),
+	state.ErrCopyGone:              fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
 
 	// Tiers.
-	errTier:        fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
-	errArchived:    fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
-	errRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
+	state.ErrTier:        fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
+	state.ErrArchived:    fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
+	state.ErrRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
 
 	// Immutability. Azure does not document the code for a container that is not enabled.
-	errImmutable:    fail(http.StatusConflict, "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable due to a policy."),
-	errLegalHold:    fail(http.StatusConflict, "BlobImmutableDueToLegalHold", "This operation is not permitted as the blob is immutable due to one or more legal holds."),
-	errPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
-	errNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
+	state.ErrImmutable:    fail(http.StatusConflict, "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable due to a policy."),
+	state.ErrLegalHold:    fail(http.StatusConflict, "BlobImmutableDueToLegalHold", "This operation is not permitted as the blob is immutable due to one or more legal holds."),
+	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
+	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
 
 	// Encryption. The codes about scopes, but the one of a disabled scope, are our own: Azure creates scopes elsewhere and documents the
 	// status alone.
@@ -134,7 +135,7 @@ func azureError(err error) error {
 			return err
 		case *content.BodyError:
 			return wire.BodyError(e.Err)
-		case *RangeError:
+		case *state.RangeError:
 			return errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(e.Length, 10))
 		}
 		if !reflect.TypeOf(e).Comparable() {

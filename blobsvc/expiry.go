@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // expiry reads x-ms-expiry-option and x-ms-expiry-time.
-func (c *call) expiry() (e Expiry, err error) {
+func (c *call) expiry() (e state.Expiry, err error) {
 	option, value := c.Header("X-Ms-Expiry-Option"), c.Header("X-Ms-Expiry-Time")
 	invalid := wire.InvalidHeader("x-ms-expiry-time", value)
 	switch option {
@@ -60,7 +61,7 @@ func (c *call) newExpiry() (ticks.Ticks, error) {
 
 // expiryError names the header with an expiry time that is out of range.
 func (c *call) expiryError(err error) error {
-	if errors.Is(err, errExpiry) {
+	if errors.Is(err, state.ErrExpiry) {
 		return wire.InvalidHeader("x-ms-expiry-time", c.Header("X-Ms-Expiry-Time"))
 	}
 	return err

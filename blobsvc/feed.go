@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
@@ -12,7 +13,7 @@ const maxChanged = 1000
 // changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has
 // seen them, and gets only what was created or written since, after waiting for it if it likes. only is false if the whole container
 // is to be listed: nobody asked, the position is not known any more, or it is the second page. See [longpoll.AfterHeader].
-func (s *Service) changedBlobs(c *call, l *Listing) (names []string, only bool, err error) {
+func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only bool, err error) {
 	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil
 	}
@@ -33,7 +34,7 @@ func (s *Service) changedBlobs(c *call, l *Listing) (names []string, only bool, 
 
 // writeChanged lists those of the named blobs that exist.
 func (s *Service) writeChanged(c *call, names []string, w *blobWriter) error {
-	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *Blob) error {
-		return w.write(Item{Name: name, Blob: b})
+	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
+		return w.write(state.Item{Name: name, Blob: b})
 	})
 }

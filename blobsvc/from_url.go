@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -47,7 +48,7 @@ func (h sourceHashes) check(up *content.Upload) error {
 type fetched struct {
 	up *content.Upload
 	// from has the properties of the source.
-	from Blob
+	from state.Blob
 	// blocks are the blocks of a source in this process, ID and length alone.
 	blocks []content.Piece
 }
@@ -63,12 +64,12 @@ const (
 
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
 // -crc64. It serves the operations that read a source before they answer. The caller closes the upload.
-func (s *Service) fetch(c *call, src *copySource, w *Write, limit int64, mode fetchMode) (f fetched, err error) {
+func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
 		return f, err
 	}
-	rng := WholeBlob
+	rng := state.WholeBlob
 	if text := c.Header("X-Ms-Source-Range"); text != "" {
 		var ok bool
 		if rng, ok = parseRange(text); !ok {
@@ -102,7 +103,7 @@ func (s *Service) fetch(c *call, src *copySource, w *Write, limit int64, mode fe
 }
 
 // openSource opens a range of a source, of n bytes. f gets its properties.
-func (s *Service) openSource(c *call, src *copySource, rng Range, blocks bool, f *fetched) (body io.ReadCloser, n int64, err error) {
+func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks bool, f *fetched) (body io.ReadCloser, n int64, err error) {
 	if src.remote != nil {
 		b, err := s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
 		if err != nil {
@@ -238,7 +239,7 @@ func (s *Service) putPageFromURL(c *call) error {
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if kind := c.Header("X-Ms-Blob-Type"); kind != BlockBlob.String() {
+	if kind := c.Header("X-Ms-Blob-Type"); kind != state.BlockBlob.String() {
 		return wire.InvalidHeader("x-ms-blob-type", kind)
 	}
 	if err := c.noBody(); err != nil {
@@ -248,7 +249,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, BlockBlob, false)
+	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 }
 
 // inherit gives b the headers of a source that the request did not set.
-func (c *call) inherit(b, from *Blob) {
+func (c *call) inherit(b, from *state.Blob) {
 	h := &b.Headers
 	for _, f := range [...]struct {
 		name     string

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -16,7 +17,7 @@ const (
 )
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if there are none. sent says whether a mode was.
-func (c *call) policyHeaders() (p Protection, sent bool, err error) {
+func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
 	mode := c.Header("X-Ms-Immutability-Policy-Mode")
 	switch {
 	case mode == "", strings.EqualFold(mode, "unlocked"):
@@ -56,11 +57,11 @@ func (c *call) legalHold() (hold, sent bool, err error) {
 }
 
 // newProtection reads what the operations that write a blob give it.
-func (c *call) newProtection() (p Protection, err error) {
+func (c *call) newProtection() (p state.Protection, err error) {
 	if p, _, err = c.policyHeaders(); err != nil {
 		return p, err
 	}
-	if p.Hold, _, err = c.legalHold(); err == nil && p != (Protection{}) {
+	if p.Hold, _, err = c.legalHold(); err == nil && p != (state.Protection{}) {
 		err = c.identity.Holds(immutable) // beside what the write needs
 	}
 	return p, err
@@ -121,7 +122,7 @@ func (s *Service) setLegalHold(c *call) error {
 }
 
 // sendProtection sets the headers about a policy and a hold.
-func (c *call) sendProtection(p *Protection) {
+func (c *call) sendProtection(p *state.Protection) {
 	if p.Until != 0 {
 		c.Set(untilHeader, p.Until.RFC1123())
 		c.Set(modeHeader, p.Mode())

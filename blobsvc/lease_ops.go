@@ -6,14 +6,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // leaseActions are the values of x-ms-lease-action.
-var leaseActions = map[string]LeaseAction{"acquire": LeaseAcquire, "renew": LeaseRenew, "change": LeaseChange, "release": LeaseRelease, "break": LeaseBreak}
+var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew, "change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
 
 // leaseRequest reads x-ms-lease-action and the headers that it needs.
-func (c *call) leaseRequest() (q LeaseRequest, err error) {
+func (c *call) leaseRequest() (q state.LeaseRequest, err error) {
 	action := c.Header("X-Ms-Lease-Action")
 	q.Action = leaseActions[action]
 	if q.ID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
@@ -44,7 +45,7 @@ func (c *call) leaseRequest() (q LeaseRequest, err error) {
 			err = wire.MissingHeader("x-ms-proposed-lease-id")
 		}
 	case "break":
-		q.Period = BreakPeriodDefault
+		q.Period = state.BreakPeriodDefault
 		if text := c.Header("X-Ms-Lease-Break-Period"); text != "" {
 			var ok bool
 			if q.Period, ok = parseOffset(text); !ok || q.Period > 60 {
@@ -69,22 +70,22 @@ func (c *call) leaseDuration() (int64, error) {
 		return 0, wire.MissingHeader("x-ms-lease-duration")
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n != LeaseInfinite && (n < 15 || n > 60) {
+	if err != nil || n != state.LeaseInfinite && (n < 15 || n > 60) {
 		return 0, wire.InvalidHeader("x-ms-lease-duration", text)
 	}
 	return n, nil
 }
 
 // answerLease answers an operation on a lease.
-func (c *call) answerLease(action LeaseAction, r *LeaseResult) error {
+func (c *call) answerLease(action state.LeaseAction, r *state.LeaseResult) error {
 	c.sendChanged(r.Changed)
 	switch action {
-	case LeaseAcquire:
+	case state.LeaseAcquire:
 		c.Set("x-ms-lease-id", r.Lease.ID)
 		return c.Status(http.StatusCreated)
-	case LeaseRenew, LeaseChange:
+	case state.LeaseRenew, state.LeaseChange:
 		c.Set("x-ms-lease-id", r.Lease.ID)
-	case LeaseBreak:
+	case state.LeaseBreak:
 		c.SetInt("x-ms-lease-time", r.Remaining)
 		return c.Status(http.StatusAccepted)
 	}
@@ -119,7 +120,7 @@ func (s *Service) leaseContainer(c *call) error {
 		return err
 	}
 	w := s.containerWrite(c)
-	w.If.Conditions = Conditions(conditions)
+	w.If.Conditions = state.Conditions(conditions)
 	result, err := s.state.LeaseContainer(&w, &q)
 	if err != nil {
 		return err

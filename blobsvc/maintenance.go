@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
@@ -19,5 +20,21 @@ func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.
 	return s.state.Compact(ctx, o)
 }
 
+// Audit is what [Check] counted.
+type Audit = state.Audit
+
+// Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package state. It changes
+// nothing. An error means that the check could not run to its end.
+func Check(path, extents string, report func(error)) (Audit, error) {
+	return state.Check(path, extents, report)
+}
+
+// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
+// until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of the extents in bytes.
+// It can be stopped at any time by ctx; what was done by then stays done.
+func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
+	return state.CompactFolder(ctx, path, extents, bytesPerSecond)
+}
+
 // Audit checks a service that runs, for tests: no request may be under way.
-func (s *Service) Audit(report func(error)) (Audit, error) { return s.state.Audit(report) }
+func (s *Service) Audit(report func(error)) (state.Audit, error) { return s.state.Audit(report) }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -27,20 +28,20 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 		}
 		if r.Restype != "" {
 			c.container = container
-			return c, onContainer, CheckContainerName(container)
+			return c, onContainer, state.CheckContainerName(container)
 		}
 		// A blob of the root container.
-		container, rest = RootContainer, first
+		container, rest = state.RootContainer, first
 	}
 	c.container = container
-	if err := CheckContainerName(container); err != nil {
+	if err := state.CheckContainerName(container); err != nil {
 		return c, onBlob, err
 	}
 	c.blob, err = url.PathUnescape(rest)
 	if err != nil {
 		return c, onBlob, wire.ErrInvalidURI
 	}
-	if err := CheckBlobName(c.blob); err != nil {
+	if err := state.CheckBlobName(c.blob); err != nil {
 		return c, onBlob, err
 	}
 	if err := c.readKeys(); err != nil {

@@ -1,8 +1,10 @@
 package blobsvc
 
+import "github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
 // ones are absent, as Put Blob does; elsewhere they describe the request's own body.
-func (c *call) contentHeaders(standard bool) (h Headers, err error) {
+func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
 			return s
@@ -29,7 +31,7 @@ func (c *call) contentHeaders(standard bool) (h Headers, err error) {
 const defaultType = "application/octet-stream"
 
 // newBlob reads what the operations that create a blob have in common: the blob's properties, and what the write depends on.
-func (s *Service) newBlob(c *call, kind Kind, standard bool) (b Blob, w Write, err error) {
+func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob, w state.Write, err error) {
 	b.Kind = kind
 	if w, err = s.write(c); err != nil {
 		return b, w, err

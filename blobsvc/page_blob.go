@@ -7,6 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -20,7 +21,7 @@ const (
 // parsePageBlobSize reads x-ms-blob-content-length.
 func parsePageBlobSize(s string) (int64, error) {
 	n, ok := parseOffset(s)
-	if !ok || n%PageSize != 0 || n > maxPageBlob {
+	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
 		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
 	}
 	return n, nil
@@ -42,7 +43,7 @@ func (s *Service) createPageBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, PageBlob, true)
+	b, w, err := s.newBlob(c, state.PageBlob, true)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *Service) createPageBlob(c *call) error {
 }
 
 // sequenceConditions reads the conditions of Put Page on the sequence number.
-func (c *call) sequenceConditions() (q SequenceConditions, err error) {
+func (c *call) sequenceConditions() (q state.SequenceConditions, err error) {
 	read := func(canonical, name string) (int64, bool) {
 		text := c.Header(canonical)
 		if text == "" || err != nil {
@@ -84,8 +85,8 @@ func (c *call) pageRange() (start, end int64, err error) {
 	if !ok {
 		return 0, 0, wire.MissingHeader("Range")
 	}
-	if r.End == OpenEnd || r.Start%PageSize != 0 || (r.End+1)%PageSize != 0 {
-		return 0, 0, errPageRange
+	if r.End == state.OpenEnd || r.Start%state.PageSize != 0 || (r.End+1)%state.PageSize != 0 {
+		return 0, 0, state.ErrPageRange
 	}
 	return r.Start, r.End + 1, nil
 }
@@ -104,7 +105,7 @@ func (s *Service) putPage(c *call) error {
 	switch action {
 	case "update", "Update":
 		if p.end-p.start > maxPageWrite {
-			return errPageRange
+			return state.ErrPageRange
 		}
 		if n != p.end-p.start {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
@@ -146,7 +147,7 @@ func (s *Service) putPage(c *call) error {
 // pageWrite is where pages are written, and under which conditions on the sequence number. end is exclusive.
 type pageWrite struct {
 	start, end int64
-	conditions SequenceConditions
+	conditions state.SequenceConditions
 }
 
 func (c *call) pageWrite() (p pageWrite, err error) {
@@ -158,7 +159,7 @@ func (c *call) pageWrite() (p pageWrite, err error) {
 }
 
 // writePages writes received content, or clears the pages if up is nil, and sets headers of the response.
-func (s *Service) writePages(c *call, w *Write, p pageWrite, up *content.Upload) (encryption.ID, error) {
+func (s *Service) writePages(c *call, w *state.Write, p pageWrite, up *content.Upload) (encryption.ID, error) {
 	result, err := s.state.WritePages(w, p.start, p.end, p.conditions, up)
 	if err != nil {
 		return encryption.ID{}, err
@@ -188,7 +189,7 @@ func (c *call) pageRangeLimit() (int, error) {
 }
 
 // pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the end.
-func pageOfSpans(list []Span, from int64, limit int) (page []Span, next int64) {
+func pageOfSpans(list []state.Span, from int64, limit int) (page []state.Span, next int64) {
 	for len(list) > 0 && list[0].End <= from {
 		list = list[1:]
 	}
@@ -253,7 +254,7 @@ func (s *Service) getPageRanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	var within *Range
+	var within *state.Range
 	if partial {
 		within = &rng
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -25,8 +26,8 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b Blob
-	blob, err := s.state.OpenBlob(&r, BlockBlob, nil, &b)
+	var b state.Blob
+	blob, err := s.state.OpenBlob(&r, state.BlockBlob, nil, &b)
 	if err != nil {
 		return err
 	}

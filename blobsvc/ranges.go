@@ -4,12 +4,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
-func (c *call) requestRange() (r Range, ok bool, err error) {
+func (c *call) requestRange() (r state.Range, ok bool, err error) {
 	name, s := "x-ms-range", c.Header("X-Ms-Range")
 	if s == "" {
 		name, s = "Range", c.Header("Range")
@@ -24,7 +25,7 @@ func (c *call) requestRange() (r Range, ok bool, err error) {
 }
 
 // parseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.
-func parseRange(s string) (r Range, ok bool) {
+func parseRange(s string) (r state.Range, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes=")
 	if !ok {
 		return r, false
@@ -37,7 +38,7 @@ func parseRange(s string) (r Range, ok bool) {
 		return r, false
 	}
 	if last == "" {
-		r.End = OpenEnd
+		r.End = state.OpenEnd
 		return r, true
 	}
 	r.End, ok = parseOffset(last)

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -14,24 +15,26 @@ import (
 func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }
 
 // ref names the base blob of the request.
-func (c *call) ref() Ref { return Ref{Account: c.Account, Container: c.container, Blob: c.blob} }
+func (c *call) ref() state.Ref {
+	return state.Ref{Account: c.Account, Container: c.container, Blob: c.blob}
+}
 
 // unconditional is what the request says about a change of the blob that it names, without preconditions.
-func (s *Service) unconditional(c *call) Write {
-	return Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: Rights{Overwrite: c.identity.Holds(ofWrites) == nil},
-		Origin:     Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
-		Encryption: EncryptionRequest{Key: c.key}}
+func (s *Service) unconditional(c *call) state.Write {
+	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: state.Rights{Overwrite: c.identity.Holds(ofWrites) == nil},
+		Origin:     state.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
+		Encryption: state.EncryptionRequest{Key: c.key}}
 }
 
 // write is what the request says about a change of the blob that it names.
-func (s *Service) write(c *call) (w Write, err error) {
+func (s *Service) write(c *call) (w state.Write, err error) {
 	w = s.unconditional(c)
 	w.If, err = c.preconditions()
 	return w, err
 }
 
 // writeAt is write for operations on snapshots and versions as well.
-func (s *Service) writeAt(c *call) (w Write, err error) {
+func (s *Service) writeAt(c *call) (w state.Write, err error) {
 	if w, err = s.write(c); err != nil {
 		return w, err
 	}
@@ -40,7 +43,7 @@ func (s *Service) writeAt(c *call) (w Write, err error) {
 }
 
 // writeExisting is write for operations that add content to a blob that exists, and may name its encryption scope.
-func (s *Service) writeExisting(c *call) (w Write, err error) {
+func (s *Service) writeExisting(c *call) (w state.Write, err error) {
 	if w, err = s.write(c); err != nil {
 		return w, err
 	}
@@ -49,8 +52,8 @@ func (s *Service) writeExisting(c *call) (w Write, err error) {
 }
 
 // read is what the request says about a read of the blob, snapshot or version that it names.
-func (s *Service) read(c *call) (r Read, err error) {
-	r = Read{Ref: c.ref(), Now: c.Now, Key: c.key}
+func (s *Service) read(c *call) (r state.Read, err error) {
+	r = state.Read{Ref: c.ref(), Now: c.Now, Key: c.key}
 	if r.If, err = c.preconditions(); err != nil {
 		return r, err
 	}
@@ -62,9 +65,9 @@ func (s *Service) read(c *call) (r Read, err error) {
 var ofWrites = auth.Need{On: auth.OnObject, Any: "w"}
 
 // policy returns the settings of an account that writes depend on.
-func (s *Service) policy(account string) Policy {
+func (s *Service) policy(account string) state.Policy {
 	set, retention := s.accounts.Blob(account), s.properties.Of(account).DeleteRetention
-	p := Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes, Immutability: set.Immutability,
+	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes, Immutability: set.Immutability,
 		ContainerDays: int64(set.ContainerDays), PermanentDelete: retention.AllowPermanentDelete}
 	if retention.Enabled {
 		p.RetentionDays = int64(retention.Days)
@@ -73,12 +76,12 @@ func (s *Service) policy(account string) Policy {
 }
 
 // preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
-func (c *call) preconditions() (p Preconditions, err error) {
+func (c *call) preconditions() (p state.Preconditions, err error) {
 	conditions, err := c.Conditions()
 	if err != nil {
 		return p, err
 	}
-	p.Conditions = Conditions(conditions)
+	p.Conditions = state.Conditions(conditions)
 	if p.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
 		return p, err
 	}
@@ -92,8 +95,8 @@ func (c *call) preconditions() (p Preconditions, err error) {
 }
 
 // parseTagCondition parses the value of x-ms-if-tags or x-ms-source-if-tags.
-func parseTagCondition(header, s string) (*TagQuery, error) {
-	q, ok := ParseTagQuery(s, true)
+func parseTagCondition(header, s string) (*state.TagQuery, error) {
+	q, ok := state.ParseTagQuery(s, true)
 	if !ok {
 		return nil, wire.InvalidHeader(header, s)
 	}
@@ -114,22 +117,22 @@ func (c *call) leaseID(header string) (string, error) {
 }
 
 // metadata reads the x-ms-meta headers; nil if there are none.
-func (c *call) metadata() ([]Meta, error) {
+func (c *call) metadata() ([]state.Meta, error) {
 	list, err := c.Metadata()
 	if list == nil || err != nil {
 		return nil, err
 	}
-	out := make([]Meta, len(list))
+	out := make([]state.Meta, len(list))
 	for i, m := range list {
-		out[i] = Meta(m)
+		out[i] = state.Meta(m)
 	}
 	return out, nil
 }
 
 // sendMetadata sets the x-ms-meta headers.
-func (c *call) sendMetadata(list []Meta) { c.SetMetadata(wireMetadata(list)) }
+func (c *call) sendMetadata(list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
 
-func wireMetadata(list []Meta) []wire.Meta {
+func wireMetadata(list []state.Meta) []wire.Meta {
 	out := make([]wire.Meta, len(list))
 	for i, m := range list {
 		out[i] = wire.Meta(m)

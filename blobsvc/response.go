@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -20,7 +21,7 @@ func (c *call) sendChanged(changed ticks.Ticks) {
 }
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
-func (c *call) sendResult(r *Result) {
+func (c *call) sendResult(r *state.Result) {
 	if r.Version != 0 && c.version() >= v20191212 {
 		c.Set("x-ms-version-id", r.Version.ISO())
 	}
@@ -28,13 +29,13 @@ func (c *call) sendResult(r *Result) {
 }
 
 // sendWritten is sendResult for writes of content.
-func (c *call) sendWritten(r *Result) {
+func (c *call) sendWritten(r *state.Result) {
 	c.sendResult(r)
 	c.sendEncrypted(r.Encryption)
 }
 
 // sendLease sets the headers about a lease.
-func (c *call) sendLease(l Lease) {
+func (c *call) sendLease(l state.Lease) {
 	l = l.At(c.now())
 	c.Set("x-ms-lease-status", l.Status())
 	c.Set("x-ms-lease-state", l.State.String())
@@ -44,7 +45,7 @@ func (c *call) sendLease(l Lease) {
 }
 
 // sendBlob sets the headers that Get Blob and Get Blob Properties share.
-func (c *call) sendBlob(b *Blob) {
+func (c *call) sendBlob(b *state.Blob) {
 	c.sendChanged(b.Changed)
 	c.sendMetadata(b.Metadata)
 	c.Set("Accept-Ranges", "bytes")
@@ -74,9 +75,9 @@ func (c *call) sendBlob(b *Blob) {
 		}
 	}
 	switch b.Kind {
-	case PageBlob:
+	case state.PageBlob:
 		c.SetInt("x-ms-blob-sequence-number", b.Sequence)
-	case AppendBlob:
+	case state.AppendBlob:
 		c.SetInt("x-ms-blob-committed-block-count", b.Blocks)
 		if b.Sealed {
 			c.Set("x-ms-blob-sealed", "true")
@@ -134,7 +135,7 @@ func (c *call) sendOverrides() {
 }
 
 // sendTier sets the headers about the access tier, which Get Blob Properties alone has.
-func (c *call) sendTier(b *Blob) {
+func (c *call) sendTier(b *state.Blob) {
 	tier, inferred := b.AccessTier()
 	if tier == "" {
 		return
@@ -158,7 +159,7 @@ func lowerTier(s string) string {
 }
 
 // sendAccessTime sets the header with the last access time, where it is tracked.
-func (s *Service) sendAccessTime(c *call, b *Blob) {
+func (s *Service) sendAccessTime(c *call, b *state.Blob) {
 	if s.accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
 		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
 	}

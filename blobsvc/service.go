@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -54,7 +55,7 @@ type Config struct {
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
-	state      *Store
+	state      *state.Store
 	accounts   *auth.Accounts
 	callers    *auth.Authenticator // of copy sources
 	egress     *egress.Policy
@@ -153,7 +154,7 @@ func (s *Service) openState(c *Config) (err error) {
 		return fmt.Errorf("encryption scopes: %w", err)
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
-	s.state, err = OpenStore(StateConfig{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
+	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.policy, Changed: s.blobChanged})
 	if err != nil {
 		return err
@@ -213,7 +214,7 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil
 	}
-	if err != nil && !errors.Is(err, errContainerNotFound) {
+	if err != nil && !errors.Is(err, state.ErrContainerNotFound) {
 		return err
 	}
 	return frontend.RefuseAnonymous(c.Request)

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -17,14 +18,14 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if where == "" {
 		return wire.MissingQuery("where")
 	}
-	query, ok := ParseTagQuery(where, false)
+	query, ok := state.ParseTagQuery(where, false)
 	if !ok {
 		return invalidQuery("where", where)
 	}
 	if !query.Searches(c.container != "") {
 		return invalidQuery("where", where)
 	}
-	q := TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n}
+	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n}
 	if marker := c.Query.Get("marker"); marker != "" {
 		if q.From, ok = decodeMarker(marker); !ok {
 			return invalidQuery("marker", marker)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // validTags checks and orders tags. Keys must be unique.
-func validTags(list []Tag) ([]Tag, error) {
+func validTags(list []state.Tag) ([]state.Tag, error) {
 	if len(list) > MaxTags {
 		return nil, errTagsTooMany
 	}
@@ -53,7 +54,7 @@ func tagCharacters(s string) bool {
 }
 
 // headerTags reads x-ms-tags, which has the form of a query string.
-func (c *call) headerTags() ([]Tag, error) {
+func (c *call) headerTags() ([]state.Tag, error) {
 	s := c.Header("X-Ms-Tags")
 	if s == "" {
 		return nil, nil
@@ -61,7 +62,7 @@ func (c *call) headerTags() ([]Tag, error) {
 	if err := c.holdsTags(); err != nil {
 		return nil, err
 	}
-	var list []Tag
+	var list []state.Tag
 	for part := range strings.SplitSeq(s, "&") {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
@@ -73,7 +74,7 @@ func (c *call) headerTags() ([]Tag, error) {
 		if err1 != nil || err2 != nil {
 			return nil, wire.InvalidHeader("x-ms-tags", s)
 		}
-		if list = append(list, Tag{key, value}); len(list) > MaxTags {
+		if list = append(list, state.Tag{Key: key, Value: value}); len(list) > MaxTags {
 			return nil, errTagsTooMany
 		}
 	}
@@ -96,7 +97,7 @@ type tagDocument struct {
 	} `xml:"TagSet>Tag"`
 }
 
-func writeTagSet(x *wire.XML, list []Tag) {
+func writeTagSet(x *wire.XML, list []state.Tag) {
 	if len(list) == 0 {
 		x.Empty("TagSet")
 		return
@@ -128,9 +129,9 @@ func (s *Service) setBlobTags(c *call) error {
 	if err := wire.ParseXML(body, &doc); err != nil {
 		return err
 	}
-	var list []Tag
+	var list []state.Tag
 	for _, t := range doc.Tags {
-		list = append(list, Tag{t.Key, t.Value})
+		list = append(list, state.Tag{Key: t.Key, Value: t.Value})
 	}
 	if list, err = validTags(list); err != nil {
 		return err

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // parseTier reads an access tier of block blobs, in any case.
 func parseTier(s string) (string, bool) {
-	for _, tier := range [...]string{"Hot", "Cool", "Cold", ArchiveTier} {
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier} {
 		if strings.EqualFold(s, tier) {
 			return tier, true
 		}
@@ -18,7 +19,7 @@ func parseTier(s string) (string, bool) {
 }
 
 // newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
-func (c *call) newTier(kind Kind) (string, error) {
+func (c *call) newTier(kind state.Kind) (string, error) {
 	s := c.Header("X-Ms-Access-Tier")
 	if s == "" {
 		return "", nil
@@ -27,8 +28,8 @@ func (c *call) newTier(kind Kind) (string, error) {
 	if !ok {
 		return "", wire.InvalidHeader("x-ms-access-tier", s)
 	}
-	if kind != BlockBlob {
-		return "", errTier
+	if kind != state.BlockBlob {
+		return "", state.ErrTier
 	}
 	return tier, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -27,7 +28,7 @@ import (
 // Website serves the static websites of all accounts.
 type Website struct {
 	// State has the blobs, Properties the settings of the websites.
-	State      *Store
+	State      *state.Store
 	Properties *properties.Registry
 	// Errors maps the errors of the state to Azure's.
 	Errors func(error) error
@@ -141,13 +142,13 @@ func candidates(path, index, whole string) (names []string) {
 
 // sendBlob answers with a blob of $web, under a status. It fails with errNotFound before anything is sent.
 func (s *Website) sendBlob(r *wire.Request, name string, status int) error {
-	if CheckBlobName(name) != nil || name == "" {
+	if state.CheckBlobName(name) != nil || name == "" {
 		return errNotFound
 	}
-	var b Blob
-	body, err := s.State.OpenBlob(&Read{Ref: Ref{Account: r.Account, Container: WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
+	var b state.Blob
+	body, err := s.State.OpenBlob(&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
 	switch {
-	case errors.Is(err, errBlobNotFound), errors.Is(err, errContainerNotFound), errors.Is(err, errArchived):
+	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound), errors.Is(err, state.ErrArchived):
 		return errNotFound
 	case err != nil:
 		return err

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -125,7 +126,7 @@ func (p *page) escape(s string) {
 	p.b = append(p.b, s[from:]...)
 }
 
-func (p *page) metadata(list []Meta) {
+func (p *page) metadata(list []state.Meta) {
 	if len(list) == 0 {
 		p.raw("<Metadata />")
 		return
@@ -137,7 +138,7 @@ func (p *page) metadata(list []Meta) {
 	p.raw("</Metadata>")
 }
 
-func (p *page) tagSet(list []Tag) {
+func (p *page) tagSet(list []state.Tag) {
 	if len(list) == 0 {
 		p.raw("<TagSet />")
 		return
@@ -152,9 +153,9 @@ func (p *page) tagSet(list []Tag) {
 	p.raw("</TagSet>")
 }
 
-func (p *page) lease(l Lease, now ticks.Ticks) {
+func (p *page) lease(l state.Lease, now ticks.Ticks) {
 	l = l.At(now)
-	if l.State == LeaseAvailable {
+	if l.State == state.LeaseAvailable {
 		p.raw("<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>")
 		return
 	}

@@ -1,0 +1,91 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read is noted
+// in memory if the time in the record is more than a day old, and the background writes the noted times. So each blob is written once a
+// day at most, however often it is read.
+// https://learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview#move-data-based-on-last-accessed-time
+
+const (
+	// accessGrain is how old the time in a record is before a read renews it.
+	accessGrain = day
+	// maxAccessed bounds the reads that are noted in memory; others are noted at a later read.
+	maxAccessed = 100_000
+	// accessBatch is how many records one transaction changes.
+	accessBatch = 500
+)
+
+// accesses are reads that are not in the records yet.
+type accesses struct {
+	mu   sync.Mutex
+	keys map[string]ticks.Ticks // blob keys, and when they were read
+}
+
+// note notes that the blob of a key was read.
+func (a *accesses) note(key []byte, b *Blob, now ticks.Ticks) {
+	if now-b.Accessed < accessGrain {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.keys) < maxAccessed {
+		if a.keys == nil {
+			a.keys = map[string]ticks.Ticks{}
+		}
+		a.keys[string(key)] = now
+	}
+}
+
+func (a *accesses) take() map[string]ticks.Ticks {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keys := a.keys
+	a.keys = nil
+	return keys
+}
+
+// FlushAccesses writes the access times that were noted into the records.
+func (s *Store) FlushAccesses(ctx context.Context) error {
+	keys := s.accesses.take()
+	batch := make(map[string]ticks.Ticks, min(len(keys), accessBatch))
+	for k, at := range keys {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		batch[k] = at
+		delete(keys, k)
+		if len(batch) < accessBatch && len(keys) > 0 {
+			continue
+		}
+		err := s.db.Update(func(tx *store.Tx) error {
+			var b Blob
+			for k, at := range batch {
+				v := tx.Get(blobsBucket, []byte(k))
+				if v == nil {
+					continue
+				}
+				if err := decodeBlob(bytes.Clone(v), &b); err != nil {
+					return err
+				}
+				if b.Accessed < at {
+					b.Accessed = at
+					tx.Put(blobsBucket, []byte(k), b.encode())
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		clear(batch)
+	}
+	return nil
+}

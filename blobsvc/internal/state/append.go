@@ -1,0 +1,87 @@
+package state
+
+import "github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+
+// maxAppends is the number of blocks that an append blob can have.
+const maxAppends = 50_000
+
+// AppendConditions are the conditions that only Append Block knows.
+type AppendConditions struct {
+	// Position is the length that the blob must have, MaxSize the largest length that it may grow to.
+	Position, MaxSize       int64
+	HasPosition, HasMaxSize bool
+}
+
+// check compares the conditions with a blob of length bytes that is to grow by n.
+func (a AppendConditions) check(length, n int64) error {
+	if a.HasPosition && a.Position != length {
+		return ErrAppendPosition
+	}
+	if a.HasMaxSize && length+n > a.MaxSize {
+		return ErrMaxSize
+	}
+	return nil
+}
+
+// AppendResult is what an append did.
+type AppendResult struct {
+	Result
+	// Offset is where the content was appended, Blocks how many blocks the blob has now.
+	Offset, Blocks int64
+}
+
+// AppendBlock adds uploaded content to the end of an append blob.
+func (s *Store) AppendBlock(w *Write, conditions AppendConditions, up *content.Upload) (out AppendResult, err error) {
+	result, err := s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
+		if b.Kind != AppendBlob {
+			return ErrBlobType
+		}
+		if err := c.unlockFor(b, up); err != nil {
+			return err
+		}
+		if err := conditions.check(b.Length, up.Length); err != nil {
+			return err
+		}
+		if err := b.checkChangeable(); err != nil {
+			return err
+		}
+		if b.Sealed {
+			return ErrSealed
+		}
+		if b.Blocks >= maxAppends {
+			return ErrTooManyAppends
+		}
+		if b.content.id == 0 {
+			b.content = newContent(c.tx)
+		}
+		p := up.Pieces()
+		p[0].Start = b.Length
+		putPieces(c.tx, b.content.id, p)
+		out.Offset = b.Length
+		b.Length += up.Length
+		b.Blocks++
+		out.Blocks = b.Blocks
+		c.changes(eventContent, b)
+		return nil
+	})
+	out.Result = result
+	return out, err
+}
+
+// SealBlob ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position alone counts.
+func (s *Store) SealBlob(w *Write, conditions AppendConditions) (Result, error) {
+	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
+		if b.Kind != AppendBlob {
+			return ErrBlobType
+		}
+		if conditions.HasPosition && conditions.Position != b.Length {
+			return ErrAppendPosition
+		}
+		c.result.Changed = b.Changed
+		if !b.Sealed {
+			b.Sealed = true
+			c.changes(eventProperties, b)
+		}
+		return nil
+	})
+}

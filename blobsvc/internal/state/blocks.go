@@ -1,0 +1,291 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Limits of block blobs.
+// https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs--append-blobs--and-page-blobs
+const (
+	// MaxCommittedBlocks is the number of blocks in a block list.
+	MaxCommittedBlocks = 50_000
+	// maxUncommittedBlocks is the number of uncommitted blocks of one blob.
+	maxUncommittedBlocks = 100_000
+)
+
+// CheckBlock reports early whether a block is worth receiving: it fails as StageBlock would. Of the preconditions, the lease alone counts.
+func (s *Store) CheckBlock(w *Write) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, w.Account, w.Container)
+		if err != nil {
+			return err
+		}
+		return checkBlockTarget(tx, gen, w.Blob, w.If.LeaseID, ticks.Of(w.Now))
+	})
+}
+
+// checkBlockTarget checks the blob for which a block is staged: there is none, or it is a block blob whose lease the caller holds.
+func checkBlockTarget(tx *store.Tx, gen generation, name, lease string, now ticks.Ticks) error {
+	var b Blob
+	switch err := getBlob(tx, gen, name, baseSlot, now, &b); {
+	case err == nil:
+		if b.Kind != BlockBlob {
+			return ErrBlobType
+		}
+		return b.Lease.checkWrite(lease, now, &blobLeaseErrors)
+	case errors.Is(err, ErrBlobNotFound):
+		if lease != "" {
+			return ErrBlobNoLease
+		}
+		return nil
+	default:
+		return err
+	}
+}
+
+// StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone counts.
+func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, error) {
+	value := encodeBlock(up.Pieces()[0])
+	return s.update(w, func(c *change) error {
+		if err := c.enter(); err != nil {
+			return err
+		}
+		if err := c.expireDue(); err != nil { // its uncommitted blocks go with it
+			return err
+		}
+		if err := checkBlockTarget(c.tx, c.gen, c.Blob, c.If.LeaseID, c.now); err != nil {
+			return err
+		}
+		key := pendingKey(c.gen, c.Blob)
+		p := pendingRecord{idLength: len(id)}
+		if v := c.tx.Get(pendingBucket, key); v != nil {
+			var err error
+			if p, err = decodePending(v); err != nil {
+				return err
+			}
+		} else {
+			p.set = nextID(c.tx)
+		}
+		if p.idLength != len(id) {
+			return ErrBlockID
+		}
+		block := blockKey(p.set, id)
+		if c.tx.Get(blocksBucket, block) == nil {
+			if p.count >= maxUncommittedBlocks {
+				return ErrTooManyBlocks
+			}
+			p.count++
+		}
+		p.last = c.now
+		c.tx.Put(pendingBucket, key, p.encode())
+		c.tx.Put(blocksBucket, block, value)
+		c.result.Encryption = up.Encryption()
+		return nil
+	})
+}
+
+// PutBlockList makes the blocks that refs name the content of blob, and writes it as PutBlob does.
+func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, error) {
+	return s.update(w, func(c *change) error {
+		b := *blob
+		if err := c.enter(); err != nil {
+			return err
+		}
+		if err := c.expireDue(); err != nil {
+			return err
+		}
+		var old Blob
+		committed, err := c.committedBlocks(&old)
+		if err != nil {
+			return err
+		}
+		pieces, err := assemble(refs, committed, c.uncommittedBlock)
+		if err != nil {
+			if err := c.checkBeforeList(&old); err != nil {
+				return err
+			}
+			return err
+		}
+		if b.Encryption, err = c.encryption(false); err != nil {
+			return err
+		}
+		for i := range pieces {
+			if err := pieces[i].Encryption.Matches(b.Encryption); err != nil {
+				return err
+			}
+		}
+		b.content, b.Length = layOut(c.tx, pieces)
+		return c.replace(&b)
+	})
+}
+
+// checkBeforeList checks the preconditions, whose errors come before those of the block list.
+func (c *change) checkBeforeList(old *Blob) error {
+	if old.Kind != 0 {
+		return c.If.checkWrite(old, c.now)
+	}
+	return c.If.checkCreate()
+}
+
+// committedBlocks reads the present blob into old, unless there is none, and returns its pieces.
+func (c *change) committedBlocks(old *Blob) (list []content.Piece, err error) {
+	switch err := c.base(old); {
+	case errors.Is(err, ErrBlobNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case old.Kind != BlockBlob:
+		return nil, ErrBlobType
+	}
+	err = old.content.walk(c.tx, 0, old.Length, old.Length, func(p *content.Piece) error {
+		list = append(list, *p)
+		list[len(list)-1].Encryption = old.Encryption
+		return nil
+	})
+	return list, err
+}
+
+// uncommittedBlock reads an uncommitted block of the blob.
+func (c *change) uncommittedBlock(id string) (p content.Piece, found bool, err error) {
+	if c.blockSet == 0 {
+		v := c.tx.Get(pendingBucket, pendingKey(c.gen, c.Blob))
+		if v == nil {
+			return p, false, nil
+		}
+		pending, err := decodePending(v)
+		if err != nil {
+			return p, false, err
+		}
+		c.blockSet = pending.set
+	}
+	v := c.tx.Get(blocksBucket, blockKey(c.blockSet, id))
+	if v == nil {
+		return p, false, nil
+	}
+	p, err = decodeBlock(v)
+	return p, true, err
+}
+
+// BlockLists are the blocks of a blob.
+type BlockLists struct {
+	// Exists is set if the blob is committed; Changed and Length are those of the blob.
+	Exists  bool
+	Changed ticks.Ticks
+	Length  int64
+	// Committed is in the order of the content, Uncommitted in the order of IDs.
+	Committed, Uncommitted []Block
+}
+
+// Block is one block of a list.
+type Block struct {
+	ID     string // before base64
+	Length int64
+}
+
+// BlockLists returns the blocks of a block blob, or those that are uncommitted under its name.
+func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
+	err = s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, r.Account, r.Container)
+		if err != nil {
+			return err
+		}
+		var b Blob
+		pending := tx.Get(pendingBucket, pendingKey(gen, r.Blob))
+		switch err := r.At.get(tx, gen, r.Blob, r.now(), &b); {
+		case err == nil:
+			if b.Kind != BlockBlob {
+				return ErrBlobType
+			}
+			if err := r.If.checkRead(&b, r.now()); err != nil {
+				return err
+			}
+			list.Exists, list.Changed, list.Length = true, b.Changed, b.Length
+		case errors.Is(err, ErrBlobNotFound) && pending != nil && r.At.IsBase():
+		default:
+			return err
+		}
+		if committed {
+			err := b.content.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
+				if p.Block != "" { // Put Blob writes content without blocks
+					list.Committed = append(list.Committed, Block{p.Block, p.Length})
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if uncommitted && pending != nil && r.At.IsBase() {
+			list.Uncommitted, err = uncommittedBlocks(tx, pending)
+		}
+		return err
+	})
+	return list, err
+}
+
+// uncommittedBlocks returns the blocks that a pending record stands for.
+func uncommittedBlocks(tx *store.Tx, pending []byte) (list []Block, err error) {
+	p, err := decodePending(pending)
+	if err != nil {
+		return nil, err
+	}
+	scope := setPrefix(p.set)
+	cur := tx.Cursor(blocksBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+		_, id, err := parseBlockKey(k)
+		if err != nil {
+			return nil, err
+		}
+		block, err := decodeBlock(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Block{id, block.Length})
+	}
+	return list, nil
+}
+
+const (
+	// discardAtOnce is up to how many uncommitted blocks are removed in the transaction that commits or discards them; more are
+	// left to the background.
+	discardAtOnce = 64
+	// blockLifetime is how long uncommitted blocks are kept after the last of them was staged.
+	// https://learn.microsoft.com/rest/api/storageservices/put-block#remarks
+	blockLifetime = 7 * 24 * time.Hour
+)
+
+// discardBlocks drops the uncommitted blocks of the blob.
+func (c *change) discardBlocks() {
+	key := pendingKey(c.gen, c.Blob)
+	v := c.tx.Get(pendingBucket, key)
+	if v == nil {
+		return
+	}
+	c.tx.Delete(pendingBucket, key)
+	if p, err := decodePending(v); err == nil {
+		dropBlockSet(c.tx, p)
+	}
+}
+
+// dropBlockSet removes the blocks of a set.
+func dropBlockSet(tx *store.Tx, p pendingRecord) {
+	if p.count > discardAtOnce {
+		tx.Put(garbageBucket, garbageKey(garbageBlocks, p.set), []byte{recordVersion})
+		return
+	}
+	scope := setPrefix(p.set)
+	var keys [][]byte
+	cur := tx.Cursor(blocksBucket)
+	for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		tx.Delete(blocksBucket, k)
+	}
+}

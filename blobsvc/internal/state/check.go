@@ -1,0 +1,461 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Audit is what [Check] counted.
+type Audit struct {
+	Containers, DeletedContainers, Blobs, Snapshots, Versions, UncommittedBlocks int64
+	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
+	// that nothing refers to, Torn bytes are no record, and the rest are headers.
+	Extents                 int
+	Bytes, Live, Dead, Torn int64
+}
+
+// Check opens the state of a stopped service and reports every violation of an invariant:
+//
+//   - the database's own structure;
+//   - every key and record is of its form, and belongs to a container or to the garbage;
+//   - a deleted container has an end, and everything that it had;
+//   - a version is in the slot of its time, and the current one in no other;
+//   - pieces of a blob lie in order within its length, without gaps but in page blobs;
+//   - contents are counted right, and none is without a blob that refers to it;
+//   - pending copies have a job, and jobs a blob that waits;
+//   - pending records count the uncommitted blocks, whose ids are of one length;
+//   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
+//   - every slice lies in an intact record of an extent, whose checksum is the one that was noted.
+//
+// It changes nothing. An error means that the check could not run to its end.
+func Check(path, extents string, report func(error)) (a Audit, err error) {
+	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	content, err := extent.Open(extents, extent.Options{ReadOnly: true})
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	if err := db.Check(report); err != nil {
+		return a, err
+	}
+	err = db.View(func(tx *store.Tx) error { return newChecker(tx, report, &a).run(content) })
+	return a, err
+}
+
+// Audit checks a service that runs, for tests: no request may be under way.
+func (s *Store) Audit(report func(error)) (a Audit, err error) {
+	if err := s.db.Check(report); err != nil {
+		return a, err
+	}
+	err = s.db.View(func(tx *store.Tx) error { return newChecker(tx, report, &a).run(s.extents) })
+	return a, err
+}
+
+// checker is one check under way.
+type checker struct {
+	tx     *store.Tx
+	report func(error)
+	audit  *Audit
+	// live has the account of each generation that is a container's; garbage are kind and id of what is to be removed.
+	live    map[generation]string
+	garbage map[[2]uint64]bool
+	// references counts the blobs that refer to each content, sets the blocks of each pending record.
+	references map[uint64]uint64
+	sets       map[uint64]int64
+	// expiring has the keys of blobs that are looked at when they expire.
+	expiring map[string]bool
+}
+
+func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
+	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}}
+}
+
+func (c *checker) errorf(format string, args ...any) {
+	c.report(fmt.Errorf("blob service: "+format, args...))
+}
+
+func (c *checker) run(content *extent.Store) error {
+	c.each(containersBucket, c.container)
+	c.each(deletedContainersBucket, c.grave)
+	c.each(garbageBucket, c.garbageKey)
+	c.each(expiringBucket, c.expiry)
+	c.each(blobsBucket, c.blob)
+	c.each(pendingBucket, c.pending)
+	c.each(copiesBucket, c.copying)
+	c.each(blocksBucket, c.block)
+	c.each(changesBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
+	for set, n := range c.sets {
+		if n != 0 {
+			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)
+		}
+	}
+	c.each(contentBucket, c.pieces)
+	for id, n := range c.references {
+		if n != 0 {
+			c.errorf("content %d: %d blobs refer to it more than it counts", id, n)
+		}
+	}
+	c.each(tagsBucket, c.tag)
+	c.each(deletedBlobsBucket, c.deleted)
+	return c.slices(content)
+}
+
+func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
+	cur := c.tx.Cursor(bucket)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		if err := fn(k, v); err != nil {
+			c.errorf("%s, key %q: %w", bucket, k, err)
+		}
+	}
+}
+
+func (c *checker) container(k, v []byte) error {
+	account, name, err := parseContainerKey(k)
+	if err != nil {
+		return err
+	}
+	if err := CheckContainerName(name); err != nil {
+		return err
+	}
+	rec, err := decodeContainer(v)
+	if err != nil {
+		return err
+	}
+	if rec.Deleted != 0 {
+		return errors.New("the container is there and deleted")
+	}
+	c.audit.Containers++
+	return c.claim(rec.generation, account)
+}
+
+// grave checks a deleted container that can be restored: its contents are all there.
+func (c *checker) grave(k, v []byte) error {
+	account, name, deleted, err := parseDeletedContainerKey(k)
+	if err != nil {
+		return err
+	}
+	rec, err := decodeContainer(v)
+	if err != nil {
+		return err
+	}
+	if rec.Deleted != deleted || rec.KeptDays <= 0 || rec.Lease != (Lease{}) {
+		return errors.New("the container was not deleted then, has no end, or a lease")
+	}
+	c.audit.DeletedContainers++
+	return errors.Join(CheckContainerName(string(name)), c.claim(rec.generation, account))
+}
+
+// claim notes whose a generation is.
+func (c *checker) claim(gen generation, account string) error {
+	if c.live[gen] != "" || gen == 0 {
+		return fmt.Errorf("generation %d is used twice", gen)
+	}
+	c.live[gen] = account
+	return nil
+}
+
+func (c *checker) garbageKey(k, _ []byte) error {
+	kind, id, err := parseGarbageKey(k)
+	c.garbage[[2]uint64{uint64(kind), id}] = true
+	return err
+}
+
+func (c *checker) isGarbage(kind byte, id uint64) bool { return c.garbage[[2]uint64{uint64(kind), id}] }
+
+// owned checks that a generation is a container's or to be removed.
+func (c *checker) owned(gen generation) error {
+	if c.live[gen] == "" && !c.isGarbage(garbageContainer, uint64(gen)) {
+		return fmt.Errorf("no container has generation %d", gen)
+	}
+	return nil
+}
+
+func (c *checker) blob(k, v []byte) error {
+	gen, name, slot, err := parseBlobKey(k)
+	if err != nil {
+		return err
+	}
+	var b Blob
+	if err := decodeBlob(v, &b); err != nil {
+		return err
+	}
+	b.slot = slot
+	switch {
+	case b.IsSnapshot():
+		c.audit.Snapshots++
+	case slot == baseSlot:
+		c.audit.Blobs++
+		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), Slot(b.Version))) != nil {
+			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.Version.ISO())
+		}
+	case Slot(b.Version) != slot:
+		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.Version.ISO())
+	default:
+		c.audit.Versions++
+	}
+	if slot != baseSlot && b.Lease != (Lease{}) {
+		c.errorf("blob %q of generation %d: a snapshot or version has a lease", name, gen)
+	}
+	if b.content.id != 0 {
+		c.references[b.content.id]++
+	}
+	if b.Deleted != 0 && c.tx.Get(deletedBlobsBucket, purgeKey(b.purgeAt(), k)) == nil {
+		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
+	}
+	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
+		c.errorf("blob %q of generation %d has an expiry time that nobody waits for", name, gen)
+	}
+	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
+		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
+	}
+	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(gen, string(name)) {
+		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
+	}
+	return errors.Join(c.owned(gen), c.layout(&b), CheckBlobName(string(name)))
+}
+
+// layout checks that a blob's pieces make up its length.
+func (c *checker) layout(b *Blob) error {
+	at := int64(0)
+	err := b.content.walk(c.tx, 0, b.Length, b.Length, func(p *content.Piece) error {
+		var sum int64
+		for _, x := range p.Slices {
+			sum += x.Length
+		}
+		switch {
+		case sum != p.Length:
+			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.Start, p.Length, sum)
+		case !p.Seal.Fits(b.Encryption):
+			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.Start)
+		case p.Start < at || p.Start > at && b.Kind != PageBlob:
+			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.Start, at)
+		}
+		at = p.End()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if at > b.Length || at < b.Length && b.Kind != PageBlob {
+		return fmt.Errorf("the pieces end at %d, the blob at %d", at, b.Length)
+	}
+	return nil
+}
+
+func (c *checker) indexed(gen generation, name string) bool {
+	return c.tx.Get(tagsBucket, tagsKey(c.live[gen], gen, name)) != nil
+}
+
+func (c *checker) tag(k, _ []byte) error {
+	account, rest, ok := bytes.Cut(k, []byte{0})
+	if !ok {
+		return errKey
+	}
+	gen, name, slot, err := parseBlobKey(rest)
+	if err != nil {
+		return err
+	}
+	if c.isGarbage(garbageContainer, uint64(gen)) {
+		return nil
+	}
+	var b Blob
+	if err := loadBlob(c.tx, gen, string(name), slot, &b); err != nil || b.Deleted != 0 || len(b.Tags) == 0 {
+		return fmt.Errorf("account %s indexes a blob without tags", account)
+	}
+	return nil
+}
+
+func (c *checker) deleted(k, _ []byte) error {
+	if len(k) < 8 {
+		return errKey
+	}
+	var b Blob
+	v := c.tx.Get(blobsBucket, k[8:])
+	if v == nil {
+		return errors.New("the deleted blob does not exist")
+	}
+	if err := decodeBlob(v, &b); err != nil {
+		return err
+	}
+	if b.Deleted == 0 || !bytes.Equal(k, purgeKey(b.purgeAt(), k[8:])) {
+		return errors.New("the blob is not deleted, or not until then")
+	}
+	return nil
+}
+
+func (c *checker) pending(k, v []byte) error {
+	gen, _, err := parsePendingKey(k)
+	if err != nil {
+		return err
+	}
+	p, err := decodePending(v)
+	if err != nil {
+		return err
+	}
+	if err := c.addSet(p); err != nil {
+		return err
+	}
+	return c.owned(gen)
+}
+
+func (c *checker) expiry(k, v []byte) error {
+	if len(k) <= 8 {
+		return errKey
+	}
+	c.expiring[string(k[8:])] = true
+	_, _, _, err := parseBlobKey(k[8:])
+	_, _, err2 := parseContainerKey(v)
+	return errors.Join(err, err2)
+}
+
+func (c *checker) copying(k, v []byte) error {
+	gen, name, err := parsePendingKey(k)
+	if err != nil {
+		return err
+	}
+	job, err := decodeCopyJob(k, v)
+	if err != nil {
+		return err
+	}
+	if err := c.addSet(job.chunks()); err != nil {
+		return err
+	}
+	var b Blob
+	if err := loadBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, uint64(gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
+		return fmt.Errorf("no blob waits for copy %s", job.ID)
+	}
+	return c.owned(gen)
+}
+
+// addSet expects the blocks of a set.
+func (c *checker) addSet(p pendingRecord) error {
+	if _, twice := c.sets[p.set]; twice {
+		return fmt.Errorf("block set %d is used twice", p.set)
+	}
+	c.sets[p.set] = p.count
+	return nil
+}
+
+func (c *checker) block(k, v []byte) error {
+	set, _, err := parseBlockKey(k)
+	if err != nil {
+		return err
+	}
+	c.audit.UncommittedBlocks++
+	p, err := decodeBlock(v)
+	if err != nil {
+		return err
+	}
+	if _, ok := c.sets[set]; ok {
+		c.sets[set]--
+	} else if !c.isGarbage(garbageBlocks, set) {
+		return fmt.Errorf("nothing refers to block set %d", set)
+	}
+	var sum int64
+	for _, x := range p.Slices {
+		sum += x.Length
+	}
+	if sum != p.Length {
+		return fmt.Errorf("the block is %d bytes long and has %d", p.Length, sum)
+	}
+	if !p.Seal.Fits(p.Encryption) {
+		return errors.New("the block is not encrypted as it says")
+	}
+	return nil
+}
+
+func (c *checker) pieces(k, v []byte) error {
+	id, end, err := parsePieceKey(k)
+	if err != nil {
+		return err
+	}
+	if end == 0 {
+		n := references(c.tx, id)
+		if n == 0 {
+			return errRecord
+		}
+		c.references[id] -= n
+		return nil
+	}
+	list, err := decodePieces(v)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 || list[len(list)-1].End() != end {
+		return errRecord
+	}
+	if references(c.tx, id) == 0 && !c.isGarbage(garbageContent, id) {
+		return fmt.Errorf("nothing refers to content %d", id)
+	}
+	return nil
+}
+
+// slices reads all extents and compares their records with what the metadata refers to.
+func (c *checker) slices(content *extent.Store) error {
+	refs := map[uint64][]extent.Slice{}
+	err := eachReference(context.Background(), c.tx, func(r extent.Ref) bool {
+		refs[r.Slice.Extent] = append(refs[r.Slice.Extent], r.Slice)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, st := range content.Stats() {
+		want := refs[st.ID]
+		delete(refs, st.ID)
+		sort.Slice(want, func(i, j int) bool { return want[i].Offset < want[j].Offset })
+		var records []extent.Slice
+		_, torn, err := content.Walk(st.ID, func(x extent.Slice) error {
+			records = append(records, x)
+			return nil
+		})
+		if err != nil {
+			c.errorf("extent %x: %w", st.ID, err)
+			continue
+		}
+		c.audit.Extents++
+		c.audit.Bytes += st.Size
+		c.audit.Torn += torn
+		used := make([]bool, len(records))
+		for _, x := range want {
+			i, _ := slices.BinarySearchFunc(records, x.Offset, func(r extent.Slice, off int64) int {
+				if r.Offset+r.Length <= off {
+					return -1
+				}
+				return 1
+			})
+			if i == len(records) || records[i].Offset > x.Offset || records[i].Offset+records[i].Length < x.Offset+x.Length {
+				c.errorf("extent %x has no record at %d of %d bytes", x.Extent, x.Offset, x.Length)
+				continue
+			}
+			if r := records[i]; r.Length == x.Length && x.CRC != 0 && r.CRC != x.CRC {
+				c.errorf("extent %x: the record at %d is not the one that was written", x.Extent, x.Offset)
+			}
+			used[i] = true
+		}
+		for i, r := range records {
+			if used[i] {
+				c.audit.Live += r.Length
+			} else {
+				c.audit.Dead += r.Length
+			}
+		}
+	}
+	for id, list := range refs {
+		c.errorf("extent %x is missing; %d slices refer to it", id, len(list))
+	}
+	return nil
+}

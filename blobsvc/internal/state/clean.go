@@ -1,0 +1,170 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Background work. All of it continues after a restart, for what is to be done is in the database:
+//
+//   - garbage: the contents of deleted containers, and contents and block sets without a reference, are removed in batches;
+//   - retention: soft-deleted blobs and containers are removed at the end of their retention;
+//   - expiry: blobs whose expiry time has come are deleted (expiry.go);
+//   - access times that were noted in memory are written (access.go);
+//   - uncommitted blocks are dropped a week after the last of them was staged;
+//   - compaction gives back the space of content that lost its last reference (compact.go).
+
+// Tidy removes what is past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted blocks and deleted
+// containers; Collect is cheaper.
+func (s *Store) Tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(s.purgeContainers(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
+}
+
+// Collect removes deleted blobs past their retention, and garbage.
+func (s *Store) Collect(ctx context.Context, now time.Time) error {
+	return errors.Join(s.purgeBlobs(ctx, now), s.collectGarbage(ctx))
+}
+
+// collectGarbage removes garbage until there is none.
+func (s *Store) collectGarbage(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var key []byte
+		var account string
+		err := s.db.View(func(tx *store.Tx) error {
+			k, v := tx.Cursor(garbageBucket).Seek(nil)
+			key = bytes.Clone(k)
+			if len(v) > 0 {
+				account = string(v[1:])
+			}
+			return nil
+		})
+		if err != nil || key == nil {
+			return err
+		}
+		kind, id, err := parseGarbageKey(key)
+		if err != nil {
+			return err
+		}
+		for done := false; !done; {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err := s.db.Update(func(tx *store.Tx) error {
+				var err error
+				if done, err = removeBatch(tx, kind, id, account); done && err == nil {
+					tx.Delete(garbageBucket, key)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// removeBatch removes up to [sweep.Batch] keys of one piece of garbage. done is set when nothing is left.
+func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool, err error) {
+	switch kind {
+	case garbageContent:
+		return removeKeys(tx, contentBucket, id, nil)
+	case garbageBlocks:
+		return removeKeys(tx, blocksBucket, id, nil)
+	case garbageContainer:
+		return removeContents(tx, generation(id), account)
+	}
+	return false, errKey
+}
+
+// removeContents is removeBatch for the contents of a container.
+func removeContents(tx *store.Tx, gen generation, account string) (done bool, err error) {
+	var b Blob
+	done, err = removeKeys(tx, blobsBucket, uint64(gen), func(k, v []byte) error {
+		if err := decodeBlob(v, &b); err != nil {
+			return err
+		}
+		_, name, slot, err := parseBlobKey(k)
+		if err == nil && slot == baseSlot && len(b.Tags) > 0 {
+			tx.Delete(tagsBucket, tagsKey(account, gen, string(name)))
+		}
+		if b.Deleted != 0 {
+			tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), k))
+		}
+		b.content.drop(tx)
+		return err
+	})
+	if !done || err != nil {
+		return false, err
+	}
+	done, err = removeKeys(tx, pendingBucket, uint64(gen), func(_, v []byte) error {
+		p, err := decodePending(v)
+		if err == nil {
+			dropBlockSet(tx, p)
+		}
+		return err
+	})
+	if !done || err != nil {
+		return false, err
+	}
+	return removeKeys(tx, copiesBucket, uint64(gen), func(k, v []byte) error {
+		job, err := decodeCopyJob(k, v)
+		if err == nil {
+			dropBlockSet(tx, job.chunks())
+		}
+		return err
+	})
+}
+
+// removeKeys removes up to [sweep.Batch] keys that begin with id. each, if not nil, is called for them first.
+func removeKeys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool, err error) {
+	next, err := sweep.Prefix(tx, bucket, setPrefix(id), nil, sweep.Batch, each)
+	return next == nil, err
+}
+
+// expireBlocks drops uncommitted blocks that were abandoned.
+func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
+	limit := ticks.Of(now.Add(-blockLifetime))
+	return s.sweep(ctx, sweep.Rule{Bucket: pendingBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
+		p, err := decodePending(v)
+		if err != nil || p.last > limit {
+			return sweep.Keep, err
+		}
+		return sweep.Remove, nil
+	}, Remove: func(tx *store.Tx, _, v []byte) (int64, error) {
+		p, err := decodePending(v)
+		if err == nil {
+			dropBlockSet(tx, p)
+		}
+		return 1, err
+	}})
+}
+
+// sweep removes from a bucket what the rule finds, and counts the content that it freed.
+func (s *Store) sweep(ctx context.Context, r sweep.Rule) error {
+	done, err := sweep.Run(ctx, s.db, r)
+	s.freed.Add(done.Freed)
+	return err
+}
+
+// sweepDue removes from a bucket the entries that are due: their keys begin with the time of that, in ticks. remove does the rest for each
+// and returns how many bytes of content it freed.
+func (s *Store) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time, remove func(tx *store.Tx, k, v []byte) (int64, error)) error {
+	limit := uint64(ticks.Of(now))
+	return s.sweep(ctx, sweep.Rule{Bucket: bucket, Remove: remove, Decide: func(k, _ []byte) (sweep.Decision, error) {
+		switch {
+		case len(k) <= 8:
+			return sweep.Keep, errKey
+		case binary.BigEndian.Uint64(k) > limit:
+			return sweep.Stop, nil
+		}
+		return sweep.Remove, nil
+	}})
+}

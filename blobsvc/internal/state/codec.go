@@ -1,0 +1,157 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+)
+
+// Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an unsigned
+// varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that an
+// older release never drops what a newer one wrote. docs/blob.md has the tables of tags.
+
+// recordVersion is the first byte of every record.
+const recordVersion = 1
+
+// encoder appends fields.
+type encoder struct{ b []byte }
+
+func newEncoder(capacity int) encoder {
+	return encoder{append(make([]byte, 0, capacity), recordVersion)}
+}
+
+func (e *encoder) uint(tag byte, n uint64) {
+	if n != 0 {
+		e.b = binary.AppendUvarint(append(e.b, tag), n)
+	}
+}
+
+func (e *encoder) bool(tag byte, v bool) {
+	if v {
+		e.b = append(e.b, tag, 1)
+	}
+}
+
+func (e *encoder) text(tag byte, s string) {
+	if s != "" {
+		e.b = append(e.b, tag)
+		e.string(s)
+	}
+}
+
+// tag begins a field that the caller writes itself.
+func (e *encoder) tag(tag byte) { e.b = append(e.b, tag) }
+
+func (e *encoder) string(s string) {
+	e.b = binary.AppendUvarint(e.b, uint64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) uvarint(n uint64) { e.b = binary.AppendUvarint(e.b, n) }
+
+// decoder reads fields from one string: what it returns are substrings, so that decoding a record costs one allocation.
+// After an error every method returns zero values, and bad is set.
+type decoder struct {
+	s   string
+	bad bool
+}
+
+// newDecoder copies v, which may belong to a transaction, and checks the version.
+func newDecoder(v []byte) decoder {
+	if len(v) == 0 || v[0] != recordVersion {
+		return decoder{bad: true}
+	}
+	return decoder{s: string(v[1:])}
+}
+
+func (d *decoder) more() bool { return len(d.s) > 0 && !d.bad }
+
+func (d *decoder) err() error {
+	if d.bad {
+		return errRecord
+	}
+	return nil
+}
+
+func (d *decoder) fail() {
+	d.bad = true
+	d.s = ""
+}
+
+func (d *decoder) byte() byte {
+	if len(d.s) == 0 {
+		d.fail()
+		return 0
+	}
+	c := d.s[0]
+	d.s = d.s[1:]
+	return c
+}
+
+func (d *decoder) uint() uint64 {
+	var n uint64
+	for i := 0; i < len(d.s) && i < binary.MaxVarintLen64; i++ {
+		c := d.s[i]
+		n |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			d.s = d.s[i+1:]
+			return n
+		}
+	}
+	d.fail()
+	return 0
+}
+
+func (d *decoder) bool() bool { return d.byte() == 1 }
+
+func (d *decoder) string() string {
+	n := d.uint()
+	if n > uint64(len(d.s)) {
+		d.fail()
+		return ""
+	}
+	s := d.s[:n]
+	d.s = d.s[n:]
+	return s
+}
+
+// count reads a number of things that take at least size bytes each, so that no promise of a record is believed before
+// the bytes are there.
+func (d *decoder) count(size int) int {
+	n := d.uint()
+	if n > uint64(len(d.s)/size) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// slices is a list of extent slices: number, then extent, offset, length and CRC of each.
+func (e *encoder) slices(list []extent.Slice) {
+	e.uvarint(uint64(len(list)))
+	for _, x := range list {
+		e.uvarint(x.Extent)
+		e.uvarint(uint64(x.Offset))
+		e.uvarint(uint64(x.Length))
+		e.b = binary.LittleEndian.AppendUint32(e.b, x.CRC)
+	}
+}
+
+func (d *decoder) slices() []extent.Slice {
+	n := d.count(7)
+	if n == 0 {
+		return nil
+	}
+	list := make([]extent.Slice, n)
+	for i := range list {
+		x := &list[i]
+		x.Extent, x.Offset, x.Length = d.uint(), int64(d.uint()), int64(d.uint())
+		if len(d.s) < 4 || x.Offset < 0 || x.Length < 0 {
+			d.fail()
+			return nil
+		}
+		x.CRC = uint32(d.s[0]) | uint32(d.s[1])<<8 | uint32(d.s[2])<<16 | uint32(d.s[3])<<24
+		d.s = d.s[4:]
+	}
+	return list
+}

@@ -1,0 +1,223 @@
+package state
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Source is a blob of this process that is copied.
+type Source struct {
+	Ref
+	// If must hold for it. It has no lease ID.
+	If Preconditions
+	// Key is the customer-provided key of the source, nil for none.
+	Key *encryption.CustomerKey
+}
+
+// Copy is a copy from one blob to another.
+type Copy struct {
+	// ID is the copy's, URL the address of the source as the client sent it; the properties of the blob repeat them.
+	ID, URL string
+	// Sync limits the copy to what Copy Blob From URL copies: block blobs of at most MaxSyncCopy bytes.
+	Sync bool
+	// Tags takes over the tags of the source.
+	Tags bool
+	// Seal seals the copy of an append blob.
+	Seal bool
+	// MD5 is the MD5 that the source must have, "" for any.
+	MD5 string
+}
+
+// MaxSyncCopy is the size in bytes of the largest source of Copy Blob From URL.
+const MaxSyncCopy = 256 << 20
+
+// read reads the source into b and checks its conditions. It fails with a [*SourceError].
+func (src *Source) read(tx *store.Tx, now ticks.Ticks, b *Blob) error {
+	if err := src.load(tx, now, b); err != nil {
+		return &SourceError{err}
+	}
+	return nil
+}
+
+func (src *Source) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
+	gen, err := containerGeneration(tx, src.Account, src.Container)
+	if err != nil {
+		return err
+	}
+	if err := src.At.get(tx, gen, src.Blob, now, b); err != nil {
+		return err
+	}
+	if b.IsIncremental() {
+		return ErrIncremental
+	}
+	if b.finishRehydration(now); b.Tier == ArchiveTier {
+		return ErrArchived
+	}
+	if b.Copy.Status == CopyPending {
+		return ErrCopyPending
+	}
+	if err := src.If.Conditions.checkRead(b.Changed); err != nil {
+		return err
+	}
+	return src.If.checkTags(b)
+}
+
+// SourceContent is the content of a source that is read.
+type SourceContent struct {
+	*content.Reader
+	// Length is the length in bytes of the range.
+	Length int64
+	// Blocks are the blocks of the whole source, ID and length alone.
+	Blocks []content.Piece
+}
+
+// OpenSource opens a range of a source, and reads its properties into b. blocks asks for its blocks.
+func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent, err error) {
+	err = s.db.View(func(tx *store.Tx) (err error) {
+		if err := src.read(tx, ticks.Of(now), b); err != nil {
+			return err
+		}
+		if err := s.unlock(src.Account, b, src.Key); err != nil {
+			return &SourceError{err}
+		}
+		var off int64
+		if b.Length > 0 || within.Start > 0 {
+			if off, out.Length, err = within.Within(b.Length); err != nil {
+				return err
+			}
+		}
+		if blocks {
+			err := b.content.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
+				out.Blocks = append(out.Blocks, content.Piece{Length: p.Length, Block: p.Block})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		out.Reader, err = s.open(tx, b, off, out.Length)
+		return err
+	})
+	return out, err
+}
+
+// CopyResult is what a copy did.
+type CopyResult struct {
+	Result
+	// MD5 is that of the source, "" if it has none.
+	MD5 string
+}
+
+// CopyBlob puts a copy of src in place, which refers to the same bytes. blob has what the request gives the copy. It fails with
+// errOtherEncryption if the bytes have to be read and stored again; see PutCopy.
+func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyResult, err error) {
+	result, err := s.update(w, func(c *change) error {
+		b := *blob
+		var from Blob
+		if err := src.read(c.tx, c.now, &from); err != nil {
+			return err
+		}
+		if err := cp.accepts(&from); err != nil {
+			return err
+		}
+		if cp.Tags {
+			b.Tags = from.Tags
+		}
+		out.MD5 = from.Headers.MD5
+		if err := c.sameType(from.Kind); err != nil {
+			return err
+		}
+		if err := c.sameEncryption(src, &b, &from); err != nil {
+			return err
+		}
+		b.Adopt(&from)
+		if b.content, err = from.content.duplicate(c.tx, &from); err != nil {
+			return err
+		}
+		return c.finishCopy(&b, cp)
+	})
+	out.Result = result
+	return out, err
+}
+
+// accepts checks that the copy can be made from a source.
+func (cp *Copy) accepts(from *Blob) error {
+	switch {
+	case !cp.Sync:
+		return nil
+	case from.Length > MaxSyncCopy:
+		return ErrSourceTooLarge
+	case from.Kind != BlockBlob:
+		return ErrSourceType
+	case cp.MD5 != "" && from.Headers.MD5 != cp.MD5:
+		return ErrSourceMD5
+	}
+	return nil
+}
+
+// PutCopy puts a copy in place whose bytes were uploaded. blocks are the blocks of the source.
+func (s *Store) PutCopy(w *Write, blob *Blob, up *content.Upload, blocks []content.Piece, cp *Copy) (Result, error) {
+	return s.update(w, func(c *change) error {
+		b := *blob
+		if err := c.sameType(b.Kind); err != nil {
+			return err
+		}
+		b.Encryption = up.Encryption()
+		b.content, b.Length = layOut(c.tx, up.Blocks(blocks))
+		return c.finishCopy(&b, cp)
+	})
+}
+
+// finishCopy puts b in place, a copy that has its content.
+func (c *change) finishCopy(b *Blob, cp *Copy) error {
+	if err := cp.shape(b); err != nil {
+		return err
+	}
+	b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Status: CopySuccess, Copied: b.Length, Total: b.Length, Completed: c.at}
+	return c.replace(b)
+}
+
+// shape checks the tier that b is to have, and seals it if the request asks for it.
+func (cp *Copy) shape(b *Blob) error {
+	if b.Tier != "" && b.Kind != BlockBlob {
+		return ErrTier
+	}
+	if cp.Seal {
+		if b.Kind != AppendBlob {
+			return ErrBlobType
+		}
+		b.Sealed = true
+	}
+	return nil
+}
+
+// Adopt gives b everything of a source but its content, and the metadata only if b has none.
+func (b *Blob) Adopt(from *Blob) {
+	b.Kind, b.Length, b.Sequence, b.Blocks = from.Kind, from.Length, from.Sequence, from.Blocks
+	b.Headers = from.Headers
+	if b.Metadata == nil {
+		b.Metadata = from.Metadata
+	}
+}
+
+// sameType refuses to copy over a blob of another type.
+func (c *change) sameType(kind Kind) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	var old Blob
+	switch err := c.base(&old); {
+	case errors.Is(err, ErrBlobNotFound):
+		return nil
+	case err != nil:
+		return err
+	case old.Kind != kind:
+		return ErrBlobType
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+// Package state keeps what the Blob service knows, and changes it: containers, blobs with their snapshots and versions, uncommitted
+// blocks, leases, tags, pending copies, and the events of the change feed.
+//
+// # Concepts
+//
+// A [Store] is one database of package store and the extents of package extent. keys.go has the drawing of the database's keys, codec.go
+// the form of its records. A blob refers to its content by pieces (pieces.go), so that Put Block List, Snapshot Blob and Copy Blob move no
+// bytes; package content moves the bytes themselves.
+//
+// Callers speak in values. A [Ref] names a blob, snapshot or version; a [Write] or [Read] says on whose behalf it is changed or read, under
+// which [Preconditions] and which [Policy]; a [Result] is what a committed write did. Errors are the sentinels of errors.go.
+//
+// A change is one transaction. Its closure may run twice, so it works on a change of its own (write.go), and everything that must not
+// differ between two runs, such as the times that identify changes, is drawn before. put.go has the write that all operations share which
+// replace a blob. The lease is a state machine without I/O (lease.go), as is the decision what a block list commits (block_list.go).
+//
+// Background work is what the methods ExpireBlobs, FlushAccesses, Collect, Tidy and CompactDue do; the service calls them in rounds.
+// [Check] knows every invariant.
+//
+// # What it is not
+//
+// It knows no HTTP and nothing of the protocol: it imports neither net/http nor a package of internal/azure, and a lint test keeps it so.
+// The handlers of package blobsvc parse requests, call it, and render what it returns.
+//
+// # Where to start
+//
+// write.go for how a change runs; put.go for Put Blob; list.go for how listings seek; lease.go for the lease.
+package state

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Sealer returns what encrypts the content that w writes; nil if it is not to be encrypted. existing is set if w adds content to a blob
+// that exists, whose encryption the content has then.
+func (s *Store) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
+	if s.unencrypted(w) {
+		return nil, nil
+	}
+	var id encryption.ID
+	err := s.db.View(func(tx *store.Tx) (err error) {
+		c := change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now)}
+		id, err = c.encryption(existing)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.scopes.NewSealer(w.Account, id, w.Encryption.Key)
+}
+
+// unencrypted reports whether nothing that w writes can be encrypted: the common case, decided without reading the database.
+func (s *Store) unencrypted(w *Write) bool {
+	return w.Encryption.Key == nil && !w.Encryption.Named && s.scopes.Unused(w.Account)
+}
+
+// encryption decides how content that c writes is encrypted: with the key or scope that the request names, as the blob is that it adds
+// to, or with the container's default scope.
+func (c *change) encryption(existing bool) (id encryption.ID, err error) {
+	q := &c.Write.Encryption
+	if c.s.unencrypted(c.Write) && !existing {
+		return id, nil
+	}
+	rec, err := getContainer(c.tx, c.Account, c.Container)
+	if err != nil {
+		return id, err
+	}
+	if rec.OnlyScope && (q.Key != nil || q.Named && q.Scope != rec.Scope) {
+		return id, ErrContainerScope
+	}
+	if q.Key != nil {
+		return encryption.ID{KeySHA256: q.Key.SHA256}, nil
+	}
+	scope := q.Scope
+	if !q.Named {
+		if scope, err = c.impliedScope(&rec, existing); err != nil {
+			return id, err
+		}
+	}
+	if scope != "" {
+		if _, err := c.s.scopes.Cipher(c.Account, scope); err != nil {
+			return id, err
+		}
+	}
+	return encryption.ID{Scope: scope}, nil
+}
+
+// impliedScope is the scope of content for which the request names none.
+func (c *change) impliedScope(rec *Container, existing bool) (string, error) {
+	if !existing {
+		return rec.Scope, nil
+	}
+	var b Blob
+	switch err := getBlob(c.tx, rec.generation, c.Blob, baseSlot, c.now, &b); {
+	case err == nil && b.Encryption.KeySHA256 != "":
+		return "", encryption.ErrKeyMissing
+	case err == nil:
+		return b.Encryption.Scope, nil
+	case errors.Is(err, ErrBlobNotFound): // the transaction that follows reports it
+		return rec.Scope, nil
+	default:
+		return "", err
+	}
+}
+
+// unlock checks that the caller may read and change the content of b.
+func (c *change) unlock(b *Blob) error { return c.s.unlock(c.Account, b, c.Write.Encryption.Key) }
+
+// unlockFor checks that the caller may add uploaded content, nil for none, to b.
+func (c *change) unlockFor(b *Blob, up *content.Upload) error {
+	c.result.Encryption = b.Encryption
+	if err := c.unlock(b); err != nil || up == nil {
+		return err
+	}
+	return b.Encryption.Matches(up.Encryption())
+}
+
+// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in another way. Scopes
+// of two accounts are different, whatever their names.
+func (c *change) sameEncryption(src *Source, b, from *Blob) (err error) {
+	if from.Encryption.KeySHA256 != "" {
+		return &SourceError{encryption.ErrKeyMissing}
+	}
+	if b.Encryption, err = c.encryption(false); err != nil {
+		return err
+	}
+	if b.Encryption == from.Encryption && (from.Encryption.Scope == "" || src.Account == c.Account) {
+		return nil
+	}
+	if from.Kind != BlockBlob {
+		return ErrCopyEncryption
+	}
+	return ErrOtherEncryption
+}

@@ -1,0 +1,205 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Containers.
+var (
+	// ErrContainerNotFound: the container does not exist.
+	ErrContainerNotFound = errors.New("blob state: container not found")
+	// ErrContainerExists: a container of that name exists.
+	ErrContainerExists = errors.New("blob state: container exists")
+	// ErrContainerNotEmpty: a container for immutable blobs is deleted while it has blobs.
+	ErrContainerNotEmpty = errors.New("blob state: a container for immutable blobs is not empty")
+	// ErrContainerScope: the container has an encryption scope that its blobs cannot override.
+	ErrContainerScope = errors.New("blob state: the container permits no other encryption scope")
+)
+
+// Blobs of all types.
+var (
+	// ErrBlobNotFound: there is no committed blob, snapshot or version of that name, or it has expired.
+	ErrBlobNotFound = errors.New("blob state: blob not found")
+	// ErrOverwriteForbidden: a write would overwrite a blob, and the caller may only create blobs.
+	ErrOverwriteForbidden = errors.New("blob state: the caller must not overwrite blobs")
+	// ErrBlobType: the operation is not one of this type of blob, or the overwritten blob has another type.
+	ErrBlobType = errors.New("blob state: wrong type of blob")
+	// ErrSnapshotsPresent: a blob with snapshots is deleted without them.
+	ErrSnapshotsPresent = errors.New("blob state: the blob has snapshots")
+	// ErrCurrentVersion: the current version is deleted by its ID. It is deleted as the blob, and then as a previous version.
+	ErrCurrentVersion = errors.New("blob state: the version is the current one")
+	// ErrPermanentDelete: permanent deletion of a base blob, or where the account does not allow it.
+	ErrPermanentDelete = errors.New("blob state: permanent deletion is not allowed")
+	// ErrNotSoftDeleted: permanent deletion of what is not soft-deleted.
+	ErrNotSoftDeleted = errors.New("blob state: not soft-deleted")
+	// ErrExpiry: an expiry time is not in the future, or has no form in a header.
+	ErrExpiry = errors.New("blob state: the expiry time is out of range")
+)
+
+// Preconditions.
+var (
+	// ErrConditionNotMet: a conditional header or a condition on tags does not hold.
+	ErrConditionNotMet = errors.New("blob state: condition not met")
+	// ErrNotModified: If-None-Match or If-Modified-Since of a read.
+	ErrNotModified = errors.New("blob state: not modified")
+	// ErrBlobExists: If-None-Match: * on a write to a blob that exists.
+	ErrBlobExists = errors.New("blob state: blob exists")
+	// ErrUnsatisfiable: If-None-Match: * on a read.
+	ErrUnsatisfiable = errors.New("blob state: a read cannot satisfy the condition")
+	// ErrAppendPosition, errMaxSize: the conditions of an append.
+	ErrAppendPosition = errors.New("blob state: append position condition not met")
+	ErrMaxSize        = errors.New("blob state: size condition not met")
+	// ErrSequenceNumber: a condition on the sequence number of a page blob.
+	ErrSequenceNumber = errors.New("blob state: sequence number condition not met")
+)
+
+// Content.
+var (
+	// ErrPageRange: a range of pages is not aligned, or ends past the blob.
+	ErrPageRange = errors.New("blob state: invalid page range")
+	// ErrBlockID: a block ID of another length than those of the blob's uncommitted blocks.
+	ErrBlockID = errors.New("blob state: the block ID has another length than the others")
+	// ErrBlockList: a block list names a block that does not exist, or has a malformed ID.
+	ErrBlockList = errors.New("blob state: invalid block list")
+	// ErrBlockListTooLong: more than maxCommittedBlocks blocks.
+	ErrBlockListTooLong = errors.New("blob state: block list too long")
+	// ErrTooManyBlocks, errTooManyAppends: more uncommitted blocks, or blocks of an append blob, than Azure allows.
+	ErrTooManyBlocks  = errors.New("blob state: too many uncommitted blocks")
+	ErrTooManyAppends = errors.New("blob state: too many committed blocks")
+	// ErrSealed: a write to a sealed append blob.
+	ErrSealed = errors.New("blob state: the blob is sealed")
+	// ErrSequenceOverflow: a sequence number cannot be incremented.
+	ErrSequenceOverflow = errors.New("blob state: sequence number overflow")
+	// ErrPreviousNotFound, errPreviousNewer: the snapshot to which differences are asked for.
+	ErrPreviousNotFound = errors.New("blob state: the previous snapshot does not exist")
+	ErrPreviousNewer    = errors.New("blob state: the previous snapshot is newer")
+)
+
+// RangeError is a range that begins at or past the end of a blob.
+type RangeError struct {
+	// Length is the blob's length in bytes.
+	Length int64
+}
+
+// Error implements error.
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("blob state: the range begins past the end of a blob of %d bytes", e.Length)
+}
+
+// Lease operations.
+var (
+	// ErrLeasePresent: the lease is held under another ID.
+	ErrLeasePresent = errors.New("blob state: lease already present")
+	// ErrLeaseBreakingAcquire, errLeaseBreakingChange: not allowed while the lease is breaking.
+	ErrLeaseBreakingAcquire = errors.New("blob state: a breaking lease cannot be acquired")
+	ErrLeaseBreakingChange  = errors.New("blob state: a breaking lease cannot be changed")
+	// ErrLeaseBroken: a broken lease cannot be renewed.
+	ErrLeaseBroken = errors.New("blob state: a broken lease cannot be renewed")
+	// ErrNoLease: there is no lease to change or break.
+	ErrNoLease = errors.New("blob state: no lease")
+	// ErrLeaseID: the ID is not the lease's.
+	ErrLeaseID = errors.New("blob state: lease ID mismatch")
+)
+
+// leaseErrors are the errors of an operation that is not a lease operation, on a resource with a lease.
+type leaseErrors struct{ missing, mismatch, lost, notPresent error }
+
+// The leases of blobs.
+var (
+	// ErrBlobLeaseMissing: a write without the ID of the lease.
+	ErrBlobLeaseMissing = errors.New("blob state: the blob is leased")
+	// ErrBlobLeaseMismatch: the ID is not the lease's.
+	ErrBlobLeaseMismatch = errors.New("blob state: the lease ID is not the blob's")
+	// ErrBlobLeaseLost: the lease has expired or was broken.
+	ErrBlobLeaseLost = errors.New("blob state: the blob's lease is lost")
+	// ErrBlobNoLease: an ID was sent, and there is no lease.
+	ErrBlobNoLease = errors.New("blob state: the blob has no lease")
+
+	blobLeaseErrors = leaseErrors{ErrBlobLeaseMissing, ErrBlobLeaseMismatch, ErrBlobLeaseLost, ErrBlobNoLease}
+)
+
+// The leases of containers, as those of blobs.
+var (
+	ErrContainerLeaseMissing  = errors.New("blob state: the container is leased")
+	ErrContainerLeaseMismatch = errors.New("blob state: the lease ID is not the container's")
+	ErrContainerLeaseLost     = errors.New("blob state: the container's lease is lost")
+	ErrContainerNoLease       = errors.New("blob state: the container has no lease")
+
+	containerLeaseErrors = leaseErrors{ErrContainerLeaseMissing, ErrContainerLeaseMismatch, ErrContainerLeaseLost, ErrContainerNoLease}
+)
+
+// Copies.
+var (
+	// ErrCopyPending: a write to the destination of a pending copy, or a copy from it.
+	ErrCopyPending = errors.New("blob state: a copy is pending")
+	// ErrNoCopyPending: a copy is aborted that is not pending.
+	ErrNoCopyPending = errors.New("blob state: no copy is pending")
+	// ErrCopyID: a copy is aborted with the ID of another copy.
+	ErrCopyID = errors.New("blob state: copy ID mismatch")
+	// ErrFiniteLease: a pending copy to a blob whose lease may end before the copy.
+	ErrFiniteLease = errors.New("blob state: the lease must be infinite")
+	// ErrSourceType: the source has a type that the operation does not copy.
+	ErrSourceType = errors.New("blob state: wrong type of source")
+	// ErrSourceTooLarge: the source is larger than the operation copies.
+	ErrSourceTooLarge = errors.New("blob state: the source is too large")
+	// ErrSourceMD5: the MD5 of the source is not the expected one.
+	ErrSourceMD5 = errors.New("blob state: the source has another MD5")
+	// ErrOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes have to
+	// be read and stored again.
+	ErrOtherEncryption = errors.New("blob state: the copy and its source are encrypted with different keys")
+	// ErrCopyEncryption: errOtherEncryption of a page or append blob, which is not implemented.
+	ErrCopyEncryption = errors.New("blob state: a page or append blob cannot be copied to another encryption scope")
+	// ErrCopyGone: a pending copy was aborted, or its blob or container deleted.
+	ErrCopyGone = errors.New("blob state: the copy is no longer pending")
+)
+
+// SourceError is an error of the source of a copy, or a condition on it that does not hold.
+type SourceError struct{ Err error }
+
+// Error implements error.
+func (e *SourceError) Error() string { return "copy source: " + e.Err.Error() }
+
+// Unwrap returns the error of the source.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// Incremental copies.
+var (
+	// ErrIncremental: an operation that the destination of incremental copies does not permit.
+	ErrIncremental = errors.New("blob state: the blob is the destination of incremental copies")
+	// ErrIncrementalSource: the destination is of another source.
+	ErrIncrementalSource = errors.New("blob state: the blob has another source of incremental copies")
+	// ErrIncrementalEarlier: the snapshot is not later than the one that was copied last.
+	ErrIncrementalEarlier = errors.New("blob state: the snapshot is not later than the last one copied")
+	// ErrIncrementalNoSnapshot: the source is not a snapshot.
+	ErrIncrementalNoSnapshot = errors.New("blob state: the source of an incremental copy is a snapshot")
+)
+
+// Tiers.
+var (
+	// ErrTier: the type of blob has no such tier.
+	ErrTier = errors.New("blob state: the blob type has no such tier")
+	// ErrArchived: the content of an archived blob cannot be read.
+	ErrArchived = errors.New("blob state: the blob is archived")
+	// ErrRehydrating: the blob is on its way out of the archive.
+	ErrRehydrating = errors.New("blob state: the blob is being rehydrated")
+)
+
+// Immutability.
+var (
+	// ErrImmutable, errLegalHold: the blob is protected by a policy, or by a legal hold.
+	ErrImmutable = errors.New("blob state: the blob is immutable")
+	ErrLegalHold = errors.New("blob state: the blob has a legal hold")
+	// ErrPolicyLocked: a locked policy cannot be deleted.
+	ErrPolicyLocked = errors.New("blob state: the immutability policy is locked")
+	// ErrNotImmutable: the container's blobs cannot have policies and holds.
+	ErrNotImmutable = errors.New("blob state: the container is not enabled for immutable blobs")
+)
+
+// Stored data.
+var (
+	// errKey means that a stored key is not of its bucket's form.
+	errKey = errors.New("blob state: malformed key")
+	// errRecord means that a stored record is not of its form.
+	errRecord = errors.New("blob state: malformed record")
+)

@@ -1,0 +1,349 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// event is what a transaction did to a blob.
+type event byte
+
+const (
+	eventCreated    event = iota + 1 // the blob was created, or overwritten as a whole
+	eventStarted                     // something began that takes time: a copy to it, or its way out of the archive
+	eventContent                     // a part of its content was written
+	eventProperties                  // headers, metadata, tags
+	eventTier                        // its access tier was set
+	eventSnapshot                    // a snapshot was created; the blob itself is as before
+	eventDeleted                     // the blob, or a snapshot, was deleted
+)
+
+// eventNames are the types of events that the change feed has. As on Azure, a write of a part of a blob's content is not one of them.
+var eventNames = map[event]string{
+	eventCreated:    "BlobCreated",
+	eventStarted:    "BlobAsyncOperationInitiated",
+	eventProperties: "BlobPropertiesUpdated",
+	eventTier:       "BlobTierChanged",
+	eventSnapshot:   "BlobSnapshotCreated",
+	eventDeleted:    "BlobDeleted",
+}
+
+// Event is an entry of the change feed. The transaction that causes it records it in the changes bucket under the next number, so that
+// no event is lost. Package changefeed moves events from there to the files of the feed.
+// https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed
+type Event struct {
+	// Account and Sequence are stored in the key. Sequence numbers are in the order of commits.
+	Account  string
+	Sequence uint64
+	Origin
+	At                          ticks.Ticks
+	Container, Blob             string
+	ETag                        ticks.Ticks
+	ContentType, BlobType, Tier string
+	Length                      int64
+	Snapshot, Version           ticks.Ticks
+	EventDetails
+	kind   event
+	copyID string // of events that were recorded by a release without details
+}
+
+// EventDetails are the parts of an event that not every event has.
+// https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed#schema-version-5
+type EventDetails struct {
+	// generation is that of the container; 0 for one that does not exist any more.
+	generation generation
+	// Previous and Async are pairs of previousInfo and asyncOperationInfo.
+	Previous, Async []Tag
+	// Properties are the headers that changed.
+	Properties []PropertyChange
+	// Tagged is set if the tags were set: TagsBefore and TagsNow are the tags.
+	Tagged              bool
+	TagsBefore, TagsNow []Tag
+}
+
+// PropertyChange is a header that changed.
+type PropertyChange struct{ Name, Previous, Current string }
+
+// Type is the type of the event as the feed names it.
+func (f *Event) Type() string { return eventNames[f.kind] }
+
+// ContainerVersion identifies the container: another container of the name has another version.
+func (f *Event) ContainerVersion() string {
+	if f.generation == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016X", uint64(f.generation))
+}
+
+// previousState is the blob's state before a write. Writers record it; the change feed copies it into the event. The zero value means no
+// previous state.
+type previousState struct {
+	// exists is set if there was a blob, and tier is its access tier.
+	exists bool
+	tier   string
+	// version is the ID of the previous version that the state is now, 0 if it is not one.
+	version ticks.Ticks
+	// softDeleted is set if the state is kept as soft-deleted; snapshot is the time of the deleted snapshot that it is, if it is one.
+	softDeleted bool
+	snapshot    ticks.Ticks
+	// headers and tags are those that Set Blob Properties and Set Blob Tags replace.
+	headers *Headers
+	tags    *[]Tag
+	// rehydrating is the tier to which an archived blob is moved.
+	rehydrating string
+}
+
+// record records that b, the base blob or a version, is about to be overwritten, deleted, or moved to another tier.
+func (p *previousState) record(b *Blob) {
+	p.exists = true
+	p.tier, _ = b.AccessTier()
+}
+
+// maxEventRequestID is how much of a client's request ID is kept.
+const maxEventRequestID = 256
+
+// recordEvent adds an event to the change feed, if the account has one, and clears c.previous.
+func (c *change) recordEvent(e event, b *Blob) {
+	previous := c.previous
+	c.previous = previousState{}
+	if !c.Policy.ChangeFeed || eventNames[e] == "" || c.Container == LogsContainer || c.Container == ChangeFeedContainer {
+		return
+	}
+	f := Event{kind: e, At: c.now, Origin: c.Origin, Container: c.Container, Blob: c.Blob, ETag: b.Changed,
+		ContentType: b.Headers.ContentType, BlobType: b.Kind.String(), Length: b.Length, Version: b.Version,
+		EventDetails: previous.details(e, b)}
+	if gen, err := containerGeneration(c.tx, c.Account, c.Container); err == nil {
+		f.generation = gen
+	}
+	f.ClientRequestID = f.ClientRequestID[:min(len(f.ClientRequestID), maxEventRequestID)]
+	f.Tier, _ = b.AccessTier()
+	if b.IsSnapshot() {
+		f.Snapshot = b.Snapshot()
+	}
+	c.tx.Put(changesBucket, eventKey(c.Account, nextID(c.tx)), f.encode())
+}
+
+// details are what an event on b says beside the state of b.
+func (p *previousState) details(e event, b *Blob) (d EventDetails) {
+	add := func(to *[]Tag, key, value string) {
+		if value != "" {
+			*to = append(*to, Tag{key, value})
+		}
+	}
+	if p.snapshot != 0 {
+		add(&d.Previous, "SoftDeleteSnapshot", p.snapshot.ISO())
+	}
+	if p.exists || p.softDeleted {
+		add(&d.Previous, "WasBlobSoftDeleted", fmt.Sprint(p.softDeleted))
+	}
+	if p.version != 0 {
+		if e != eventDeleted && b.Version != 0 {
+			add(&d.Previous, "BlobVersion", b.Version.ISO())
+		}
+		add(&d.Previous, "LastVersion", p.version.ISO())
+	}
+	add(&d.Previous, "PreviousTier", p.tier)
+	switch {
+	case e == eventStarted && p.rehydrating != "":
+		add(&d.Async, "DestinationTier", p.rehydrating)
+	case e == eventStarted:
+		add(&d.Async, "CopyId", b.Copy.ID)
+	}
+	if len(d.Async) > 0 {
+		add(&d.Async, "WasAsyncOperation", "true")
+	}
+	if p.headers != nil {
+		d.Properties = p.headers.changes(&b.Headers)
+	}
+	if p.tags != nil {
+		d.Tagged, d.TagsBefore, d.TagsNow = true, *p.tags, b.Tags
+	}
+	return d
+}
+
+// changes returns the headers that differ from those of to.
+func (h *Headers) changes(to *Headers) (list []PropertyChange) {
+	for _, p := range [...]PropertyChange{
+		{"ContentLanguage", h.Language, to.Language}, {"CacheControl", h.CacheControl, to.CacheControl},
+		{"ContentEncoding", h.Encoding, to.Encoding}, {"ContentMD5", h.Base64MD5(), to.Base64MD5()},
+		{"ContentDisposition", h.Disposition, to.Disposition}, {"ContentType", h.ContentType, to.ContentType},
+	} {
+		if p.Previous != p.Current {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func eventKey(account string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(account), 0), seq)
+}
+
+func parseEventKey(k []byte) (account string, seq uint64, err error) {
+	n := len(k) - 9
+	if n < 1 || k[n] != 0 {
+		return "", 0, errKey
+	}
+	return string(k[:n]), binary.BigEndian.Uint64(k[n+1:]), nil
+}
+
+// texts are the fields that are strings, in the order in which they are stored.
+func (f *Event) texts() [10]*string {
+	return [...]*string{&f.Operation, &f.RequestID, &f.ClientRequestID, &f.Base, &f.Container, &f.Blob, &f.ContentType, &f.BlobType, &f.Tier, &f.copyID}
+}
+
+func (f *Event) encode() []byte {
+	e := newEncoder(256)
+	e.b = append(e.b, byte(f.kind))
+	for _, s := range f.texts() {
+		e.string(*s)
+	}
+	for _, n := range [...]int64{int64(f.At), int64(f.ETag), f.Length, int64(f.Snapshot), int64(f.Version)} {
+		e.uvarint(uint64(n))
+	}
+	f.EventDetails.encode(&e)
+	return e.b
+}
+
+func decodeEvent(k, v []byte) (f Event, err error) {
+	if f.Account, f.Sequence, err = parseEventKey(k); err != nil {
+		return f, err
+	}
+	d := newDecoder(v)
+	f.kind = event(d.byte())
+	for _, s := range f.texts() {
+		*s = d.string()
+	}
+	f.At, f.ETag, f.Length = ticks.Ticks(d.uint()), ticks.Ticks(d.uint()), int64(d.uint())
+	f.Snapshot, f.Version = ticks.Ticks(d.uint()), ticks.Ticks(d.uint())
+	if d.more() {
+		f.EventDetails.decode(&d)
+	} else if f.copyID != "" {
+		f.Async = []Tag{{"CopyId", f.copyID}, {"WasAsyncOperation", "true"}}
+	}
+	return f, d.err()
+}
+
+func (f *EventDetails) encode(e *encoder) {
+	e.uvarint(uint64(f.generation))
+	e.pairs(f.Previous)
+	e.pairs(f.Async)
+	e.uvarint(uint64(len(f.Properties)))
+	for _, p := range f.Properties {
+		e.string(p.Name)
+		e.string(p.Previous)
+		e.string(p.Current)
+	}
+	if !f.Tagged {
+		e.uvarint(0)
+		return
+	}
+	e.uvarint(1)
+	e.pairs(f.TagsBefore)
+	e.pairs(f.TagsNow)
+}
+
+func (f *EventDetails) decode(d *decoder) {
+	f.generation, f.Previous, f.Async = generation(d.uint()), d.pairs(), d.pairs()
+	f.Properties = make([]PropertyChange, d.count(3))
+	for i := range f.Properties {
+		f.Properties[i] = PropertyChange{d.string(), d.string(), d.string()}
+	}
+	if f.Tagged = d.uint() == 1; f.Tagged {
+		f.TagsBefore, f.TagsNow = d.pairs(), d.pairs()
+	}
+}
+
+func (e *encoder) pairs(list []Tag) {
+	e.uvarint(uint64(len(list)))
+	for _, t := range list {
+		e.string(t.Key)
+		e.string(t.Value)
+	}
+}
+
+func (d *decoder) pairs() []Tag {
+	list := make([]Tag, d.count(2))
+	for i := range list {
+		list[i] = Tag{d.string(), d.string()}
+	}
+	return list
+}
+
+// Events returns the oldest recorded events of an account: at most n, and no more after size bytes. more is set if there are others.
+func (s *Store) Events(account string, n, size int) (list []Event, more bool, err error) {
+	err = s.db.View(func(tx *store.Tx) error {
+		scope := append([]byte(account), 0)
+		cur := tx.Cursor(changesBucket)
+		sum := 0
+		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+			f, err := decodeEvent(k, v)
+			if err != nil {
+				return err
+			}
+			if len(list) == n || sum > size {
+				more = true
+				break
+			}
+			list, sum = append(list, f), sum+len(v)
+		}
+		return nil
+	})
+	return list, more, err
+}
+
+func feedStateKey(account string) []byte { return []byte("feed:" + account) }
+
+// FeedState returns the state of the writer of an account's change feed, as [Store.CommitFeed] stored it; nil for none.
+func (s *Store) FeedState(account string) (state []byte, err error) {
+	err = s.db.View(func(tx *store.Tx) error {
+		state = bytes.Clone(tx.Get(metaBucket, feedStateKey(account)))
+		return nil
+	})
+	return state, err
+}
+
+// FeedCommit is one step of the writer of a change feed.
+type FeedCommit struct {
+	Account string
+	Files   []FeedFile
+	// Events are in the files now, and need not be kept.
+	Events []Event
+	// State is the writer's new state.
+	State []byte
+}
+
+// CommitFeed puts the files of a change feed in place and removes the events that they have, in one transaction, so that each event is
+// in the feed once. It creates the container of the feed.
+func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
+	times := make([]ticks.Ticks, len(f.Files)+1)
+	for i := range times {
+		times[i] = s.ticks.Next(now.Time())
+	}
+	return s.db.Update(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, f.Account, ChangeFeedContainer)
+		if errors.Is(err, ErrContainerNotFound) {
+			rec := Container{generation: generation(nextID(tx)), Changed: times[0]}
+			putContainer(tx, f.Account, ChangeFeedContainer, &rec)
+			gen, err = rec.generation, nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range f.Files {
+			if err := f.Files[i].put(tx, gen, times[i+1]); err != nil {
+				return err
+			}
+		}
+		for i := range f.Events {
+			tx.Delete(changesBucket, eventKey(f.Account, f.Events[i].Sequence))
+		}
+		tx.Put(metaBucket, feedStateKey(f.Account), f.State)
+		return nil
+	})
+}

@@ -1,0 +1,197 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// The buckets of blobs.db. A bucket is one ordered keyspace.
+//
+//	bucket      key                                          value
+//	containers  account 0x00 container                       containerRecord
+//	graves      account 0x00 container 0x00 deleted(8)       containerRecord of a deleted container that can be restored
+//	blobs       generation(8) name 0x00 slot(8)              blobRecord
+//	pending     generation(8) name 0x00                      pendingRecord: the uncommitted blocks of a name, in sum
+//	blocks      block set(8) block id                        one uncommitted block; the pending record names the set
+//	content     content id(8) end offset(8)                  piece list (block, append and page blobs of many pieces)
+//	            content id(8) 0(8)                           number of blob records that refer to the content
+//	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
+//	deleted     end in ticks(8) key of the blobs bucket      soft-deleted blobs, by the end of their retention
+//	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
+//	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
+//	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
+//	changes     account 0x00 number(8)                       feedEvent: not in the change feed's files yet
+//	accounts    account                                      serviceProperties
+//	meta        name                                         counters
+//
+// Numbers are big-endian, so that byte order is numeric order. 0x00 is below every character that a name may have:
+// the order of keys is the order of names by UTF-8 bytes, and within one name the order of slots. A slot is the time of
+// a snapshot or version in ticks; the base blob has the highest one, as in Azure's own markers, so that listings show
+// snapshots oldest first and the base blob last.
+//
+// A generation is the number of one creation of a container. Deleting a container removes its record and leaves its
+// generation to the garbage: the contents are out of reach at once, and are removed in the background.
+const (
+	containersBucket        store.Bucket = "containers"
+	deletedContainersBucket store.Bucket = "graves"
+	blobsBucket             store.Bucket = "blobs"
+	pendingBucket           store.Bucket = "pending"
+	blocksBucket            store.Bucket = "blocks"
+	contentBucket           store.Bucket = "content"
+	tagsBucket              store.Bucket = "tags"
+	deletedBlobsBucket      store.Bucket = "deleted"
+	garbageBucket           store.Bucket = "garbage"
+	copiesBucket            store.Bucket = "copies"
+	expiringBucket          store.Bucket = "expiring"
+	changesBucket           store.Bucket = "changes"
+	accountsBucket          store.Bucket = "accounts"
+	metaBucket              store.Bucket = "meta"
+)
+
+// Buckets are the keyspaces that the service needs in the database it is given.
+func Buckets() []store.Bucket {
+	return []store.Bucket{containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
+		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
+}
+
+// generation is the number of one creation of a container, the first part of the keys of its contents.
+type generation uint64
+
+// Slot is the last part of the key of a blob record: the time in ticks of a snapshot or version.
+type Slot uint64
+
+// baseSlot is the slot of the base blob: above every snapshot's.
+const baseSlot = ^Slot(0)
+
+func containerKey(account, container string) []byte {
+	k := make([]byte, 0, len(account)+1+len(container))
+	k = append(k, account...)
+	k = append(k, 0)
+	return append(k, container...)
+}
+
+func parseContainerKey(k []byte) (account, container string, err error) {
+	a, c, ok := bytes.Cut(k, []byte{0})
+	if !ok {
+		return "", "", errKey
+	}
+	return string(a), string(c), nil
+}
+
+// prefix is the common prefix of all keys of a container's contents.
+func (g generation) prefix() []byte { return setPrefix(uint64(g)) }
+
+// setPrefix is the common prefix of the keys of a block set, a content or a generation.
+func setPrefix(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+// namePrefix is the common prefix of all slots and blocks of one blob name.
+func namePrefix(gen generation, name string) []byte {
+	k := make([]byte, 8, 8+len(name)+1+8)
+	binary.BigEndian.PutUint64(k, uint64(gen))
+	k = append(k, name...)
+	return append(k, 0)
+}
+
+func blobKey(gen generation, name string, slot Slot) []byte {
+	return binary.BigEndian.AppendUint64(namePrefix(gen, name), uint64(slot))
+}
+
+// parseBlobKey splits a key of the blobs bucket. name aliases k.
+func parseBlobKey(k []byte) (gen generation, name []byte, slot Slot, err error) {
+	if len(k) < 8+1+1+8 || k[len(k)-9] != 0 {
+		return 0, nil, 0, errKey
+	}
+	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-9], Slot(binary.BigEndian.Uint64(k[len(k)-8:])), nil
+}
+
+func pendingKey(gen generation, name string) []byte { return namePrefix(gen, name) }
+
+// parsePendingKey splits a key of the pending bucket. name aliases k.
+func parsePendingKey(k []byte) (gen generation, name []byte, err error) {
+	if len(k) < 8+1+1 || k[len(k)-1] != 0 {
+		return 0, nil, errKey
+	}
+	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-1], nil
+}
+
+func blockKey(set uint64, id string) []byte {
+	k := make([]byte, 8, 8+len(id))
+	binary.BigEndian.PutUint64(k, set)
+	return append(k, id...)
+}
+
+// parseBlockKey splits a key of the blocks bucket.
+func parseBlockKey(k []byte) (set uint64, id string, err error) {
+	if len(k) < 9 {
+		return 0, "", errKey
+	}
+	return binary.BigEndian.Uint64(k), string(k[8:]), nil
+}
+
+// pieceKey is the key of the pieces of a content that end at end; end 0 holds the reference count.
+func pieceKey(content uint64, end int64) []byte {
+	k := make([]byte, 16)
+	binary.BigEndian.PutUint64(k, content)
+	binary.BigEndian.PutUint64(k[8:], uint64(end))
+	return k
+}
+
+func parsePieceKey(k []byte) (content uint64, end int64, err error) {
+	if len(k) != 16 {
+		return 0, 0, errKey
+	}
+	return binary.BigEndian.Uint64(k), int64(binary.BigEndian.Uint64(k[8:])), nil
+}
+
+func tagsKey(account string, gen generation, name string) []byte {
+	k := make([]byte, 0, len(account)+1+8+len(name)+1+8)
+	k = append(k, account...)
+	k = append(k, 0)
+	k = binary.BigEndian.AppendUint64(k, uint64(gen))
+	k = append(k, name...)
+	k = append(k, 0)
+	return binary.BigEndian.AppendUint64(k, uint64(baseSlot))
+}
+
+// The kinds of garbage.
+const (
+	garbageContainer byte = 'c' // a generation: its blobs, blocks and pending records
+	garbageContent   byte = 'p' // a content that no blob refers to: its pieces
+	garbageBlocks    byte = 'b' // a block set that was committed or discarded
+)
+
+func garbageKey(kind byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kind}, id)
+}
+
+func parseGarbageKey(k []byte) (kind byte, id uint64, err error) {
+	if len(k) != 9 {
+		return 0, 0, errKey
+	}
+	return k[0], binary.BigEndian.Uint64(k[1:]), nil
+}
+
+// successor returns the first key that does not begin with prefix; nil if there is none.
+func successor(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			next := bytes.Clone(prefix[:i+1])
+			next[i]++
+			return next
+		}
+	}
+	return nil
+}
+
+// nextID draws a number that was never drawn before, for generations, block sets and contents.
+func nextID(tx *store.Tx) uint64 {
+	key := []byte("next")
+	var n uint64 = 1
+	if v := tx.Get(metaBucket, key); len(v) == 8 {
+		n = binary.BigEndian.Uint64(v)
+	}
+	tx.Put(metaBucket, key, binary.BigEndian.AppendUint64(nil, n+1))
+	return n
+}

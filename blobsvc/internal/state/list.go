@@ -1,0 +1,237 @@
+package state
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Listing is one request for a page of blobs.
+type Listing struct {
+	Prefix, Delimiter string
+	// From is where the page begins: the rest of a blob key after the generation, or a prefix of one.
+	From []byte
+	// Max is the number of items in a page.
+	Max int
+	// Now decides which blobs have expired.
+	Now ticks.Ticks
+	// What is included beside base blobs.
+	Snapshots, Uncommitted, Deleted, Versions bool
+	// VersionsOnly shows one item for a blob that is deleted and has versions.
+	VersionsOnly bool
+
+	// gen is the container's generation, once it was found: all pages of a listing are of one container.
+	gen  generation
+	rec  Blob // the record of the current item, used again
+	name nameState
+}
+
+// Item is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
+type Item struct {
+	Prefix string
+	Name   string
+	// Blob is without its pieces, and valid until the next item; nil for a prefix and for uncommitted blocks.
+	Blob *Blob
+	// VersionsOnly is set for the newest version of a blob without a current version.
+	VersionsOnly bool
+}
+
+// ListBlobs calls emit with the items of a page in order, and returns where the next page begins, nil at the end.
+func (s *Store) ListBlobs(account, container string, l *Listing, emit func(Item) error) (next []byte, err error) {
+	err = s.db.View(func(tx *store.Tx) (err error) {
+		if l.gen == 0 {
+			if l.gen, err = containerGeneration(tx, account, container); err != nil {
+				return err
+			}
+		}
+		next, err = l.walk(tx, emit)
+		return err
+	})
+	return next, err
+}
+
+// walk emits a page. It does not scan: snapshots and versions that are not wanted, and everything below a prefix that was emitted, are
+// skipped by seeking.
+func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err error) {
+	scope := l.gen.prefix()
+	within := append(bytes.Clone(scope), l.Prefix...)
+	start := append(bytes.Clone(scope), l.From...)
+	if bytes.Compare(start, within) < 0 {
+		start = within
+	}
+	blobs := walker{cur: tx.Cursor(blobsBucket), within: within}
+	blobs.seek(start)
+	var pending walker
+	if l.Uncommitted {
+		pending = walker{cur: tx.Cursor(pendingBucket), within: within}
+		pending.seek(pendingStart(start))
+	}
+	for count := 0; blobs.key != nil || pending.key != nil; {
+		w, find := &blobs, l.findBlob
+		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
+			w, find = &pending, l.findUncommitted
+		}
+		item, at, err := find(tx, w)
+		if err != nil {
+			return nil, err
+		}
+		if at == nil { // nothing that is wanted; w has moved on
+			continue
+		}
+		if count == l.Max {
+			return bytes.Clone(at[8:]), nil
+		}
+		count++
+		if p := l.commonPrefix(item.Name); p != "" {
+			item = Item{Prefix: p}
+			skip := successor(append(bytes.Clone(scope), p...))
+			blobs.seek(skip)
+			if pending.key != nil && bytes.Compare(pending.key, skip) < 0 {
+				pending.seek(skip)
+			}
+		} else {
+			w.next()
+		}
+		if err := emit(item); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// findBlob returns the item of the record at w, and the key at which a page with it begins. If the record is not wanted it moves w on and
+// returns no key.
+func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err error) {
+	_, rawName, slot, err := parseBlobKey(w.key)
+	if err != nil {
+		return item, nil, err
+	}
+	if slot != baseSlot && !l.Snapshots && !l.Versions && !l.VersionsOnly {
+		w.seek(blobKey(l.gen, string(rawName), baseSlot))
+		return item, nil, nil
+	}
+	if err := decodeBlobHead(w.value, &l.rec); err != nil {
+		return item, nil, err
+	}
+	l.rec.slot = slot
+	item = Item{Name: string(rawName), Blob: &l.rec}
+	if err := l.readName(tx, item.Name); err != nil {
+		return item, nil, err
+	}
+	if l.rec.expired(l.Now) && l.rec.Version != 0 { // it becomes a previous version when the background deletes it
+		l.rec.slot, l.rec.Expires, l.rec.Lease = Slot(l.rec.Version), 0, Lease{}
+	}
+	item.VersionsOnly = l.VersionsOnly && l.rec.IsVersion() && !l.name.exists && l.name.newest == l.rec.slot
+	if !item.VersionsOnly && !l.wants() {
+		w.next()
+		return item, nil, nil
+	}
+	l.rec.finishRehydration(l.Now)
+	return item, w.key, nil
+}
+
+// wants decides about the current record.
+func (l *Listing) wants() bool {
+	b := &l.rec
+	if b.Deleted != 0 && !l.Deleted || b.expired(l.Now) {
+		return false
+	}
+	return b.IsBase() || b.IsSnapshot() && l.Snapshots && !l.name.expired || b.IsVersion() && l.Versions
+}
+
+// nameState is what all records of a name say together.
+type nameState struct {
+	name   string
+	newest Slot // of the newest version, deleted or not
+	exists bool // there is a base blob
+	// expired is set if the base blob has expired.
+	expired bool
+}
+
+// readName reads the state of the name of the current record, if it is needed to decide about that.
+func (l *Listing) readName(tx *store.Tx, name string) error {
+	if l.name.name == name || l.rec.IsBase() && l.rec.Version == 0 || !l.VersionsOnly && !l.rec.IsSnapshot() {
+		return nil
+	}
+	l.name = nameState{name: name}
+	return eachRecord(tx, l.gen, name, func(b *Blob) (more bool, err error) {
+		switch {
+		case b.IsVersion():
+			l.name.newest = b.slot
+		case b.IsBase():
+			l.name.expired = b.expired(l.Now)
+			l.name.exists = b.Deleted == 0 && !l.name.expired
+			if l.name.expired && b.Version != 0 {
+				l.name.newest = Slot(b.Version)
+			}
+		}
+		return true, nil
+	})
+}
+
+// findUncommitted is findBlob for a name that has only uncommitted blocks.
+func (l *Listing) findUncommitted(tx *store.Tx, w *walker) (item Item, at []byte, err error) {
+	_, rawName, err := parsePendingKey(w.key)
+	if err != nil {
+		return item, nil, err
+	}
+	item.Name = string(rawName)
+	at = blobKey(l.gen, item.Name, baseSlot)
+	committed, err := l.committed(tx.Get(blobsBucket, at))
+	if err == nil && committed {
+		w.next()
+		return item, nil, nil
+	}
+	return item, at, err
+}
+
+// committed reports whether a name with uncommitted blocks is listed as the blob that is committed under it, whose record is nil if there
+// is none.
+func (l *Listing) committed(record []byte) (bool, error) {
+	if record == nil || l.Deleted {
+		return record != nil, nil
+	}
+	err := decodeBlobHead(record, &l.rec)
+	l.rec.slot = baseSlot
+	return err == nil && l.rec.Deleted == 0, err
+}
+
+// pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
+// blob, and the pending record of the same name must still be found.
+func pendingStart(start []byte) []byte {
+	if n := len(start) - 8; n > 8 && start[n-1] == 0 {
+		return start[:n]
+	}
+	return start
+}
+
+// commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
+// after the prefix; "" if there is none.
+func (l *Listing) commonPrefix(name string) string {
+	if l.Delimiter == "" {
+		return ""
+	}
+	i := strings.Index(name[len(l.Prefix):], l.Delimiter)
+	if i < 0 {
+		return ""
+	}
+	return name[:len(l.Prefix)+i+len(l.Delimiter)]
+}
+
+// walker is a cursor that ends where the keys leave a prefix.
+type walker struct {
+	cur        *store.Cursor
+	within     []byte
+	key, value []byte
+}
+
+func (w *walker) seek(k []byte) { w.take(w.cur.Seek(k)) }
+func (w *walker) next()         { w.take(w.cur.Next()) }
+func (w *walker) take(k, v []byte) {
+	if !bytes.HasPrefix(k, w.within) {
+		k, v = nil, nil
+	}
+	w.key, w.value = k, v
+}

@@ -1,0 +1,84 @@
+package state
+
+import (
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Span is a range of pages, end exclusive; cleared in a diff if it held content before and holds none now.
+type Span struct {
+	Start, End int64
+	Cleared    bool
+}
+
+// appendSpan adds a span, joining it to the last if they adjoin and are of one kind.
+func appendSpan(list []Span, s Span) []Span {
+	if n := len(list); n > 0 && list[n-1].End == s.Start && list[n-1].Cleared == s.Cleared {
+		list[n-1].End = s.End
+		return list
+	}
+	return append(list, s)
+}
+
+// spans returns the pages of [off, off+n) that hold content.
+func (l pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err error) {
+	err = l.walk(tx, off, n, limit, func(p *content.Piece) error {
+		list = appendSpan(list, Span{Start: max(p.Start, off), End: min(p.End(), off+n)})
+		return nil
+	})
+	return list, err
+}
+
+// diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
+// bytes of the same slices: pages that were written anew count as changed, whatever was written.
+func diffPages(before, after []content.Piece, off, end int64) []Span {
+	var out []Span
+	add := func(from, to int64, cleared bool) {
+		from, to = max(from, off), min(to, end)
+		if from < to {
+			out = appendSpan(out, Span{from, to, cleared})
+		}
+	}
+	i, j := 0, 0
+	at := off
+	for at < end {
+		for i < len(before) && before[i].End() <= at {
+			i++
+		}
+		for j < len(after) && after[j].End() <= at {
+			j++
+		}
+		next := end
+		var was, is *content.Piece
+		if i < len(before) {
+			if p := &before[i]; p.Start <= at {
+				was, next = p, min(next, p.End())
+			} else {
+				next = min(next, p.Start)
+			}
+		}
+		if j < len(after) {
+			if p := &after[j]; p.Start <= at {
+				is, next = p, min(next, p.End())
+			} else {
+				next = min(next, p.Start)
+			}
+		}
+		switch {
+		case is == nil && was != nil:
+			add(at, next, true)
+		case is != nil && (was == nil || !samePages(was, is, at)):
+			add(at, next, false)
+		}
+		at = next
+	}
+	return out
+}
+
+// samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in both is the
+// same then: what one write brought is never rearranged.
+func samePages(a, b *content.Piece, off int64) bool {
+	x, i, ok := a.Place(off)
+	y, j, ok2 := b.Place(off)
+	return ok && ok2 && x == y && i == j
+}

@@ -1,0 +1,148 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// PutBlob writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob of zeros, or an
+// empty append blob. blob has what the request gives the new blob; times and versions are set here.
+func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error) {
+	return s.update(w, func(c *change) (err error) {
+		b := *blob
+		if up != nil {
+			b.Encryption = up.Encryption()
+			b.content, b.Length = layOut(c.tx, up.Pieces())
+		} else if b.Encryption, err = c.encryption(false); err != nil {
+			return err
+		}
+		return c.replace(&b)
+	})
+}
+
+// CheckPut reports early whether a body is worth receiving: it fails as PutBlob would if the preconditions of w do not hold. The
+// transaction of PutBlob decides.
+func (s *Store) CheckPut(w *Write) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, w.Account, w.Container)
+		if err != nil {
+			return err
+		}
+		var b Blob
+		now := ticks.Of(w.Now)
+		switch err := getBlob(tx, gen, w.Blob, baseSlot, now, &b); {
+		case err == nil:
+			return w.If.checkWrite(&b, now)
+		case errors.Is(err, ErrBlobNotFound):
+			return w.If.checkCreate()
+		default:
+			return err
+		}
+	})
+}
+
+// replace writes b over the base blob, if the preconditions let it. The lease, and the creation time of a blob that exists, stay;
+// snapshots and versions stay; uncommitted blocks go.
+func (c *change) replace(b *Blob) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	var old Blob
+	exists, err := c.overwritten(&old)
+	if err != nil {
+		return err
+	}
+	if exists {
+		if !c.Rights.Overwrite {
+			return ErrOverwriteForbidden
+		}
+		err = c.If.checkWrite(&old, c.now)
+	} else {
+		err = c.If.checkCreate()
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.checkReplace(&old, b, exists); err != nil {
+		return err
+	}
+	b.slot, b.Created, b.Changed = baseSlot, c.at, c.at
+	if b.Tier != "" {
+		b.TierChanged = c.at
+	}
+	if exists {
+		b.Lease, b.Created = old.Lease, old.Created
+		c.unindexTags(&old)
+		c.previous.record(&old)
+	}
+	c.numberVersion(b)
+	switch {
+	case exists && c.staysVersion(&old):
+		c.previous.version = c.retire(old)
+	case old.Deleted != 0 || exists && c.Policy.RetentionDays > 0:
+		c.previous.softDeleted, c.previous.snapshot = true, c.softDeleteOverwritten(&old)
+	case exists:
+		c.drop(&old)
+	}
+	c.discardBlocks()
+	c.indexTags(b)
+	if c.Policy.AccessTimes {
+		b.Accessed = b.Changed
+	}
+	c.put(b)
+	c.expireLater(b)
+	what := eventCreated
+	if b.Copy.Status == CopyPending {
+		what = eventStarted
+	}
+	c.note(what, b)
+	c.result = Result{Changed: b.Changed, Version: b.Version, Encryption: b.Encryption}
+	return nil
+}
+
+// overwritten reads what is in the base slot: a blob that exists, or one that was soft-deleted, or the zero value. A blob whose expiry
+// time has come is deleted first.
+func (c *change) overwritten(old *Blob) (exists bool, err error) {
+	err = loadBlob(c.tx, c.gen, c.Blob, baseSlot, old)
+	if err == nil && old.expired(c.now) {
+		if err := c.expire(); err != nil {
+			return false, err
+		}
+		*old = Blob{}
+		err = loadBlob(c.tx, c.gen, c.Blob, baseSlot, old)
+	}
+	if errors.Is(err, ErrBlobNotFound) {
+		return false, nil
+	}
+	return err == nil && old.Deleted == 0, err
+}
+
+// checkReplace refuses to replace what is protected, to change the type of a blob with versions, and to protect a blob in a container
+// that is not enabled for it.
+func (c *change) checkReplace(old, b *Blob, exists bool) error {
+	switch {
+	case exists && c.versioning() && b.Kind != old.Kind:
+		return ErrBlobType
+	case exists && !c.staysVersion(old):
+		if err := old.checkDeletable(c.now); err != nil {
+			return err
+		}
+	case !exists:
+		if err := c.sameTypeAsVersions(b.Kind); err != nil {
+			return err
+		}
+	}
+	if b.Protection != (Protection{}) {
+		return c.checkProtectable()
+	}
+	return nil
+}
+
+// drop gives up the content of a record that is removed.
+func (c *change) drop(b *Blob) {
+	c.freed += b.Length
+	b.content.drop(c.tx)
+}

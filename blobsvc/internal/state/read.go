@@ -1,0 +1,142 @@
+package state
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Read is what a read of a blob is given.
+type Read struct {
+	Ref
+	// Now is the time of the request.
+	Now time.Time
+	// If must hold for the blob.
+	If Preconditions
+	// Key is a customer-provided key, nil for none.
+	Key *encryption.CustomerKey
+	// TrackAccess records that the content was read.
+	TrackAccess bool
+}
+
+func (r *Read) now() ticks.Ticks { return ticks.Of(r.Now) }
+
+// view reads the record that r names into b, checks the preconditions of a read, and calls more in the same transaction.
+func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, gen generation) error) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, r.Account, r.Container)
+		if err != nil {
+			return err
+		}
+		if err := r.At.get(tx, gen, r.Blob, r.now(), b); err != nil {
+			return err
+		}
+		if err := r.If.checkRead(b, r.now()); err != nil {
+			return err
+		}
+		return more(tx, gen)
+	})
+}
+
+// GetBlob reads properties and metadata of a blob into b. The customer-provided key must be right.
+func (s *Store) GetBlob(r *Read, b *Blob) error {
+	return s.view(r, b, func(*store.Tx, generation) error { return s.unlock(r.Account, b, r.Key) })
+}
+
+// Tags returns the tags of a blob, which need no customer-provided key.
+func (s *Store) Tags(r *Read) ([]Tag, error) {
+	var b Blob
+	err := s.view(r, &b, func(*store.Tx, generation) error { return nil })
+	return b.Tags, err
+}
+
+// unlock checks that the holder of key, nil for none, may read and change the content of b, and lets it be opened.
+func (s *Store) unlock(account string, b *Blob, key *encryption.CustomerKey) (err error) {
+	b.opened, err = s.scopes.Unlock(account, b.Encryption, key)
+	return err
+}
+
+// Range is a range of bytes as a request names it. End is inclusive, OpenEnd where the range goes to the end of the blob.
+type Range struct{ Start, End int64 }
+
+// OpenEnd is the end of a range that goes to the end of the blob.
+const OpenEnd = int64(1<<63 - 1)
+
+// WholeBlob is the range of all bytes.
+var WholeBlob = Range{0, OpenEnd}
+
+// Within cuts r to a blob of length bytes and returns offset and length. It fails with a [*RangeError] if r begins at or past the end.
+func (r Range) Within(length int64) (off, n int64, err error) {
+	if r.Start >= length {
+		return 0, 0, &RangeError{length}
+	}
+	return r.Start, min(r.End, length-1) - r.Start + 1, nil
+}
+
+// Content is an open range of a blob. Close it.
+type Content struct {
+	*content.Reader
+	// Offset and Length are the range in the blob.
+	Offset, Length int64
+}
+
+// OpenBlob opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the type that the blob
+// must have.
+func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content, err error) {
+	err = s.view(r, b, func(tx *store.Tx, gen generation) (err error) {
+		if kind != 0 && b.Kind != kind {
+			return ErrBlobType
+		}
+		if err := s.unlock(r.Account, b, r.Key); err != nil {
+			return err
+		}
+		if b.Tier == ArchiveTier {
+			return ErrArchived
+		}
+		if b.IsIncremental() {
+			return ErrIncremental
+		}
+		c.Offset, c.Length = 0, b.Length
+		if within != nil {
+			if c.Offset, c.Length, err = within.Within(b.Length); err != nil {
+				return err
+			}
+		}
+		if c.Reader, err = s.open(tx, b, c.Offset, c.Length); err != nil {
+			return err
+		}
+		if r.TrackAccess {
+			s.accesses.note(blobKey(gen, r.Blob, b.slot), b, r.now())
+		}
+		return nil
+	})
+	return c, err
+}
+
+// EachNamed calls fn with those of the named base blobs that exist.
+func (s *Store) EachNamed(account, container string, names []string, now time.Time, fn func(name string, b *Blob) error) error {
+	return s.db.View(func(tx *store.Tx) error {
+		gen, err := containerGeneration(tx, account, container)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			var b Blob
+			switch err := getBlob(tx, gen, name, baseSlot, ticks.Of(now), &b); {
+			case errors.Is(err, ErrBlobNotFound):
+			case err != nil:
+				return err
+			default:
+				b.finishRehydration(ticks.Of(now))
+				if err := fn(name, &b); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

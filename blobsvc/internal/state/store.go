@@ -1,0 +1,140 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Config says where a [Store] is, and what it depends on.
+type Config struct {
+	// Path is the database with everything but content; Extents is the folder of the content. They are created if
+	// absent, in a folder that exists.
+	Path, Extents string
+	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
+	Relaxed, Ephemeral bool
+	// Scopes holds the keys of encryption scopes. Required.
+	Scopes *encryption.Scopes
+	// Policy returns the settings of an account for background work. Nil returns the zero value.
+	Policy func(account string) Policy
+	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not block.
+	Changed func(account, container, blob string)
+}
+
+// Store is the state of the Blob service. Its methods are safe for concurrent use.
+type Store struct {
+	db       *store.DB
+	extents  *extent.Store
+	scopes   *encryption.Scopes
+	policyOf func(account string) Policy
+	changed  func(account, container, blob string)
+	ticks    ticks.Source
+	accesses accesses
+	// freed is the content in bytes that lost its last reference since the last compaction.
+	freed      atomic.Int64
+	compaction schedule
+}
+
+// Open opens the state. Close it.
+func Open(c Config) (*Store, error) {
+	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed}
+	if s.policyOf == nil {
+		s.policyOf = func(string) Policy { return Policy{} }
+	}
+	var err error
+	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
+	if err != nil {
+		return nil, err
+	}
+	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Refs: s.allReferences})
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+// Close closes the files. Nothing may be under way.
+func (s *Store) Close() error { return errors.Join(s.db.Close(), s.extents.Close()) }
+
+// Extents returns the content, where uploads are stored before a write refers to them.
+func (s *Store) Extents() *extent.Store { return s.extents }
+
+// Tick returns now, or the first later time that no other change has.
+func (s *Store) Tick(now time.Time) ticks.Ticks { return s.ticks.Next(now) }
+
+// EachProperties calls fn with the service properties of all accounts, as [Store.SetProperties] was given them.
+func (s *Store) EachProperties(fn func(account string, value []byte) error) error {
+	return s.db.View(func(tx *store.Tx) error {
+		cur := tx.Cursor(accountsBucket)
+		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+			if err := fn(string(k), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SetProperties stores the service properties of an account. website creates the container of its static website if it does not exist.
+func (s *Store) SetProperties(account string, value []byte, website bool, now time.Time) error {
+	changed := s.ticks.Next(now)
+	return s.db.Update(func(tx *store.Tx) error {
+		tx.Put(accountsBucket, []byte(account), value)
+		if key := containerKey(account, WebContainer); website && tx.Get(containersBucket, key) == nil {
+			rec := Container{generation: generation(nextID(tx)), Changed: changed}
+			tx.Put(containersBucket, key, rec.encode())
+		}
+		return nil
+	})
+}
+
+// open opens n bytes from off of b, which was unlocked.
+func (s *Store) open(tx *store.Tx, b *Blob, off, n int64) (*content.Reader, error) {
+	x, err := b.content.extract(tx, off, n, b.Length)
+	if err != nil {
+		return nil, err
+	}
+	return x.Open(s.extents, b.Encryption, b.opened)
+}
+
+// The containers with a special meaning.
+const (
+	// RootContainer holds the blobs that are addressed without a container.
+	RootContainer = "$root"
+	// WebContainer holds the blobs of the static website.
+	WebContainer = "$web"
+	// LogsContainer holds the logs of Storage Analytics; the system alone writes them.
+	LogsContainer = "$logs"
+	// ChangeFeedContainer holds the change feed; the system alone writes it.
+	ChangeFeedContainer = "$blobchangefeed"
+)
+
+// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores leases and
+// immutability, and nothing can be restored. With an empty prefix it deletes the service properties too.
+func (s *Store) Reset(account, prefix string) (deleted int, err error) {
+	err = s.db.Update(func(tx *store.Tx) error {
+		var err error
+		if deleted, err = deleteContainers(tx, containersBucket, account, prefix); err != nil {
+			return err
+		}
+		if _, err = deleteContainers(tx, deletedContainersBucket, account, prefix); err != nil {
+			return err
+		}
+		if prefix == "" {
+			tx.Delete(accountsBucket, []byte(account))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reset %s: %w", account, err)
+	}
+	s.freed.Add(int64(deleted))
+	return deleted, nil
+}

@@ -1,0 +1,65 @@
+package state
+
+import (
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+const (
+	// ArchiveTier is the tier whose blobs cannot be read until they are moved to another.
+	ArchiveTier = "Archive"
+	// DefaultTier is the account's default access tier.
+	DefaultTier = "Hot"
+)
+
+// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots show a tier only if it was set.
+func (b *Blob) AccessTier() (tier string, inferred bool) {
+	switch {
+	case b.Tier != "":
+		return b.Tier, false
+	case b.IsSnapshot():
+		return "", false
+	}
+	return DefaultTier, true
+}
+
+// rehydrateAfter is how long it takes to move a blob out of the archive. On Azure it takes hours.
+const rehydrateAfter = time.Minute
+
+// finishRehydration moves b to its new tier if its rehydration has ended.
+func (b *Blob) finishRehydration(now ticks.Ticks) {
+	if b.RehydrateTo != "" && now >= b.TierChanged.Add(rehydrateAfter) {
+		b.Tier, b.RehydrateTo = b.RehydrateTo, ""
+	}
+}
+
+// SetTier moves a blob, snapshot or version to a tier. Content does not move with it. pending is set if the blob leaves the archive,
+// which takes time.
+func (s *Store) SetTier(w *Write, tier string) (pending bool, err error) {
+	_, err = s.updateBlob(w, (*Preconditions).checkTier, func(c *change, b *Blob) error {
+		pending = false
+		if b.Kind != BlockBlob {
+			return ErrTier
+		}
+		if b.RehydrateTo != "" && (tier == ArchiveTier || tier != b.RehydrateTo) {
+			return ErrRehydrating
+		}
+		if b.slot != baseSlot && b.Tier == ArchiveTier && tier != ArchiveTier {
+			return ErrArchived // snapshots and versions leave the archive only as copies
+		}
+		what := eventTier
+		c.previous.record(b)
+		if b.Tier == ArchiveTier && tier != ArchiveTier {
+			b.RehydrateTo, c.previous.rehydrating = tier, tier
+			what, pending = eventStarted, true
+		} else {
+			b.Tier = tier
+		}
+		b.TierChanged = c.now
+		c.put(b)
+		c.note(what, b)
+		return nil
+	})
+	return pending, err
+}

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Ref names a blob record: the base blob, or one of its snapshots or versions.
+type Ref struct {
+	Account, Container, Blob string
+	At                       Address
+}
+
+// Write is what a change of a blob is given beside the change itself: who asks, under which conditions, and the settings that hold.
+// It is a value, so that a transaction that runs twice sees the same both times.
+type Write struct {
+	Ref
+	// Now is the time of the request.
+	Now time.Time
+	// If must hold for the blob.
+	If     Preconditions
+	Rights Rights
+	Policy Policy
+	// Encryption is what the request asks for.
+	Encryption EncryptionRequest
+	Origin     Origin
+}
+
+// Rights are the permissions of a caller that depend on what the transaction finds. All others are checked before.
+type Rights struct {
+	// Overwrite permits to overwrite a blob that exists. Create permission does not allow it.
+	Overwrite bool
+}
+
+// Policy is the settings of an account that writes depend on.
+type Policy struct {
+	// Versioning keeps the state of a blob before each write as a version.
+	Versioning bool
+	// ChangeFeed records events for the change feed.
+	ChangeFeed bool
+	// AccessTimes tracks when blobs were last read.
+	AccessTimes bool
+	// Immutability lets the blobs of new containers have immutability policies and legal holds.
+	Immutability bool
+	// RetentionDays is for how many days deleted blobs are kept, ContainerDays for how many days deleted containers are; 0 keeps
+	// nothing.
+	RetentionDays, ContainerDays int64
+	// PermanentDelete allows the deletion of what is soft-deleted.
+	PermanentDelete bool
+}
+
+// EncryptionRequest is the encryption that a request asks for.
+type EncryptionRequest struct {
+	// Key is a customer-provided key, nil for none.
+	Key *encryption.CustomerKey
+	// Scope is an encryption scope, if Named: "" stands for the account's own key.
+	Scope string
+	Named bool
+}
+
+// Origin says where a change comes from; the change feed repeats it. The zero value is background work.
+type Origin struct {
+	Operation, RequestID, ClientRequestID string
+	// Base is the address of the account as the client wrote it.
+	Base string
+}
+
+// Result is what a committed write did.
+type Result struct {
+	// Changed is the time of the last change of the blob: Last-Modified and the entity tag.
+	Changed ticks.Ticks
+	// Version is the ID of the version that the write created, 0 for none.
+	Version ticks.Ticks
+	// Encryption identifies the key that the blob's content is encrypted with.
+	Encryption encryption.ID
+}
+
+// change is one run of a transaction that changes a blob: what it works on, and what it has done so far. A transaction may run
+// twice; each run begins with a change of its own.
+type change struct {
+	*Write
+	s   *Store
+	tx  *store.Tx
+	gen generation // of the container, once it was entered
+	now ticks.Ticks
+	// at is the time of the change, second a later one. No other change has them.
+	at, second ticks.Ticks
+	// previous is the blob's state before the write, for the change feed.
+	previous previousState
+	result   Result
+	// freed is the content in bytes that lost its last reference.
+	freed int64
+	// written is set if the blob was created or written.
+	written bool
+	// blockSet is the set of the blob's uncommitted blocks, once it was read.
+	blockSet uint64
+}
+
+// update runs a transaction that changes blobs. Once it is committed, update counts the content that it freed and reports the blob
+// that it wrote.
+func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
+	at, second := s.ticks.Next(w.Now), s.ticks.Next(w.Now)
+	var done change
+	err := s.db.Update(func(tx *store.Tx) error {
+		done = change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now), at: at, second: second}
+		return fn(&done)
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	if done.freed > 0 {
+		s.freed.Add(done.freed)
+	}
+	if done.written && s.changed != nil {
+		s.changed(w.Account, w.Container, w.Blob)
+	}
+	return done.result, nil
+}
+
+// updateBlob changes the record that w names, once check has found that w's preconditions hold. change may run twice; it stores the
+// record itself.
+func (s *Store) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob) error) (Result, error) {
+	return s.update(w, func(c *change) error {
+		if err := c.enter(); err != nil {
+			return err
+		}
+		if !w.At.IsBase() {
+			if err := c.expireDue(); err != nil {
+				return err
+			}
+		}
+		var b Blob
+		if err := w.At.get(c.tx, c.gen, w.Blob, c.now, &b); err != nil {
+			return err
+		}
+		if err := check(&w.If, &b, c.now); err != nil {
+			return err
+		}
+		return fn(c, &b)
+	})
+}
+
+// enter finds the container. It fails with errContainerNotFound.
+func (c *change) enter() (err error) {
+	c.gen, err = containerGeneration(c.tx, c.Account, c.Container)
+	return err
+}
+
+// base reads the base blob into b. It fails with errBlobNotFound.
+func (c *change) base(b *Blob) error { return getBlob(c.tx, c.gen, c.Blob, baseSlot, c.now, b) }
+
+// put stores b in its slot.
+func (c *change) put(b *Blob) { putBlob(c.tx, c.gen, c.Blob, b.slot, b) }
+
+// key is the key of a record of the blob.
+func (c *change) key(slot Slot) []byte { return blobKey(c.gen, c.Blob, slot) }
+
+// changes stores b, the base blob, snapshot or version, as changed at c.at, and records the event.
+func (c *change) changes(e event, b *Blob) {
+	b.Changed = c.at
+	c.put(b)
+	c.note(e, b)
+	c.result.Changed = b.Changed
+}
+
+// note records an event in the transaction that causes it. b is the record as it is stored, or as it was before it was deleted.
+func (c *change) note(e event, b *Blob) {
+	c.recordEvent(e, b)
+	if b.slot == baseSlot && e != eventSnapshot && e != eventDeleted {
+		c.written = true
+	}
+}
