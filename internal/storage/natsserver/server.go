@@ -48,6 +48,8 @@ type Server struct {
 	syncers  map[string]*jetstreamfiles.Syncer  // by stream
 	lost     map[string][]jetstreamfiles.Damage // by stream
 	closed   bool
+	// foldersSynced: the folders above the streams are durable.
+	foldersSynced bool
 }
 
 // Start starts the embedded server, or connects to the configured one, and returns when JetStream is ready.

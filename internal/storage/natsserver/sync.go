@@ -85,7 +85,22 @@ func (s *Server) SyncConfig(stream string) error {
 	if !s.durable {
 		return nil
 	}
-	return jetstreamfiles.SyncStream(s.streamDir(stream))
+	if err := jetstreamfiles.SyncStream(s.streamDir(stream)); err != nil {
+		return err
+	}
+	return s.syncFolders()
+}
+
+// syncFolders makes the folders above the streams durable, once: JetStream makes some of them with the first stream.
+func (s *Server) syncFolders() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.foldersSynced {
+		return nil
+	}
+	err := jetstreamfiles.SyncFolders(s.streams, filepath.Dir(s.dir))
+	s.foldersSynced = err == nil
+	return err
 }
 
 // Forget is called after a stream was deleted: it makes that durable and releases what Sync holds for the stream.

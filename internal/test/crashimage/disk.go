@@ -1,0 +1,222 @@
+package crashimage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Disk is a folder of which a part has been synced.
+type Disk struct {
+	root    *inode
+	Changed [Variants]int // how often the image of each variant has changed
+}
+
+// Variant says what an image has of what was not synced.
+type Variant int
+
+// The variants of an image.
+const (
+	// Synced has nothing that was not synced.
+	Synced Variant = iota
+	// Names has all creations, renames and removals, and no content that was not synced.
+	Names
+	// Holes has all names, and of the writes that were not synced every other one: later writes without earlier ones.
+	Holes
+	// Killed has everything: the process ended and the machine did not.
+	Killed
+	// Variants is how many there are.
+	Variants
+)
+
+func (v Variant) String() string { return [...]string{"synced", "names", "holes", "killed"}[v] }
+
+// inode is a file or a folder.
+type inode struct {
+	synced  []byte
+	pending []pendingWrite
+	folder  bool
+	now     map[string]*inode
+	onDisk  map[string]*inode
+}
+
+// pendingWrite is a change of a file's content that was not synced.
+type pendingWrite struct {
+	at       int // the event's number
+	offset   int64
+	data     []byte
+	truncate bool
+}
+
+func newFolder() *inode {
+	return &inode{folder: true, now: make(map[string]*inode), onDisk: make(map[string]*inode)}
+}
+
+// Replay goes through a recording. step is called after each event.
+func (r *Recording) Replay(step func(n int, e Event, d *Disk) error) error {
+	d := &Disk{root: newFolder()}
+	for n, e := range r.Events {
+		if err := d.apply(n, e); err != nil {
+			return fmt.Errorf("event %d, %v: %w", n, e, err)
+		}
+		if err := step(n, e, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parent returns the folder of a path and the last name.
+func (d *Disk) parent(path string) (*inode, string, error) {
+	at := d.root
+	parts := strings.Split(path, "/")
+	for _, name := range parts[:len(parts)-1] {
+		at = at.now[name]
+		if at == nil || !at.folder {
+			return nil, "", errors.New("no such folder")
+		}
+	}
+	return at, parts[len(parts)-1], nil
+}
+
+func (d *Disk) find(path string) *inode {
+	if path == "." {
+		return d.root
+	}
+	folder, name, err := d.parent(path)
+	if err != nil {
+		return nil
+	}
+	return folder.now[name]
+}
+
+func (d *Disk) change(variants ...Variant) {
+	for _, v := range variants {
+		d.Changed[v]++
+	}
+}
+
+func (d *Disk) apply(n int, e Event) error {
+	switch e.Kind {
+	case Print:
+		return nil
+	case Sync:
+		return d.sync(e)
+	}
+	folder, name, err := d.parent(e.Path)
+	if err != nil {
+		return err
+	}
+	switch e.Kind {
+	case Mkdir:
+		folder.now[name] = newFolder()
+		d.change(Names, Holes, Killed)
+	case Remove:
+		delete(folder.now, name)
+		d.change(Names, Holes, Killed)
+	case Rename:
+		to, toName, err := d.parent(e.To)
+		if err != nil {
+			return err
+		}
+		to.now[toName] = folder.now[name]
+		delete(folder.now, name)
+		d.change(Names, Holes, Killed)
+	case Create, Truncate, Write:
+		f := folder.now[name]
+		if f == nil {
+			f = new(inode)
+			folder.now[name] = f
+			d.change(Names, Holes, Killed)
+		}
+		if e.Kind != Create {
+			f.pending = append(f.pending, pendingWrite{n, e.Offset, e.Data, e.Kind == Truncate})
+			d.change(Holes, Killed)
+		}
+	}
+	return nil
+}
+
+func (d *Disk) sync(e Event) error {
+	f := d.find(e.Path)
+	if f == nil {
+		return nil // removed meanwhile
+	}
+	if f.folder {
+		f.onDisk = make(map[string]*inode, len(f.now))
+		for name, i := range f.now {
+			f.onDisk[name] = i
+		}
+		d.change(Synced)
+		return nil
+	}
+	covered := 0
+	for covered < len(f.pending) && f.pending[covered].at < e.begun {
+		f.synced = f.pending[covered].apply(f.synced)
+		covered++
+	}
+	if covered > 0 {
+		f.pending = f.pending[covered:]
+		d.change(Synced, Names, Holes)
+	}
+	return nil
+}
+
+func (w pendingWrite) apply(content []byte) []byte {
+	end := w.offset + int64(len(w.data))
+	if w.truncate && int64(len(content)) > w.offset {
+		return content[:w.offset:w.offset]
+	}
+	if grow := end - int64(len(content)); grow > 0 {
+		content = append(content, make([]byte, grow)...)
+	}
+	copy(content[w.offset:], w.data)
+	return content
+}
+
+// content returns a file's content in an image.
+func (f *inode) content(v Variant, choice *rand.Rand) []byte {
+	if v == Synced || v == Names || len(f.pending) == 0 {
+		return f.synced
+	}
+	out := append([]byte(nil), f.synced...)
+	for i, w := range f.pending {
+		if v == Killed || w.truncate || i%2 == 1 || choice.IntN(4) == 0 {
+			out = w.apply(out)
+		}
+	}
+	return out
+}
+
+// Write writes an image into a folder that exists and is empty. The choice of writes in [Holes] depends on seed.
+func (d *Disk) Write(to string, v Variant, seed uint64) error {
+	return d.root.write(to, v, rand.New(rand.NewPCG(seed, 0)))
+}
+
+func (f *inode) write(to string, v Variant, choice *rand.Rand) error {
+	names := f.now
+	if v == Synced {
+		names = f.onDisk
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		i, path := names[name], filepath.Join(to, name)
+		if i.folder {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				return err
+			}
+			if err := i.write(path, v, choice); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.WriteFile(path, i.content(v, choice), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
