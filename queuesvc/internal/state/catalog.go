@@ -140,15 +140,14 @@ func (c *catalog) noteDamage() {
 	c.damaged = true
 }
 
-// claim notes that there is a stream for a queue that the catalog does not have.
+// claim notes that there is a stream of which the catalog does not know whether it is the queue's.
 func (c *catalog) claim(accountName, queue string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.accountLocked(accountName)
-	if r := a.queues[queue]; r.entry == nil {
-		r.damaged = true
-		a.queues[queue] = r
-	}
+	r := a.queues[queue]
+	r.damaged = true
+	a.queues[queue] = r
 }
 
 // deniesStream reports whether the catalog proves that a stream is no queue's: it is whole, and what it says of the queue of that name is

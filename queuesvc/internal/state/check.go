@@ -65,6 +65,9 @@ func (c *checker) catalog() error {
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
+	for _, d := range c.nats.Lost(catalogStream) {
+		c.problem("queue catalog: %w: %v", ErrDamaged, d)
+	}
 	queues := make(map[string]catalogRecord) // by subject: of a subject's records the last one counts
 	floor := uint64(0)
 	err = c.each(catalogStream, func(m *nats.Msg, seq uint64) {
