@@ -79,6 +79,9 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 	return nil
 }
 
+// Ready returns nil while requests can be served, and otherwise why not: the disk takes no writes, or NATS is away.
+func (s *Service) Ready() error { return s.state.Failed() }
+
 // Handler serves the Queue service.
 func (s *Service) Handler() http.Handler { return s.front }
 

@@ -185,7 +185,7 @@ func (s *Stack) Ready() error {
 	case s.services.Load() == nil:
 		return errNotOpen
 	}
-	return nil
+	return s.services.Load().queues.Ready()
 }
 
 // Faults are the rules by which requests fail on purpose, or nil where [Config] does not allow them.

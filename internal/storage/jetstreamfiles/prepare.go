@@ -200,6 +200,12 @@ func without(buf []byte, lost []*Damage) []byte {
 	return append(out, buf[at:]...)
 }
 
+// Keep writes data to a new file in keep, and returns its path.
+func Keep(keep, name string, data []byte) (string, error) {
+	p := preparer{keep: keep}
+	return p.keepCopy(name, data)
+}
+
 // keepCopy writes data to a file in keep, unless there is one of that name, and returns its path.
 func (p *preparer) keepCopy(name string, data []byte) (string, error) {
 	if err := os.MkdirAll(p.keep, 0o700); err != nil {

@@ -2,8 +2,11 @@ package natsserver
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
@@ -44,6 +47,22 @@ func (s *Server) prepare() error {
 }
 
 func selfChecked(headers []byte) bool { return bytes.Contains(headers, []byte("\r\n"+HeaderSum+":")) }
+
+// Keep writes what is taken out of a stream because it is damaged to a file beside the copies of damaged files, and returns its path. It is
+// for files of our own.
+func (s *Server) Keep(name string, data []byte) (string, error) {
+	if s.dir == "" {
+		return "", errors.New("natsserver: there is no folder to keep damaged data in")
+	}
+	return jetstreamfiles.Keep(filepath.Join(s.dir, damagedFolder), name, data)
+}
+
+// LostStreams returns the streams that [Server.Lost] knows of.
+func (s *Server) LostStreams() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.lost))
+}
 
 // Damaged returns what was found damaged when the server started.
 func (s *Server) Damaged() []jetstreamfiles.Damage { return s.damaged }

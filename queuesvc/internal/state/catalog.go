@@ -70,10 +70,12 @@ type account struct {
 type catalog struct {
 	mu       sync.RWMutex
 	accounts map[string]*account
-	damaged  bool // some record could not be read
+	damaged  map[string]bool // the subjects whose last record could not be read; "" if it is not known which
 }
 
-func newCatalog() *catalog { return &catalog{accounts: make(map[string]*account)} }
+func newCatalog() *catalog {
+	return &catalog{accounts: make(map[string]*account), damaged: make(map[string]bool)}
+}
 
 func (c *catalog) accountLocked(name string) *account {
 	a := c.accounts[name]
@@ -133,11 +135,22 @@ func (c *catalog) putProperties(accountName string, value []byte, seq uint64) {
 	}
 }
 
-// noteDamage notes that some record could not be read.
-func (c *catalog) noteDamage() {
+// noteDamage notes whether the last record of a subject could be read. An empty subject stands for any.
+func (c *catalog) noteDamage(subject string, damaged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.damaged = true
+	if damaged {
+		c.damaged[subject] = true
+	} else {
+		delete(c.damaged, subject)
+	}
+}
+
+// whole reports whether all records could be read.
+func (c *catalog) whole() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.damaged) == 0
 }
 
 // claim notes that there is a stream of which the catalog does not know whether it is the queue's.
@@ -156,7 +169,7 @@ func (c *catalog) deniesStream(accountName, queue, incarnation string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	a := c.accounts[accountName]
-	if c.damaged || a == nil {
+	if len(c.damaged) > 0 || a == nil {
 		return false
 	}
 	r, ok := a.queues[queue]
@@ -272,7 +285,7 @@ func (s *Store) openCatalog(ctx context.Context) error {
 	if len(s.nats.Lost(catalogStream)) > 0 {
 		s.log.Error("records of the queue catalog were lost; queues that it does not know any more cannot be used until `lazuli fsck --repair` has entered them again",
 			"err", lossOf(s.nats, catalogStream))
-		s.catalog.noteDamage()
+		s.catalog.noteDamage("", true)
 	}
 	if err := s.readCatalog(ctx, stream); err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
@@ -307,7 +320,7 @@ func (s *Store) readCatalog(ctx context.Context, stream jetstream.Stream) error 
 		if !errors.As(err, &stuck) {
 			return err
 		}
-		s.catalog.noteDamage()
+		s.catalog.noteDamage("", true)
 		s.log.Error("a record of the queue catalog cannot be read", "record", stuck.seq)
 		from = stuck.seq + 1
 	}
@@ -345,7 +358,7 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
 	state := stream.CachedInfo().State
-	if s.catalog.damaged || state.LastSeq-max(state.FirstSeq, s.catalogFloor) < uint64(s.catalog.size()+compactLeast) {
+	if !s.catalog.whole() || state.LastSeq-max(state.FirstSeq, s.catalogFloor) < uint64(s.catalog.size()+compactLeast) {
 		return nil
 	}
 	floor := state.LastSeq + 1
@@ -397,6 +410,9 @@ func (s *Store) takeCatalog(subject string, r raw) {
 	if want := r.header.Get(headerSum); want != "" && want != sumText(subject, string(r.body)) {
 		err = errDamaged
 	}
+	if err == nil {
+		s.catalog.noteDamage(subject, false)
+	}
 	var entry *catalogEntry
 	switch subject { // the next record of these takes the place of this one, whatever it says
 	case receiptKeySubject:
@@ -426,7 +442,7 @@ func (s *Store) takeCatalog(subject string, r raw) {
 	}
 	if err != nil {
 		s.log.Error("the queue catalog holds a record that cannot be read", "subject", subject, "record", r.seq, "err", err)
-		s.catalog.noteDamage()
+		s.catalog.noteDamage(subject, true)
 		if !isQueue {
 			return
 		}

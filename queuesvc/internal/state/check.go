@@ -50,7 +50,6 @@ type checker struct {
 	js       jetstream.JetStream
 	report   func(error)
 	expected map[string]bool // the streams of all queues
-	damaged  bool            // the catalog
 	counts   Counts
 }
 
@@ -69,11 +68,12 @@ func (c *checker) catalog() error {
 		c.problem("queue catalog: %w: %v", ErrDamaged, d)
 	}
 	queues := make(map[string]catalogRecord) // by subject: of a subject's records the last one counts
+	damaged := make(map[string]error)        // by subject, where the last record cannot be read
 	floor := uint64(0)
 	err = c.each(catalogStream, func(m *nats.Msg, seq uint64) {
+		delete(damaged, m.Subject)
 		if want := m.Header.Get(headerSum); want != "" && want != sumText(m.Subject, string(m.Data)) {
-			c.damaged = true
-			c.problem("queue catalog: record %d (%s): %w", seq, m.Subject, errDamaged)
+			damaged[m.Subject] = fmt.Errorf("record %d (%s): %w", seq, m.Subject, errDamaged)
 			return
 		}
 		account, rest, _ := strings.Cut(strings.TrimPrefix(m.Subject, catalogPrefix), ".")
@@ -94,13 +94,15 @@ func (c *checker) catalog() error {
 		}
 		entry, err := parseEntry(m.Data)
 		if err != nil {
-			c.damaged = true
-			c.problem("queue catalog: %s of account %s: %w", queue, account, err)
+			damaged[m.Subject] = fmt.Errorf("%s of account %s: %w", queue, account, err)
 		}
 		queues[m.Subject] = catalogRecord{seq, entry, err != nil}
 	})
 	if err != nil {
 		return err
+	}
+	for _, err := range damaged {
+		c.problem("queue catalog: %w", err)
 	}
 	for subject, r := range queues {
 		if r.entry == nil || r.seq < floor {
@@ -138,19 +140,26 @@ func (c *checker) queue(account, queue string, entry *catalogEntry) {
 	}
 	floor := entry.Floor
 	messages := make(map[string]int) // bodies' sizes by slot, of the messages that there are
+	damaged := make(map[string]error)
 	err = c.each(name, func(m *nats.Msg, seq uint64) {
+		delete(damaged, m.Subject)
 		r, err := c.record(m, prefix)
 		switch {
+		case err != nil && seq < floor:
 		case err != nil:
-			c.problem("queue %s of account %s: record %d (%s): %w", queue, account, seq, m.Subject, err)
+			damaged[m.Subject] = fmt.Errorf("record %d (%s): %w", seq, m.Subject, err)
 		case r.kind == recordCleared:
 			clear(messages)
+			clear(damaged)
 		case r.kind == recordMessage && seq >= floor:
 			messages[m.Subject] = len(m.Data)
 		default:
 			delete(messages, m.Subject)
 		}
 	})
+	for _, err := range damaged {
+		c.problem("queue %s of account %s: %w", queue, account, err)
+	}
 	c.counts.Messages += len(messages)
 	for _, size := range messages {
 		c.counts.Bytes += int64(size)

@@ -74,6 +74,23 @@ func (d *damaged) start() (*Store, *natsserver.Server) {
 	return open(d.t, n), n
 }
 
+// repair repairs the folder, after which the check must find nothing.
+func (d *damaged) repair() {
+	d.t.Helper()
+	n := startNATS(d.t, natsserver.Config{Dir: d.dir})
+	defer n.Close()
+	did := 0
+	if err := Repair(ctx, n, func(string) { did++ }); err != nil {
+		d.t.Fatal(err)
+	}
+	if did == 0 {
+		d.t.Error("the repair did nothing")
+	}
+	if _, list := problems(d.t, n); list != nil {
+		d.t.Errorf("after a repair the check finds %v", list)
+	}
+}
+
 // drain gets all messages of a queue and returns the beginnings of their bodies.
 func drain(t *testing.T, q *Queue) (bodies []string) {
 	t.Helper()
@@ -149,6 +166,11 @@ func TestADamagedCatalogCostsNoMessage(t *testing.T) {
 					s.Close()
 					n.Close()
 				}
+				d.repair()
+				s, _ := d.start()
+				for name := range d.q {
+					wantBodies(t, find(t, s, name), name+"-0", name+"-1", name+"-2")
+				}
 			})
 		}
 	}
@@ -187,6 +209,22 @@ func TestADamagedMessageIsSetAside(t *testing.T) {
 			}
 			putOne(t, q, "more", epoch)
 			wantBodies(t, q, "more")
+			s.Close()
+			n.Close()
+			d.repair()
+			s, _ = d.start()
+			q = find(t, s, "orders")
+			wantBodies(t, q)
+			if n := count(t, q, epoch.Add(time.Second)); n != 3 || q.SetAside() != 0 {
+				t.Errorf("%d messages after a repair, %d of them set aside; want the 3 that can be read", n, q.SetAside())
+			}
+			kept, err := filepath.Glob(filepath.Join(d.dir, "damaged", "*.message"))
+			if err != nil || len(kept) != 1 {
+				t.Fatalf("kept %v, %v", kept, err)
+			}
+			if text, err := os.ReadFile(kept[0]); err != nil || !bytes.Contains(text, []byte("orders-1-x")) {
+				t.Errorf("the kept record is %q, %v", text, err)
+			}
 		})
 	}
 }
@@ -225,10 +263,8 @@ func TestLostRecordsStopTheQueue(t *testing.T) {
 				t.Errorf("the check finds %v", list)
 			}
 			s.Close()
-			if err := n.Accept(q.stream); err != nil {
-				t.Fatal(err)
-			}
 			n.Close()
+			d.repair()
 			s, _ = d.start()
 			wantBodies(t, find(t, s, "orders"), "orders-1", "orders-2")
 		})
