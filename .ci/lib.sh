@@ -45,11 +45,11 @@ apt_install() {
 	} >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
 }
 
-# start_lazuli: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
+# start_lazuli ARGUMENTS...: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
 # ports and LAZULI_CONNECTION_STRING to the development account's.
 start_lazuli() {
 	(cd "$root" && go build -o "$work/lazuli" ./cmd/lazuli) || fail "build"
-	env -u LAZULI_CONFIG "$work/lazuli" --location "$work/data" --blob-port 0 --queue-port 0 --table-port 0 --admin-port 0 \
+	env -u LAZULI_CONFIG "$work/lazuli" --location "$work/data" --blob-port 0 --queue-port 0 --table-port 0 --admin-port 0 "$@" \
 		>"$work/lazuli.out" 2>"$work/lazuli.log" &
 	server=$!
 	local i

@@ -44,6 +44,9 @@ func writeBanner(w io.Writer, b banner) {
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
 		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
 	}
+	if w, ok := b.backend.(workerBackend); ok && w.durable != nil {
+		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.blue(w.durable.address))
+	}
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
 		writeConnection(&out, b)

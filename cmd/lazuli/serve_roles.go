@@ -98,7 +98,7 @@ func (r *serverRoles) stop(ctx context.Context) error {
 func workersOf(services *atomic.Pointer[backend]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if b := services.Load(); b != nil {
-			if with, ok := (*b).(rolesBackend); ok {
+			if with, ok := (*b).(workerBackend); ok && with.roles != nil {
 				workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
 				return
 			}
@@ -120,13 +120,21 @@ func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error)
 	return &workers.Storage{Queues: queues, Blobs: blobs, Tables: tables, Local: true}, nil
 }
 
-// rolesBackend is a stack with roles, which stop first.
-type rolesBackend struct {
+// workerBackend is a stack with what works on it, which stops first.
+type workerBackend struct {
 	*server.Stack
-	roles *serverRoles
+	roles   *serverRoles   // nil: none
+	durable *durableServer // nil: no workflows
 }
 
 // Stop implements backend.
-func (b rolesBackend) Stop(ctx context.Context) error {
-	return errors.Join(b.roles.stop(ctx), b.Stack.Stop(ctx))
+func (b workerBackend) Stop(ctx context.Context) error {
+	var err error
+	if b.durable != nil {
+		err = b.durable.stop()
+	}
+	if b.roles != nil {
+		err = errors.Join(err, b.roles.stop(ctx))
+	}
+	return errors.Join(err, b.Stack.Stop(ctx))
 }

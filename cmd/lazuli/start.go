@@ -47,26 +47,35 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 	if !c.InMemory {
 		sc.Location = c.Location
 	}
-	if len(c.Roles.Enabled) == 0 {
+	if len(c.Roles.Enabled) == 0 && !c.Durable.Enabled {
 		s, err := server.Start(sc)
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	roles, err := newServerRoles(c, sec)
-	if err != nil {
+	b := workerBackend{}
+	var err error
+	if len(c.Roles.Enabled) > 0 {
+		if b.roles, err = newServerRoles(c, sec); err != nil {
+			return nil, err
+		}
+		sc.Observe = observers(sc.Observe, b.roles.observe)
+	}
+	if b.Stack, err = server.Start(sc); err != nil {
 		return nil, err
 	}
-	sc.Observe = observers(sc.Observe, roles.observe)
-	s, err := server.Start(sc)
-	if err != nil {
-		return nil, err
+	if b.roles != nil {
+		if err := b.roles.start(b.Stack, c, metrics, log); err != nil {
+			return nil, errors.Join(err, b.Stack.Stop(context.Background()))
+		}
 	}
-	if err := roles.start(s, c, metrics, log); err != nil {
-		return nil, errors.Join(err, s.Stop(context.Background()))
+	if c.Durable.Enabled {
+		if b.durable, err = startDurable(b.Stack, c, sec, metrics, log); err != nil {
+			return nil, errors.Join(err, b.Stop(context.Background()))
+		}
 	}
-	return rolesBackend{s, roles}, nil
+	return b, nil
 }
 
 // observer sees every request after its response was written; see [frontend.Common.Observe].

@@ -39,7 +39,7 @@ func (a *activities) add(r *received) *activity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.running[key]; old != nil {
-		if old.copies[0].Execution == r.Execution {
+		if old.copies[0].Execution == r.Execution && old.copies[0].Scheduled == r.Scheduled {
 			old.copies = append(old.copies, r)
 			return nil
 		}
@@ -226,7 +226,7 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	} else if x := e.GetTaskFailed(); x != nil {
 		x.TaskScheduledId = m.event.EventId
 	}
-	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, event: e}}); err != nil {
+	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, Scheduled: m.Scheduled, event: e}}); err != nil {
 		return err
 	}
 	if err := fault.Point(pointResultSent); err != nil {

@@ -372,6 +372,45 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 	return c.b.PurgeOrchestrationState(ctx, api.InstanceID(id))
 }
 
+// PurgeTree purges an instance, and with recurse its sub-orchestrations before it. It returns the number of instances that it has purged.
+func (c *Client) PurgeTree(ctx context.Context, id string, recurse bool) (int, error) {
+	return c.purgeTree(ctx, id, recurse, map[string]bool{})
+}
+
+func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done map[string]bool) (int, error) {
+	n := 0
+	done[id] = true
+	if recurse {
+		row, err := c.b.instances.get(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		if row != nil && !isFinal(row.status()) {
+			return 0, ErrNotCompleted
+		}
+		h, err := c.b.histories.read(ctx, id)
+		var corrupt *CorruptError
+		if err != nil && !errors.As(err, &corrupt) {
+			return 0, err
+		}
+		for _, e := range h.events {
+			x := e.GetSubOrchestrationInstanceCreated()
+			if x == nil || done[x.InstanceId] {
+				continue
+			}
+			below, err := c.purgeTree(ctx, x.InstanceId, true, done)
+			n += below
+			if err != nil && !errors.Is(err, ErrInstanceNotFound) {
+				return n, err
+			}
+		}
+	}
+	if err := c.Purge(ctx, id); err != nil {
+		return n, err
+	}
+	return n + 1, nil
+}
+
 // PurgeAll purges the instances of a query that do not run any more, and returns their number.
 func (c *Client) PurgeAll(ctx context.Context, q Query) (int, error) {
 	n := 0

@@ -24,20 +24,14 @@ type filter struct {
 	h        *history
 	// reset says that h was replaced by an empty one: the next commit begins a history anew.
 	reset    bool
-	begins   string // the execution whose start was accepted
-	tasks    map[int32]bool
+	begins   string        // the execution whose start was accepted
+	open     map[int32]int // tasks that are not completed, see openTasks
 	ids      map[string]bool
 	rowKnown bool
 }
 
 func newFilter(b *Backend, instance string, h *history) *filter {
-	f := &filter{b: b, instance: instance, h: h, tasks: map[int32]bool{}, ids: map[string]bool{}}
-	for _, e := range h.events {
-		if id, ok := taskOf(e); ok {
-			f.tasks[id] = true
-		}
-	}
-	return f
+	return &filter{b: b, instance: instance, h: h, open: openTasks(h.events), ids: map[string]bool{}}
 }
 
 // judge decides one message. An error means that the decision could not be made now.
@@ -66,10 +60,10 @@ func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
 			return drop, nil
 		}
 		if id, ok := taskOf(m.event); ok {
-			if f.tasks[id] {
+			if f.open[id] == 0 || f.open[id] != m.Scheduled {
 				return drop, nil
 			}
-			f.tasks[id] = true
+			delete(f.open, id)
 		}
 		return accept, nil
 	}
@@ -119,7 +113,7 @@ func (f *filter) begin(m *message, execution string) verdict {
 		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
 		f.h, f.reset = next, true
 	}
-	f.begins, f.tasks = execution, map[int32]bool{}
+	f.begins, f.open = execution, map[int32]int{}
 	f.ids[m.ID] = true
 	return accept
 }

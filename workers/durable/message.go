@@ -21,6 +21,9 @@ type message struct {
 	Instance string `json:"instance"`
 	// Execution is the execution that the event belongs to; empty for events from outside.
 	Execution string `json:"execution,omitempty"`
+	// Scheduled is, for what completes a task, one more than the row of the event that scheduled it: some SDKs use a task's number again when
+	// they try it again.
+	Scheduled int `json:"scheduled,omitempty"`
 	// Type is for people who look into the queue.
 	Type string `json:"type"`
 	// Event is the event in the protocol's encoding, without its payload if that is in a blob.

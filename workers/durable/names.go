@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -40,19 +41,22 @@ func partitionOf(instance string, partitions int) int {
 
 const maxInstanceID = 256
 
-// checkInstanceID refuses IDs that cannot be part of keys, blob names and messages.
+// ErrBadInstanceID: the instance ID cannot be part of keys, blob names and messages.
+var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
+
+// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters.
 func checkInstanceID(id string) error {
 	switch {
 	case id == "":
-		return fmt.Errorf("durable: the instance ID is empty")
+		return fmt.Errorf("%w: it is empty", ErrBadInstanceID)
 	case len(id) > maxInstanceID:
-		return fmt.Errorf("durable: the instance ID has %d bytes; %d are allowed", len(id), maxInstanceID)
+		return fmt.Errorf("%w: it has %d bytes; %d are allowed", ErrBadInstanceID, len(id), maxInstanceID)
 	case !utf8.ValidString(id):
-		return fmt.Errorf("durable: the instance ID is not UTF-8")
+		return fmt.Errorf("%w: it is not UTF-8", ErrBadInstanceID)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) || r >= 0xFFFE {
-			return fmt.Errorf("durable: the instance ID contains the character %U", r)
+			return fmt.Errorf("%w: it contains the character %U", ErrBadInstanceID, r)
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -33,12 +35,7 @@ type outgoing struct {
 // outbox returns the messages that follow from events[from:], and the terminations. It depends on nothing else: whoever derives it again
 // after a crash gets messages that their receivers know as copies.
 func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, error) {
-	finished := map[int32]bool{}
-	for _, e := range h.events {
-		if id, ok := taskOf(e); ok {
-			finished[id] = true
-		}
-	}
+	open := openTasks(h.events)
 	start := h.startEvent()
 	var list []outgoing
 	send := func(to, execution, id string, e *Event) *message {
@@ -47,34 +44,37 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		return m
 	}
 	for i, e := range h.events[from:] {
-		at := e.Timestamp.AsTime()
-		if x := e.GetTaskScheduled(); x != nil && !finished[e.EventId] {
+		at, row := e.Timestamp.AsTime(), from+i
+		unfinished := open[e.EventId] == row+1
+		if x := e.GetTaskScheduled(); x != nil && unfinished {
 			m := send(instance, h.ExecutionID, "", e)
+			m.Scheduled = row + 1
 			m.Blob = h.blobs[e]
 			list[len(list)-1].workItem = true
-		} else if x := e.GetTimerCreated(); x != nil && !finished[e.EventId] {
+		} else if x := e.GetTimerCreated(); x != nil && unfinished {
 			fired := newEvent("timerFired", -1, at)
 			fired.GetTimerFired().TimerId, fired.GetTimerFired().FireAt = e.EventId, x.FireAt
 			due := x.FireAt.AsTime()
-			send(instance, h.ExecutionID, "", fired).Due = &due
+			m := send(instance, h.ExecutionID, "", fired)
+			m.Due, m.Scheduled = &due, row+1
 			list[len(list)-1].delay = due.Sub(now)
-		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && !finished[e.EventId] {
+		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && unfinished {
 			child := newEvent("executionStarted", -1, at)
 			s := child.GetExecutionStarted()
 			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
-			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, e.EventId)).String()
+			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, row)).String()
 			ensure(s, "orchestrationInstance")
 			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId, wrapperspb.String(execution)
 			ensure(s, "parentInstance")
 			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId, wrapperspb.String(start.GetExecutionStarted().GetName())
 			ensure(s.ParentInstance, "orchestrationInstance")
 			p := s.ParentInstance.OrchestrationInstance
-			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(h.ExecutionID)
+			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(parentOf(h.ExecutionID, row+1))
 			send(x.InstanceId, "", execution, child).Parent = true
 		} else if x := e.GetEventSent(); x != nil {
 			raised := newEvent("eventRaised", -1, at)
 			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
-			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, from+i), raised)
+			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), raised)
 		} else if e.GetExecutionCompleted() != nil {
 			if m := completion(start, e); m != nil {
 				list = append(list, outgoing{message: m})
@@ -118,7 +118,38 @@ func completion(start, completed *Event) *message {
 			f.FailureDetails = newFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
 		}
 	}
-	return &message{Instance: parent.OrchestrationInstance.GetInstanceId(), Execution: parent.OrchestrationInstance.GetExecutionId().GetValue(), event: e}
+	return toParent(parent.GetOrchestrationInstance(), e)
+}
+
+// A sub-orchestration keeps of its parent the execution and the row that scheduled it, as one text.
+func parentOf(execution string, scheduled int) string {
+	return fmt.Sprintf("%s.%d", execution, scheduled)
+}
+
+// toParent addresses an event to the parent of a sub-orchestration.
+func toParent(i interface {
+	GetInstanceId() string
+	GetExecutionId() *wrapperspb.StringValue
+}, e *Event) *message {
+	m := &message{Instance: i.GetInstanceId(), Execution: i.GetExecutionId().GetValue(), event: e}
+	if at := strings.LastIndexByte(m.Execution, '.'); at >= 0 {
+		m.Scheduled, _ = strconv.Atoi(m.Execution[at+1:])
+		m.Execution = m.Execution[:at]
+	}
+	return m
+}
+
+// openTasks returns, for each task that is not completed, one more than the row that scheduled it last.
+func openTasks(events []*Event) map[int32]int {
+	open := map[int32]int{}
+	for i, e := range events {
+		if id, ok := taskOf(e); ok {
+			delete(open, id)
+		} else if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil {
+			open[e.EventId] = i + 1
+		}
+	}
+	return open
 }
 
 // sendParallel bounds the requests of one checkpoint that are under way at once.
@@ -189,8 +220,7 @@ func (b *Backend) refuseChild(ctx context.Context, m *message) error {
 	x := e.GetSubOrchestrationInstanceFailed()
 	x.TaskScheduledId = parent.GetTaskScheduledId()
 	x.FailureDetails = newFailure("OrchestrationAlreadyExists", fmt.Sprintf("an instance with the ID %q is running", m.Instance))
-	_, err := b.send(ctx, outgoing{message: &message{Instance: parent.GetOrchestrationInstance().GetInstanceId(),
-		Execution: parent.GetOrchestrationInstance().GetExecutionId().GetValue(), event: e}})
+	_, err := b.send(ctx, outgoing{message: toParent(parent.GetOrchestrationInstance(), e)})
 	return err
 }
 

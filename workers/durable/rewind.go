@@ -70,35 +70,40 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 	return b.addEvent(ctx, instance, e, newID())
 }
 
-// rewound returns the events that stay, and the sub-orchestrations that failed.
+// rewound returns the history without what is to be tried again, and the sub-orchestrations that failed. In place of an event that goes
+// stands one that means nothing: results that are on their way name the row of the event that scheduled them.
 func rewound(events []*Event) (kept []*Event, children []string) {
-	last := -1 // of those that schedule something
+	last := -1              // of those that schedule something
+	rows := map[int32]int{} // that scheduled a task last
 	for i, e := range events {
-		if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil || e.GetEventSent() != nil {
+		switch {
+		case e.GetTaskScheduled() != nil, e.GetTimerCreated() != nil, e.GetSubOrchestrationInstanceCreated() != nil:
+			rows[e.EventId], last = i, i
+		case e.GetEventSent() != nil:
 			last = i
 		}
 	}
-	again := map[int32]bool{} // tasks to be scheduled once more
-	failed := map[int32]bool{}
-	for _, e := range events[last+1:] {
+	drop := map[int]bool{}
+	for i, e := range events {
+		if e.GetExecutionCompleted() != nil {
+			drop[i] = true
+		}
+		if i <= last {
+			continue
+		}
 		if x := e.GetTaskFailed(); x != nil {
-			again[x.TaskScheduledId] = true
+			drop[i], drop[rows[x.TaskScheduledId]] = true, true
 		}
 		if x := e.GetSubOrchestrationInstanceFailed(); x != nil {
-			failed[x.TaskScheduledId] = true
+			drop[i] = true
+			children = append(children, events[rows[x.TaskScheduledId]].GetSubOrchestrationInstanceCreated().GetInstanceId())
 		}
 	}
 	for i, e := range events {
-		switch {
-		case e.GetExecutionCompleted() != nil:
-		case e.GetTaskScheduled() != nil && again[e.EventId]:
-		case i > last && (e.GetTaskFailed() != nil || e.GetSubOrchestrationInstanceFailed() != nil):
-		default:
-			kept = append(kept, e)
+		if drop[i] {
+			e = newEvent("orchestratorCompleted", -1, e.Timestamp.AsTime())
 		}
-		if x := e.GetSubOrchestrationInstanceCreated(); x != nil && failed[e.EventId] {
-			children = append(children, x.InstanceId)
-		}
+		kept = append(kept, e)
 	}
 	return kept, children
 }

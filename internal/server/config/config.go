@@ -136,6 +136,8 @@ type Config struct {
 
 	// Roles are the built-in worker roles.
 	Roles Roles
+	// Durable serves workflows.
+	Durable Durable
 
 	// ShutdownTimeout bounds how long running requests may take once the process is asked to stop.
 	ShutdownTimeout time.Duration
@@ -166,6 +168,7 @@ func Default() Config {
 		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:       NATS{Replicas: 1},
 		Roles:      defaultRoles(),
+		Durable:    Durable{Listen: "127.0.0.1:4001", Hub: "default"},
 		// Below the ten seconds after which `docker stop` kills.
 		ShutdownTimeout: 8 * time.Second,
 		LogLevel:        slog.LevelInfo,
@@ -235,6 +238,9 @@ func (c *Config) validate() error {
 		return fmt.Errorf("oauth basic accepts forged tokens: it needs the published development account alone, or services on loopback addresses; %s is not", c.reachable())
 	}
 	if err := c.Roles.validate(); err != nil {
+		return err
+	}
+	if err := c.Durable.validate(); err != nil {
 		return err
 	}
 	return c.NATS.validate()

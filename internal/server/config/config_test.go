@@ -73,12 +73,13 @@ func TestPrecedence(t *testing.T) {
 // Every option is set by flag, variable and file alike, and reads back as it was set.
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
-		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
+		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222", "durable-listen": "127.0.0.1:5001",
 		"roles": "archive,log-storage", "archive-to": "folder:x", "large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
 		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two", "allow-copy-source": "a.example,*.b.example",
 	}
 	skip := map[string]bool{"debug": true, // sets two others; TestAzurite has it
 		"cert": true, "key": true, "pwd": true, "require-https": true, "oauth-issuer": true, "oauth-keys": true, "oauth-audiences": true, "oauth-roles": true, "oauth-groups": true,
+		"durable-account": true, "durable-token": true,
 		"roles-account": true, "allow-private-copy-source": true, "blob-immutability": true, "nats-replicas": true, "nats-url": true, "nats-credentials": true, "nats-ca": true, "nats-cert": true, "nats-key": true} // bound to each other
 	for _, g := range groups {
 		for i := range g.options {

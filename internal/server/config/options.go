@@ -154,6 +154,7 @@ var groups = []group{
 		number("nats-replicas", "How many servers of the cluster keep each queue, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
 	{"Worker roles", roleOptions},
+	{"Durable workflows", durableOptions},
 	{"Process", []option{
 		duration("shutdown-timeout", "How long running requests may take once the process is asked to stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 		boolean("silent", "s", "Print nothing but errors, and the addresses of services whose port was picked", func(c *Config) *bool { return &c.Silent }),

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// newDurableCommand makes `lazuli durable`, which serves, shows and steers durable workflows.
+func newDurableCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "durable",
+		Short: "Serve, list, show and steer durable workflows",
+		Long: `Serve, list, show and steer durable workflows, whose task hubs are kept on Lazuli, Azurite or Azure.
+
+The verbs read and write the storage account; they need no server of workflows. What they send to an instance takes effect once a
+process that runs the hub receives it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDurableServeCommand(m), newDurableListCommand(), newDurableShowCommand(), newDurableStartCommand(), newDurableRaiseCommand(),
+		newDurableSendCommand("terminate", "End an instance and its sub-orchestrations; activities that run are not stopped",
+			func(ctx context.Context, c *durable.Client, id, reason string) error {
+				return c.Terminate(ctx, id, reason, true)
+			}),
+		newDurableSendCommand("suspend", "Keep an instance from going on", func(ctx context.Context, c *durable.Client, id, reason string) error {
+			return c.Suspend(ctx, id, reason)
+		}),
+		newDurableSendCommand("resume", "Let a suspended instance go on", func(ctx context.Context, c *durable.Client, id, reason string) error {
+			return c.Resume(ctx, id, reason)
+		}),
+		newDurableSendCommand("rewind", "Let a failed instance try again what has failed", func(ctx context.Context, c *durable.Client, id, reason string) error {
+			return c.Rewind(ctx, id, reason)
+		}),
+		newDurablePurgeCommand())
+	return cmd
+}
+
+// hubClient adds --connection-string and --hub to a verb, and returns how to open the hub.
+func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error) {
+	connection := accountFlag(cmd)
+	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
+	return func(ctx context.Context) (*durable.Client, error) {
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := openStorage(account)
+		if err != nil {
+			return nil, err
+		}
+		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
+		if errors.Is(err, durable.ErrHubNotFound) {
+			return nil, fmt.Errorf("there is no task hub %q in the account; --hub names another", *hub)
+		}
+		return c, err
+	}
+}
+
+// queryFlags adds the flags that choose instances.
+func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
+	statuses := cmd.Flags().StringSlice("status", nil, "statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
+	prefix := cmd.Flags().String("prefix", "", "beginning of the instance ID")
+	older := cmd.Flags().Duration("older-than", 0, "created longer ago than this")
+	newer := cmd.Flags().Duration("newer-than", 0, "created not longer ago than this")
+	return func(now time.Time) durable.Query {
+		q := durable.Query{Status: *statuses, Prefix: *prefix, Top: 1000}
+		if *older > 0 {
+			q.To = now.Add(-*older)
+		}
+		if *newer > 0 {
+			q.From = now.Add(-*newer)
+		}
+		return q
+	}
+}
+
+func newDurableListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
+		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
+	open, query := hubClient(cmd), queryFlags(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "a JSON object on each line, with payloads")
+	top := cmd.Flags().Int("top", 100, "how many at most; 0 is all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		q := query(time.Now())
+		q.Payloads = *asJSON
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(tw, "INSTANCE\tWORKFLOW\tSTATUS\tCREATED\tUPDATED")
+		}
+		for n := 0; ; {
+			page, err := c.Query(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			for _, i := range page.Instances {
+				if n++; *top > 0 && n > *top {
+					fmt.Fprintf(cmd.ErrOrStderr(), "the first %d are shown; --top shows more\n", *top)
+					return tw.Flush()
+				}
+				if *asJSON {
+					if err := json.NewEncoder(cmd.OutOrStdout()).Encode(i); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created), clockText(i.LastUpdated))
+			}
+			if q.Continuation = page.Continuation; q.Continuation == "" {
+				return tw.Flush()
+			}
+		}
+	}
+	return cmd
+}
+
+func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+func newDurableShowCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "show instance", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
+	open := hubClient(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "as JSON")
+	full := cmd.Flags().Bool("full", false, "payloads as they are, not only their beginnings")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		i, err := c.Get(cmd.Context(), args[0])
+		if err != nil {
+			return fmt.Errorf("instance %q: %w", args[0], err)
+		}
+		events, err := c.History(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		steps := durable.Describe(events)
+		if *asJSON {
+			e := json.NewEncoder(cmd.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(map[string]any{"instance": i, "history": steps})
+		}
+		writeInstance(cmd.OutOrStdout(), i, steps, *full)
+		return nil
+	}
+	return cmd
+}
+
+func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, full bool) {
+	text := oneLine
+	if full {
+		text = func(s string) string { return s }
+	}
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{{"Instance", i.ID}, {"Workflow", i.Name}, {"Status", i.Status}, {"Created", clockText(i.Created)}, {"Updated", clockText(i.LastUpdated)},
+		{"Parent", i.Parent}, {"Input", i.Input}, {"Output", i.Output}, {"Custom status", i.CustomStatus}, {"Failure", strings.TrimPrefix(i.FailureType+": "+i.FailureMessage, ": ")}} {
+		if row[1] != "" {
+			fmt.Fprintf(tw, "%s\t%s\n", row[0], text(row[1]))
+		}
+	}
+	fmt.Fprintln(tw)
+	fmt.Fprintln(tw, "TIME\tTASK\tEVENT\tDETAILS")
+	for _, s := range steps {
+		task := ""
+		if s.Task >= 0 {
+			task = fmt.Sprint("#", s.Task)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Time.UTC().Format("15:04:05.000"), task, s.Event, text(strings.TrimSpace(s.Name+" "+s.Details)))
+	}
+	_ = tw.Flush() // A closed standard output is the reader's choice.
+}
+
+func newDurableStartCommand() *cobra.Command {
+	var o durable.StartOptions
+	cmd := &cobra.Command{Use: "start workflow [input]", Short: "Start an instance of a workflow; the input is JSON", Args: cobra.RangeArgs(1, 2),
+		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
+	open := hubClient(cmd)
+	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
+	after := cmd.Flags().Duration("after", 0, "how long from now it is to begin")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 {
+			if !json.Valid([]byte(args[1])) {
+				return usageError{errors.New("the input is not JSON")}
+			}
+			o.Input = args[1]
+		}
+		if *after > 0 {
+			o.At = time.Now().Add(*after)
+		}
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		id, err := c.Start(cmd.Context(), args[0], o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), id)
+		return nil
+	}
+	return cmd
+}
+
+func newDurableRaiseCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "raise instance event [data]", Short: "Send an event to an instance; the data is JSON", Args: cobra.RangeArgs(2, 3),
+		Example: `  lazuli durable raise order-7 approved '{"by": "Ada"}'`}
+	open := hubClient(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		data := strings.Join(args[2:], "")
+		if data != "" && !json.Valid([]byte(data)) {
+			return usageError{errors.New("the data is not JSON")}
+		}
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if err := c.RaiseEvent(cmd.Context(), args[0], args[1], data); err != nil {
+			return fmt.Errorf("instance %q: %w", args[0], err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newDurableSendCommand(name, short string, send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
+	cmd := &cobra.Command{Use: name + " instance...", Short: short, Args: cobra.MinimumNArgs(1)}
+	open := hubClient(cmd)
+	reason := cmd.Flags().String("reason", "", "why, for the history")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, id := range args {
+			if err := send(cmd.Context(), c, id, *reason); err != nil {
+				errs = append(errs, fmt.Errorf("instance %q: %w", id, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	return cmd
+}
+
+func newDurablePurgeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "purge [instance...]", Short: "Delete all that is kept of instances that do not run any more",
+		Long: `Delete all that is kept of instances that do not run any more: those that are named, with their sub-orchestrations, or those that
+--status, --prefix and --older-than choose.`,
+		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h"}
+	open, query := hubClient(cmd), queryFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		chosen := false
+		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
+			chosen = chosen || cmd.Flags().Changed(f)
+		}
+		if chosen == (len(args) > 0) {
+			return usageError{errors.New("name instances, or choose them by --status, --prefix, --older-than or --newer-than")}
+		}
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		n := 0
+		var errs []error
+		if chosen {
+			n, err = c.PurgeAll(cmd.Context(), query(time.Now()))
+			errs = append(errs, err)
+		}
+		for _, id := range args {
+			purged, err := c.PurgeTree(cmd.Context(), id, true)
+			n += purged
+			if err != nil {
+				errs = append(errs, fmt.Errorf("instance %q: %w", id, err))
+			}
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "purged %d\n", n)
+		return errors.Join(errs...)
+	}
+	return cmd
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/devcert"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+)
+
+// newDurableServeCommand makes `lazuli durable serve`, the gRPC endpoint apart from the storage services.
+func newDurableServeCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve workflows of the Durable Task SDKs, kept in any storage account",
+		Long: `Serve workflows of the Durable Task SDKs for Python, JavaScript, Java, .NET and Go (gRPC), kept in any storage account. Any number of
+such processes share the work of a hub. A call's metadata "taskhub" names its hub.
+
+lazuli serve --durable does so inside the server.`,
+		Example: "  lazuli durable serve\n  lazuli durable serve --connection-string \"$AZURE\" --durable-listen 127.0.0.1:4002 --durable-hub orders",
+		Args:    cobra.NoArgs,
+	}
+	connection := accountFlag(cmd)
+	logFormat := cmd.Flags().String("log-format", "text", "text or json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: append(m.Environ, "LAZULI_DURABLE=true")})
+		if err != nil {
+			return usageError{err}
+		}
+		account, err := connection()
+		if err != nil {
+			return err
+		}
+		log, err := workerLog(cmd.ErrOrStderr(), *logFormat)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := faultsFromEnvironment(log); err != nil {
+			return usageError{err}
+		}
+		storage, err := openStorage(account)
+		if err != nil {
+			return err
+		}
+		var sec security
+		if c.Cert != "" {
+			if sec.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
+				return usageError{err}
+			}
+		}
+		d, err := serveDurable(storage, &c.Config, &sec, nil, log)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "Durable workflows at %s. Ctrl-C stops.\n", d.address)
+		return waitDurable(cmd.Context(), d)
+	}
+	config.AddFlags(cmd.Flags(), config.DurableOptions()...)
+	return cmd
+}
+
+func waitDurable(ctx context.Context, d *durableServer) error {
+	select {
+	case <-ctx.Done():
+		return d.stop()
+	case err := <-d.served:
+		d.served <- nil
+		_ = d.stop()
+		return err
+	}
+}

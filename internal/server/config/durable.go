@@ -1,0 +1,52 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Durable says whether and where workflows of the Durable Task SDKs are served.
+type Durable struct {
+	// Enabled serves them.
+	Enabled bool
+	// Listen is the address of the gRPC endpoint.
+	Listen string
+	// Hub is the task hub of calls that name none.
+	Hub string
+	// Account is the one whose storage has the hubs; "" is the first.
+	Account string
+	// Token must come with every call; "" for none.
+	Token string
+}
+
+func (d *Durable) validate() error {
+	host, _, err := net.SplitHostPort(d.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("durable-listen: %w", err)
+	case !d.Enabled && (d.Token != "" || d.Account != ""):
+		return errors.New("durable-token and durable-account are about workflows: set durable")
+	case d.Enabled && d.Token == "" && !loopback(host):
+		return fmt.Errorf("durable-listen %s is not a loopback address: other machines could run and read workflows; set durable-token", d.Listen)
+	}
+	return nil
+}
+
+// DurableOptions are the names of the options of the gRPC endpoint alone.
+func DurableOptions() []string { return []string{"durable-listen", "durable-hub", "cert", "key"} }
+
+var durableOptions = []option{
+	boolean("durable", "", "Serve durable workflows to the Durable Task SDKs (gRPC)", func(c *Config) *bool { return &c.Durable.Enabled }),
+	text("durable-listen", "", "host:port", "Address of the gRPC endpoint, which speaks TLS if cert is set; port 0 picks a free one", func(c *Config) *string { return &c.Durable.Listen }, hostPort),
+	text("durable-hub", "", "name", "Task hub of calls that name none", func(c *Config) *string { return &c.Durable.Hub }, notEmpty),
+	text("durable-account", "", "name", "Account that keeps the task hubs (default: the first, in the order in which the accounts are written)", func(c *Config) *string { return &c.Durable.Account }, notEmpty),
+	{name: "durable-token", kind: "text", noFlag: true, usage: "Token that calls must bring, as the metadata authorization: Bearer TOKEN; needed unless durable-listen is a loopback address",
+		set: func(c *Config, s string) error { c.Durable.Token = s; return notEmpty(s) },
+		get: func(c *Config) string {
+			if c.Durable.Token == "" {
+				return ""
+			}
+			return "**redacted**"
+		}},
+}

@@ -1,0 +1,139 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/microsoft/durabletask-go/backend"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// hub is one hub with what serves it: the engine's implementation of the protocol, which hands work to whoever is connected.
+type hub struct {
+	backend     *durable.Backend
+	client      *durable.Client
+	description *grpc.ServiceDesc // of implementation
+	service     any
+	newWorker   func() backend.TaskHubWorker
+	log         *slog.Logger
+
+	mu      sync.Mutex // guards the rest
+	opened  bool
+	workers int // connected
+	running backend.TaskHubWorker
+	idle    *time.Timer // stops running; nil unless nobody is connected
+}
+
+// keptFor is how long a hub goes on without workers: one that reconnects finds it at work.
+const keptFor = 5 * time.Second
+
+// registrar takes the description and implementation that the engine registers.
+type registrar struct{ *hub }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r registrar) RegisterService(d *grpc.ServiceDesc, implementation any) {
+	r.description, r.service = d, implementation
+}
+
+func (s *Server) newHub(name string) (*hub, error) {
+	o := s.options.Durable
+	o.Hub = name
+	b, err := durable.New(o)
+	if err != nil {
+		return nil, err
+	}
+	h := &hub{backend: b, client: b.Client(), log: s.log.With("hub", name)}
+	executor, register := backend.NewGrpcExecutor(b, b.Logger())
+	register(registrar{h})
+	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor, s.options.Worker) }
+	return h, nil
+}
+
+// open makes the hub in storage if it is not there.
+func (h *hub) open(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.opened {
+		return nil
+	}
+	err := h.backend.CreateTaskHub(ctx)
+	if err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
+		return err
+	}
+	h.opened = true
+	return nil
+}
+
+// connect notes that a worker fetches work, until the function that it returns is called.
+func (h *hub) connect() (leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.idle != nil {
+		h.idle.Stop()
+		h.idle = nil
+	}
+	if h.running == nil {
+		w := h.newWorker()
+		if err := w.Start(context.Background()); err != nil {
+			return nil, err
+		}
+		h.running = w
+		h.log.Info("workers are connected: taking part in the work of the hub")
+	}
+	h.workers++
+	return h.leave, nil
+}
+
+func (h *hub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.workers--; h.workers == 0 && h.running != nil {
+		h.idle = time.AfterFunc(keptFor, h.stopIdle)
+	}
+}
+
+func (h *hub) stopIdle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.workers == 0 {
+		h.stopLocked()
+	}
+}
+
+func (h *hub) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopLocked()
+}
+
+// stopLocked stops the hub's part in the work; mu is held.
+func (h *hub) stopLocked() {
+	if h.running == nil {
+		return
+	}
+	if err := h.running.Shutdown(context.Background()); err != nil {
+		h.log.Warn("cannot stop the hub's worker", "err", sdkerr.Short(err))
+	}
+	h.running = nil
+	h.log.Info("no workers are connected: leaving the work of the hub to others")
+}
+
+// Collector returns the metrics of the hubs that are open.
+func (s *Server) Collector() prometheus.Collector {
+	return durable.Collectors(func() []*durable.Backend {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var list []*durable.Backend
+		for _, h := range s.hubs {
+			list = append(list, h.backend)
+		}
+		return list
+	})
+}

@@ -1,0 +1,208 @@
+// Package sidecar serves the gRPC protocol of the Durable Task SDKs (TaskHubSidecarService), so that workflows in Python, JavaScript, Java
+// and Go run on a hub of package durable. Workers connect to it and fetch work; clients start and watch instances through it.
+//
+// A call's metadata "taskhub" names its hub; without it the default hub is meant. A hub takes part in the work only while a worker is
+// connected to it here, so that a sidecar without workers does not hold work back from others.
+package sidecar
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// Options are the settings of a [Server]. The zero value of a field means its default.
+type Options struct {
+	// Durable are the settings of every hub; its Hub is the default one.
+	Durable durable.Options
+	// Worker bounds the work that one hub hands out at once. Default 100 workflows and 100 activities.
+	Worker durable.WorkerOptions
+	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
+	Token string
+	// TLS makes the server speak TLS; nil: plain text.
+	TLS *tls.Config
+	// MaxHubs bounds the hubs that are open at once. Default 64.
+	MaxHubs int
+	// MaxStreams bounds the calls of one connection that are under way at once. Default 1,000.
+	MaxStreams uint32
+	// Logger is where the server reports. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// maxMessage bounds one message of a client: the history of a workflow is larger than any payload.
+const maxMessage = 64 << 20
+
+// Server is the gRPC server.
+type Server struct {
+	options Options
+	log     *slog.Logger
+	grpc    *grpc.Server
+	token   [sha256.Size]byte
+
+	mu     sync.Mutex // guards the rest
+	hubs   map[string]*hub
+	closed bool
+}
+
+// ErrUnsafe: without a token, the server only listens where nobody but this machine can reach it.
+var ErrUnsafe = errors.New("durable: a listener that other machines can reach needs a token")
+
+// New returns a server. Nothing is sent to storage yet.
+func New(o Options) (*Server, error) {
+	if o.Durable.Hub == "" {
+		o.Durable.Hub = durable.DefaultHub
+	}
+	if o.Worker.MaxOrchestrations == 0 {
+		o.Worker.MaxOrchestrations = 100
+	}
+	if o.Worker.MaxActivities == 0 {
+		o.Worker.MaxActivities = 100
+	}
+	if o.MaxHubs == 0 {
+		o.MaxHubs = 64
+	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = 1000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Durable.Logger = o.Logger
+	if _, err := durable.New(o.Durable); err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
+	settings := []grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(o.MaxStreams),
+		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}
+	if o.TLS != nil {
+		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
+	}
+	s.grpc = grpc.NewServer(settings...)
+	description, err := s.describe()
+	if err != nil {
+		return nil, err
+	}
+	s.grpc.RegisterService(description, nil)
+	return s, nil
+}
+
+// Listen opens a listener for Serve. It returns ErrUnsafe for an address that is not a loopback one unless there is a token.
+func (s *Server) Listen(address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("durable: the address %q is not host:port: %w", address, err)
+	}
+	if ip := net.ParseIP(host); s.options.Token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("%w: %s", ErrUnsafe, address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("durable: listen: %w", err)
+	}
+	return l, nil
+}
+
+// Serve serves a listener until Stop.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("durable: serve: %w", err)
+	}
+	return nil
+}
+
+// Stop ends all calls and returns once the work that was fetched is given back.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	s.closed = true
+	all := make([]*hub, 0, len(s.hubs))
+	for _, h := range s.hubs {
+		all = append(all, h)
+	}
+	s.mu.Unlock()
+	s.grpc.Stop()
+	for _, h := range all {
+		h.stop()
+	}
+}
+
+// allow checks a call's token.
+func (s *Server) allow(ctx context.Context) error {
+	if s.options.Token == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(first(ctx, "authorization")))
+	if subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
+		return status.Error(codes.Unauthenticated, "the call's metadata has no authorization with the server's token")
+	}
+	return nil
+}
+
+func first(ctx context.Context, key string) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if v := md.Get(key); len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := s.allow(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := next(ctx, req)
+	return answer, asStatus(err)
+}
+
+func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := s.allow(stream.Context()); err != nil {
+		return err
+	}
+	return asStatus(next(srv, stream))
+}
+
+// hub returns the hub that a call names, and opens it if it is not open.
+func (s *Server) hub(ctx context.Context) (*hub, error) {
+	name := first(ctx, "taskhub")
+	if name == "" {
+		name = s.options.Durable.Hub
+	}
+	key := strings.ToLower(name) // As the names of tables, hubs do not differ by case.
+	s.mu.Lock()
+	h := s.hubs[key]
+	switch {
+	case s.closed:
+		s.mu.Unlock()
+		return nil, status.Error(codes.Unavailable, "the server is stopping")
+	case h == nil && len(s.hubs) >= s.options.MaxHubs:
+		s.mu.Unlock()
+		return nil, status.Errorf(codes.ResourceExhausted, "%d hubs are open already", s.options.MaxHubs)
+	case h == nil:
+		var err error
+		if h, err = s.newHub(name); err != nil {
+			s.mu.Unlock()
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+		s.hubs[key] = h
+	}
+	s.mu.Unlock()
+	return h, h.open(ctx)
+}

@@ -1,0 +1,127 @@
+package sidecar_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"github.com/microsoft/durabletask-go/client"
+	"github.com/microsoft/durabletask-go/task"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
+)
+
+// serve starts a server and returns a client of it.
+func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
+	t.Helper()
+	o.Durable.Storage, o.Logger = lazulitest.Start(t).Account(t).Storage, slog.New(slog.DiscardHandler)
+	s, err := sidecar.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
+}
+
+func hello(name string) *task.TaskRegistry {
+	r := task.NewTaskRegistry()
+	_ = r.AddOrchestratorN("hello", func(*task.OrchestrationContext) (any, error) { return "hello from " + name, nil })
+	return r
+}
+
+// Hubs are apart: a worker gets the work of the hub that its metadata names.
+func TestHubsAreApart(t *testing.T) {
+	t.Parallel()
+	c := serve(t, sidecar.Options{})
+	for _, hub := range []string{"one", "two"} {
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), time.Minute)
+		defer cancel()
+		if err := c.StartWorkItemListener(ctx, hello(hub)); err != nil {
+			t.Fatal(err)
+		}
+		id, err := c.ScheduleNewOrchestration(ctx, "hello", api.WithInstanceID("same"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.WaitForOrchestrationCompletion(ctx, id, api.WithFetchPayloads(true))
+		if err != nil || m.SerializedOutput != `"hello from `+hub+`"` {
+			t.Errorf("%s: %+v, %v", hub, m, err)
+		}
+		if _, err := c.ScheduleNewOrchestration(ctx, "hello", api.WithInstanceID("same")); status.Code(err) != codes.AlreadyExists {
+			t.Errorf("%s: a second instance with the ID: %v", hub, err)
+		}
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", "a/b")
+	if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a hub that cannot be: %v", err)
+	}
+}
+
+func TestHubsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := serve(t, sidecar.Options{MaxHubs: 1})
+	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); err != nil {
+		t.Fatal(err)
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", "other")
+	if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a second hub: %v", err)
+	}
+}
+
+func TestTokenIsDemanded(t *testing.T) {
+	t.Parallel()
+	c := serve(t, sidecar.Options{Token: "open sesame"})
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated, "Bearer open sesame": codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
+		if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != want {
+			t.Errorf("with %q: %v, want %v", token, err, want)
+		}
+		stream, cancel := context.WithCancel(ctx)
+		if err := c.StartWorkItemListener(stream, hello("x")); want != codes.OK && status.Code(err) != want {
+			t.Errorf("fetching work with %q: %v, want %v", token, err, want)
+		}
+		cancel()
+	}
+}
+
+func TestListenerBeyondLoopbackNeedsToken(t *testing.T) {
+	t.Parallel()
+	s, err := sidecar.New(sidecar.Options{Durable: durable.Options{Storage: lazulitest.Start(t).Account(t).Storage}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.net:4001"} {
+		if _, err := s.Listen(address); !errors.Is(err, sidecar.ErrUnsafe) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
