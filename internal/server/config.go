@@ -18,54 +18,56 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// Config says what to run. The zero value is not valid: one of Location and InMemory must be given.
+// Config configures a [Stack]. The zero value is not valid: one of Location and InMemory is required.
 type Config struct {
 	// Location is the data folder; it is created if it does not exist.
 	Location string
-	// InMemory keeps nothing: the state lives in files without names, on a temporary file system, until Stop.
+	// InMemory keeps no state after Stop: it is in files without names, on a temporary file system.
 	InMemory bool
-	// Relaxed acknowledges writes before they are synced. They survive the process, not the machine.
+	// Relaxed acknowledges writes before they are synced. They survive a crash of the process, not of the machine.
 	Relaxed bool
 
 	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
 	// a free port on that host.
 	Blob, Queue, Table string
-	// Services are those that listen; nil is all three. The in-process transport reaches all of them.
+	// Services are the services that listen; nil is all three. The in-process transport reaches all of them.
 	Services []wire.Service
 
-	// Accounts are the accounts served, with their settings. Nil is the development account alone.
+	// Accounts are the accounts, with their settings. Nil is only the development account.
 	Accounts *auth.Accounts
 	// OAuth checks bearer tokens and user delegation SAS. Nil refuses both.
 	OAuth *auth.OAuth
-	// TLS makes the services speak https, with HTTP/2. Nil is plain HTTP/1.
+	// TLS serves https, with HTTP/2. Nil serves plain HTTP/1.
 	TLS *tls.Config
-	// RequireHTTPS refuses requests over plain HTTP, as an account does that requires secure transfer.
+	// RequireHTTPS refuses requests over plain HTTP, like an account that requires secure transfer.
 	RequireHTTPS bool
-	// CopySources are from where the Blob service may fetch copy sources, beside itself; the zero value is nowhere.
+	// CopySources are the hosts, other than the Blob service itself, from which it may fetch copy sources; the zero value is
+	// none.
 	CopySources egress.Policy
 	// MaxConnections bounds the open connections of each service, and MaxRequests the requests that all services
-	// serve at once; 0 is no limit. What comes beyond is answered 503 ServerBusy.
+	// serve at once; 0 is no limit. Beyond the limit the answer is 503 ServerBusy.
 	MaxConnections, MaxRequests int
 	// StrictVersion refuses values of x-ms-version that are not published.
 	StrictVersion bool
-	// PathStyle takes the account from the path alone, whatever the host's name is.
+	// PathStyle takes the account only from the path, whatever the host's name is.
 	PathStyle bool
 	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 
-	// NATS says where the queues live. Its Dir, Relaxed and Log follow from the fields here; a URL in it names an
-	// existing NATS instead of the embedded one.
+	// NATS configures the storage of queues. Its Dir, Relaxed and Log are set from the fields here; a URL names an existing
+	// NATS server in place of the embedded one.
 	NATS natsserver.Config
 
 	// Now is the clock of all services; nil is time.Now.
 	Now func() time.Time
-	// ClientsNow is the clock of the clients, if it is not Now: clients date their signatures, and must not be far off.
+	// ClientsNow is the clock of the clients, if it is not Now: clients put dates into signatures, which must be close to the
+	// clock.
 	ClientsNow func() time.Time
-	// Log takes what a person should see; nil is slog.Default().
+	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
-	// Observe, if set, is told of every request after its answer was written.
+	// Observe, if set, is called for every request after its answer was written.
 	Observe func(*wire.Request, frontend.Outcome)
-	// BlobChanged, if set, is told of every blob that was written, see [blobsvc.Config].
+	// BlobChanged, if set, is called for every blob that was written, see [blobsvc.Config].
 	BlobChanged func(account, container, blob string)
 	// Faults allows fault rules: [Stack.Faults], and the header by which a request asks for a fault of its own.
 	Faults bool
@@ -73,7 +75,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// ErrPortTaken wraps the failure to listen on an address that another process uses. Its text names the address.
+// ErrPortTaken means that another process listens on the address. The error that wraps it names the address.
 var ErrPortTaken = errors.New("address is already in use")
 
 func (c *Config) validate() error {

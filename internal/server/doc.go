@@ -1,4 +1,4 @@
-// Package server runs the whole of Lazuli in one process: the data folder, the three services with their state, and a
+// Package server runs Lazuli in one process: the data folder, the three services with their state, and a
 // listener for each. The command and tests start the same stack.
 //
 //	s, err := server.Start(server.Config{InMemory: true})

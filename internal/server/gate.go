@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// errBusy means that requests were still under way when the time to wait for them was over.
+// errBusy means that requests were still under way at the end of the wait for them.
 var errBusy = errors.New("requests are under way")
 
-// gate lets requests pass, and can be shut for as long as the state is being exchanged: requests that come meanwhile wait.
-// Passing costs two additions.
+// gate lets requests pass, and can be shut while the state is being replaced: requests that arrive meanwhile wait. Passing costs
+// two additions.
 type gate struct {
 	inside atomic.Int64
 	closed atomic.Bool
 
 	mu      sync.Mutex    // guards opened
 	opened  chan struct{} // closed when the gate opens again
-	drained chan struct{} // told when the last request has left a closed gate
+	drained chan struct{} // receives when the last request has left a closed gate
 }
 
 func newGate() *gate { return &gate{drained: make(chan struct{}, 1)} }
 
-// enter waits until the gate is open, or fails when ctx ends. Whoever has entered must leave.
+// enter waits until the gate is open. It fails when ctx ends. Call leave after each success.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		g.inside.Add(1)
@@ -53,11 +53,11 @@ func (g *gate) leave() {
 	}
 }
 
-// nudgeEvery is how often those inside a gate that is being shut are asked to leave.
+// nudgeEvery is how often shut calls nudge.
 const nudgeEvery = 5 * time.Millisecond
 
-// shut closes the gate and waits until nobody is inside; nudge asks those to leave who are waiting there. If ctx ends first,
-// the gate is open again and shut fails with errBusy. Only one caller at a time may shut it.
+// shut closes the gate and waits until no request is inside; nudge ends the requests that only wait for changes. If ctx ends
+// first, shut opens the gate again and fails with errBusy. Only one caller at a time may shut it.
 func (g *gate) shut(ctx context.Context, nudge func()) error {
 	g.mu.Lock()
 	g.opened = make(chan struct{})
@@ -86,11 +86,11 @@ func (g *gate) open() {
 	g.mu.Unlock()
 }
 
-// around serves by handler what has passed the gate.
+// around serves requests with the handler after they have passed the gate.
 func (g *gate) around(handler func() http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.enter(r.Context()) != nil {
-			return // the client is gone
+			return // the client has closed the connection
 		}
 		defer g.leave()
 		handler().ServeHTTP(w, r)

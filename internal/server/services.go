@@ -21,10 +21,10 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// errNotOpen means that the services could not be opened again after their state was exchanged.
+// errNotOpen means that the services could not be opened again after their state was replaced.
 var errNotOpen = errors.New("the services are not open")
 
-// services are the three services, open on one data folder.
+// services are the three services with their state in one data folder.
 type services struct {
 	tables *tablesvc.Service
 	blobs  *blobsvc.Service
@@ -53,7 +53,7 @@ func (o *services) close() (err error) {
 	return err
 }
 
-// handler serves one service, through the gate, by whichever services are open.
+// handler serves one service, through the gate, with the services that are open now.
 func (s *Stack) handler(svc wire.Service) http.Handler {
 	return s.gate.around(func() http.Handler {
 		if open := s.services.Load(); open != nil {
@@ -63,7 +63,8 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 	})
 }
 
-// Transport carries requests to the services within the process, at the addresses that [Stack.URL] gives, and nowhere else.
+// Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses other
+// addresses.
 func (s *Stack) Transport() *inproc.Transport {
 	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
 	for _, srv := range s.servers {
@@ -76,7 +77,7 @@ func (s *Stack) Transport() *inproc.Transport {
 	return t
 }
 
-// open opens the services on the data folder as it is now.
+// open opens the services on the data folder.
 func (s *Stack) open() (err error) {
 	o := &services{board: longpoll.NewBoard()}
 	defer func() {
@@ -132,7 +133,7 @@ func (s *Stack) open() (err error) {
 	return nil
 }
 
-// observers are told of every request: observe of these services, and the process's.
+// observers returns a function that calls observe, which belongs to these services, and the observers of the process.
 func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
 	list := []func(*wire.Request, frontend.Outcome){observe}
 	if s.metrics != nil {
@@ -148,7 +149,7 @@ func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*w
 	}
 }
 
-// operationNames are the names of all operations of the three services.
+// operationNames returns the names of all operations of the three services.
 func operationNames() (names []string) {
 	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations()} {
 		for _, row := range rows {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
@@ -32,7 +32,7 @@ type Stack struct {
 	faults  *faultrule.Set   // nil without Config.Faults
 
 	gate     *gate
-	services atomic.Pointer[services] // nil where they could not be opened again
+	services atomic.Pointer[services] // nil if they could not be opened again
 	exchange sync.Mutex               // held while the services are closed and opened
 
 	ready atomic.Bool
@@ -51,7 +51,7 @@ type server struct {
 	done    chan struct{}
 }
 
-// Start opens the state and serves. It returns once all three services answer; on an error nothing is left running.
+// Start opens the state and serves. It returns when all services answer. After an error nothing is left running.
 func Start(c Config) (_ *Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("stack: %w", err)
@@ -74,7 +74,7 @@ func Start(c Config) (_ *Stack, err error) {
 			_ = s.Stop(context.Background())
 		}
 	}()
-	// The ports first: a second Lazuli is told of the port that is taken before it waits for anything else.
+	// Listen first, so that a second Lazuli reports the port in use before it waits for anything else.
 	for _, srv := range s.servers {
 		if err := srv.listen(); err != nil {
 			return nil, err
@@ -127,8 +127,8 @@ func (srv *server) serve(h http.Handler, c Config) {
 	}()
 }
 
-// Stop lets requests in flight end until ctx is done, then breaks them off, and closes the state. Calling it again
-// returns the first call's error.
+// Stop waits for requests under way until ctx is done, then ends them, and closes the state. Another call returns the first
+// call's error.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
@@ -136,7 +136,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		defer s.exchange.Unlock()
 		open := s.services.Load()
 		if open != nil {
-			open.board.Close() // or the requests that wait for changes would hold the stop up
+			open.board.Close() // requests that wait for changes would delay the stop
 		}
 		var wait sync.WaitGroup
 		for _, srv := range s.servers {
@@ -165,19 +165,19 @@ func (srv *server) stop(ctx context.Context) {
 	}
 }
 
-// ClockChanged wakes the requests that wait for changes, after a jump of Config.Now: what waits for its time may have come.
+// ClockChanged wakes the requests that wait for changes, after Config.Now has jumped: messages may have become visible.
 func (s *Stack) ClockChanged() {
 	if open := s.services.Load(); open != nil {
 		open.board.TouchAll()
 	}
 }
 
-// ConnectionStringOf returns what SDKs connect with as an account that is in Config.Accounts.
+// ConnectionStringOf returns the connection string of an account in Config.Accounts.
 func (s *Stack) ConnectionStringOf(account, key string) string {
 	return s.connectionString(account, key)
 }
 
-// Ready returns nil while the stack serves, and otherwise why it does not.
+// Ready returns nil while the stack serves, otherwise the reason why it does not.
 func (s *Stack) Ready() error {
 	switch {
 	case !s.ready.Load():
@@ -188,10 +188,10 @@ func (s *Stack) Ready() error {
 	return s.services.Load().queues.Ready()
 }
 
-// Faults are the rules by which requests fail on purpose, or nil where [Config] does not allow them.
+// Faults returns the rules by which requests fail on purpose, nil if [Config] does not allow them.
 func (s *Stack) Faults() *faultrule.Set { return s.faults }
 
-// Path is the data folder.
+// Path returns the data folder.
 func (s *Stack) Path() string { return s.dir.Path() }
 
 // Addr returns the address that a service listens on, host:port; "" for a service that does not listen.
@@ -224,30 +224,21 @@ func (s *Stack) scheme() string {
 	return "http"
 }
 
-// ConnectionString returns what SDKs connect with, for the development account, whose key is public.
+// ConnectionString returns the connection string of the development account, whose key is public.
 func (s *Stack) ConnectionString() string {
 	return s.connectionString(auth.DevelopmentAccount, auth.DevelopmentKey)
 }
 
 func (s *Stack) connectionString(account, key string) string {
-	var b strings.Builder
-	b.WriteString("DefaultEndpointsProtocol=" + s.scheme() + ";AccountName=" + account + ";AccountKey=" + key + ";")
-	for _, e := range []struct {
-		name string
-		svc  wire.Service
-	}{{"BlobEndpoint", wire.Blob}, {"QueueEndpoint", wire.Queue}, {"TableEndpoint", wire.Table}} {
-		if url := s.URL(e.svc, account); url != "" {
-			b.WriteString(e.name + "=" + url + ";")
-		}
-	}
-	return b.String()
+	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
+		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account)}.Reveal()
 }
 
-// hosts are the names under which the process reaches its own services.
+// hosts are the host names of the services inside the process.
 var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
 
-// InProcess carries requests to the services without a connection, to the addresses of [Stack.InProcessURL]. It trusts its caller: requests
-// need no credential, may do everything, and are not counted or logged as customers' are.
+// InProcess carries requests to the services without a connection, at the addresses of [Stack.InProcessURL]. It trusts its caller:
+// requests need no credential, may do everything, and are neither counted nor logged.
 func (s *Stack) InProcess() http.RoundTripper {
 	t := &inproc.Transport{Handlers: map[string]http.Handler{}}
 	for svc, host := range hosts {
@@ -256,12 +247,12 @@ func (s *Stack) InProcess() http.RoundTripper {
 	return asSystem{t}
 }
 
-// InProcessURL is an account's endpoint of a service for [Stack.InProcess].
+// InProcessURL returns an account's endpoint of a service for [Stack.InProcess].
 func (s *Stack) InProcessURL(svc wire.Service, account string) string {
 	return "http://" + hosts[svc] + "/" + account
 }
 
-// asSystem makes requests the process's own.
+// asSystem marks requests as requests of the server itself.
 type asSystem struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

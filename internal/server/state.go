@@ -9,28 +9,29 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// The errors of what changes the state as a whole, beside those of [datadir.Dir].
+// The errors of operations on the whole state, in addition to those of [datadir.Dir].
 var (
-	// ErrUnknownAccount: no account of that name is served.
-	ErrUnknownAccount = errors.New("no account of that name is served")
-	// ErrElsewhere: queues on a NATS of its own are in no folder.
-	ErrElsewhere = errors.New("the queues are on another NATS server: the data folder is not all of the state")
-	// ErrBusy: requests did not end in the time that there was to wait for them.
+	// ErrUnknownAccount: the account is not served.
+	ErrUnknownAccount = errors.New("no such account")
+	// ErrElsewhere: the queues are on an external NATS server, not in the data folder.
+	ErrElsewhere = errors.New("the queues are on an external NATS server: the data folder does not have all of the state")
+	// ErrBusy: requests did not end within the wait for them.
 	ErrBusy = errBusy
 )
 
-// Scope says what [Stack.Reset] deletes.
+// Scope selects the resources that [Stack.Reset] deletes.
 type Scope struct {
-	// Account is the account; "" is all of them.
+	// Account is the account; "" is all accounts.
 	Account string
-	// Services are the services; none is all of them.
+	// Services are the services; empty is all services.
 	Services []wire.Service
-	// Prefix is what names of containers, queues and tables begin with; "" is all of them, and the service properties.
+	// Prefix selects containers, queues and tables by the beginning of their names; "" is all of them, and the service
+	// properties.
 	Prefix string
 }
 
-// Reset deletes containers, queues and tables while requests go on, and returns how many there were of each service. What
-// fails leaves the rest undone; it can be done again.
+// Reset deletes containers, queues and tables while requests are served, and returns how many of each service. It stops at the
+// first failure and can be called again.
 func (s *Stack) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, error) {
 	accounts := s.config.Accounts.Names()
 	if scope.Account != "" {
@@ -74,15 +75,14 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 	}
 }
 
-// Save copies the state, as it is between two requests, to a snapshot inside the data folder: of all services and accounts,
-// with leases, ETags, dequeue counts and receipts. Requests wait meanwhile; ctx bounds the wait for those under way.
-// Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
+// Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue counts
+// and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
 func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
 	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace) })
 }
 
-// Restore puts a snapshot in the place of the state, in the way of [Stack.Save]. Clocks go on: what has expired since has
-// expired. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
+// Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has expired since
+// the snapshot is expired. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
 func (s *Stack) Restore(ctx context.Context, name string) error {
 	return s.closed(ctx, func(d *datadir.Dir) error { return d.Restore(name) })
 }
@@ -93,7 +93,7 @@ func (s *Stack) Snapshots() ([]datadir.Snapshot, error) { return s.dir.Snapshots
 // RemoveSnapshot removes a snapshot. Errors: those of [datadir.Dir.RemoveSnapshot].
 func (s *Stack) RemoveSnapshot(name string) error { return s.dir.RemoveSnapshot(name) }
 
-// closed calls change while the services are closed and requests wait.
+// closed calls change while the services are closed and requests wait at the gate.
 func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) error {
 	if s.config.NATS.URL != "" {
 		return ErrElsewhere

@@ -20,33 +20,33 @@ import (
 
 // Options configure the admin endpoints.
 type Options struct {
-	// Ready says whether the process serves requests: nil, or why it does not. A nil function is always ready. It is
-	// called for each request and must be quick.
+	// Ready returns nil while the process serves requests, otherwise the reason why not. It is called for each request and
+	// must be quick. A nil function is always ready.
 	Ready func() error
 	// Metrics are shown at /metrics; nil leaves the path out.
 	Metrics prometheus.Gatherer
 	// Pprof adds /debug/pprof/.
 	Pprof bool
-	// Issuer answers below /oauth, without that prefix, and at a tenant's paths as Microsoft Entra ID has them; nil leaves these out.
+	// Issuer answers below /oauth, without that prefix, and at the paths of Microsoft Entra ID; nil leaves these paths out.
 	Issuer http.Handler
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
 	// path out.
 	Workers http.Handler
-	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. A nil function refuses
-	// them.
+	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. Without it these paths
+	// are refused.
 	State func() State
-	// Seed makes again what the seed has and the state lacks; nil is no seed.
+	// Seed creates the resources of the seed that do not exist; nil is no seed.
 	Seed func(context.Context) error
-	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. A nil
-	// function refuses them.
+	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. Without
+	// it the path is refused.
 	Faults func() *faultrule.Set
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
-	// AllowHosts are host names, without port, that requests may name beside IP addresses and localhost.
+	// AllowHosts are host names, without port, that requests may name in addition to IP addresses and localhost.
 	AllowHosts []string
-	// TLS, if set, answers https at the same address as http: client libraries ask token issuers over nothing else.
+	// TLS, if set, serves https at the same address as http: client libraries call token issuers only over https.
 	TLS *tls.Config
-	// Log takes the HTTP server's complaints; nil is slog.Default().
+	// Log is for errors of the HTTP server; nil is slog.Default().
 	Log *slog.Logger
 }
 
@@ -75,7 +75,7 @@ func NewHandler(o Options) http.Handler {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
 		// The path of the instance metadata service, which libraries append to the host that AZURE_POD_IDENTITY_AUTHORITY_HOST names.
 		e.Any("/metadata/identity/oauth2/token", echo.WrapHandler(o.Issuer))
-		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} { // libraries that take an authority for a host
+		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} { // for libraries that take an authority as a host
 			e.Any(path, echo.WrapHandler(o.Issuer))
 		}
 	}
@@ -104,7 +104,7 @@ func NewHandler(o Options) http.Handler {
 	return e
 }
 
-// slashed makes the empty path that StripPrefix leaves into the root.
+// slashed replaces the empty path, which StripPrefix leaves, by the root.
 func slashed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" {
@@ -157,7 +157,7 @@ func Start(l net.Listener, o Options) *Server {
 	return s
 }
 
-// Stop waits for running requests until ctx ends, then breaks them off. Calling it twice is fine.
+// Stop waits for requests under way until ctx ends, then ends them. It may be called twice.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

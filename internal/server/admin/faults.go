@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 )
 
-// maxRule is the largest fault rule in bytes of JSON.
+// maxRule bounds a fault rule, in bytes of JSON.
 const maxRule = 16 << 10
 
 // faultHandler serves /admin/faults.
@@ -33,17 +33,17 @@ func (h faultHandler) routes(e *echo.Echo) {
 	g.DELETE("/:name", h.remove)
 }
 
-// refuseFaults answers where fault rules are not allowed.
+// refuseFaults answers if fault rules are not allowed.
 func refuseFaults(c echo.Context) error {
 	return answerState(c, http.StatusForbidden, "fault rules are not allowed; start lazuli with --faults")
 }
 
-// list is GET /admin/faults: the rules in their order, with what they have done.
+// list is GET /admin/faults: the rules in their order, with their counts.
 func (h faultHandler) list(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, h.rules().Rules())
 }
 
-// add is POST /admin/faults with a rule as JSON. It answers with the rule, which has a name then.
+// add is POST /admin/faults with a rule as JSON. It answers with the rule and its name.
 func (h faultHandler) add(c echo.Context) error {
 	text, err := io.ReadAll(io.LimitReader(c.Request().Body, maxRule+1))
 	if err != nil {
@@ -70,7 +70,7 @@ func (h faultHandler) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// clear is DELETE /admin/faults. It answers with how many rules there were.
+// clear is DELETE /admin/faults. It answers with the number of removed rules.
 func (h faultHandler) clear(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, struct {
 		Removed int `json:"removed"`

@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// State is what the endpoints below /admin act on: a [server.Stack].
+// State is the state that the endpoints below /admin change: a [server.Stack].
 type State interface {
 	Reset(ctx context.Context, scope server.Scope) (map[wire.Service]int, error)
 	Save(ctx context.Context, name string, replace bool) error
@@ -24,10 +24,10 @@ type State interface {
 	RemoveSnapshot(name string) error
 }
 
-// patience is how long a snapshot waits for requests that are under way.
+// patience is how long a snapshot waits for requests under way.
 const patience = 10 * time.Second
 
-// stateHandler serves /admin: resets, snapshots and the seed. It must be asked for: who reaches it can delete everything.
+// stateHandler serves /admin: resets, snapshots and the seed. It is off by default: every caller can delete everything.
 type stateHandler struct {
 	state func() State // nil while the services start
 	seed  func(context.Context) error
@@ -50,12 +50,12 @@ func (h stateHandler) routes(e *echo.Echo) {
 	g.DELETE("/snapshots/:name", h.remove)
 }
 
-// refuseState answers where the endpoints were not asked for.
+// refuseState answers if the endpoints are off.
 func refuseState(c echo.Context) error {
 	return answerState(c, http.StatusForbidden, "resets and snapshots are not allowed; start lazuli with --admin-state")
 }
 
-// reset is POST /admin/reset?account=NAME&service=blob,queue,table&prefix=P&seed=true; each parameter may be left out.
+// reset is POST /admin/reset?account=NAME&service=blob,queue,table&prefix=P&seed=true; each parameter is optional.
 func (h stateHandler) reset(c echo.Context) error {
 	for name := range c.QueryParams() {
 		switch name {
@@ -97,7 +97,7 @@ func (h stateHandler) reset(c echo.Context) error {
 
 var errNoSeed = errors.New("there is no seed; start lazuli with --seed FILE")
 
-// reseed is POST /admin/seed: what the seed file has and the state lacks is made.
+// reseed is POST /admin/seed: it creates the resources of the seed file that do not exist.
 func (h stateHandler) reseed(c echo.Context) error {
 	if h.seed == nil {
 		return failState(c, errNoSeed)

@@ -17,29 +17,28 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 )
 
-// Config is what Storage Analytics is made of.
+// Config configures Storage Analytics.
 type Config struct {
 	// Settings returns a service's properties for an account. It is called for every request and must be quick.
 	// Required.
 	Settings func(wire.Service, string) *properties.Properties
-	// Accounts lists the accounts, for the rows that are written when nothing happened and for retention. Required.
+	// Accounts lists the accounts, for the rows of intervals without requests and for retention. Required.
 	Accounts func() []string
 	// Every is the pause between two flushes; 0 is five seconds.
 	Every time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Log takes what could not be written; nil is slog.Default().
+	// Log is for failures to write; nil is slog.Default().
 	Log *slog.Logger
 }
 
-// services are those that have analytics.
+// services are the services with analytics.
 var services = [...]wire.Service{wire.Blob, wire.Queue, wire.Table}
 
-// hosts are the names under which the services are reached in process.
+// hosts are the host names of the services inside the process.
 var hosts = map[wire.Service]string{wire.Blob: "blob.analytics", wire.Queue: "queue.analytics", wire.Table: "table.analytics"}
 
-// Analytics collects what the front-ends report and writes it from time to time. Its methods are safe for concurrent
-// use.
+// Analytics collects the outcomes of requests and writes them from time to time. It is safe for concurrent use.
 type Analytics struct {
 	Config
 	options policy.ClientOptions
@@ -47,7 +46,7 @@ type Analytics struct {
 
 	mu      sync.Mutex // guards the next fields
 	pages   map[logKey]*page
-	lost    int // lines, since the last flush
+	lost    int // lines that were dropped since the last flush
 	periods map[periodKey]*period
 
 	flushing sync.Mutex // held by a flush; guards the next fields
@@ -61,8 +60,8 @@ type Analytics struct {
 	stop   sync.Once
 }
 
-// New makes an Analytics that observes and does not yet write: the services that it writes through are started with
-// its Observe.
+// New returns an Analytics that observes and does not write yet: the services through which it writes are started with its
+// Observe.
 func New(c Config) *Analytics {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -77,7 +76,7 @@ func New(c Config) *Analytics {
 		counters: make(map[logKey]int), wake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// Observe notes a request. It is for [frontend.Common.Observe].
+// Observe records a request. It is for [frontend.Common.Observe].
 func (a *Analytics) Observe(r *wire.Request, o frontend.Outcome) {
 	if r.Account == "" || r.Operation == "" {
 		return
@@ -118,7 +117,7 @@ func (a *Analytics) Start(blob, table http.Handler) {
 	}()
 }
 
-// Stop writes what is buffered and ends. It may be called twice, and without Start.
+// Stop writes the buffered lines and ends. It may be called twice, and without Start.
 func (a *Analytics) Stop(ctx context.Context) error {
 	var err error
 	a.stop.Do(func() {

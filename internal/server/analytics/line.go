@@ -47,8 +47,7 @@ func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) [
 	return append(f.b, '\n')
 }
 
-// requestURL is the address as the client wrote it, without the signature of a token: a reader of the log must not be
-// able to use it.
+// requestURL returns the address as the client wrote it, without the signature of a token, which a reader of the log could use.
 func requestURL(r *wire.Request) string {
 	scheme, _, _ := strings.Cut(r.Base, "://")
 	address := scheme + "://" + r.HTTP.Host + r.URIPath
@@ -86,7 +85,7 @@ func (f *fields) plain(s string) *fields {
 
 func (f *fields) number(n int64) *fields { return f.plain(strconv.FormatInt(n, 10)) }
 
-// quoted is for what a client chose: it is HTML-encoded, then quoted, so that no field can end a line or a field.
+// quoted returns text from a client HTML-encoded and quoted, so that it cannot end a line or a field.
 func (f *fields) quoted(s string) *fields {
 	if s == "" {
 		return f.plain("")
@@ -99,7 +98,7 @@ func (f *fields) quoted(s string) *fields {
 	return f
 }
 
-// first is Get for headers that were set past net/http's canonical form.
+// first returns the first value of a header that was set without net/http's canonical form.
 func first(h http.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
@@ -147,7 +146,7 @@ func authentication(id auth.Identity) string {
 	return "bearer"
 }
 
-// outcome is a request's status as the metrics count it.
+// outcome is the status of a request in the metrics.
 type outcome uint8
 
 const (
@@ -159,13 +158,13 @@ const (
 	serverOtherError
 	authorizationError
 	networkError
-	outcomes // how many there are
+	outcomes // their number
 )
 
 var outcomeNames = [outcomes]string{"Success", "ThrottlingError", "ClientTimeoutError", "ServerTimeoutError", "ClientOtherError",
 	"ServerOtherError", "AuthorizationError", "NetworkError"}
 
-// outcomeOf sorts an answer into its status.
+// outcomeOf returns the outcome of an answer.
 // https://learn.microsoft.com/rest/api/storageservices/storage-analytics-logged-operations-and-status-messages
 func outcomeOf(r *wire.Request, o frontend.Outcome) outcome {
 	switch {
@@ -187,14 +186,14 @@ func outcomeOf(r *wire.Request, o frontend.Outcome) outcome {
 	return clientOtherError
 }
 
-// caller is who called, as the metrics tell callers apart.
+// caller is a kind of caller in the metrics.
 type caller uint8
 
 const (
 	withKey caller = iota // also with a token
 	anonymously
 	withSAS
-	callers // how many there are
+	callers // their number
 )
 
 var callerPrefix = [callers]string{"", "Anonymous", "SAS"}
@@ -209,10 +208,10 @@ func callerOf(id auth.Identity) caller {
 	return withKey
 }
 
-// v20170417 is the version from which a request that failed for a reason of the client's is logged with its code.
+// v20170417 is the first version in which requests that failed by the client's fault are logged with their code.
 const v20170417 wire.Version = 20170417
 
-// requestStatus is the request-status of the log.
+// requestStatus returns the request-status of the log.
 func requestStatus(r *wire.Request, o frontend.Outcome) string {
 	kind := outcomeOf(r, o)
 	if kind == clientOtherError && r.Version >= v20170417 && r.Failure != nil {
@@ -224,13 +223,13 @@ func requestStatus(r *wire.Request, o frontend.Outcome) string {
 	return callerPrefix[callerOf(o.Identity)] + outcomeNames[kind]
 }
 
-// logged reports whether a request stands in the log at all: of anonymous requests, only those that succeeded, failed
-// by the server, or were answered 304.
+// logged reports whether a request is logged: of anonymous requests, only those that succeeded, failed by the server's fault, or
+// were answered 304.
 func logged(o frontend.Outcome) bool {
 	return o.Identity.Mechanism != auth.Anonymous || o.Status < 400 || o.Status >= 500
 }
 
-// kind is what the logging settings tell requests by.
+// kind is a kind of request in the logging settings.
 type kind uint8
 
 const (
@@ -252,7 +251,7 @@ func kindOf(r *wire.Request) kind {
 	return writes
 }
 
-// logType is the LogType metadata for the kinds of the lines in a blob.
+// logType returns the LogType metadata for the kinds of lines in a blob.
 func logType(k kind) string {
 	var list []string
 	for _, e := range []struct {
@@ -266,5 +265,5 @@ func logType(k kind) string {
 	return strings.Join(list, ",")
 }
 
-// hourOf is the part of a log blob's name that says its hour, "2011/07/31/1800".
+// hourOf returns the part of a log blob's name for its hour, "2011/07/31/1800".
 func hourOf(t time.Time) string { return t.UTC().Format("2006/01/02/1500") }

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// LogsContainer is the container of the logs. It appears with the first log.
+	// LogsContainer is the container of the logs. The first log creates it.
 	LogsContainer = "$logs"
-	// maxBuffered bounds the lines of one account's service that wait to be written, in bytes. Lines beyond are lost.
+	// maxBuffered bounds the lines of one account's service that wait to be written, in bytes. Lines beyond it are dropped.
 	maxBuffered = 8 << 20
 	// flushAt is the size at which a buffer is written without waiting for the next turn.
 	flushAt = 1 << 20
 )
 
-// page is lines of one service and hour that wait to be written.
+// page has the lines of one service and hour that wait to be written.
 type page struct {
 	lines       bytes.Buffer
 	version     string
@@ -84,7 +84,7 @@ func (a *Analytics) log(p *properties.Properties, r *wire.Request, o frontend.Ou
 	}
 }
 
-// flushLogs writes every page as a blob of its own.
+// flushLogs writes each page as a new blob.
 func (a *Analytics) flushLogs(ctx context.Context) error {
 	a.mu.Lock()
 	pages, lost := a.pages, a.lost
@@ -131,8 +131,8 @@ func (a *Analytics) writeLog(ctx context.Context, key logKey, pg *page) error {
 	return err
 }
 
-// nextCounter numbers the log blobs of a service's hour, going on where an earlier process stopped. Flushes run one
-// after another, so no two get the same number.
+// nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes do not
+// overlap, so numbers are unique.
 func (a *Analytics) nextCounter(ctx context.Context, client *azblob.Client, key logKey, prefix string) (int, error) {
 	if c, ok := a.counters[key]; ok {
 		a.counters[key] = c + 1
@@ -155,7 +155,7 @@ func (a *Analytics) nextCounter(ctx context.Context, client *azblob.Client, key 
 			}
 		}
 	}
-	for old := range a.counters { // of hours that are over
+	for old := range a.counters { // remove those of earlier hours
 		if old.account == key.account && old.service == key.service && old.hour < key.hour {
 			delete(a.counters, old)
 		}
@@ -182,7 +182,7 @@ func (a *Analytics) expireLogs(ctx context.Context, account string, svc wire.Ser
 			return err
 		}
 		for _, item := range answer.Segment.BlobItems {
-			if *item.Name >= before { // names are in the order of time
+			if *item.Name >= before { // names are ordered by time
 				return nil
 			}
 			if _, err := client.DeleteBlob(ctx, LogsContainer, *item.Name, nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
@@ -193,7 +193,7 @@ func (a *Analytics) expireLogs(ctx context.Context, account string, svc wire.Ser
 	return nil
 }
 
-// blobs is a client for an account's blobs that needs no credential.
+// blobs returns a client for an account's blobs that needs no credential.
 func (a *Analytics) blobs(account string) (*azblob.Client, error) {
 	return azblob.NewClientWithNoCredential(a.url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: a.options})
 }

@@ -31,7 +31,7 @@ func (r resolution) length() time.Duration {
 	return time.Hour
 }
 
-// tableName is the table of a service's transaction metrics.
+// tableName returns the name of the table of a service's transaction metrics.
 // https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema
 func (r resolution) tableName(svc wire.Service) string {
 	name := map[wire.Service]string{wire.Blob: "Blob", wire.Queue: "Queue", wire.Table: "Table"}[svc]
@@ -41,7 +41,7 @@ func (r resolution) tableName(svc wire.Service) string {
 	return "$MetricsHourPrimaryTransactions" + name
 }
 
-// partition is the PartitionKey of an interval.
+// partition returns the PartitionKey of an interval.
 func partition(t time.Time) string { return t.UTC().Format("20060102T1504") }
 
 type periodKey struct {
@@ -59,7 +59,7 @@ type period struct {
 // counts are the sums from which a row is computed.
 type counts struct {
 	total, billable, ingress, egress, succeeded int64
-	latency                                     time.Duration // of all that succeeded
+	latency                                     time.Duration // of all requests that succeeded
 	by                                          [callers][outcomes]int64
 }
 
@@ -103,7 +103,7 @@ func (p *period) add(row string, r *wire.Request, o frontend.Outcome) {
 	}
 }
 
-// flushMetrics writes the intervals that are over, and with all also those that are not.
+// flushMetrics writes the intervals that are over; with all, also the current ones.
 func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
 	now := a.now()
 	a.mu.Lock()
@@ -118,7 +118,7 @@ func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
 	a.addIdle(over, now)
 	var errs []error
 	for key, p := range over {
-		for _, row := range []string{"user;All", "system;All"} { // these stand in every interval
+		for _, row := range []string{"user;All", "system;All"} { // every interval has these rows
 			if p.rows[row] == nil {
 				p.rows[row] = new(counts)
 			}
@@ -130,7 +130,7 @@ func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
 	return errors.Join(errs...)
 }
 
-// addIdle adds an empty period for the last whole interval where nothing happened.
+// addIdle adds an empty period for the last complete interval if it had no requests.
 func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
 	for _, res := range []resolution{hourly, minutely} {
 		begin := now.Truncate(res.length()).Add(-res.length())
@@ -155,7 +155,7 @@ func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
 	}
 }
 
-// writePeriod writes an interval's rows. Where an earlier process wrote a part of the interval, the sums are added.
+// writePeriod writes the rows of an interval. It adds to rows that an earlier process wrote for the interval.
 func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) error {
 	table := key.resolution.tableName(key.service)
 	client, err := a.tables(key.account, table)
@@ -189,7 +189,7 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 	return nil
 }
 
-// row is a row with the columns of the schema.
+// row returns a row with the columns of the schema.
 func (c *counts) row(pk, rk string) map[string]any {
 	row := map[string]any{"PartitionKey": pk, "RowKey": rk}
 	integer := func(name string, n int64) {
@@ -236,11 +236,11 @@ func (c *counts) row(pk, rk string) map[string]any {
 	return row
 }
 
-// addRow adds the sums of a row that was written before.
+// addRow adds the sums of a stored row.
 func (c *counts) addRow(stored []byte) {
 	var e aztables.EDMEntity
 	if json.Unmarshal(stored, &e) != nil {
-		return // not a row of ours: it is replaced
+		return // not a row of this server: it is replaced
 	}
 	integer := func(name string) int64 {
 		n, _ := e.Properties[name].(aztables.EDMInt64)
@@ -264,7 +264,7 @@ func (c *counts) addRow(stored []byte) {
 	switch x := e.Properties["AverageServerLatency"].(type) {
 	case float64:
 		average = x
-	case int32: // which the SDK makes of a double without a fraction
+	case int32: // the SDK parses a double without a fraction as an int32
 		average = float64(x)
 	}
 	c.latency += time.Duration(average * float64(succeeded) * float64(time.Millisecond))
@@ -300,7 +300,7 @@ func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.
 	return nil
 }
 
-// tables is a client for one of an account's tables that needs no credential.
+// tables returns a client for a table of an account that needs no credential.
 func (a *Analytics) tables(account, table string) (*aztables.Client, error) {
 	service, err := aztables.NewServiceClientWithNoCredential(a.url(wire.Table, account), &aztables.ClientOptions{ClientOptions: a.options})
 	if err != nil {

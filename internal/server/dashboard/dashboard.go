@@ -27,7 +27,7 @@ import (
 type Backend interface {
 	// URL is an account's endpoint of a service.
 	URL(service wire.Service, account string) string
-	// Path is the data folder.
+	// Path returns the data folder.
 	Path() string
 	// Ready returns nil while the services serve.
 	Ready() error
@@ -55,7 +55,7 @@ type Options struct {
 	Workers http.Handler
 	// State allows resets, snapshots and the seed.
 	State bool
-	// Seed makes again what the seed has and the state lacks; nil is no seed.
+	// Seed creates the resources of the seed that do not exist; nil is no seed.
 	Seed func(context.Context) error
 	// ReadOnly refuses every change.
 	ReadOnly bool
@@ -65,7 +65,7 @@ type Options struct {
 	Version string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Log takes what a person should see; nil is slog.Default().
+	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
 }
 

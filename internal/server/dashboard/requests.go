@@ -24,7 +24,7 @@ const (
 type Requests struct {
 	now func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the next fields
 	last    int64      // the number of the newest request
 	ring    [keptRequests]*Request
 	seconds [keptSeconds]second

@@ -6,50 +6,50 @@ import (
 	"time"
 )
 
-// What a burst of work has left behind goes back to the system once the process has had next to nothing to do for a while. By itself
-// the runtime keeps what the heap may grow by, which after a burst is a third of it.
+// Memory that a burst of work has left free is returned to the system when the process is idle. By itself the runtime keeps the
+// memory that the heap may grow by, which after a burst is a third of it.
 const (
-	// idlePause is the time between two looks.
+	// idlePause is the time between two samples.
 	idlePause = 5 * time.Second
-	// idleLooks is how many looks in a row must find the process idle.
-	idleLooks = 3
-	// idleBytes is what an idle process may allocate between two looks.
+	// idleSamples is how many consecutive samples must find the process idle.
+	idleSamples = 3
+	// idleBytes bounds the allocations of an idle process between two samples.
 	idleBytes = 1 << 20
-	// worthBytes is what must be to gain: a collection and the page faults of the next burst are the price.
+	// worthBytes is the least amount to return: it costs a collection and the page faults of the next burst.
 	worthBytes = 16 << 20
 )
 
-// usage is what the runtime says of its memory, in bytes.
+// usage is the memory of the runtime, in bytes.
 type usage struct {
-	allocated uint64 // ever
+	allocated uint64 // since the start
 	live      uint64 // found by the last collection
 	objects   uint64 // live, or not collected yet
-	free      uint64 // not in use, and not given back
+	free      uint64 // neither in use nor returned to the system
 }
 
-// idler decides when memory goes back.
+// idler decides when memory is returned.
 type idler struct {
-	last  uint64 // allocated at the last look
-	looks int    // that found the process idle, in a row
+	last uint64 // allocated at the last sample
+	idle int    // consecutive samples that found the process idle
 }
 
-// look reports whether it is time to give memory back.
-func (i *idler) look(u usage) bool {
+// sample reports whether it is time to return memory.
+func (i *idler) sample(u usage) bool {
 	idle := u.allocated-i.last < idleBytes
 	i.last = u.allocated
 	if !idle {
-		i.looks = 0
+		i.idle = 0
 		return false
 	}
-	i.looks++
+	i.idle++
 	gain := u.free
 	if u.objects > u.live {
 		gain += u.objects - u.live
 	}
-	return i.looks >= idleLooks && gain >= max(worthBytes, u.live/8)
+	return i.idle >= idleSamples && gain >= max(worthBytes, u.live/8)
 }
 
-// watchIdle looks until done is closed.
+// watchIdle samples until done is closed.
 func watchIdle(done <-chan struct{}) {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
@@ -63,10 +63,10 @@ func watchIdle(done <-chan struct{}) {
 		case <-ticker.C:
 		}
 		metrics.Read(sample)
-		if i.look(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(), objects: sample[2].Value.Uint64(),
+		if i.sample(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(), objects: sample[2].Value.Uint64(),
 			free: sample[3].Value.Uint64()}) {
 			debug.FreeOSMemory()
-			i.looks = 0
+			i.idle = 0
 		}
 	}
 }

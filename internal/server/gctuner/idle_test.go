@@ -12,7 +12,7 @@ func TestIdler(t *testing.T) {
 		usage usage
 		want  bool // at the last look
 	}{
-		{"idle for three looks", []uint64{500, 0, 0, 0}, burst, true},
+		{"idle for three samples", []uint64{500, 0, 0, 0}, burst, true},
 		{"idle for two", []uint64{500, 0, 0}, burst, false},
 		{"work in between", []uint64{0, 0, 1, 0}, burst, false},
 		{"working", []uint64{5, 5, 5, 5}, burst, false},
@@ -25,7 +25,7 @@ func TestIdler(t *testing.T) {
 		u, got := tt.usage, false
 		for _, w := range tt.work {
 			u.allocated += w * mib
-			got = i.look(u)
+			got = i.sample(u)
 		}
 		if got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

@@ -1,9 +1,9 @@
-// Package gctuner lets the garbage collector run by the bytes that may pile up instead of by a percentage.
+// Package gctuner sets how many bytes of garbage accumulate between two collections, in place of a percentage.
 //
 // Go's default collects when the heap has doubled. That is too often for a small heap (a server with 5 MiB of live data
-// collects after every 5 MiB) and too seldom for a large one (a million queued messages hold 300 MiB and would take
-// 600). Here the heap may grow by [Pace.Least] or by [Pace.Share] of what is live, whichever is more; and what is free goes
-// back to the system once the process is idle.
+// collects after every 5 MiB) and too seldom for a large one (a million queued messages have 300 MiB and would use 600). Here
+// the heap grows by [Pace.Least] or by [Pace.Share] of the live data, whichever is more, and free memory is returned to the
+// system when the process is idle.
 package gctuner
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// Pace says how much garbage may pile up before it is collected.
+// Pace is how much garbage accumulates before a collection.
 type Pace struct {
 	// Least is the amount for a small heap, in bytes.
 	Least int64
@@ -26,8 +26,8 @@ type Pace struct {
 // Default suits a server whose live data is small and whose requests are many.
 var Default = Pace{Least: 40 << 20, Share: 0.3}
 
-// Start applies p until stop is called, which puts the former setting back; stop may be called more than once. If the
-// environment variable GOGC is set, the operator has decided, and Start does nothing.
+// Start applies p until stop is called, which restores the previous setting; stop may be called more than once. If the
+// environment variable GOGC is set, Start does nothing.
 func (p Pace) Start() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -42,13 +42,13 @@ func (p Pace) Start() (stop func()) {
 	return r.stop
 }
 
-// The percentages that are set, in the unit of GOGC. The upper bound is reached with next to no live data.
+// Bounds of the percentage, in the unit of GOGC. The upper bound applies with hardly any live data.
 const (
 	percentMin = 10
 	percentMax = 1000
 )
 
-// percent returns the GOGC value that lets p's amount pile up on live bytes.
+// percent returns the GOGC value for a number of live bytes.
 func (p Pace) percent(live uint64) int {
 	share := max(p.Share, float64(p.Least)/float64(max(live, 1)))
 	return int(math.Round(100 * min(max(share, percentMin/100.), percentMax/100.)))
@@ -59,14 +59,14 @@ type runner struct {
 	pace   Pace
 	sample []metrics.Sample
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the next fields
 	former  int
 	current int
 	stopped bool
 	done    chan struct{} // closed with stopped
 }
 
-// sentinel is an object that nobody holds: its finalizer runs after each collection.
+// sentinel is an object without references: its finalizer runs after each collection.
 type sentinel struct{ _ *int }
 
 func (r *runner) watch() {
@@ -77,7 +77,7 @@ func (r *runner) watch() {
 	})
 }
 
-// adjust sets the percentage for what was live at the last collection. It reports whether to go on.
+// adjust sets the percentage for the live data of the last collection. It reports whether to continue.
 func (r *runner) adjust() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *runner) adjust() bool {
 	}
 	metrics.Read(r.sample)
 	p := r.pace.percent(r.sample[0].Value.Uint64())
-	// Setting it stops the world for a moment: not for a change that makes no difference.
+	// Setting it stops the world briefly: skip small changes.
 	if d := p - r.current; d*10 > r.current || -d*10 > r.current {
 		debug.SetGCPercent(p)
 		r.current = p
