@@ -11,14 +11,14 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
-// QueueMessage is what a queue handler receives.
+// QueueMessage is a message that a queue handler receives.
 type QueueMessage = bindings.QueueMessage
 
 // QueueHandler handles one message.
 type QueueHandler func(ctx context.Context, m QueueMessage) error
 
-// App is a set of functions and their triggers. Register the functions, then Run the app, or Start and Stop it. An app may
-// be started again after it was stopped. Registration is not safe for concurrent use, and not allowed while the app runs.
+// App is a set of functions with their triggers. Register the functions, then Run the app, or Start and Stop it. A stopped app can be started
+// again. Functions must not be registered concurrently, nor while the app runs.
 type App struct {
 	config     Config
 	middleware []Middleware
@@ -47,13 +47,13 @@ type Function struct {
 	name     string
 	trigger  string
 	settings settings
-	// listen builds the trigger's listener for one run of the app.
+	// listen creates the trigger's listener for one run of the app.
 	listen func(a *App, f *Function, storage *Storage) (listener, error)
 	stats  stats
 	gate   gate
 }
 
-// The triggers' names, those of Azure Functions where that has them.
+// The names of the triggers, as in Azure Functions where it has them.
 const (
 	queueTrigger = "queueTrigger"
 	blobTrigger  = "blobTrigger"
@@ -80,16 +80,15 @@ func (f *Function) source() []any {
 // Name returns the name under which the function is registered.
 func (f *Function) Name() string { return f.name }
 
-// listener is a trigger at work. listen takes work until soft is done, then waits for what it has begun, and returns. Once
-// hard is done too, it cancels what is still running, and returns as soon as it can.
+// listener runs a trigger. listen starts calls until soft is done, waits for running calls, and returns. When hard is done, it cancels
+// running calls and returns as soon as possible.
 type listener interface {
 	listen(soft, hard context.Context) error
-	// wake ends a wait for new work at once.
+	// wake interrupts a wait for new work.
 	wake()
 }
 
-// Queue registers a handler for the messages of a queue, by default the queue called like the function. A mistake in the
-// settings is reported by Start.
+// Queue registers a handler for the messages of a queue, by default the queue with the function's name. Start reports invalid settings.
 func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Function {
 	f := register(a, name, queueTrigger, options)
 	if h == nil {
@@ -104,7 +103,7 @@ func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Functi
 	return f
 }
 
-// register adds a function. O is the option type of its trigger; of Config.Defaults it takes those that are one.
+// register adds a function. O is the option type of its trigger; options in Config.Defaults that are not an O are skipped.
 func register[O Option](a *App, name, trigger string, options []O) *Function {
 	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
 	f.stats.init()
@@ -131,12 +130,12 @@ func register[O Option](a *App, name, trigger string, options []O) *Function {
 type Message[T any] struct {
 	// Body is the decoded body.
 	Body T
-	// Raw is the message as it came.
+	// Raw is the received message.
 	Raw QueueMessage
 }
 
-// Queue registers a handler for messages whose bodies are the JSON of a T. A body that is not goes to the poison queue at
-// once, since no later attempt could read it.
+// Queue registers a handler for messages whose bodies are a T in JSON. A message whose body is not is moved to the poison queue at once, since
+// later attempts would fail too.
 func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error, options ...QueueOption) *Function {
 	return a.Queue(name, func(ctx context.Context, raw QueueMessage) error {
 		m := Message[T]{Raw: raw}
@@ -147,8 +146,8 @@ func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]
 	}, options...)
 }
 
-// Wake makes every function that listens to the queue look at it now instead of at the end of its polling interval. It is
-// for a sender in the same process.
+// Wake makes every function that listens to the queue poll now, instead of at the end of its polling interval. Senders in the same process
+// use it.
 func (a *App) Wake(queue string) {
 	a.mu.Lock()
 	r := a.current
@@ -163,8 +162,8 @@ func (a *App) Wake(queue string) {
 	}
 }
 
-// Run starts the app, waits until ctx is done, then stops it within Config.DrainTimeout. It returns nil if every handler
-// returned of its own accord or when its context was cancelled.
+// Run starts the app, waits until ctx is done, and stops it within Config.DrainTimeout. It returns nil if every handler returned, by itself or
+// after its context was cancelled.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
@@ -193,7 +192,7 @@ func (a *App) drainContext() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// ErrNoFunction: no function is registered under the name.
+// ErrNoFunction is returned for a name under which no function is registered.
 var ErrNoFunction = errors.New("workers: there is no such function")
 
 var (

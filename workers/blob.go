@@ -22,31 +22,30 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
-// BlobHandler handles a blob that is new or has changed. The client is of that blob. FromContext tells what the names in the
-// path's braces stand for, in TriggerMetadata, beside "BlobTrigger" (container/name), "Uri" and "ETag".
+// BlobHandler handles a blob that is new or has changed. b is a client of that blob. FromContext returns, in TriggerMetadata, the values of the
+// names in braces in the path, and "BlobTrigger" (container/name), "Uri" and "ETag".
 type BlobHandler func(ctx context.Context, b *blob.Client) error
 
-// WithPath sets which blobs trigger: "container/folder/{name}.csv". What is in braces matches any text; the container must be
-// given in full. A container alone means all of its blobs.
+// WithPath sets the path of the blobs that trigger the function, such as "container/folder/{name}.csv". A name in braces matches any text. The container's
+// name must be complete. A path without a blob name matches all blobs of the container.
 func WithPath(path string) BlobOption {
 	return blobOption(func(s *settings) { s.path = path })
 }
 
-// blobPoisonQueue is where blob triggers' messages go that failed for good, as in Azure Functions.
+// blobPoisonQueue is the poison queue of all blob triggers, as in Azure Functions.
 const blobPoisonQueue = "webjobs-blobtrigger-poison"
 
-// Blob registers a handler for the blobs that match WithPath: each that is there when the app first starts, and each that is
-// new or changed after that.
+// Blob registers a handler for the blobs that match WithPath: for those that exist when the app first starts, and for each blob that is created
+// or changed later.
 //
-// Lazuli tells of a change at once. Elsewhere, and in case that something was missed,
-// one instance, by a blob lease, lists the container at intervals of WithMaxPollingInterval (default 10 s; 2 s for an account on
-// this machine; a minute on Lazuli) and puts a message for every blob whose ETag it has no receipt for; all instances share the messages. These
-// go by the same rules as a queue trigger's: retries, a limit of attempts, poison (queue webjobs-blobtrigger-poison), renewal,
-// drain. A receipt is an empty blob that bears the ETag; it goes when its blob goes. The scan keeps about 200
-// bytes in memory for every blob in the container that matches.
+// Lazuli reports changes at once. On other services, and as a safeguard, one instance, which holds a blob lease, lists the container at intervals of
+// WithMaxPollingInterval (default 10 s; 2 s for an account on this machine; 1 min on Lazuli) and puts a message for every blob whose ETag has no
+// receipt. All instances handle the messages, by the rules of queue triggers: retries, maximum dequeue count, poison queue
+// (webjobs-blobtrigger-poison), lease renewal, drain. A receipt is an empty blob with the ETag in its metadata; it is deleted after its blob was
+// deleted. The scan needs about 200 bytes of memory for each matching blob.
 //
-// Every state of a blob that lasts until the next scan is handled, at least once. A blob that is gone or has changed before its
-// message is handled is skipped: the change has a message of its own.
+// Every version of a blob that exists until the next scan is handled at least once. If a blob was deleted or changed before its message is
+// handled, the message is dropped; the change has another message.
 func (a *App) Blob(name string, h BlobHandler, options ...BlobOption) *Function {
 	f := register(a, name, blobTrigger, options)
 	fail := func(err error) {
@@ -75,14 +74,14 @@ func scope(source string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// hashedQueueName is the queue between what finds a trigger's work and its handlers. A hash keeps it within a queue name's rules.
+// hashedQueueName is the name of the queue between the instance that finds changes and the handlers. The hash makes it a valid queue name.
 func hashedQueueName(prefix, hostID, function string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(hostID + "/" + function))
 	return fmt.Sprintf("%s%016x", prefix, h.Sum64())
 }
 
-// blobMessage tells of one state of a blob, in the format of Azure Functions.
+// blobMessage describes one version of a blob, in the format of Azure Functions.
 type blobMessage struct {
 	Type          string
 	FunctionId    string
@@ -92,7 +91,7 @@ type blobMessage struct {
 	ETag          string
 }
 
-// blobListener is a blob trigger at work: a scan on one instance, a queue listener on each.
+// blobListener runs a blob trigger: a scan on one instance, a queue listener on each instance.
 type blobListener struct {
 	function *Function
 	pattern  blobpath.Pattern
@@ -101,10 +100,10 @@ type blobListener struct {
 	lock     *singleton
 	messages *queueListener
 	every    time.Duration // between scans
-	nudge    nudge         // ends the pause between scans
-	asked    atomic.Bool   // somebody wants to know of a scan that begins after this was set,
-	fresh    atomic.Bool   // and it is through
-	followed time.Duration // between scans where the service tells of changes at once
+	nudge    nudge         // interrupts the pause between scans
+	asked    atomic.Bool   // idle waits for a scan that starts after this was set
+	fresh    atomic.Bool   // such a scan has finished
+	followed time.Duration // between scans if the service reports changes
 	clock    Clock
 	log      *slog.Logger
 }
@@ -156,16 +155,15 @@ func (l *blobListener) listen(soft, hard context.Context) error {
 	return err
 }
 
-// scanFollowed is how often a container is scanned, by default, whose changes the service tells at once: in case that it forgot one, and
-// for the receipts of blobs that are gone.
+// scanFollowed is the default interval between scans if the service reports changes. The scans are a safeguard, and delete the receipts of deleted
+// blobs.
 const scanFollowed = time.Minute
 
-// scan looks at the container again and again for as long as this instance holds the lock. In between it hears of changes at once, if
-// the service tells them.
+// scan scans the container repeatedly while this instance holds the lock. Between scans it follows the changes that the service reports.
 func (l *blobListener) scan(soft, _ context.Context) {
 	failing := ""
 	for soft.Err() == nil {
-		// A scan may be broken off anywhere: what it has not come to, the next one finds.
+		// A scan can stop at any point; the next one finds the rest.
 		asked := l.asked.Load()
 		err := contain(func() error { return l.scanner.scan(soft) })
 		if err == nil && asked {
@@ -179,7 +177,7 @@ func (l *blobListener) scan(soft, _ context.Context) {
 				asked := l.clock.Now()
 				err = contain(func() error { return l.scanner.follow(soft, until.Sub(asked)) })
 				if l.clock.Now().Sub(asked) < time.Millisecond {
-					l.lock.pause(soft, time.Millisecond) // Many changes are told together, rather than one by one.
+					l.lock.pause(soft, time.Millisecond) // So that one response reports several changes.
 				}
 			}
 			if err == nil {
@@ -193,13 +191,13 @@ func (l *blobListener) scan(soft, _ context.Context) {
 		case sdkerr.Text(err) != failing:
 			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot scan the container; trying on", "container", l.pattern.Container, "err", sdkerr.Short(err))
+			l.log.Error("scan of the container failed; retrying", "container", l.pattern.Container, "err", sdkerr.Short(err))
 		}
 		l.nudge.pause(soft, l.clock, l.every)
 	}
 }
 
-// put tells all instances of a state of a blob.
+// put puts a message, which any instance can handle.
 func (l *blobListener) put(ctx context.Context, m blobMessage) error {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -210,7 +208,7 @@ func (l *blobListener) put(ctx context.Context, m blobMessage) error {
 	return err
 }
 
-// handle makes a queue handler of a blob handler.
+// handle converts a blob handler to a queue handler.
 func (l *blobListener) handle(h BlobHandler) QueueHandler {
 	return func(ctx context.Context, raw QueueMessage) error {
 		var m blobMessage
@@ -221,11 +219,11 @@ func (l *blobListener) handle(h BlobHandler) QueueHandler {
 		properties, err := client.GetProperties(ctx, nil)
 		switch {
 		case isMissing(err):
-			return nil // Gone since. (A HEAD has no body; the SDK takes the code from the header.)
+			return nil // The blob was deleted. (A HEAD response has no body; the SDK takes the code from the header.)
 		case err != nil:
-			return fmt.Errorf("look at the blob: %w", err)
+			return fmt.Errorf("get the properties of the blob: %w", err)
 		case properties.ETag == nil || string(*properties.ETag) != m.ETag:
-			return nil // Changed since: the change has, or will have, a message of its own.
+			return nil // The blob was changed; the change has, or will have, another message.
 		}
 		if ic, ok := FromContext(ctx); ok {
 			values, _ := l.pattern.Match(m.BlobName)
@@ -238,7 +236,7 @@ func (l *blobListener) handle(h BlobHandler) QueueHandler {
 	}
 }
 
-// The moments around a scan's two effects for each blob.
+// Fault points around the two writes of a scan for each blob.
 var (
 	pointBeforeNotify = fault.Declare("workers/before-blob-message")
 	pointAfterNotify  = fault.Declare("workers/after-blob-message")

@@ -22,42 +22,42 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
-// receiptTag is the metadata name under which a receipt bears the ETag that a message was put for.
+// receiptTag is the metadata name of a receipt's ETag.
 const receiptTag = "blobetag"
 
-// blobScanner finds blobs that no message has been put for. For each it puts the message first and the receipt after: stopped in
-// between, it puts the message again, and so never forgets one.
+// blobScanner finds blobs for which no message was put. It puts the message first and the receipt second: if it stops in between, it puts the message
+// again, so that no blob is lost.
 type blobScanner struct {
 	blobs    *azblob.Client
 	pattern  blobpath.Pattern
 	function string
-	receipts string // prefix of the receipts' names in hostContainer; a blob's name follows
+	receipts string // prefix of receipt names in hostContainer, before the blob's name
 	put      func(context.Context, blobMessage) error
 
 	log    *slog.Logger
 	absent bool // the last scan found no container
 
-	// told are the ETags that a message was put for, by the blobs' names, as of the last scan and what followed it.
-	told map[string]string
-	// position is where in the service's feed of changes to go on after that; empty if it has none.
+	// notified has the ETags for which messages were put, by blob name, as of the last scan and the changes after it.
+	notified map[string]string
+	// position is the position in the service's change feed after that; empty if it has none.
 	position string
-	// reached is that position as others may read it: up to there, messages were put. Nil before the first scan is through.
+	// reached is the position up to which messages were put, for other goroutines; nil before the first scan has finished.
 	reached atomic.Pointer[string]
 }
 
-// maxScanFailures is after how many failing blobs a scan gives up until the next one.
+// maxScanFailures is the number of failed blobs after which a scan ends.
 const maxScanFailures = 10
 
-// scan looks at every blob and receipt once.
+// scan compares every blob with its receipt.
 func (s *blobScanner) scan(ctx context.Context) error {
 	known, err := s.known(ctx)
 	if err != nil {
 		return fmt.Errorf("list the receipts: %w", err)
 	}
-	told := make(map[string]string, len(known))
+	notified := make(map[string]string, len(known))
 	var failures []error
 	var answer *http.Response
-	// An empty position asks for everything, and where the changes after that begin.
+	// An empty position requests a full listing, and the position of the changes after it.
 	first := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader("", 0))
 	s.position = ""
 	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
@@ -83,19 +83,19 @@ func (s *blobScanner) scan(ctx context.Context) error {
 				if err := s.notify(ctx, item, etag); err != nil {
 					failures = append(failures, fmt.Errorf("blob %s/%s: %w", s.pattern.Container, name, err))
 				}
-				// One blob's trouble must not hide those after it; everybody's is storage's.
+				// An error of one blob must not stop the scan; many errors mean that storage fails.
 				if len(failures) == maxScanFailures || ctx.Err() != nil {
 					return errors.Join(failures...)
 				}
 			}
-			told[name] = etag
+			notified[name] = etag
 			delete(known, name)
 		}
 	}
 	if err := errors.Join(errors.Join(failures...), s.forget(ctx, known)); err != nil {
 		return err
 	}
-	s.told = told
+	s.notified = notified
 	if answer != nil {
 		s.position = answer.Header.Get(longpoll.PositionHeader)
 	}
@@ -104,7 +104,7 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	return nil
 }
 
-// match returns a listed blob's name and ETag if it is one that triggers.
+// match returns the name and ETag of a listed blob if it triggers the function.
 func (s *blobScanner) match(item *container.BlobItem) (name, etag string, ok bool) {
 	name = value(item.Name)
 	if !s.matches(name) || item.Properties == nil || item.Properties.ETag == nil {
@@ -118,7 +118,7 @@ func (s *blobScanner) matches(name string) bool {
 	return ok
 }
 
-// follow waits for changes, for most at most, and notifies of them. It leaves the position empty if a scan is needed.
+// follow waits at most most for changes and puts their messages. It sets an empty position if a scan is needed.
 func (s *blobScanner) follow(ctx context.Context, most time.Duration) error {
 	page, err := s.changes(ctx, s.position, min(most, longWait))
 	if err != nil || !page.known {
@@ -127,28 +127,28 @@ func (s *blobScanner) follow(ctx context.Context, most time.Duration) error {
 	}
 	for _, item := range page.items {
 		name, etag, ok := s.match(item)
-		if !ok || s.told[name] == etag {
+		if !ok || s.notified[name] == etag {
 			continue
 		}
 		if err := s.notify(ctx, item, etag); err != nil {
 			s.position = ""
 			return fmt.Errorf("blob %s/%s: %w", s.pattern.Container, name, err)
 		}
-		s.told[name] = etag
+		s.notified[name] = etag
 	}
 	s.position = page.position
 	s.reached.Store(&page.position)
 	return nil
 }
 
-// changedBlobs is what the service tells of changes.
+// changedBlobs is a page of the change feed.
 type changedBlobs struct {
 	items    []*container.BlobItem
 	position string
-	known    bool // false: the position that was asked for is not known, and a scan is needed
+	known    bool // false: the service does not know the requested position; a scan is needed
 }
 
-// changes asks the service for what has changed after a position, and waits for it for most at most.
+// changes returns the changes after a position, for which it waits at most most.
 func (s *blobScanner) changes(ctx context.Context, position string, most time.Duration) (changedBlobs, error) {
 	var answer *http.Response
 	ask := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader(position, most))
@@ -159,7 +159,7 @@ func (s *blobScanner) changes(ctx context.Context, position string, most time.Du
 	return changedBlobs{page.Segment.BlobItems, answer.Header.Get(longpoll.PositionHeader), true}, nil
 }
 
-// known returns the ETags of the receipts by the names of their blobs.
+// known returns the ETags of receipts by blob name.
 func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
 	known := map[string]string{}
 	pager := s.blobs.NewListBlobsFlatPager(hostContainer, &azblob.ListBlobsFlatOptions{
@@ -212,7 +212,7 @@ func (s *blobScanner) notify(ctx context.Context, item *container.BlobItem, etag
 	return fault.Point(pointAfterReceipt)
 }
 
-// forget removes the receipts of blobs that are gone, so that there are never more receipts than blobs.
+// forget deletes the receipts of deleted blobs.
 func (s *blobScanner) forget(ctx context.Context, gone map[string]string) error {
 	for name := range gone {
 		if _, err := (azureHost{s.blobs}).blob(s.receipts+name).Delete(ctx, nil); err != nil && !isMissing(err) {
@@ -222,7 +222,7 @@ func (s *blobScanner) forget(ctx context.Context, gone map[string]string) error 
 	return nil
 }
 
-// quoted writes an ETag as headers have it; lists leave the quotes out.
+// quoted returns an ETag in quotes, as in headers; listings have no quotes.
 func quoted(etag string) string {
 	if len(etag) > 0 && etag[0] != '"' {
 		return `"` + etag + `"`

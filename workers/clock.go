@@ -2,7 +2,7 @@ package workers
 
 import "time"
 
-// Clock tells the time and wakes at a time. The zero Config uses the system's.
+// Clock is a source of time and timers. The zero Config uses the system clock.
 type Clock interface {
 	Now() time.Time
 	// NewTimer returns a timer that fires once, after d.
@@ -12,7 +12,7 @@ type Clock interface {
 // Timer fires once on its channel, unless stopped before.
 type Timer interface {
 	C() <-chan time.Time
-	// Stop prevents the timer from firing, and frees it. Stopping twice is harmless.
+	// Stop prevents the timer from firing and releases it. It can be called several times.
 	Stop()
 }
 

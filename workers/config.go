@@ -9,8 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// DefaultConnection is the name of the connection that functions use unless WithConnection says otherwise. It is the name of
-// the setting in Azure Functions.
+// DefaultConnection is the name of the connection that functions use by default, as in Azure Functions.
 const DefaultConnection = "AzureWebJobsStorage"
 
 // ConnectionFromEnvironment returns the connection string in the first of the environment variables LAZULI_CONNECTION_STRING,
@@ -25,33 +24,33 @@ func ConnectionFromEnvironment() string {
 type Config struct {
 	// ConnectionString is the default connection. Empty means ConnectionFromEnvironment.
 	ConnectionString string
-	// Storage, when set, is used instead of ConnectionString: for clients with their own transport or credential.
+	// Storage, if set, is used instead of ConnectionString, for clients with another transport or credential.
 	Storage *Storage
-	// Connections maps further names that WithConnection may use to connection strings. A name that is not in here is
-	// looked up as an environment variable, as in Azure Functions.
+	// Connections maps names for WithConnection to connection strings. Other names are looked up as environment variables, as in Azure
+	// Functions.
 	Connections map[string]string
 	// HostID identifies the app within the storage account. Instances with the same HostID share the locks, records and queues of
 	// timers, blob triggers and table triggers, and so divide the work; different apps on one account need different ones. At most
 	// 100 characters: letters, digits, '-', '_' and '.'. The default is derived from the import path of the main package, or from the
 	// executable's name where the build has no import path (go run FILE). Start logs it.
 	HostID string
-	// Logger receives the runtime's own records; nil means slog.Default(). Invocation id and function are added to records
-	// that concern one call. A handler's own logging is its own affair: see NewLogHandler.
+	// Logger receives the runtime's log records; nil means slog.Default(). Records about one call have the function's name and the
+	// invocation ID. For the records of handlers see NewLogHandler.
 	Logger *slog.Logger
 	// Defaults apply to every function before its own options.
 	Defaults []Option
-	// DrainTimeout is how long Run waits for running handlers after its context is done, before it cancels theirs.
-	// Default 30 s; negative means not at all.
+	// DrainTimeout is how long Run waits for running handlers after its context is done, before it cancels their contexts. Default 30 s;
+	// a negative value cancels them at once.
 	DrainTimeout time.Duration
-	// StuckTimeout is how long a handler may take to return once its context has been cancelled, before it is reported
-	// with a dump of its goroutines and given up. Default 10 s.
+	// StuckTimeout is how long a handler may take to return after its context was cancelled. After that, the runtime logs a dump of all
+	// goroutines and abandons the call. Default 10 s.
 	StuckTimeout time.Duration
-	// LockPeriod is how long the lock of a timer outlives its instance, 15 to 60 s: another instance takes over no later than
-	// four thirds of it after a death. Default 15 s. (Azure Functions: 60 s.)
+	// LockPeriod is the duration of the blob leases by which one instance runs a timer or a scan, 15 to 60 s. After an instance dies, another one takes
+	// over within four thirds of it. Default 15 s. (Azure Functions: 60 s.)
 	LockPeriod time.Duration
 	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot have any.
 	Durable DurableEngine
-	// Clock is the time by which leases, timers and back-off go; nil means the system's.
+	// Clock is the clock for leases, timers and back-off; nil means the system clock.
 	Clock Clock
 }
 

@@ -16,26 +16,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// The moments around the last effect of every message: its deletion.
+// Fault points around the deletion of a message.
 var (
 	pointBeforeDelete = fault.Declare("workers/before-delete-message")
 	pointAfterDelete  = fault.Declare("workers/after-delete-message")
 )
 
-// delivery is one message that this instance received, from then until it is settled. All of its fields belong to the
-// goroutine in run.
+// delivery processes one received message until it is settled. Only the goroutine of run uses its fields.
 type delivery struct {
 	l       *queueListener
-	message receivedMessage // receipt is the current one
+	message receivedMessage // with the current receipt
 	body    []byte          // decoded
 	facts   messageFacts
 	state   messageState
-	expires time.Time // when the lease ends if it is not renewed
+	expires time.Time // when the lease ends unless it is renewed
 
-	order uint64 // of the message among those that this listener received, from 1
+	order uint64 // number of the message among those that this listener received, from 1
 
 	key  string        // "" if messages are not limited by key
-	turn chan struct{} // closed when it is the message's turn; nil if it is at once
+	turn chan struct{} // closed when the key admits the message; nil if it already does
 
 	invocation *InvocationContext
 	log        *slog.Logger
@@ -52,17 +51,17 @@ func newDelivery(l *queueListener, m receivedMessage, leaseEnd time.Time) *deliv
 	return d
 }
 
-// step tells the state machine of an event and returns what to do.
+// step passes an event to the state machine and returns the action to take.
 func (d *delivery) step(e messageEvent) effect {
 	state, effect, err := d.l.policy.next(d.state, e, d.facts)
 	if err != nil {
-		panic(err) // A broken invariant of this file: the machine's own tests cover every pair.
+		panic(err) // A bug in this file: the tests of the state machine cover every pair.
 	}
 	d.state = state
 	return effect
 }
 
-// run takes the message from received to gone.
+// run processes the message from the state received to gone.
 func (d *delivery) run(soft, hard context.Context) {
 	d.invocation = d.newInvocation()
 	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count", d.message.dequeueCount)
@@ -104,13 +103,12 @@ func (d *delivery) newInvocation() *InvocationContext {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// runHandler calls the handler and keeps the lease until it returns. The lease is renewed also while the app drains: it must not
-// lapse as long as somebody works on the message.
+// runHandler calls the handler and renews the lease until it returns, also while the app drains.
 func (d *delivery) runHandler(soft, hard context.Context) effect {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
 	returned := make(chan error, 1)
-	message := d.queueMessage() // Taken here: the handler's goroutine must not see the receipt change.
+	message := d.queueMessage() // Before renewals, which change the receipt, start.
 	begun := make(chan struct{})
 	go func() {
 		if d.turn != nil {
@@ -158,7 +156,7 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 				renewal = d.l.clock.NewTimer(interval)
 			} else if d.step(leaseLost).kind == doCancel {
 				d.l.function.stats.leaseLost.Add(1)
-				d.log.Warn("the lease on the message is lost; cancelling its handler")
+				d.log.Warn("lost the lease on the message; cancelling the handler")
 				cancelHandler(ErrLeaseLost)
 			}
 		case <-limit.C():
@@ -173,8 +171,8 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 	}
 }
 
-// renew extends the lease and returns when to renew next, or 0 if the lease is lost. After a failure that may pass, the
-// next try comes after half the interval, at least a twentieth of the lease and never after its end.
+// renew renews the lease and returns the time until the next renewal, or 0 if the lease is lost. After a transient error it retries after half
+// the interval, at least a twentieth of the lease, and before the lease ends.
 func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Duration {
 	lease := d.l.settings.lease
 	now := d.l.clock.Now()
@@ -200,7 +198,7 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
 		return 0
 	}
-	d.log.Warn("cannot renew the lease; trying again", "err", sdkerr.Short(err))
+	d.log.Warn("lease renewal failed; retrying", "err", sdkerr.Short(err))
 	left := d.expires.Sub(d.l.clock.Now())
 	if left <= 0 {
 		return 0
@@ -208,11 +206,11 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 	return min(max(interval/2, lease/20), left)
 }
 
-// invoke calls the handler through the middleware; a panic becomes an error.
+// invoke calls the handler through the middleware and converts a panic to an error.
 func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
 	ctx = context.WithValue(NewContext(ctx, d.invocation), boundKey{}, d.l.bound)
 	d.invocation.call = func(ctx context.Context) error { return d.l.handler(ctx, m) }
-	// A handler without tracing passes on the trace that its message came with.
+	// Without tracing middleware, messages that the handler sends belong to the trace of this message.
 	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)
 	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
 }
@@ -225,7 +223,7 @@ func (d *delivery) queueMessage() QueueMessage {
 	}
 }
 
-// finish records the handler's outcome and returns what follows from it.
+// finish records the handler's result and returns the action that follows.
 func (d *delivery) finish(ctx context.Context, err error) effect {
 	err = withCause(ctx, err)
 	d.facts.outcome = err
@@ -246,7 +244,7 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 	return d.step(finish)
 }
 
-// abandon counts and reports a handler that does not return.
+// abandon counts and logs a handler that does not return.
 func (d *delivery) abandon(ctx context.Context) {
 	d.l.mu.Lock()
 	d.l.abandoned++
@@ -255,11 +253,10 @@ func (d *delivery) abandon(ctx context.Context) {
 	dumpStuck(d.log, context.Cause(ctx))
 }
 
-// settleTimeout bounds the last requests of a message, so that a stop comes to an end also when the service does not answer.
+// settleTimeout limits the requests that settle a message, so that a stop completes if the service does not respond.
 const settleTimeout = 30 * time.Second
 
-// settle tells the service what became of the message. If it cannot be told, the lease runs out and the message comes back:
-// at least once, never lost.
+// settle carries out an action on the message at the service. If that fails, the lease expires and the message is delivered again.
 func (d *delivery) settle(ctx context.Context, e effect) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -267,10 +264,10 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 	switch {
 	case err == nil:
 	case errors.Is(err, errNotHeld), errors.Is(err, errNoQueue):
-		d.log.Warn("another instance has the message by now, or it is gone", "wanted", e.kind)
+		d.log.Warn("cannot settle the message: another instance received it, or it was deleted", "action", e.kind)
 	default:
 		d.l.function.stats.fail(d.l.clock.Now(), err)
-		d.log.Error("cannot settle the message; it will come back when its lease ends", "wanted", e.kind, "err", sdkerr.Short(err))
+		d.log.Error("cannot settle the message; it is delivered again when its lease ends", "action", e.kind, "err", sdkerr.Short(err))
 	}
 }
 
@@ -290,7 +287,7 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		}
 		return d.deleteMessage(ctx)
 	case doPoison:
-		d.log.Error("moving the message to the poison queue", "reason", e.reason)
+		d.log.Error("message cannot be processed; moving it to the poison queue", "reason", e.reason)
 		id, err := putCreating(ctx, d.l.poison, d.message.text)
 		if err != nil {
 			return fmt.Errorf("put to the poison queue: %w", err)
@@ -299,7 +296,7 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		d.recordPoison(ctx, id, e.reason)
 		return d.deleteMessage(ctx)
 	case doLeave:
-		d.log.Error("the message is hopeless and its queue has no poison queue; leaving it hidden until its lease ends", "reason", e.reason)
+		d.log.Error("message cannot be processed and its queue has no poison queue; it stays hidden until its lease ends", "reason", e.reason)
 	}
 	return nil
 }
@@ -314,7 +311,7 @@ func (d *delivery) deleteMessage(ctx context.Context) error {
 	return fault.Point(pointAfterDelete)
 }
 
-// putCreating puts a message that lives for ever, and creates the queue if it is not there. It returns the message's id.
+// putCreating puts a message that does not expire, and creates the queue if it does not exist. It returns the message's ID.
 func putCreating(ctx context.Context, queue queueClient, text string) (string, error) {
 	id, err := queue.put(ctx, text, 0, -1)
 	if errors.Is(err, errNoQueue) {
@@ -326,8 +323,8 @@ func putCreating(ctx context.Context, queue queueClient, text string) (string, e
 	return id, err
 }
 
-// recordPoison keeps why the message was given up, beside its copy in the poison queue; see package poison. The message matters more
-// than its record: a failure is logged, and the message is poisoned all the same.
+// recordPoison stores the reason for the copy in the poison queue; see package poison. An error is logged only: the message is moved even if its
+// record cannot be written.
 func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 	if d.l.records == nil {
 		return
@@ -345,12 +342,12 @@ func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 		}
 	}
 	if err := d.l.records(ctx, r); err != nil {
-		d.log.Warn("cannot record why the message was poisoned; `lazuli queue peek` will not show it", "err", sdkerr.Short(err))
+		d.log.Warn("cannot record why the message was moved to the poison queue; `lazuli queue peek` will not show the reason", "err", sdkerr.Short(err))
 	}
 }
 
-// timeToLive is what is left of the message's life; a message without an end (the service then gives a date in the far
-// future) stays without.
+// timeToLive is the message's remaining time to live; -1 for a message that does not expire, for which the service reports a date in the far
+// future.
 func (d *delivery) timeToLive() time.Duration {
 	left := d.message.expires.Sub(d.l.clock.Now())
 	if left > 365*24*time.Hour {

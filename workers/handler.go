@@ -34,11 +34,11 @@ func NewHandler(apps ...*App) http.Handler {
 			err := ErrNoFunction
 			for _, a := range apps {
 				if e := a.setPaused(r.PathValue("function"), paused); e == nil {
-					err = nil // Of several apps with a function of that name, all.
+					err = nil // Several apps can have a function of that name.
 				}
 			}
 			if err != nil {
-				answer(w, http.StatusNotFound, map[string]string{"error": "there is no function " + r.PathValue("function")})
+				answer(w, http.StatusNotFound, map[string]string{"error": "there is no function called " + r.PathValue("function")})
 				return
 			}
 			answer(w, http.StatusOK, map[string]any{"function": r.PathValue("function"), "paused": paused})
@@ -63,10 +63,10 @@ func NewHandler(apps ...*App) http.Handler {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // The client is gone; nobody is left to be told.
+	_ = json.NewEncoder(w).Encode(v) // An error means that the client has disconnected.
 }
 
-// Report is what NewHandler answers.
+// Report is the response of NewHandler.
 type Report struct {
 	Functions []FunctionReport `json:"functions"`
 }

@@ -16,25 +16,25 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 )
 
-// hostContainer is where the instances of an app keep what they share, as in Azure Functions.
+// hostContainer is the container for the shared records and locks of an app, as in Azure Functions.
 const hostContainer = "azure-webjobs-hosts"
 
-// errHeldByOther: another instance has the lock.
+// errHeldByOther means that another instance holds the lock.
 var errHeldByOther = errors.New("another instance holds the lock")
 
-// hostStore keeps what the instances of an app share: small records, and locks with an owner and an end.
+// hostStore stores the shared state of the instances of an app: small records, and locks that expire.
 type hostStore interface {
-	// read returns nil without an error if there is no such record.
+	// read returns nil without an error if the record does not exist.
 	read(ctx context.Context, name string) ([]byte, error)
 	write(ctx context.Context, name string, content []byte) error
-	// acquire takes a lock for a period, 15 to 60 s. errHeldByOther if it is taken.
+	// acquire acquires a lock for a period of 15 to 60 s. It returns errHeldByOther if another instance holds it.
 	acquire(ctx context.Context, name, owner string, period time.Duration) (leaseID string, err error)
-	// renew begins the period anew. errNotHeld if the lock is no longer held under this id.
+	// renew restarts the period. It returns errNotHeld if the lease ID does not hold the lock.
 	renew(ctx context.Context, name, leaseID string) error
 	release(ctx context.Context, name, leaseID string) error
 }
 
-// azureHost is a hostStore in a container of a storage account; the locks are blob leases.
+// azureHost implements hostStore with blobs in hostContainer; locks are blob leases.
 type azureHost struct{ blobs *azblob.Client }
 
 var _ hostStore = azureHost{}
@@ -59,7 +59,7 @@ func (h azureHost) read(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer got.Body.Close()
-	const most = 1 << 20 // The records are a few hundred bytes.
+	const most = 1 << 20 // Records have a few hundred bytes.
 	return io.ReadAll(io.LimitReader(got.Body, most))
 }
 
@@ -70,7 +70,7 @@ func (h azureHost) write(ctx context.Context, name string, content []byte) error
 	})
 }
 
-// withContainer does something that needs the container, and creates it if it is not there.
+// withContainer calls do, and creates the container and calls do again if the container does not exist.
 func (h azureHost) withContainer(ctx context.Context, do func() error) error {
 	err := do()
 	if !bloberror.HasCode(err, bloberror.ContainerNotFound) {
@@ -108,13 +108,13 @@ func (h azureHost) acquire(ctx context.Context, name, owner string, period time.
 		return "", err
 	}
 	id := *got.LeaseID
-	// For people who wonder who has it; the lease alone decides.
+	// For diagnosis only; the lease decides.
 	_, _ = h.blob(name).SetMetadata(ctx, map[string]*string{"FunctionInstance": to.Ptr(owner)},
 		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(id)}}})
 	return id, nil
 }
 
-// createLock makes the empty blob that is leased. That another instance makes it first is no error.
+// createLock creates the empty blob that is leased. It succeeds if another instance created it.
 func (h azureHost) createLock(ctx context.Context, name string) error {
 	return h.withContainer(ctx, func() error {
 		_, err := h.blob(name).UploadBuffer(ctx, nil, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
@@ -145,7 +145,7 @@ func (h azureHost) release(ctx context.Context, name, leaseID string) error {
 	return lockFailure(err)
 }
 
-// lockFailure: 404 and every 409 of a lease operation mean that this id holds nothing (any more).
+// lockFailure adds errNotHeld to 404 and 409 responses of lease operations: the lease ID does not hold the lock.
 // https://learn.microsoft.com/rest/api/storageservices/lease-blob#outcomes-of-lease-operations-on-blobs-by-lease-state
 func lockFailure(err error) error {
 	var r *azcore.ResponseError

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// idler is a listener that can tell whether it has anything to do.
+// idler is implemented by listeners that can report whether they are idle.
 type idler interface {
-	// idle reports whether there is nothing that the listener could do now.
+	// idle reports whether the listener has no work now.
 	idle(ctx context.Context) (bool, error)
 }
 
-// errNotRunning: the app was not started, or has stopped.
+// errNotRunning means that the app was not started or has stopped.
 var errNotRunning = errors.New("workers: the app is not running")
 
-// idleEvery is how often WaitIdle looks.
+// idleEvery is the interval of the checks of WaitIdle.
 const idleEvery = 2 * time.Millisecond
 
-// WaitIdle returns when there is nothing left that the app's functions could do now, at one moment: their queues have no visible message,
-// no handler runs, no timer is due, and, on Lazuli, every change of blobs and tables was told. It is meant for tests, and for a single
-// instance on an account that nobody else writes to. Messages that are hidden, for a retry or a delay, are not waited for; paused functions
-// count as idle. Without Lazuli's feeds it cannot see a new blob before a scan has.
+// WaitIdle returns when the app's functions have no work: their queues have no visible message, no handler runs, no timer is due, and, on Lazuli,
+// all changes of blobs and tables have been read. It is meant for tests with a single instance on an account without other writers. It does not
+// wait for hidden messages (retries, delays). Paused functions count as idle. On services without change feeds it waits for a scan of each
+// blob trigger.
 func (a *App) WaitIdle(ctx context.Context) error {
 	for {
 		idle, err := a.idle(ctx)
@@ -57,11 +57,11 @@ func (a *App) idle(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	// A handler that ran while we looked may have made work for a function that was found idle before.
+	// A handler that ran during the check may have created work for a function that was idle before.
 	return a.calls() == before, nil
 }
 
-// calls counts the handler calls that have begun and ended, so that a change shows that something was done.
+// calls counts started and finished calls; a change of the number shows activity.
 func (a *App) calls() (n int64) {
 	for _, f := range a.functions {
 		s := &f.stats
@@ -79,9 +79,9 @@ func (l *queueListener) idle(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	if !oldest.IsZero() {
-		l.wake() // It may be in the middle of a long pause.
+		l.wake() // It may be in a long pause.
 	}
-	// A message that was just received is not visible, and not yet in flight: it shows as busy.
+	// A message that was just received is neither visible nor in flight; busy is set then.
 	return oldest.IsZero() && l.busy.Load() == 0 && l.inFlight.Load() == 0, err
 }
 
@@ -97,7 +97,7 @@ func (l *blobListener) idle(ctx context.Context) (bool, error) {
 	position := l.scanner.reached.Load()
 	switch {
 	case position == nil, *position == "" && !l.fresh.CompareAndSwap(true, false):
-		// Where nobody tells of changes, a scan must have begun since somebody asked.
+		// Without a change feed, a scan must have started after this call.
 		l.asked.Store(true)
 		l.nudge.give()
 		return false, nil
@@ -123,7 +123,7 @@ func (l *tableListener) idle(ctx context.Context) (bool, error) {
 	return l.messages.idle(ctx)
 }
 
-// nudge ends a pause early. Nudges that nobody waits for are kept, as one.
+// nudge interrupts a pause. A nudge without a pause is kept for the next one.
 type nudge chan struct{}
 
 func newNudge() nudge { return make(nudge, 1) }
@@ -135,7 +135,7 @@ func (n nudge) give() {
 	}
 }
 
-// pause waits for d, unless ctx is done or it is nudged.
+// pause waits for d, for a nudge, or until ctx is done.
 func (n nudge) pause(ctx context.Context, clock Clock, d time.Duration) {
 	timer := clock.NewTimer(d)
 	defer timer.Stop()

@@ -6,23 +6,23 @@ import (
 	"os"
 )
 
-// InvocationContext tells a handler about the call it serves. Its fields are those of the Azure Functions worker for Go.
+// InvocationContext describes one call of a handler. Its fields are those of the Azure Functions worker for Go.
 type InvocationContext struct {
-	// InvocationID is unique to this call; it is in every log line of the call.
+	// InvocationID is unique to the call. All log records of the runtime about the call have it.
 	InvocationID string
-	// FunctionID names the function among all apps on the account: the app's HostID, a slash, the function's name.
+	// FunctionID is the app's HostID, a slash, and the function's name.
 	FunctionID string
 	// FunctionName is the name under which the handler is registered.
 	FunctionName string
 	// TriggerType is "queueTrigger", "timerTrigger", "blobTrigger" or "tableTrigger".
 	TriggerType string
-	// TraceContext is the trace that the call belongs to, if its message brought one.
+	// TraceContext is the trace that the message names, if it names one.
 	TraceContext TraceContext
 	RetryContext RetryContext
 	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name. "ReceivedOrder" numbers the messages
 	// that a function of this process received, from 1.
 	TriggerMetadata map[string]string
-	// OutboundTraceAttributes are added to the call's span by handlers that come from Azure Functions.
+	// OutboundTraceAttributes are attributes that the handler adds to the call's span, for compatibility with Azure Functions.
 	OutboundTraceAttributes map[string]string
 
 	messageID string
@@ -34,26 +34,26 @@ type InvocationContext struct {
 type TraceContext struct {
 	// TraceParent and TraceState are the headers of these names; empty if there is no trace.
 	TraceParent, TraceState string
-	// Attributes and Baggage are there for handlers that come from Azure Functions; they are empty.
+	// Attributes and Baggage exist for compatibility with Azure Functions; they are empty.
 	Attributes, Baggage map[string]string
 }
 
-// RetryContext says which attempt this is.
+// RetryContext counts attempts.
 type RetryContext struct {
-	// RetryCount is 0 at the first attempt.
+	// RetryCount is 0 for the first attempt.
 	RetryCount int32
 	// MaxRetryCount is the last attempt's RetryCount.
 	MaxRetryCount int32
 }
 
-// MiddlewareContext is the invocation as middleware sees it.
+// MiddlewareContext is the argument of middleware.
 type MiddlewareContext struct {
 	*InvocationContext
 }
 
 type invocationKey struct{}
 
-// NewContext returns a context that carries an invocation. The runtime does this for every call; tests of handlers may.
+// NewContext returns a context that carries an invocation. The runtime calls it for every invocation; tests of handlers can.
 func NewContext(parent context.Context, ic *InvocationContext) context.Context {
 	return context.WithValue(parent, invocationKey{}, ic)
 }
@@ -64,11 +64,11 @@ func FromContext(ctx context.Context) (*InvocationContext, bool) {
 	return ic, ok
 }
 
-// NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to every record that is logged with a
-// handler's context, and passes all records on to next.
+// NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to records that are logged with a handler's
+// context, and passes all records to next.
 func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
-// NewLogger returns a logger that writes text to standard error by way of NewLogHandler.
+// NewLogger returns a logger that writes text to standard error through NewLogHandler.
 func NewLogger() *slog.Logger { return slog.New(NewLogHandler(slog.NewTextHandler(os.Stderr, nil))) }
 
 type logHandler struct{ slog.Handler }

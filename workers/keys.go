@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// ConcurrencyPerKey lets at most n messages with the same key be in work at once, on one instance; with n = 1 the messages of a key
-// are handled one after another, in the order in which they came. key is called with the body, decoded from JSON as a T, before the
-// handler; it must be quick. A body that is not a T, and an empty key, are not limited.
+// ConcurrencyPerKey limits the number of messages with the same key that one instance handles at the same time to n. With n = 1, messages with the
+// same key are handled one after another, in the order in which they were received. key is called with the body, decoded from JSON as a T, before the
+// handler; it must be fast. Messages whose body is not a T or whose key is empty are not limited.
 //
-// A message that waits for its key's turn counts as in work: its lease is renewed, and it takes one of the places that WithConcurrency
-// gives. So give enough of them for several keys. Its timeout begins with its turn. At a stop it is given back without having counted as an attempt
-// that failed. Other instances have limits of their own.
+// A message that waits for its key is in flight: its lease is renewed, and it counts towards the limit of WithConcurrency, which should be high enough for
+// several keys. Its timeout starts when its handler is called. When the app stops, it is released, and the attempt does not count as failed. The limit
+// applies to each instance separately.
 func ConcurrencyPerKey[T any](key func(T) string, n int) QueueOption {
 	return queueOption(func(s *settings) {
 		s.perKey = n
@@ -31,23 +31,23 @@ func ConcurrencyPerKey[T any](key func(T) string, n int) QueueOption {
 	})
 }
 
-// validateKeys names what is wrong with the settings of ConcurrencyPerKey.
+// validateKeys checks the settings of ConcurrencyPerKey.
 func (s settings) validateKeys() error {
 	switch {
 	case s.perKey == 0 && s.key == nil:
 		return nil
 	case s.key == nil:
-		return errors.New("concurrency per key without a function that tells the key")
+		return errors.New("concurrency per key: the key function is nil")
 	case s.perKey < 1:
 		return fmt.Errorf("concurrency per key %d is less than 1", s.perKey)
 	}
 	return nil
 }
 
-// errNotBegun: the app stopped before the message had its key's turn.
-var errNotBegun = errors.New("workers: the app is stopping, and the message was not begun")
+// errNotBegun means that the app stopped before the handler of a message that waited for its key was called.
+var errNotBegun = errors.New("workers: the app stopped before the handler was called")
 
-// keyLimit hands out the turns of keys, first come first served.
+// keyLimit limits concurrency per key, first in, first out.
 type keyLimit struct {
 	most int
 
@@ -57,12 +57,12 @@ type keyLimit struct {
 
 type keyTurns struct {
 	inWork  int
-	waiting []chan struct{} // closed when it is its turn
+	waiting []chan struct{} // closed when the message is admitted
 }
 
 func newKeyLimit(most int) *keyLimit { return &keyLimit{most: most, keys: make(map[string]*keyTurns)} }
 
-// join takes a turn at once and returns nil, or returns what to wait for. The order of calls is that of the turns.
+// join admits a message and returns nil, or returns a channel that is closed when the message is admitted. Messages are admitted in the order of the calls.
 func (l *keyLimit) join(key string) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *keyLimit) join(key string) chan struct{} {
 	return turn
 }
 
-// leave ends a turn, be it one that was waited for and has not come. turn is what join returned.
+// leave removes a message, which may still be waiting. turn is the result of join.
 func (l *keyLimit) leave(key string, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *keyLimit) leave(key string, turn chan struct{}) {
 	l.pass(key, k)
 }
 
-// pass hands a turn to who waits longest, or takes it back.
+// pass admits the next waiting message of the key, if there is one.
 func (l *keyLimit) pass(key string, k *keyTurns) {
 	if len(k.waiting) > 0 {
 		close(k.waiting[0])

@@ -8,7 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// messageState is where a message stands within the instance that received it.
+// messageState is the state of a message within the instance that received it.
 //
 //	          begin            finish
 //	received ───────▶ running ────────▶ settling ───▶ gone
@@ -19,20 +19,20 @@ import (
 //	   │              orphaned ────────▶ gone
 //	   └──────────────────────────────▶ gone
 //
-// The queue service is the authority: it alone decides who holds a message, by its pop receipt. This machine only decides
-// what this instance asks for. A late actor can do no harm, since what it asks for carries a stale receipt.
+// The queue service decides which instance holds a message, by the pop receipt. This state machine only decides which requests this instance
+// sends. Requests of an instance that lost the message have a stale receipt, and fail.
 type messageState int
 
 const (
 	// received: leased to this instance, no handler called yet.
 	received messageState = iota
-	// running: the handler is at work, and the lease is being renewed.
+	// running: the handler runs, and the lease is renewed.
 	running
-	// orphaned: the handler is still at work, but the lease is lost and its context cancelled.
+	// orphaned: the handler still runs, but the lease is lost and its context cancelled.
 	orphaned
-	// settling: the fate is decided, and is being told to the service.
+	// settling: the action is decided, and its requests are being sent.
 	settling
-	// gone: nothing more for this instance to do.
+	// gone: this instance is done with the message.
 	gone
 )
 
@@ -40,19 +40,19 @@ func (s messageState) String() string {
 	return [...]string{"received", "running", "orphaned", "settling", "gone"}[s]
 }
 
-// messageEvent is what can happen to a message.
+// messageEvent is an event in the processing of a message.
 type messageEvent int
 
 const (
-	// begin: there is room to run the handler.
+	// begin: the handler can run.
 	begin messageEvent = iota
-	// turnAway: the app is stopping, the handler will not be called.
+	// turnAway: the app is stopping; the handler is not called.
 	turnAway
-	// leaseLost: the service refused the receipt, or the lease's time is over without a renewal.
+	// leaseLost: the service refused the receipt, or the lease expired.
 	leaseLost
-	// finish: the handler returned, panicked, or was given up as stuck.
+	// finish: the handler returned, panicked, or was abandoned.
 	finish
-	// settled: the service was told, or could not be told; either way no further attempt is made.
+	// settled: the requests succeeded or failed; they are not repeated.
 	settled
 )
 
@@ -60,7 +60,7 @@ func (e messageEvent) String() string {
 	return [...]string{"begin", "turnAway", "leaseLost", "finish", "settled"}[e]
 }
 
-// effectKind is what the instance does next.
+// effectKind is an action of the instance.
 type effectKind int
 
 const (
@@ -70,15 +70,15 @@ const (
 	doRun
 	// doCancel: cancel the handler's context with ErrLeaseLost.
 	doCancel
-	// doDelete: delete the message; its work is done.
+	// doDelete: delete the message, which was handled.
 	doDelete
 	// doRelease: make the message visible again after delay.
 	doRelease
-	// doRequeue: put a copy that becomes visible after delay, then delete the message. The copy's dequeue count starts anew.
+	// doRequeue: put a copy that becomes visible after delay, then delete the message. The copy's dequeue count starts at zero.
 	doRequeue
 	// doPoison: put the body to the poison queue, then delete the message.
 	doPoison
-	// doLeave: let the lease run out, and with it hide the message until then.
+	// doLeave: do nothing; the message stays hidden until its lease ends.
 	doLeave
 )
 
@@ -86,36 +86,36 @@ func (k effectKind) String() string {
 	return [...]string{"nothing", "run", "cancel", "delete", "release", "requeue", "poison", "leave"}[k]
 }
 
-// effect is an effectKind with what it needs.
+// effect is an action with its parameters.
 type effect struct {
 	kind  effectKind
 	delay time.Duration
-	// reason says why a message is poisoned, for people.
+	// reason describes why a message is moved to the poison queue.
 	reason string
 }
 
-// messageFacts are what the decision depends on besides state and event.
+// messageFacts are the inputs of a decision besides state and event.
 type messageFacts struct {
-	// dequeueCount is as the service gave it, this receipt included.
+	// dequeueCount is the service's count, which includes this delivery.
 	dequeueCount int64
-	// undecodable: the body is not what the encoding promises.
+	// undecodable: the body is not valid in the function's encoding.
 	undecodable bool
-	// outcome is what the handler returned; it counts with finish only.
+	// outcome is the handler's error; for the event finish only.
 	outcome error
-	// interrupted: the handler's context was cancelled because the app stops; it counts with finish only.
+	// interrupted: the handler's context was cancelled because the app stops; for the event finish only.
 	interrupted bool
 }
 
-// messagePolicy is the part of a function's settings that decides fates.
+// messagePolicy has the settings that the decisions depend on.
 type messagePolicy struct {
 	maxDequeueCount int64
 	retry           RetryPolicy
-	// hasPoison is false for queues that are poison queues themselves or whose name leaves no room for one.
+	// hasPoison is false for poison queues, and for queues whose names are too long for the suffix.
 	hasPoison bool
 }
 
-// next is the machine: it has no clock, no I/O and no memory. An error means a move that the type's comment does not show,
-// which is a fault of the caller.
+// next is the state machine's transition function. It has no clock, no I/O and no state. It returns an error for a transition that is not in the
+// comment of messageState, which is a bug in the caller.
 func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (messageState, effect, error) {
 	switch s {
 	case received:
@@ -152,13 +152,13 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 	return s, effect{}, fmt.Errorf("workers: message state machine: event %v in state %v", e, s)
 }
 
-// begin decides before the call: https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#poison-messages
+// begin decides whether the handler is called: https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#poison-messages
 func (p messagePolicy) begin(f messageFacts) (messageState, effect, error) {
 	switch {
 	case f.undecodable:
 		return settling, p.poison("the body is not base64, which is the default encoding; for plain text set workers.WithMessageEncoding(workers.NoEncoding), or in host.json messageEncoding to none"), nil
 	case f.dequeueCount > p.maxDequeueCount:
-		// Earlier attempts ended without a word: their process died.
+		// The processes of earlier attempts died before they could settle the message.
 		return settling, p.poison(fmt.Sprintf("received %d times, more than the maximum of %d", f.dequeueCount, p.maxDequeueCount)), nil
 	}
 	return running, effect{kind: doRun}, nil
@@ -187,8 +187,8 @@ func (p messagePolicy) finish(f messageFacts) effect {
 	return effect{kind: doRelease, delay: max(p.retry.Delay(f.dequeueCount), 0)}
 }
 
-// giveBack returns a message that is to be handled by another instance, or by this one after a restart. On its last attempt
-// a copy goes back: releasing it would let a mere stop push it over the maximum dequeue count.
+// giveBack makes the message available to other instances. On the last attempt it puts a copy: a released message would exceed the maximum
+// dequeue count because of the stop alone.
 func (p messagePolicy) giveBack(f messageFacts) effect {
 	if f.dequeueCount >= p.maxDequeueCount {
 		return effect{kind: doRequeue}
@@ -198,7 +198,7 @@ func (p messagePolicy) giveBack(f messageFacts) effect {
 
 func (p messagePolicy) poison(reason string) effect {
 	if !p.hasPoison {
-		// As in Azure Functions: hidden until the lease ends, or it would be received in a hot loop.
+		// As in Azure Functions, the message stays hidden until its lease ends; it would be received in a busy loop otherwise.
 		return effect{kind: doLeave, reason: reason}
 	}
 	return effect{kind: doPoison, reason: reason}

@@ -8,16 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector returns the app's metrics for Prometheus, to be registered with a registry. What concerns messages that are still in
-// their queues is asked of the storage account at every scrape, two requests a queue, within depthTimeout, while the app runs.
+// Collector returns a collector for the app's metrics, to be registered with a Prometheus registry. While the app runs, every scrape sends two requests for
+// each queue to the storage account, for the metrics of queued messages; they time out after 3 s.
 func (a *App) Collector() prometheus.Collector { return collector{a} }
 
 type collector struct{ app *App }
 
-// depthTimeout bounds the look at the queues during a scrape.
+// depthTimeout limits the requests for queued messages during a scrape.
 const depthTimeout = 3 * time.Second
 
-// metric is a family of which every function has one value.
+// metric is a metric family with one value for each function.
 type metric struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -25,15 +25,15 @@ type metric struct {
 }
 
 var metrics = []metric{
-	{"lazuli_worker_in_flight", "Messages and runs in work.", prometheus.GaugeValue, func(s *stats) float64 { return float64(s.inFlight.Load()) }},
+	{"lazuli_worker_in_flight", "In-flight messages and timer runs.", prometheus.GaugeValue, func(s *stats) float64 { return float64(s.inFlight.Load()) }},
 	{"lazuli_worker_succeeded_total", "Handler calls that succeeded.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.succeeded.Load()) }},
 	{"lazuli_worker_failed_total", "Handler calls that failed.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.failed.Load()) }},
 	{"lazuli_worker_poisoned_total", "Messages moved to the poison queue.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.poisoned.Load()) }},
 	{"lazuli_worker_snoozed_total", "Messages put back without counting the attempt.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.snoozed.Load()) }},
-	{"lazuli_worker_released_total", "Messages given back because the app stopped.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.released.Load()) }},
+	{"lazuli_worker_released_total", "Messages released because the app stopped.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.released.Load()) }},
 	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
 	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseLost.Load()) }},
-	{"lazuli_worker_stuck_total", "Handlers given up because they did not return.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.stuck.Load()) }},
+	{"lazuli_worker_stuck_total", "Handlers abandoned because they did not return.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.stuck.Load()) }},
 }
 
 var (
@@ -45,8 +45,8 @@ var (
 			add(m.name, m.help)
 		}
 		add("lazuli_worker_paused", "1 if the function is paused.")
-		add("lazuli_worker_duration_seconds", "Time that handler calls took.")
-		add("lazuli_worker_message_age_seconds", "Time from a message's insertion to a call of its handler.")
+		add("lazuli_worker_duration_seconds", "Duration of handler calls.")
+		add("lazuli_worker_message_age_seconds", "Time from the insertion of a message to the call of its handler.")
 		add("lazuli_worker_queue_messages", "Messages in the function's queue, hidden ones included.")
 		add("lazuli_worker_queue_oldest_seconds", "Age of the queue's first visible message; 0 if none is visible.")
 		return all
@@ -83,7 +83,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.depths(out)
 }
 
-// depths looks at the queues, all at once.
+// depths reads the number of messages and the oldest message of all queues, concurrently.
 func (c collector) depths(out chan<- prometheus.Metric) {
 	c.app.mu.Lock()
 	r := c.app.current
@@ -102,7 +102,7 @@ func (c collector) depths(out chan<- prometheus.Metric) {
 		wg.Go(func() {
 			n, oldest, err := source.messageQueue().depth(ctx)
 			if err != nil {
-				return // No value is better than a wrong one; a queue that is missing has none.
+				return // No value on errors, or if the queue does not exist.
 			}
 			age := 0.0
 			if !oldest.IsZero() {

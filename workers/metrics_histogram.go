@@ -5,7 +5,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// relabelled is a function's histogram under the name and labels of its family.
+// relabelled is a function's histogram with the name and labels of its metric family.
 type relabelled struct {
 	prometheus.Histogram
 	desc *prometheus.Desc

@@ -5,22 +5,22 @@ import (
 	"errors"
 )
 
-// Handler is what middleware wraps: one invocation. Its error is the invocation's.
+// Handler is the function that middleware wraps. It runs one invocation and returns its error.
 type Handler func(ctx context.Context, mc *MiddlewareContext) error
 
-// Middleware adds behaviour around every invocation of an app. Wrap is called once per function at start; the handler that
-// it returns may act before and after next, give it another context, turn its error into another, or not call it.
+// Middleware adds behaviour around every invocation of an app. Wrap is called once per function when the app starts. The handler that it returns
+// can act before and after next, call it with a derived context, replace its error, or not call it.
 type Middleware interface {
 	Wrap(next Handler) Handler
 }
 
-// MiddlewareFunc makes a Middleware of a function.
+// MiddlewareFunc is a function that implements Middleware.
 type MiddlewareFunc func(next Handler) Handler
 
 // Wrap implements Middleware.
 func (f MiddlewareFunc) Wrap(next Handler) Handler { return f(next) }
 
-// Use adds middleware. The first one added is the outermost. It must be called before Start; nil is ignored. An [Extension] also registers
+// Use adds middleware. The first one added is the outermost. Use must be called before Start; nil is ignored. An [Extension] also registers
 // its functions.
 func (a *App) Use(m Middleware) {
 	if m == nil {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Encoding is how a message's bytes are written in the queue.
+// Encoding is the encoding of message bodies in a queue.
 type Encoding string
 
 const (
-	// Base64 is what Azure Functions and its clients write, and the default.
+	// Base64 is the default, as in Azure Functions.
 	Base64 Encoding = "base64"
-	// NoEncoding leaves the text as it is.
+	// NoEncoding stores bodies as plain text.
 	NoEncoding Encoding = "none"
 )
 
-// settings are those of one function, with the defaults of Azure Functions unless the option's comment says otherwise.
+// settings are the settings of one function. Defaults are those of Azure Functions unless the option's comment says otherwise.
 type settings struct {
 	connection string
 	queueName  string
@@ -33,9 +33,9 @@ type settings struct {
 
 	schedule     string
 	location     *time.Location // nil: UTC
-	maxRetries   int            // of a timer's run; negative is without end
+	maxRetries   int            // of a timer's run; negative: no limit
 	runOnStartup bool
-	monitor      *bool // nil: if the runs are far apart
+	monitor      *bool // nil: depends on the schedule
 
 	path string
 
@@ -64,30 +64,30 @@ func WithConnection(name string) CommonOption {
 	return commonOption(func(s *settings) { s.connection = name })
 }
 
-// WithQueueName sets the queue. By default it is called like the function.
+// WithQueueName sets the queue's name. Default: the function's name.
 func WithQueueName(name string) QueueOption {
 	return queueOption(func(s *settings) { s.queueName = name })
 }
 
-// WithMessageEncoding sets how message bodies are encoded. A body that cannot be decoded goes to the poison queue without
-// a call. Default Base64.
+// WithMessageEncoding sets the encoding of message bodies. A message whose body cannot be decoded is moved to the poison queue without
+// calling the handler. Default Base64.
 func WithMessageEncoding(e Encoding) QueueOption {
 	return queueOption(func(s *settings) { s.encoding = e })
 }
 
-// WithBatchSize sets how many messages are asked for at once, 1 to 32. Default 16.
+// WithBatchSize sets the maximum number of messages that one request receives, 1 to 32. Default 16.
 func WithBatchSize(n int) MessageOption {
 	return messageOption(func(s *settings) { s.batchSize = n })
 }
 
-// WithNewBatchThreshold sets the number of messages in work at or below which the next batch is fetched. So at most batch
-// size + threshold messages are in work on one instance; a batch size of 1 with a threshold of 0 handles one at a time.
-// Default: half the batch size for each processor.
+// WithNewBatchThreshold sets the number of in-flight messages at or below which the next batch is fetched. At most batch size + threshold
+// messages are in flight on one instance; a batch size of 1 with a threshold of 0 handles one message at a time. Default: half the batch
+// size for each processor.
 func WithNewBatchThreshold(n int) MessageOption {
 	return messageOption(func(s *settings) { s.newBatchThreshold = n })
 }
 
-// WithConcurrency sets batch size and threshold so that at most n messages are in work on one instance.
+// WithConcurrency sets batch size and threshold so that at most n messages are in flight on one instance.
 func WithConcurrency(n int) MessageOption {
 	return messageOption(func(s *settings) {
 		s.batchSize = min(32, n/2+1)
@@ -95,13 +95,13 @@ func WithConcurrency(n int) MessageOption {
 	})
 }
 
-// WithMaxDequeueCount sets after how many attempts a failing message is moved to the poison queue, at least 1. Default 5.
+// WithMaxDequeueCount sets the number of attempts after which a failing message is moved to the poison queue, at least 1. Default 5.
 func WithMaxDequeueCount(n int) MessageOption {
 	return messageOption(func(s *settings) { s.maxDequeueCount = int64(n) })
 }
 
-// WithVisibilityTimeout sets how long a message stays invisible after a failed attempt. It is not the lease. Default 0.
-// The same as WithRetry(Fixed(d)).
+// WithVisibilityTimeout sets how long a message stays invisible after a failed attempt; for the lease see WithLease. It is the same as
+// WithRetry(Fixed(d)). Default 0.
 func WithVisibilityTimeout(d time.Duration) MessageOption { return WithRetry(Fixed(d)) }
 
 // WithRetry sets how long a message stays invisible after each failed attempt. Default Fixed(0).
@@ -109,15 +109,15 @@ func WithRetry(p RetryPolicy) CommonOption {
 	return commonOption(func(s *settings) { s.retry = p })
 }
 
-// WithMaxPollingInterval sets the longest wait between polls of an empty queue, at least 100 ms. Default 1 min, or 2 s when
-// the account is on this machine.
+// WithMaxPollingInterval sets the maximum interval between polls of an empty queue, at least 100 ms. Default 1 min, or 2 s if the account is on
+// this machine.
 func WithMaxPollingInterval(d time.Duration) MessageOption {
 	return messageOption(func(s *settings) { s.maxPolling = d })
 }
 
-// WithLease sets for how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The
-// lease is renewed at half its length for as long as the handler runs; so it only bounds how long a message stays
-// hidden after its instance died. Default 1 min. (Azure Functions: 10 min, not settable.)
+// WithLease sets how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The lease is renewed at half
+// its length while the handler runs, so it only limits how long a message stays hidden after its instance died. Default 1 min. (Azure
+// Functions: 10 min, not settable.)
 func WithLease(d time.Duration) MessageOption {
 	return messageOption(func(s *settings) { s.lease = d })
 }
@@ -129,7 +129,7 @@ func WithTimeout(d time.Duration) CommonOption {
 
 const maxLease = 7 * 24 * time.Hour
 
-// validateQueue names the first setting that is out of bounds.
+// validateQueue returns an error for the first setting that is out of bounds.
 func (s settings) validateQueue() error {
 	switch {
 	case s.batchSize < 1 || s.batchSize > 32:

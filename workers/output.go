@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
-// EnqueueOption changes how Enqueue puts a message.
+// EnqueueOption is an option of Enqueue.
 type EnqueueOption func(*enqueueSettings)
 
 type enqueueSettings struct {
@@ -25,15 +25,14 @@ type enqueueSettings struct {
 // After keeps the message invisible for d, in whole seconds up to 7 days.
 func After(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.after = d } }
 
-// TimeToLive lets the message expire after d; negative is never. Default 7 days.
+// TimeToLive sets the message's time to live; a negative duration means that it does not expire. Default 7 days.
 func TimeToLive(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.ttl = d } }
 
-// EncodedAs sets how the body is encoded, Base64 by default, as the other side's WithMessageEncoding expects it.
+// EncodedAs sets the encoding of the body, which must be the receiver's WithMessageEncoding. Default Base64.
 func EncodedAs(e Encoding) EnqueueOption { return func(s *enqueueSettings) { s.encoding = e } }
 
-// Enqueue puts a message to a queue of the account that the function works on: the output binding of a handler, whose context it is
-// called with. See Storage.Enqueue for the body. A function of the same app that listens to the queue on the same connection begins with the
-// message at once.
+// Enqueue puts a message into a queue of the account of the function whose handler calls it; ctx is the handler's context. See Storage.Enqueue for the
+// body. A function of the same app that listens to the queue on the same connection is called at once.
 func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
 	b, ok := ctx.Value(boundKey{}).(bound)
 	if !ok {
@@ -46,13 +45,13 @@ func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOpti
 	return nil
 }
 
-// StorageOf returns the clients of the account that a handler's function works on, for tables and blobs.
+// StorageOf returns the clients of the account of the function whose handler has the context ctx. It returns false for other contexts.
 func StorageOf(ctx context.Context) (*Storage, bool) {
 	b, ok := ctx.Value(boundKey{}).(bound)
 	return b.storage, ok
 }
 
-// bound is what a handler's context is bound to.
+// bound is the app and account of a handler's context.
 type bound struct {
 	app     *App
 	storage *Storage
@@ -60,12 +59,12 @@ type bound struct {
 
 type boundKey struct{}
 
-// Enqueue puts a message to a queue, and creates the queue if it is not there. Bytes and strings are put as they are, everything else as
-// JSON.
+// Enqueue puts a message into a queue, and creates the queue if it does not exist. A body of bytes or a string is put unchanged; other values are
+// encoded as JSON.
 //
-// If ctx belongs to a trace (a handler's context under the middleware of package otelfunc, or WithTraceParent), a body that is a JSON object
-// gets the property traceparent, as CloudEvents have it, unless it has one: there is no other place for it in a storage queue's message. The
-// function that handles the message then belongs to the same trace. Without a trace the body is left alone.
+// If ctx belongs to a trace (the context of a handler with the middleware of package otelfunc, or of WithTraceParent) and the body is a JSON object without
+// the property traceparent, Enqueue adds that property, as in CloudEvents, since queue messages have no headers. The call that handles the message then
+// belongs to the same trace.
 func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
 	settings := enqueueSettings{encoding: Base64, ttl: 7 * 24 * time.Hour}
 	for _, o := range options {
@@ -115,7 +114,7 @@ var traceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$
 
 type traceKey struct{}
 
-// WithTraceParent returns a context whose Enqueue sends messages of a trace. A value that is no traceparent of version 00 is ignored.
+// WithTraceParent returns a context under which Enqueue sends messages of a trace. A value that is not a traceparent of version 00 is ignored.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	if !traceParent.MatchString(parent) {
 		return ctx
@@ -123,13 +122,13 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }
 
-// TraceParent returns the trace whose messages Enqueue sends under ctx, as W3C Trace Context writes it; "" if there is none.
+// TraceParent returns the traceparent (W3C Trace Context) of the messages that Enqueue sends under ctx; "" without a trace.
 func TraceParent(ctx context.Context) string {
 	parent, _ := ctx.Value(traceKey{}).(string)
 	return parent
 }
 
-// withTraceParent adds a trace to a body that is a JSON object without one.
+// withTraceParent adds the property traceparent to a body that is a JSON object without it.
 func withTraceParent(body []byte, parent string) []byte {
 	trimmed := bytes.TrimSpace(body)
 	if parent == "" || len(trimmed) < 2 || trimmed[0] != '{' || !json.Valid(trimmed) || bytes.Contains(trimmed, []byte(`"traceparent"`)) {
@@ -144,7 +143,7 @@ func withTraceParent(body []byte, parent string) []byte {
 	return append(out, rest...)
 }
 
-// traceIn returns the trace that a message's body names, "" if none.
+// traceIn returns the traceparent in a message's body, or "".
 func traceIn(body []byte) string {
 	if !bytes.Contains(body, []byte(`"traceparent"`)) {
 		return ""

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// gate keeps a function from taking new work while it is paused.
+// gate blocks new calls of a function while it is paused.
 type gate struct {
 	mu     sync.Mutex
 	closed bool
-	next   chan struct{} // closed at the next change; nil until somebody asks
+	next   chan struct{} // closed at the next change; nil until changed is called
 }
 
 // set closes or opens the gate.
@@ -59,9 +59,9 @@ func (g *gate) pass(ctx context.Context) bool {
 	return false
 }
 
-// Pause keeps a function of this process from taking new work until Resume; what it has in work goes on. Queue, blob and table triggers
-// leave their messages where they are; a timer's runs that come due meanwhile are left out. It holds from now on, over a Stop and a Start,
-// but not past the process, and does not concern other instances. Pausing twice is as good as once.
+// Pause stops new calls of a function in this process until Resume. Running calls continue. Messages of queue, blob and table triggers stay in their
+// queues; timer runs that become due are skipped. The pause lasts over Stop and Start, but not beyond the process, and does not affect other
+// instances. Pausing a paused function does nothing.
 func (a *App) Pause(function string) error { return a.setPaused(function, true) }
 
 // Resume ends a Pause.

@@ -2,22 +2,22 @@ package workers
 
 import "time"
 
-// minPollingInterval is the shortest wait between two polls that found nothing.
+// minPollingInterval is the minimum interval between polls of an empty queue.
 const minPollingInterval = 100 * time.Millisecond
 
-// pollingBackOff spaces the polls of an empty queue, by the rule of the Azure Functions host (its
-// RandomizedExponentialBackoffStrategy): the interval grows from minPollingInterval by doubling, random steps, stays at the
-// maximum, and falls back to the minimum when a message is found. The zero value with max set is ready to use.
+// pollingBackOff computes the intervals between polls of an empty queue like the Azure Functions host (its RandomizedExponentialBackoffStrategy): the
+// interval grows from minPollingInterval to the maximum in random steps that double, and is reset when a message is received. The zero value with max
+// set is ready to use.
 type pollingBackOff struct {
 	max      time.Duration
 	interval time.Duration
 	exponent int
 }
 
-// found resets the back-off after a poll that brought messages.
+// found resets the back-off after a poll that received messages.
 func (b *pollingBackOff) found() { b.interval, b.exponent = minPollingInterval, 1 }
 
-// empty returns the wait after a poll that brought none. random is in [0, 1).
+// empty returns the interval after a poll that received none. random is in [0, 1).
 func (b *pollingBackOff) empty(random float64) time.Duration {
 	if b.interval == b.max {
 		return b.interval

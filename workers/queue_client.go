@@ -15,41 +15,41 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
-// receivedMessage is a message as the queue service gave it.
+// receivedMessage is a message that was received from the queue service.
 type receivedMessage struct {
 	id, receipt                    string
-	text                           string // as in the queue, still encoded
+	text                           string // encoded, as in the queue
 	dequeueCount                   int64
 	inserted, expires, nextVisible time.Time
 }
 
 var (
-	// errNoQueue: the queue does not exist, or is being deleted.
+	// errNoQueue means that the queue does not exist or is being deleted.
 	errNoQueue = errors.New("the queue does not exist")
-	// errNotHeld: the message is gone, or the receipt is no longer the current one.
-	errNotHeld = errors.New("the message is no longer held under this receipt")
+	// errNotHeld means that the message was deleted, or that the receipt is stale.
+	errNotHeld = errors.New("the message was deleted or received by another instance")
 )
 
-// queueClient is what the listener needs of a queue. Errors are, or wrap, errNoQueue and errNotHeld where those apply; any
-// other error leaves it open whether the request took effect.
+// queueClient has the operations of a queue that the listener uses. Errors wrap errNoQueue or errNotHeld where they apply. After any other error,
+// the request may or may not have taken effect.
 type queueClient interface {
-	// receive hides up to n messages for the length of the lease.
+	// receive receives up to n messages and hides them for the duration of the lease.
 	receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error)
-	// update sets when the message becomes visible, leaves its text, and returns the new receipt.
+	// update sets when the message becomes visible and returns the new receipt. The text does not change.
 	update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (receipt string, err error)
 	delete(ctx context.Context, m receivedMessage) error
-	// put adds a message that becomes visible after the delay and lives for ttl; a negative one is for ever. It returns its id.
+	// put adds a message that becomes visible after visibleIn and expires after ttl, never if ttl is negative. It returns the message's ID.
 	put(ctx context.Context, text string, visibleIn, ttl time.Duration) (id string, err error)
 	create(ctx context.Context) error
-	// wait returns when a message is visible or most is over, without receiving any. can is false if the service lets no request
-	// wait; it has then returned at once.
+	// wait returns when a message is visible, or after most, without receiving a message. If the service does not support long polling, it
+	// returns false at once.
 	wait(ctx context.Context, most time.Duration) (can bool, err error)
-	// depth returns about how many messages the queue has, hidden ones included, and when the oldest visible one was put; zero if
-	// none is visible.
+	// depth returns the approximate number of messages, including hidden ones, and the insertion time of the oldest visible message; zero if no
+	// message is visible.
 	depth(ctx context.Context) (messages int64, oldest time.Time, err error)
 }
 
-// azureQueue is a queueClient on the official SDK.
+// azureQueue implements queueClient with the official SDK.
 type azureQueue struct{ client *azqueue.QueueClient }
 
 var _ queueClient = azureQueue{}
@@ -97,7 +97,7 @@ func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Du
 	return value(got.Messages[0].MessageID), nil
 }
 
-// wait asks for a look at the queue that may take its time; see package longpoll. Peeking hides no message, so it can be broken off.
+// wait sends Peek Messages as a long poll; see package longpoll. Peeking does not hide messages, so the request can be cancelled.
 func (q azureQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
@@ -141,7 +141,7 @@ func queueFailure(err error) error {
 	return err
 }
 
-// seconds rounds up: a message must not come back before its time. The service accepts at most seven days.
+// seconds rounds up, so that a message does not become visible early. The service accepts at most seven days.
 func seconds(d time.Duration) *int32 {
 	d = min(max(d, 0), maxLease)
 	return to.Ptr(int32((d + time.Second - 1) / time.Second))

@@ -16,22 +16,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// poisonSuffix makes a queue's name into its poison queue's.
+// poisonSuffix is appended to a queue's name for the name of its poison queue.
 const poisonSuffix = "-poison"
 
-// queueListener is a queue trigger at work: one goroutine polls, each message has one of its own.
+// queueListener runs a queue trigger: one goroutine polls, and one goroutine handles each message.
 type queueListener struct {
 	function *Function
 	settings settings
 	handler  QueueHandler
-	wrapped  Handler // the middleware around the handler; see invoke
+	wrapped  Handler // the middleware; see delivery.invoke
 	policy   messagePolicy
 	clock    Clock
 	log      *slog.Logger
 	stuck    time.Duration
 
 	bound         bound
-	queue, poison queueClient // poison is nil if the queue has none
+	queue, poison queueClient // poison is nil if the queue has no poison queue
 	poisonName    string
 	records       func(context.Context, poison.Record) error // nil if the account has no tables
 	hostID        string
@@ -39,20 +39,20 @@ type queueListener struct {
 
 	keys         *keyLimit // nil if messages are not limited by key
 	inFlight     atomic.Int64
-	busy         atomic.Int64  // 1 from before a poll until what it brought is in flight
-	canWait      bool          // the service lets requests wait, as far as is known; it belongs to listen
-	emptyWakeups int           // how often in a row there was nothing to receive after a wait; it belongs to listen
-	received     uint64        // messages so far; it belongs to listen
-	absent       bool          // the last poll found no queue; it belongs to listen
-	freed        chan struct{} // has a token when a message was finished since it was last drained
-	woken        chan struct{} // has a token when wake was called
+	busy         atomic.Int64  // 1 from before a poll until the received messages are in flight
+	canWait      bool          // the service supports long polling, as far as known; used by listen only
+	emptyWakeups int           // consecutive waits after which no message was received; used by listen only
+	received     uint64        // messages so far; used by listen only
+	absent       bool          // the last poll found no queue; used by listen only
+	freed        chan struct{} // has a token if a message was finished since the last receive
+	woken        chan struct{} // has a token if wake was called
 	working      sync.WaitGroup
 
 	mu        sync.Mutex // guards abandoned
-	abandoned int        // handlers given up as stuck
+	abandoned int        // stuck handlers
 }
 
-// openAzureQueue is the App's way to a queue, unless a test puts another in its place.
+// openAzureQueue is the default of App.openQueue, which tests replace.
 func openAzureQueue(s *Storage, name string) (queueClient, error) {
 	if s.Queues == nil {
 		return nil, errors.New("the connection string has no queue endpoint")
@@ -116,11 +116,11 @@ func (l *queueListener) wake() {
 	}
 }
 
-// listen polls until soft is done. The poll that is under way then is left to finish: were it cancelled, the service might
-// hide messages that nobody here knows of until their leases end.
+// listen polls until soft is done. It lets the last poll finish: if that were cancelled, messages could be leased at the service although no
+// instance handles them.
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
-	var failing string // the last poll's error, so that a lasting one is logged once
+	var failing string // the error of the last poll, to log a repeated error once
 	l.canWait, l.emptyWakeups = true, 0
 	for l.function.gate.pass(soft) {
 		l.busy.Store(1)
@@ -135,7 +135,7 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 		case sdkerr.Text(err) != failing:
 			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot poll; trying on", "err", sdkerr.Short(err))
+			l.log.Error("poll failed; retrying", "err", sdkerr.Short(err))
 		}
 		if len(messages) == 0 {
 			l.busy.Store(0)
@@ -157,9 +157,9 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 	return nil
 }
 
-// poll receives a batch. A queue that does not exist is as good as an empty one.
+// poll receives a batch. It treats a queue that does not exist as empty.
 func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
-	// The lease is counted from before the request: the service starts to count somewhere in between.
+	// The service starts the lease between the request and its response; the earlier time is safe.
 	asked := l.clock.Now()
 	got, err := l.queue.receive(ctx, l.settings.batchSize, l.settings.lease)
 	if errors.Is(err, errNoQueue) {
@@ -186,7 +186,7 @@ func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
 func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) {
 	for _, d := range messages {
 		if l.keys != nil {
-			// Here, not in the goroutine: turns come in the order of the messages.
+			// Not in the goroutine: messages with the same key keep their order.
 			if d.key = l.settings.key(d.body); d.key != "" {
 				d.turn = l.keys.join(d.key)
 			}
@@ -209,7 +209,7 @@ func (l *queueListener) end() {
 	}
 }
 
-// waitForRoom returns when so few messages are in work that a new batch may be fetched, or soft is done.
+// waitForRoom returns when the number of in-flight messages allows another batch, or soft is done.
 func (l *queueListener) waitForRoom(soft context.Context) {
 	for l.inFlight.Load() > int64(l.settings.newBatchThreshold) {
 		select {
@@ -220,13 +220,13 @@ func (l *queueListener) waitForRoom(soft context.Context) {
 	}
 }
 
-// longWait is how long a request waits at the service for a message.
+// longWait is the duration of a long poll.
 const longWait = 30 * time.Second
 
-// waitForNextPoll waits until it is time to poll again: at the service, if that lets requests wait, and else by the back-off.
+// waitForNextPoll waits until the next poll: by a long poll if the service supports it, otherwise by the back-off.
 func (l *queueListener) waitForNextPoll(soft context.Context, b *pollingBackOff, works bool) {
 	interval := b.empty(l.random())
-	// Where others receive what woke us, or what we are shown cannot be received, waiting must not become a busy loop.
+	// If other instances receive the messages first, or a message is visible but cannot be received, long polls return at once: pause instead.
 	if !works || !l.canWait || l.emptyWakeups > 1 {
 		if l.emptyWakeups > 1 {
 			interval, l.emptyWakeups = minPollingInterval, 0
@@ -252,7 +252,7 @@ func (l *queueListener) waitForNextPoll(soft context.Context, b *pollingBackOff,
 			l.emptyWakeups = 0
 		}
 		if r.err != nil || !r.can {
-			// An error, or a queue that is not there, may pass; a service that lets nobody wait will not begin to.
+			// Errors, including a missing queue, are transient. A service without long polling stays without.
 			l.canWait = r.err != nil
 			l.emptyWakeups = 0
 			l.pause(soft, interval)

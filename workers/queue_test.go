@@ -407,7 +407,7 @@ func TestHardStopEndsHangingPoll(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		b.stopBy(ctx)
-		b.wantLogged("cannot poll", 0)
+		b.wantLogged("poll failed; retrying", 0)
 	})
 }
 
@@ -551,7 +551,7 @@ func TestPollingOutageIsLoggedOnce(t *testing.T) {
 		down.Store(false)
 		b.after(time.Minute)
 		b.wantQueues(none, none)
-		if log := b.log.String(); strings.Count(log, "cannot poll") != 1 || strings.Count(log, "works again") != 1 {
+		if log := b.log.String(); strings.Count(log, "poll failed; retrying") != 1 || strings.Count(log, "works again") != 1 {
 			b.Errorf("log:\n%s", log)
 		}
 	})

@@ -6,15 +6,15 @@ import (
 	"runtime/debug"
 )
 
-// Recover is for goroutines that a handler starts, whose panics would otherwise end the process: deferred first, it logs a panic with its
-// stack, and the goroutine ends. The default logger is used; give it a handler of NewLogHandler to have the invocation in the line.
+// Recover recovers from a panic in a goroutine that a handler started, which would otherwise end the process, and logs it with its stack to the default
+// logger. It must be the first deferred call of the goroutine. With NewLogHandler the record has the invocation's ID.
 func Recover(ctx context.Context) {
 	if v := recover(); v != nil {
 		logPanic(ctx, v, debug.Stack())
 	}
 }
 
-// RecoverTo is Recover for a goroutine whose failure is the handler's: it also sets *err, to a *PanicError, unless there is an error already.
+// RecoverTo is Recover for a goroutine whose failure is to be the handler's error: it also sets *err to a *PanicError, unless *err is set.
 //
 //	group.Go(func() (err error) {
 //		defer workers.RecoverTo(ctx, &err)

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// RetryPolicy says how long a message stays invisible after a failed attempt.
+// RetryPolicy determines how long a message stays invisible after a failed attempt.
 type RetryPolicy interface {
 	// Delay is called with the number of attempts so far, at least 1.
 	Delay(attempts int64) time.Duration
 }
 
-// RetryFunc makes a policy of a function.
+// RetryFunc is a function that implements RetryPolicy.
 type RetryFunc func(attempts int64) time.Duration
 
 // Delay implements RetryPolicy.
 func (f RetryFunc) Delay(attempts int64) time.Duration { return f(attempts) }
 
-// Fixed waits the same time after every failure. Fixed(0) tries again at once, which is the default, as in Azure Functions.
+// Fixed returns a policy with the same delay after every failure. Fixed(0), which retries at once, is the default, as in Azure Functions.
 func Fixed(delay time.Duration) RetryPolicy {
 	return RetryFunc(func(int64) time.Duration { return delay })
 }
 
-// Exponential waits first after the first failure, twice as long after each further one, never longer than limit, and
-// spreads every wait by a random factor between 0.8 and 1.2 so that messages which failed together do not come back together.
+// Exponential returns a policy whose delay is first after the first failure, doubles with each further failure, and is at most limit. A random
+// factor between 0.8 and 1.2 spreads the delays of messages that failed together.
 func Exponential(first, limit time.Duration) RetryPolicy {
 	return RetryFunc(func(attempts int64) time.Duration {
 		d := float64(first) * math.Pow(2, float64(max(attempts, 1)-1))

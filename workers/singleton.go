@@ -10,27 +10,27 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// singleton lets one instance at a time do something, by a lock with an end: a blob lease.
+// singleton runs a function on one instance at a time, with a blob lease as lock.
 //
-// The storage service is the authority. An instance may believe to hold the lock only until the period since the start of its
-// last successful renewal is over, by its own clock; then it stops what it does, whether or not it could ask. Another
-// instance can have the lock from then on, by the service's clock. Between two clocks of different speed, and while a
-// handler does not react to its cancelled context, two instances can be at work for a moment: a handler must bear that.
+// The storage service decides which instance holds the lock. An instance assumes that it holds the lock for one period after the start of its last successful
+// renewal, by its clock; then it stops the function, whether or not it could reach the service. From then on, another instance can acquire the lock. Two
+// instances can run the function at the same time for a short while if their clocks run at different speeds, or if a handler does not react to its
+// cancelled context. Handlers must tolerate that.
 type singleton struct {
 	store  hostStore
 	name   string
 	owner  string
-	period time.Duration // of the lock; renewed at half
-	retry  time.Duration // between tries to get it
+	period time.Duration // of the lease; renewed at half
+	retry  time.Duration // between attempts to acquire it
 	clock  Clock
 	log    *slog.Logger
 
-	elsewhere atomic.Bool // another instance had the lock when it was last asked for
+	elsewhere atomic.Bool // another instance held the lock at the last attempt
 }
 
-// lead waits for the lock, calls work while it is held, and begins again when it is lost, until soft is done. The contexts that
-// work gets are done like lead's own, and also, with the cause ErrLeaseLost, when the lock is lost. The lock is renewed until
-// work returns, and then released.
+// lead acquires the lock, calls work while it holds the lock, and starts over when the lock is lost, until soft is done. The contexts of work are derived
+// from soft and hard, and are also cancelled, with the cause ErrLeaseLost, when the lock is lost. The lock is renewed until work returns, and
+// then released.
 func (s *singleton) lead(soft, hard context.Context, work func(soft, hard context.Context)) {
 	failing, waiting := "", false // what was logged last
 	for soft.Err() == nil {
@@ -52,15 +52,15 @@ func (s *singleton) lead(soft, hard context.Context, work func(soft, hard contex
 			}
 			waiting = true
 		case hard.Err() != nil:
-		case sdkerr.Text(err) != failing: // Once for as long as it lasts.
+		case sdkerr.Text(err) != failing: // A repeated error is logged once.
 			failing = sdkerr.Text(err)
-			s.log.Error("cannot ask for the lock; trying on", "lock", s.name, "err", sdkerr.Short(err))
+			s.log.Error("acquiring the lock failed; retrying", "lock", s.name, "err", sdkerr.Short(err))
 		}
 		s.pause(soft, s.retry)
 	}
 }
 
-// hold calls work and renews the lock until it returns.
+// hold calls work and renews the lock until work returns.
 func (s *singleton) hold(soft, hard context.Context, id string, expires time.Time, work func(soft, hard context.Context)) {
 	soft, stopSoft := context.WithCancelCause(soft)
 	hard, stopHard := context.WithCancelCause(hard)
@@ -75,17 +75,17 @@ func (s *singleton) hold(soft, hard context.Context, id string, expires time.Tim
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
 		defer cancel()
 		if err := s.store.release(ctx, s.name, id); err != nil && !errors.Is(err, errNotHeld) {
-			s.log.Warn("cannot release the lock; it ends by itself", "lock", s.name, "err", sdkerr.Short(err))
+			s.log.Warn("releasing the lock failed; it expires", "lock", s.name, "err", sdkerr.Short(err))
 		}
 		return
 	}
-	s.log.Warn("the lock is lost; stopping what it guards", "lock", s.name)
+	s.log.Warn("lost the lock; stopping its function", "lock", s.name)
 	stopSoft(ErrLeaseLost)
 	stopHard(ErrLeaseLost)
 	<-done
 }
 
-// renewUntil renews until done is closed, and then returns true; false if the lock is lost before.
+// renewUntil renews the lock until done is closed. It returns false if the lock is lost before.
 func (s *singleton) renewUntil(done <-chan struct{}, id string, expires time.Time) bool {
 	interval := s.period / 2
 	for {
@@ -99,7 +99,7 @@ func (s *singleton) renewUntil(done <-chan struct{}, id string, expires time.Tim
 		now := s.clock.Now()
 		most := max(expires.Sub(now), time.Millisecond)
 		if _, ok := s.clock.(systemClock); !ok {
-			most = settleTimeout // A test's clock may go an hour ahead at once; no request is that fast.
+			most = settleTimeout // A fake clock can advance by an hour during the request.
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), most)
 		err := s.store.renew(ctx, s.name, id)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// run is one stretch from Start to the end of Stop.
+// run is the state from Start to the end of Stop.
 type run struct {
 	listeners []listener // one per function, in order
-	// soft is done when no new work may begin, hard when running handlers are to be cancelled.
+	// soft is done when no new calls may start, hard when running calls are to be cancelled.
 	soft, hard         context.Context
 	stopSoft, stopHard context.CancelFunc
 	done               chan struct{} // closed when every listener has returned; errs is then final
@@ -20,10 +20,10 @@ type run struct {
 	errs []error
 }
 
-// Start builds the clients and begins to listen; it returns when all functions listen, or with an error and nothing
-// running. When ctx is done the app stops as by Stop with Config.DrainTimeout. ctx's values reach the handlers.
+// Start creates the clients and the listeners. It returns when all functions listen, or an error if nothing was started. When ctx is done, the app
+// stops as by Stop with Config.DrainTimeout. The contexts of handlers have the values of ctx.
 //
-// The storage account need not be up yet, and queues need not exist: both are looked for with the polling back-off.
+// The storage account may be unavailable, and queues, containers and tables may be missing, at the time of the call: the app retries.
 func (a *App) Start(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *App) Start(ctx context.Context) error {
 	unwatch := context.AfterFunc(ctx, func() {
 		stop, cancel := a.drainContext()
 		defer cancel()
-		_ = a.stop(stop, r) // Whoever calls Stop or Run gets the error.
+		_ = a.stop(stop, r) // Stop and Run return the error.
 	})
 	go func() {
 		wg.Wait()
@@ -101,11 +101,11 @@ func (a *App) buildListeners() ([]listener, error) {
 	return listeners, nil
 }
 
-// Stop takes no new work, gives back what was received but not begun, and waits for running handlers, whose leases go on
-// being renewed. When ctx is done it cancels their contexts with the cause ErrStopping, and gives their messages back
-// too. It returns once nothing of the app runs any more, with an error if a handler had to be given up as stuck.
+// Stop stops the app: no new calls start, messages that were received but not handled are released, and Stop waits for running handlers, whose leases
+// are renewed. When ctx is done, it cancels the contexts of the handlers with the cause ErrStopping, and releases their messages. It returns when
+// all goroutines of the app have ended, with an error if a stuck handler was abandoned.
 //
-// Stop may be called several times and at once; every call waits for the same end. Without a Start it does nothing.
+// Stop can be called several times and concurrently; all calls wait for the end. It does nothing if the app was not started.
 func (a *App) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	r := a.current

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stats are a function's counters since the app was made.
+// stats are a function's counters since New.
 type stats struct {
 	inFlight                                                       atomic.Int64
 	succeeded, failed, poisoned, snoozed, leaseRenewals, leaseLost atomic.Int64
@@ -19,10 +19,10 @@ type stats struct {
 	duration, age prometheus.Histogram
 
 	mu      sync.Mutex
-	running map[*InvocationContext]time.Time // calls under way, and since when
+	running map[*InvocationContext]time.Time // running calls with their start times
 }
 
-// Buckets in seconds: of the time that a handler takes, and of the age that a message has when its handler is called.
+// Histogram buckets in seconds, for the duration of handler calls and for the age of messages when their handler is called.
 var (
 	durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 	ageBuckets      = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 1800, 3600, 6 * 3600, 86400}
@@ -34,7 +34,7 @@ func (s *stats) init() {
 	s.age = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "age", Buckets: ageBuckets})
 }
 
-// call notes that a handler runs, until the function that it returns is called.
+// call records a running call until the returned function is called.
 func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 	began := clock.Now()
 	s.begun.Add(1)
@@ -51,13 +51,13 @@ func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 
 func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at, err}) }
 
-// LastError is a failure and its time.
+// LastError is an error and its time.
 type LastError struct {
 	At  time.Time
 	Err error
 }
 
-// Running is a call that is under way.
+// Running describes a running call.
 type Running struct {
 	InvocationID string
 	// MessageID is the message's id; empty for timers.
@@ -67,31 +67,31 @@ type Running struct {
 	Since   time.Time
 }
 
-// FunctionStats is a snapshot of what a function has done in this process.
+// FunctionStats is a snapshot of a function's counters in this process.
 type FunctionStats struct {
 	Name, Trigger string
 	// Queue is the queue that the function's messages come from; empty for timers.
 	Queue string
 	// Paused is true after a Pause.
 	Paused bool
-	// InFlight is how many messages are in work now.
+	// InFlight is the number of in-flight messages or timer runs.
 	InFlight int64
-	// Running are the calls under way, the oldest first. Messages that wait for their key's turn are in flight, and not in here.
+	// Running are the running calls, oldest first. Messages that wait for their key (ConcurrencyPerKey) are in flight and not running.
 	Running []Running
-	// Succeeded and Failed count handler calls by their outcome.
+	// Succeeded and Failed count finished calls by their result.
 	Succeeded, Failed int64
-	// Poisoned counts messages moved to the poison queue, Snoozed those put back without an attempt, Released those
-	// given back because the app stopped.
+	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages released because the
+	// app stopped.
 	Poisoned, Snoozed, Released int64
-	// LeaseRenewals and LeaseLost count renewals that succeeded and leases that were lost.
+	// LeaseRenewals counts successful renewals, LeaseLost lost leases.
 	LeaseRenewals, LeaseLost int64
-	// Stuck counts handlers that were given up because they did not return.
+	// Stuck counts abandoned handlers.
 	Stuck int64
-	// LastError is the latest failure of a handler or of the trigger; nil if there was none.
+	// LastError is the last error of a handler or of the trigger; nil without errors.
 	LastError *LastError
 }
 
-// Stats returns a snapshot for every function, in order of registration. It may be called at any time.
+// Stats returns a snapshot of every function, in the order of registration. It can be called at any time.
 func (a *App) Stats() []FunctionStats {
 	all := make([]FunctionStats, 0, len(a.functions))
 	for _, f := range a.functions {

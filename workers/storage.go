@@ -11,31 +11,31 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// Storage is one storage account, as the official SDK's clients. A client is nil when the connection string has no
-// endpoint for its service. The clients may be used by many goroutines at once.
+// Storage has the official SDK's clients of a storage account. A client is nil if the connection string has no endpoint of its service. The clients are safe
+// for concurrent use.
 type Storage struct {
 	Queues *azqueue.ServiceClient
 	Blobs  *azblob.Client
 	Tables *aztables.ServiceClient
-	// Local is true when the account is served by this machine.
+	// Local is true if all endpoints are on this machine.
 	Local bool
 }
 
-// StorageOption changes how OpenStorage builds its clients.
+// StorageOption is an option of OpenStorage.
 type StorageOption func(*connstr.Options)
 
-// WithTransport sends every request through t: an in-process server in tests, a recorder, an HTTP client with a proxy.
+// WithTransport sends all requests through t, such as an in-process server in tests or an HTTP client with a proxy.
 func WithTransport(t policy.Transporter) StorageOption {
 	return func(o *connstr.Options) { o.Transport = t }
 }
 
-// WithClientRetry sets the SDK's retry policy for single requests.
+// WithClientRetry sets the SDK's retry policy for requests.
 func WithClientRetry(r policy.RetryOptions) StorageOption {
 	return func(o *connstr.Options) { o.Retry = r }
 }
 
-// OpenStorage builds clients for the account that a connection string names. All of Azure's forms are read, also
-// UseDevelopmentStorage=true. Nothing is sent yet. Errors never contain the key or signature.
+// OpenStorage creates clients for the account of a connection string in any of Azure's forms, including UseDevelopmentStorage=true. It sends no requests.
+// Errors do not contain the key or signature.
 func OpenStorage(connectionString string, options ...StorageOption) (*Storage, error) {
 	settings, err := connstr.Parse(connectionString)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// supervision is how a handler without a lease of its own is watched.
+// supervision has the limits of a handler that has no message lease.
 type supervision struct {
 	clock   Clock
 	timeout time.Duration // 0: none
@@ -20,8 +20,8 @@ type supervision struct {
 	log     *slog.Logger
 }
 
-// supervise calls a handler, contains its panic, and cancels its context when hard is done or its time is over. It returns the
-// handler's error, or ErrStuck if the handler does not return after that.
+// supervise calls a handler, converts a panic to an error, and cancels the handler's context when hard is done or after the timeout. It returns the
+// handler's error, or ErrStuck if the handler does not return after the cancellation.
 func supervise(hard context.Context, s supervision, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
@@ -55,7 +55,7 @@ func supervise(hard context.Context, s supervision, call func(ctx context.Contex
 	}
 }
 
-// withCause adds to a handler's "context canceled" why its context was cancelled: ErrTimeout, ErrLeaseLost or ErrStopping.
+// withCause adds the cause of the cancellation (ErrTimeout, ErrLeaseLost or ErrStopping) to an error that is context.Canceled.
 func withCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(err, context.Canceled) || cause == nil || errors.Is(err, cause) {
@@ -64,7 +64,7 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// contain turns a panic into an error with its stack.
+// contain converts a panic to a *PanicError.
 func contain(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -74,7 +74,7 @@ func contain(call func() error) (err error) {
 	return call()
 }
 
-// timerOf is a clock's timer, or for 0 one that never fires.
+// timerOf returns a timer of the clock; for 0, a timer that never fires.
 func timerOf(c Clock, after time.Duration) Timer {
 	if after <= 0 {
 		return never{}
@@ -87,14 +87,14 @@ type never struct{}
 func (never) C() <-chan time.Time { return nil }
 func (never) Stop()               {}
 
-// dumpStuck reports a handler that does not return. Its goroutine stays behind: Go cannot end it.
+// dumpStuck logs a handler that does not return, with all goroutines. Its goroutine keeps running, since Go cannot end it.
 func dumpStuck(log *slog.Logger, cause error) {
 	dump := make([]byte, 1<<20)
 	dump = dump[:runtime.Stack(dump, true)]
-	log.Error("the handler did not return after its context was cancelled; giving it up", "cause", cause, "goroutines", string(dump))
+	log.Error("the handler did not return after its context was cancelled; abandoning it", "cause", cause, "goroutines", string(dump))
 }
 
-// logFailure logs what a handler failed with; for a panic, with its stack.
+// logFailure logs a handler's error; for a panic, with its stack.
 func logFailure(log *slog.Logger, err error) {
 	if errors.As(err, new(*loggedError)) {
 		return

@@ -21,19 +21,19 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
-// TableChange is what a table handler receives.
+// TableChange is a change that a table handler receives.
 type TableChange = bindings.TableChange
 
 // TableHandler handles one change of an entity.
 type TableHandler func(ctx context.Context, c TableChange) error
 
-// WithTable names the table whose changes trigger. By default it is called like the function.
+// WithTable sets the table whose changes trigger the function. Default: the function's name.
 func WithTable(name string) TableOption {
 	return tableOption(func(s *settings) { s.table = name })
 }
 
-// WithExisting makes a table trigger also run for the entities that are there when the app first starts, as updates. By default it
-// begins with what changes from then on.
+// WithExisting(true) makes a table trigger also run for the entities that exist when the app first starts, as updates. By default it runs for later changes
+// only.
 func WithExisting(existing bool) TableOption {
 	return tableOption(func(s *settings) { s.existing = existing })
 }
@@ -52,20 +52,19 @@ func WithParallelChanges(n int) TableOption {
 	return tableOption(func(s *settings) { s.parallel = n })
 }
 
-// tablePoisonQueue is where table triggers' messages go that failed for good.
+// tablePoisonQueue is the poison queue of all table triggers.
 const tablePoisonQueue = "webjobs-tabletrigger-poison"
 
-// Table registers a handler for the changes of a table, from the app's first start on. It works on Lazuli only, which logs the changes of
-// tables that are asked for (docs/extensions.md): on another service the function reports that, and does nothing.
+// Table registers a handler for changes of a table, from the first start of the app on. It needs Lazuli, which keeps a change log of tables on request
+// (docs/extensions.md). On other services the function logs an error and does not run.
 //
-// One instance, by a blob lease, reads the log and puts a message for every change; all instances share the messages, by the rules of queue
-// triggers: retries, a limit of attempts, poison (queue webjobs-tabletrigger-poison), renewal, drain. How far the log was read is kept
-// in the container azure-webjobs-hosts, so that nothing is missed while no instance is up.
+// One instance, which holds a blob lease, reads the log and puts a message for every change. All instances handle the messages, by the rules of queue
+// triggers: retries, maximum dequeue count, poison queue (webjobs-tabletrigger-poison), lease renewal, drain. The position in the log is stored in
+// the container azure-webjobs-hosts, so that no change is missed while no instance runs.
 //
-// Every change is handled at least once, unless another one of the same entity has followed before it was: then that is. What the handler
-// gets is the entity with exactly the ETag of the change. Two changes of one entity can be handled in either order only if the first
-// failed, and is then no longer told. Should the log not reach back to where the app stopped - a week has passed, or a million changes -
-// the handler is called for every entity of the table, as an update; deletions in between are not told.
+// Every change is handled at least once, unless a later change of the same entity supersedes it before it is handled. The handler gets the entity with the
+// ETag of the change. The log covers one week and a million changes. If the app was stopped for longer, the handler is called for every entity of the
+// table, as an update; deletions in that time are not reported.
 func (a *App) Table(name string, h TableHandler, options ...TableOption) *Function {
 	f := register(a, name, tableTrigger, options)
 	fail := func(err error) {
@@ -80,7 +79,7 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 		f.settings.table = name
 	}
 	if !tableName.MatchString(f.settings.table) {
-		fail(fmt.Errorf("table name %q is not 3 to 63 letters and digits that begin with a letter", f.settings.table))
+		fail(fmt.Errorf("table name %q does not have 3 to 63 letters and digits, starting with a letter", f.settings.table))
 	}
 	f.settings.queueName = hashedQueueName("azure-webjobs-tabletrigger-", a.config.HostID, name)
 	f.settings.encoding = Base64
@@ -107,12 +106,11 @@ type Change[T any] struct {
 	Entity T
 	// Before is the entity before the change, for triggers with InOrder; the zero value if Raw.Before is empty.
 	Before T
-	// Raw is the change as it came.
+	// Raw is the received change.
 	Raw TableChange
 }
 
-// Table registers a handler for changes of entities that are the JSON of a T. A change whose entity is not goes to the poison queue at
-// once.
+// Table registers a handler for changes of entities that are a T in JSON. A change whose entity is not is moved to the poison queue at once.
 func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...TableOption) *Function {
 	return a.Table(name, func(ctx context.Context, raw TableChange) error {
 		c := Change[T]{Raw: raw}
@@ -130,24 +128,24 @@ func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T])
 	}, options...)
 }
 
-// tableMessage tells of one change.
+// tableMessage describes one change.
 type tableMessage struct {
 	Type, FunctionId, TableName, PartitionKey, RowKey, ETag string
 	Change                                                  bindings.TableChangeKind
 }
 
-// tableListener is a table trigger at work: a reader of the log on one instance, a queue listener on each.
+// tableListener runs a table trigger: a reader of the log on one instance, a queue listener on each instance.
 type tableListener struct {
 	function *Function
 	tables   *aztables.ServiceClient
 	feed     tableFeed
 	store    hostStore
-	record   string // name of the record of how far the log was read
+	record   string // name of the record with the position in the log
 	lock     *singleton
 	messages *queueListener
 	reached  atomic.Pointer[string] // the position up to which messages were put
-	every    time.Duration          // between tries after a failure
-	nudge    nudge                  // ends the pause after one
+	every    time.Duration          // between attempts after an error
+	nudge    nudge                  // interrupts the pause after an error
 	clock    Clock
 	log      *slog.Logger
 }
@@ -189,8 +187,7 @@ func (l *tableListener) listen(soft, hard context.Context) error {
 	return err
 }
 
-// follow reads the log for as long as this instance holds the lock. It may be broken off anywhere: what was read and not recorded is
-// read again.
+// follow reads the log while this instance holds the lock. It can stop at any point: changes after the recorded position are read again.
 func (l *tableListener) follow(soft, _ context.Context) {
 	failing := ""
 	for soft.Err() == nil {
@@ -204,7 +201,7 @@ func (l *tableListener) follow(soft, _ context.Context) {
 		case sdkerr.Text(err) != failing:
 			failing = sdkerr.Text(err)
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot read the changes of the table; trying on", "table", l.function.settings.table, "err", sdkerr.Short(err))
+			l.log.Error("reading the change log of the table failed; retrying", "table", l.function.settings.table, "err", sdkerr.Short(err))
 		}
 		pause := l.every
 		if errors.Is(err, errNoFeed) {
@@ -214,18 +211,18 @@ func (l *tableListener) follow(soft, _ context.Context) {
 	}
 }
 
-// The moments around what the reader does with each page of the log.
+// Fault points around the writes of the reader for each page of the log.
 var (
 	pointBeforeChanges  = fault.Declare("workers/before-change-messages")
 	pointAfterChanges   = fault.Declare("workers/after-change-messages")
 	pointAfterWatermark = fault.Declare("workers/after-change-position")
 )
 
-// read follows the log from the recorded position on until something fails.
+// read reads the log from the recorded position until an error.
 func (l *tableListener) read(ctx context.Context) error {
 	record, err := l.store.read(ctx, l.record)
 	if err != nil {
-		return fmt.Errorf("read how far the log was read: %w", err)
+		return fmt.Errorf("read the recorded position: %w", err)
 	}
 	position := string(record)
 	for begun := position != ""; ; begun = true {
@@ -235,7 +232,7 @@ func (l *tableListener) read(ctx context.Context) error {
 			return err
 		}
 		if page.known && len(page.changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
-			l.lock.pause(ctx, minPollingInterval) // The service lets nobody wait any more: it is about to stop.
+			l.lock.pause(ctx, minPollingInterval) // The long poll returned at once: the service is stopping.
 		}
 		if err := fault.Point(pointBeforeChanges); err != nil {
 			return err
@@ -244,7 +241,7 @@ func (l *tableListener) read(ctx context.Context) error {
 		case page.known:
 			err = l.put(ctx, page.changes)
 		case begun:
-			l.log.Warn("the log of changes does not reach back to where it was read last; going through the whole table", "table", l.function.settings.table)
+			l.log.Warn("the change log no longer has the recorded position; reading the whole table", "table", l.function.settings.table)
 			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
 		case l.function.settings.existing:
 			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
@@ -257,7 +254,7 @@ func (l *tableListener) read(ctx context.Context) error {
 		}
 		if page.position != position {
 			if err := l.store.write(ctx, l.record, []byte(page.position)); err != nil {
-				return fmt.Errorf("record how far the log was read: %w", err)
+				return fmt.Errorf("record the position: %w", err)
 			}
 			if err := fault.Point(pointAfterWatermark); err != nil {
 				return err
@@ -268,10 +265,10 @@ func (l *tableListener) read(ctx context.Context) error {
 	}
 }
 
-// putAtOnce is how many messages are put at the same time.
+// putAtOnce is the number of messages that are put concurrently.
 const putAtOnce = 16
 
-// put tells all instances of changes, of each entity the last one only: the ones before are over.
+// put puts messages for changes, for each entity only for the last change.
 func (l *tableListener) put(ctx context.Context, changes []tableMessage) error {
 	last := make(map[[2]string]int, len(changes))
 	for i, c := range changes {
@@ -311,7 +308,7 @@ func (l *tableListener) put(ctx context.Context, changes []tableMessage) error {
 	return nil
 }
 
-// handle makes a queue handler of a table handler.
+// handle converts a table handler to a queue handler.
 func (l *tableListener) handle(h TableHandler) QueueHandler {
 	return func(ctx context.Context, raw QueueMessage) error {
 		var m tableMessage
@@ -322,9 +319,9 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 		entity, err := l.tables.NewClient(m.TableName).GetEntity(ctx, m.PartitionKey, m.RowKey, nil)
 		switch missing := isNoEntity(err); {
 		case err != nil && !missing:
-			return fmt.Errorf("look at the entity: %w", err)
+			return fmt.Errorf("get the entity: %w", err)
 		case missing != (m.Change == bindings.TableDelete), !missing && string(entity.ETag) != m.ETag:
-			return nil // Changed since: that change has, or will have, a message of its own.
+			return nil // The entity was changed; that change has, or will have, another message.
 		case !missing:
 			change.Entity = entity.Value
 		}

@@ -18,21 +18,21 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
-// errNoFeed: the service logs no changes.
-var errNoFeed = errors.New("the service keeps no log of a table's changes: a table trigger needs Lazuli")
+// errNoFeed means that the service has no change log.
+var errNoFeed = errors.New("the service has no change log of tables: a table trigger needs Lazuli")
 
-// tableFeed reads the log of a table's changes; see docs/extensions.md.
+// tableFeed reads the change log of a table; see docs/extensions.md.
 type tableFeed struct{ client *aztables.Client }
 
-// feedPage is an answer.
+// feedPage is a page of the change log.
 type feedPage struct {
 	changes []tableMessage
-	// position is the one to ask for next; known is false if the one that was asked for is not, and there are no changes then.
+	// position is the position after the page. known is false if the service does not know the requested position; changes is empty then.
 	position string
 	known    bool
 }
 
-// after returns what has changed after a position, and waits for it for most at most.
+// after returns the changes after a position, for which it waits at most most.
 func (f tableFeed) after(ctx context.Context, position string, most time.Duration) (feedPage, error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader(position, most))
@@ -51,7 +51,7 @@ func (f tableFeed) after(ctx context.Context, position string, most time.Duratio
 			Change               bindings.TableChangeKind
 		}
 		if err := json.Unmarshal(e, &c); err != nil {
-			return page, fmt.Errorf("an entry of the log of changes: %w", err)
+			return page, fmt.Errorf("an entry of the change log: %w", err)
 		}
 		page.changes = append(page.changes, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
 	}
@@ -101,8 +101,8 @@ func (f tableFeed) states(ctx context.Context, position string, most time.Durati
 	return changes, page, nil
 }
 
-// everything calls tell with the entities of the table, a page at a time, as updates.
-func (f tableFeed) everything(ctx context.Context, tell func([]loggedChange) error) error {
+// everything passes the entities of the table to put, as updates, a page at a time.
+func (f tableFeed) everything(ctx context.Context, put func([]loggedChange) error) error {
 	for pager := f.client.NewListEntitiesPager(nil); pager.More(); {
 		var answer *http.Response
 		if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &answer)); err != nil {
@@ -129,14 +129,14 @@ func (f tableFeed) everything(ctx context.Context, tell func([]loggedChange) err
 			c.PartitionKey, c.RowKey, c.ETag = keys.PartitionKey, keys.RowKey, keys.ETag
 			page = append(page, c)
 		}
-		if err := tell(page); err != nil {
+		if err := put(page); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// feedHeader asks for what comes after a position, and to wait for it.
+// feedHeader requests the changes after a position, with a long poll of most.
 func feedHeader(position string, most time.Duration) http.Header {
 	h := http.Header{longpoll.AfterHeader: {position}}
 	if most > 0 {
@@ -145,8 +145,8 @@ func feedHeader(position string, most time.Duration) http.Header {
 	return h
 }
 
-// all tells of every entity of the table, as an update, a page at a time.
-func (f tableFeed) all(ctx context.Context, tell func([]tableMessage) error) error {
+// all passes every entity of the table to put, as updates, a page at a time.
+func (f tableFeed) all(ctx context.Context, put func([]tableMessage) error) error {
 	pager := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey,RowKey"), Format: to.Ptr(aztables.MetadataFormatFull)})
 	for pager.More() {
 		got, err := pager.NextPage(ctx)
@@ -164,7 +164,7 @@ func (f tableFeed) all(ctx context.Context, tell func([]tableMessage) error) err
 			}
 			page = append(page, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: bindings.TableUpdate})
 		}
-		if err := tell(page); err != nil {
+		if err := put(page); err != nil {
 			return err
 		}
 	}

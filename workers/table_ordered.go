@@ -69,7 +69,7 @@ func (l *orderedTableListener) readInOrder(soft, hard context.Context) error {
 			return err
 		}
 		if page.known && len(changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
-			l.lock.pause(soft, minPollingInterval) // The service lets nobody wait any more: it is about to stop.
+			l.lock.pause(soft, minPollingInterval) // The long poll returned at once: the service is stopping.
 		}
 		if !page.known && (begun || l.function.settings.existing) {
 			if begun {

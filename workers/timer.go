@@ -16,13 +16,13 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
 
-// TimerInfo is what a timer handler receives.
+// TimerInfo is the argument of a timer handler.
 type TimerInfo = bindings.TimerInfo
 
 // TimerHandler handles one run of a timer.
 type TimerHandler func(ctx context.Context, t TimerInfo) error
 
-// WithSchedule sets when a timer runs, in UTC unless WithTimeZone says otherwise: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
+// WithSchedule sets when a timer runs, in UTC or in the zone of WithTimeZone: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
 // of week}", or an interval "hh:mm:ss".
 func WithSchedule(schedule string) TimerOption {
 	return timerOption(func(s *settings) { s.schedule = schedule })
@@ -35,38 +35,37 @@ func WithTimeZone(location *time.Location) TimerOption {
 	return timerOption(func(s *settings) { s.location = location })
 }
 
-// WithRunOnStartup makes a timer also run when an instance begins to keep it.
+// WithRunOnStartup(true) makes a timer also run when an instance acquires its lock.
 func WithRunOnStartup(run bool) TimerOption {
 	return timerOption(func(s *settings) { s.runOnStartup = run })
 }
 
-// WithMaxRetryCount lets a timer's run that failed be tried again up to n times, after the delays of WithRetry, before the schedule goes on; -1
-// is for as long as it takes. Default 0. The count is in memory: should the process die, the run counts as missed, and another instance
-// begins anew. As in Azure Functions, retry policies are for timers; messages have WithMaxDequeueCount.
+// WithMaxRetryCount sets how often a failed run of a timer is retried, after the delays of WithRetry, before the next scheduled run; -1 means until it
+// succeeds. Default 0. The count is in memory: if the process dies, the run counts as missed, and another instance starts over. As in Azure Functions, retry
+// policies are for timers; messages have WithMaxDequeueCount.
 func WithMaxRetryCount(n int) TimerOption {
 	return timerOption(func(s *settings) { s.maxRetries = n })
 }
 
-// WithMonitor makes a timer remember its runs in the storage account, so that one that was missed while no instance was up is
-// made up for, once. By default a timer does so whose runs are a minute or more apart.
+// WithMonitor sets whether a timer records its runs in the storage account, so that a run that was missed while no instance was running happens later,
+// once. Default: true if the runs are at least a minute apart.
 func WithMonitor(monitor bool) TimerOption {
 	return timerOption(func(s *settings) { s.monitor = &monitor })
 }
 
 // Timer registers a handler that runs at the times of WithSchedule.
 //
-// Of all instances of an app (Config.HostID) on one storage account, one keeps the timer, by a blob lease; another takes over
-// when it stops or dies. There is never more than one run at a time: the next one is the first time of the schedule after
-// the end of the last. A run that should have happened while no instance was up happens once, late, with IsPastDue. A
-// failed run is logged, and not repeated before its next time, unless WithMaxRetryCount says so. A run that is cut off by the death of its process is repeated
-// if the timer is monitored: at least once.
+// Of all instances of an app (Config.HostID) on one storage account, one runs the timer. It holds a blob lease; another instance takes over when it stops
+// or dies. Runs do not overlap: the next run is the first time of the schedule after the end of the last run. A run that was missed because no instance was
+// running happens once, late, with IsPastDue. A failed run is logged, and is retried only with WithMaxRetryCount. A run whose process died is
+// repeated if the timer is monitored.
 func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Function {
 	f := register(a, name, timerTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
 	if f.settings.maxRetries < -1 || f.settings.retry == nil {
-		a.errs = append(a.errs, fmt.Errorf("workers: function %q: maximum retry count %d is less than -1, or the retry policy is nil", name, f.settings.maxRetries))
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the maximum retry count %d is less than -1, or the retry policy is nil", name, f.settings.maxRetries))
 	}
 	schedule, err := ncrontab.Parse(f.settings.schedule)
 	if err != nil {
@@ -78,7 +77,7 @@ func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Functi
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
 		store, err := a.openHost(storage)
 		if err != nil {
-			return nil, fmt.Errorf("a timer keeps its lock in a blob: %w", err)
+			return nil, fmt.Errorf("a timer needs blobs for its lock: %w", err)
 		}
 		l := newTimerListener(a, f, store, schedule, h)
 		l.bound = bound{a, storage}
@@ -87,17 +86,17 @@ func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Functi
 	return f
 }
 
-// timerStatus is the record of a timer, in the format of Azure Functions with one field more.
+// timerStatus is the record of a timer, in the format of Azure Functions with one additional field.
 type timerStatus struct {
 	Last        time.Time
 	Next        time.Time
 	LastUpdated time.Time
-	// Expression is the schedule that Next was computed from: after a change of schedule it is of no use.
+	// Expression is the schedule of Next, which is ignored after a change of the schedule.
 	Expression string `json:",omitempty"`
 }
 
-// firstRun decides what a timer does when an instance begins to keep it: the time of its next run, and whether that is one that
-// was missed. status is the zero value if nothing is known.
+// firstRun returns the time of the first run after an instance acquired the timer's lock, and whether that run was missed. status is the zero value without
+// a record.
 func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus, now time.Time) (next time.Time, pastDue bool) {
 	known := !status.Next.IsZero() && (status.Expression == expression || status.Expression == "" && schedule.Next(status.Last).Equal(status.Next))
 	switch {
@@ -109,7 +108,7 @@ func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus,
 	return status.Next, false
 }
 
-// timerListener is a timer trigger at work.
+// timerListener runs a timer trigger.
 type timerListener struct {
 	function *Function
 	schedule ncrontab.Schedule
@@ -124,7 +123,7 @@ type timerListener struct {
 	hostID   string
 	bound    bound
 	gaveUp   error
-	waits    atomic.Pointer[time.Time] // until when nothing is to be done; nil unless it waits
+	waits    atomic.Pointer[time.Time] // end of the current wait; nil if it does not wait
 }
 
 func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Schedule, h TimerHandler) *timerListener {
@@ -147,7 +146,7 @@ func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Sc
 	return l
 }
 
-// expression is the schedule as it is recorded: after a change of it, the recorded time of the next run does not count.
+// expression is the schedule with its time zone, for the record.
 func (l *timerListener) expression() string {
 	s := &l.function.settings
 	if s.location == nil || s.location == time.UTC {
@@ -156,7 +155,7 @@ func (l *timerListener) expression() string {
 	return s.schedule + " " + s.location.String()
 }
 
-// farApart reports whether the schedule's next runs are at least a minute apart.
+// farApart reports whether the next runs of the schedule are at least a minute apart.
 func (l *timerListener) farApart(now time.Time) bool {
 	first := l.schedule.Next(now)
 	return l.schedule.Next(first).Sub(first) >= time.Minute
@@ -169,13 +168,13 @@ func (l *timerListener) listen(soft, hard context.Context) error {
 	return l.gaveUp
 }
 
-// keep runs the timer for as long as this instance holds its lock.
+// keep runs the timer while this instance holds its lock.
 func (l *timerListener) keep(soft, hard context.Context) {
 	defer l.waits.Store(nil)
 	status, err := l.load(hard)
 	if err != nil {
 		if soft.Err() == nil {
-			l.log.Error("cannot read what is known of the timer's last run; trying again", "err", sdkerr.Short(err))
+			l.log.Error("reading the record of the timer failed; retrying", "err", sdkerr.Short(err))
 			l.lock.pause(soft, l.lock.retry)
 		}
 		return
@@ -184,7 +183,7 @@ func (l *timerListener) keep(soft, hard context.Context) {
 	if l.function.settings.runOnStartup && !pastDue {
 		next = l.clock.Now()
 	} else if status.Next.IsZero() {
-		// From now on a missed first run is known to be missed.
+		// With a record, a missed first run is recognized.
 		status = l.save(hard, status.Last, next)
 	}
 	for {
@@ -192,13 +191,13 @@ func (l *timerListener) keep(soft, hard context.Context) {
 		if soft.Err() != nil {
 			return
 		}
-		// A clock that runs ahead of the schedule's, or was set back, must not make the same slot come twice.
+		// If the clock was set back, the same scheduled time must not run twice.
 		at := l.clock.Now()
 		if at.Before(next) {
 			at = next
 		}
 		if !l.attempt(soft, hard, l.info(status, next, pastDue)) {
-			return // Cut off: the record still says that this run is due.
+			return // Interrupted: in the record this run is still due.
 		}
 		if end := l.clock.Now(); end.After(at) {
 			next = l.schedule.Next(end)
@@ -210,12 +209,12 @@ func (l *timerListener) keep(soft, hard context.Context) {
 	}
 }
 
-// attempt calls the handler, again after failures as far as its settings allow, and returns false if it was cut off.
+// attempt calls the handler, with retries, and returns false if it was interrupted.
 func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool {
 	s := &l.function.settings
 	for failures := int64(0); ; {
 		if l.function.gate.paused() {
-			l.log.Info("the function is paused; its run is left out")
+			l.log.Info("the function is paused; skipping its run")
 			return true
 		}
 		err := l.call(hard, info, failures)
@@ -239,11 +238,11 @@ func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool
 	}
 }
 
-// waitUntil waits for a time, unless soft is done.
+// waitUntil waits until a time, or until soft is done.
 func (l *timerListener) waitUntil(soft context.Context, at time.Time) {
 	timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
 	defer timer.Stop()
-	l.waits.Store(&at) // Only now: whoever sees it may move the clock.
+	l.waits.Store(&at) // After the timer was created: a test may advance the clock now.
 	select {
 	case <-timer.C():
 	case <-soft.Done():
@@ -260,13 +259,13 @@ func (l *timerListener) load(ctx context.Context) (timerStatus, error) {
 		return status, err
 	}
 	if err := json.Unmarshal(text, &status); err != nil {
-		l.log.Warn("the record of the timer's last run cannot be read; starting anew", "err", sdkerr.Short(err))
+		l.log.Warn("the record of the timer is not valid; ignoring it", "err", sdkerr.Short(err))
 		return timerStatus{}, nil
 	}
 	return status, nil
 }
 
-// save records a run. A failure is logged only: at worst the run is repeated.
+// save records a run. An error is only logged: the run may be repeated.
 func (l *timerListener) save(ctx context.Context, last, next time.Time) timerStatus {
 	status := timerStatus{Last: last.UTC(), Next: next.UTC(), LastUpdated: l.clock.Now().UTC(), Expression: l.expression()}
 	if l.record == "" {
@@ -277,7 +276,7 @@ func (l *timerListener) save(ctx context.Context, last, next time.Time) timerSta
 		err = l.store.write(ctx, l.record, text)
 	}
 	if err != nil {
-		l.log.Error("cannot record the timer's run", "err", sdkerr.Short(err))
+		l.log.Error("recording the timer's run failed", "err", sdkerr.Short(err))
 	}
 	return status
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 )
 
-// Upsert inserts or replaces an entity in a table of the account that the function works on: an output of a handler, whose context it is
-// called with. See Storage.Upsert for the entity.
+// Upsert inserts or replaces an entity in a table of the account that the function works on: ctx is
+// the context of a handler. See Storage.Upsert for the entity.
 func Upsert(ctx context.Context, table string, entity any) error {
 	storage, ok := StorageOf(ctx)
 	if !ok {
@@ -22,8 +22,8 @@ func Upsert(ctx context.Context, table string, entity any) error {
 	return storage.Upsert(ctx, table, entity)
 }
 
-// Upload writes a block blob in the account that the function works on, in place of an earlier one: an output of a handler, whose context it
-// is called with. See Storage.Upload for the content.
+// Upload writes a block blob in the account that the function works on, in place of an earlier one: ctx
+// is the context of a handler. See Storage.Upload for the content.
 func Upload(ctx context.Context, container, name string, content any) error {
 	storage, ok := StorageOf(ctx)
 	if !ok {

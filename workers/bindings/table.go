@@ -2,13 +2,13 @@ package bindings
 
 import "encoding/json"
 
-// TableChange is one change of an entity. Azure Functions has no such trigger; the type stands here beside its kin.
+// TableChange is a change of an entity. Azure Functions has no trigger for it.
 type TableChange struct {
-	// Table, PartitionKey and RowKey say which entity.
+	// Table, PartitionKey and RowKey identify the entity.
 	Table, PartitionKey, RowKey string
-	// Change is what happened: insert, update or delete. Changes that follow each other quickly may be told as the last of them.
+	// Change is insert, update or delete. Changes of one entity in quick succession can be reported as the last of them.
 	Change TableChangeKind
-	// ETag is the entity's, and Entity the entity in JSON, as the Table service has it; both are empty after a delete.
+	// ETag is the entity's ETag and Entity the entity in the Table service's JSON; both are empty after a delete.
 	ETag   string
 	Entity json.RawMessage
 	// Before is the entity before the change, if the trigger handles changes in order; empty for an insert. It is also empty, with the change an
@@ -16,7 +16,7 @@ type TableChange struct {
 	Before json.RawMessage
 }
 
-// TableChangeKind is what happened to an entity.
+// TableChangeKind is the kind of a change.
 type TableChangeKind string
 
 // The kinds of changes.

@@ -1,10 +1,10 @@
 package bindings
 
-// TimerInfo is what a timer hands to its handler.
+// TimerInfo is the argument of a timer handler.
 type TimerInfo struct {
 	Schedule       TimerSchedule       `json:"schedule"`
 	ScheduleStatus TimerScheduleStatus `json:"scheduleStatus"`
-	// IsPastDue is true when the run should have happened at an earlier time, at which no instance was up.
+	// IsPastDue is true if the run was due earlier, while no instance was running.
 	IsPastDue bool `json:"isPastDue"`
 }
 

@@ -1,12 +1,12 @@
-// Package otelfunc is middleware that makes an OpenTelemetry span of every call of a handler:
+// Package otelfunc is middleware that creates an OpenTelemetry span for every call of a handler:
 //
 //	app.Use(otelfunc.Middleware())
 //
-// A message that names its trace (the JSON property traceparent, as workers.Enqueue and CloudEvents have it) continues that trace; others begin
-// one. What the handler sends with workers.Enqueue belongs to its span. Without a tracer provider, which programs set with otel.SetTracerProvider or
-// give with [WithTracerProvider], spans cost next to nothing and go nowhere.
+// A message with the JSON property traceparent, which workers.Enqueue and CloudEvents add, continues that trace; other messages start a trace. Messages that
+// the handler sends with workers.Enqueue belong to its span. Programs set a tracer provider with otel.SetTracerProvider or [WithTracerProvider]; without
+// one, spans are not recorded.
 //
-// It has the name and the form of the middleware of the Azure Functions worker for Go.
+// The package has the name and the API of the middleware of the Azure Functions worker for Go.
 package otelfunc
 
 import (
@@ -21,15 +21,15 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Option changes the middleware.
+// Option is an option of Middleware.
 type Option func(*settings)
 
 type settings struct{ provider trace.TracerProvider }
 
-// WithTracerProvider uses p instead of the process's provider.
+// WithTracerProvider sets the tracer provider. Default: otel.GetTracerProvider.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(s *settings) { s.provider = p } }
 
-// name is the instrumentation's.
+// name is the name of the instrumentation.
 const name = "github.com/lazuli-storage/lazuli/workers"
 
 var w3c propagation.TraceContext
@@ -50,7 +50,7 @@ func Middleware(options ...Option) workers.Middleware {
 				ctx = w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": mc.TraceContext.TraceState})
 			}
 			ctx, span := provider.Tracer(name).Start(ctx, mc.FunctionName, trace.WithSpanKind(kind(mc)), trace.WithAttributes(attributes(mc)...))
-			defer span.End(trace.WithStackTrace(true)) // It records a panic, and passes it on.
+			defer span.End(trace.WithStackTrace(true)) // It records a panic and continues it.
 			returned := false
 			defer func() {
 				if !returned {
@@ -71,15 +71,14 @@ func Middleware(options ...Option) workers.Middleware {
 	})
 }
 
-// Inject returns a context whose workers.Enqueue and Storage.Enqueue send messages of the trace that is active in ctx: for senders that are no
-// handlers.
+// Inject returns a context under which Storage.Enqueue sends messages of the trace of ctx, for senders outside of handlers.
 func Inject(ctx context.Context) context.Context {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(ctx, carrier)
 	return workers.WithTraceParent(ctx, carrier["traceparent"])
 }
 
-// kind says on whose behalf a call is made.
+// kind returns the span kind for a trigger.
 func kind(mc *workers.MiddlewareContext) trace.SpanKind {
 	switch mc.TriggerType {
 	case "httpTrigger":
