@@ -244,7 +244,7 @@ func TestTimerOutage(t *testing.T) {
 		b.until("02:00:01")
 		// The lock outlived the outage's beginning: the first run took place, but was not recorded, and is repeated.
 		b.want("01:00:00", "01:30:02 late", "02:00:00")
-		if n := strings.Count(b.log.String(), "cannot ask for the lock"); n != 1 {
+		if n := strings.Count(b.log.String(), "acquiring the lock failed"); n != 1 {
 			b.Errorf("the outage is logged %d times:\n%s", n, b.log)
 		}
 	})
