@@ -96,7 +96,7 @@ func TestConcurrencyPerKeyStops(t *testing.T) {
 
 func TestConcurrencyPerKeyMistakes(t *testing.T) {
 	for says, o := range map[string]QueueOption{
-		"less than 1":        ConcurrencyPerKey(func(keyed) string { return "" }, 0),
+		"less than 1":         ConcurrencyPerKey(func(keyed) string { return "" }, 0),
 		"key function is nil": ConcurrencyPerKey[keyed](nil, 1),
 	} {
 		app := New(Config{})
