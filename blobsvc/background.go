@@ -5,13 +5,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
 // background runs the work that no request waits for, in rounds. What is to be done is in the state, so it continues after a restart.
 type background struct {
 	state *state.Store
-	feeds *FeedWriter
+	feeds *changefeed.Writer
 	// accounts returns the accounts whose change feeds are written.
 	accounts func() []string
 	now      func() time.Time

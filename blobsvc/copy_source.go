@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -19,7 +20,7 @@ type copySource struct {
 	// local is a blob of this process. It is not set if remote is not nil.
 	local state.Source
 	// remote is a source outside this process; nil for a blob of this process.
-	remote *RemoteSource
+	remote *copysource.Source
 }
 
 // maxCopySource is the longest x-ms-copy-source in bytes.
@@ -57,7 +58,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	}
 	r := s.inner(c, u, token)
 	if r == nil {
-		src.remote = &RemoteSource{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: state.Conditions(conditions)}
+		src.remote = &copysource.Source{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: state.Conditions(conditions)}
 		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
 		}

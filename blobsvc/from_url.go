@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -91,7 +92,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	f.up, err = content.Store(s.state.Extents(), body, n, content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
-			err = Broken(err)
+			err = copysource.Broken(err)
 		}
 		return f, err
 	}

@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/website"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -61,9 +64,9 @@ type Service struct {
 	egress     *egress.Policy
 	scopes     *encryption.Scopes
 	properties *properties.Registry
-	sources    *Fetcher
-	copies     *Copier
-	website    *Website
+	sources    *copysource.Fetcher
+	copies     *copysource.Copier
+	website    *website.Handler
 	background *background
 	handler    http.Handler
 	now        func() time.Time
@@ -111,10 +114,10 @@ func New(c Config) (*Service, error) {
 	if err := s.openState(&c); err != nil {
 		return nil, err
 	}
-	s.sources = NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
-	s.copies = NewCopier(CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now, Log: c.Log, Errors: azureError})
-	s.website = &Website{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
-	s.background = &background{state: s.state, feeds: &FeedWriter{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: make(chan struct{}, 1)}
+	s.sources = copysource.NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
+	s.copies = copysource.NewCopier(copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now, Log: c.Log, Errors: azureError})
+	s.website = &website.Handler{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
+	s.background = &background{state: s.state, feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: make(chan struct{}, 1)}
 	s.handler = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Blob,
 		State:      s,

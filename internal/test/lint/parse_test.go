@@ -12,7 +12,7 @@ import (
 // Requests are parsed with the options of their front-end. A call of wire.Parse elsewhere could read a request inside another one,
 // such as a part of a batch, with other options, and so as a request to another account: [wire.Request.Inner] is for these.
 func TestRequestsAreParsedInOnePlace(t *testing.T) {
-	callers := []string{"internal/azure/frontend/frontend.go", "blobsvc/website.go"}
+	callers := []string{"internal/azure/frontend/frontend.go", "blobsvc/internal/website/website.go"}
 	found := 0
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

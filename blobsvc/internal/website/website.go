@@ -1,4 +1,9 @@
-package blobsvc
+// Package website serves the static websites of accounts: the blobs of the $web container, read by anyone at a host name of the account's
+// website, with index documents for directories and an error document for missing blobs. Azure's host name is
+// ACCOUNT.zN.web.core.windows.net; here any name serves whose first label is the account and whose second or third is "web", such as
+// ACCOUNT.web.localhost.
+// https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
+package website
 
 import (
 	"cmp"
@@ -20,13 +25,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
-// The static website of an account: the blobs of its $web container, read by anybody at a host name of its own, with index
-// documents for directories and an error document for what is not there. Azure's host name is ACCOUNT.zN.web.core.windows.net;
-// here any name serves whose first label is the account and whose second or third is "web", such as ACCOUNT.web.localhost.
-// https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
-
-// Website serves the static websites of all accounts.
-type Website struct {
+// Handler serves the static websites of all accounts.
+type Handler struct {
 	// State has the blobs, Properties the settings of the websites.
 	State      *state.Store
 	Properties *properties.Registry
@@ -36,8 +36,8 @@ type Website struct {
 }
 
 // Account is the account whose website a host name stands for; "" for none.
-func (s *Website) Account(host string) string {
-	if s.Options.PathStyle || !strings.Contains(host, ".web") {
+func (h *Handler) Account(host string) string {
+	if h.Options.PathStyle || !strings.Contains(host, ".web") {
 		return ""
 	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -48,32 +48,32 @@ func (s *Website) Account(host string) string {
 		return ""
 	}
 	account := strings.TrimSuffix(labels[0], "-secondary")
-	if s.Accounts.Get(account) == nil {
+	if h.Accounts.Get(account) == nil {
 		return ""
 	}
 	return account
 }
 
 // Serve answers a request to a website.
-func (s *Website) Serve(w http.ResponseWriter, r *http.Request, account string) {
-	timeout := cmp.Or(s.Progress, pacing.DefaultTimeout)
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, account string) {
+	timeout := cmp.Or(h.Progress, pacing.DefaultTimeout)
 	out := frontend.NewRecorder(w, timeout)
 	if r.ContentLength != 0 && timeout > 0 { // net/http waits for the body, which is not used
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 	}
-	req, _ := wire.Parse(wire.Blob, r, out, s.Now(), s.Options) // for its ids; it knows no websites
+	req, _ := wire.Parse(wire.Blob, r, out, h.Now(), h.Options) // for its IDs; the path is a website's
 	req.Account, req.Operation = account, "GetWebContent"
 	req.Begin()
-	if s.Observe != nil {
+	if h.Observe != nil {
 		start := time.Now()
 		defer func() {
-			s.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
+			h.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
 		}()
 	}
-	if err := s.contentWithinLimit(req); err != nil {
+	if err := h.contentWithinLimit(req); err != nil {
 		var e *wire.Error
-		if !errors.As(s.Errors(err), &e) {
-			s.Log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
+		if !errors.As(h.Errors(err), &e) {
+			h.Log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
 			e = wire.ErrInternal
 		}
 		req.Failure = e
@@ -82,22 +82,22 @@ func (s *Website) Serve(w http.ResponseWriter, r *http.Request, account string) 
 }
 
 // contentWithinLimit is content within the limit of requests that are served at once.
-func (s *Website) contentWithinLimit(r *wire.Request) error {
-	if !s.Limit.Enter() {
+func (h *Handler) contentWithinLimit(r *wire.Request) error {
+	if !h.Limit.Enter() {
 		return wire.ErrServerBusy
 	}
-	defer s.Limit.Leave()
-	return s.content(r)
+	defer h.Limit.Leave()
+	return h.content(r)
 }
 
 // errNotFound: there is no such blob, or no website.
 var errNotFound = &wire.Error{Status: http.StatusNotFound, Code: "WebContentNotFound", Message: "The requested content does not exist."}
 
 // content answers with a blob, or with the error document.
-func (s *Website) content(r *wire.Request) error {
-	site := s.Properties.Of(r.Account).StaticWebsite
+func (h *Handler) content(r *wire.Request) error {
+	site := h.Properties.Of(r.Account).StaticWebsite
 	switch method := r.HTTP.Method; {
-	case s.RequireHTTPS && r.HTTP.TLS == nil:
+	case h.RequireHTTPS && r.HTTP.TLS == nil:
 		return auth.ErrAccountRequiresHTTPS
 	case !site.Enabled:
 		return errNotFound
@@ -109,7 +109,7 @@ func (s *Website) content(r *wire.Request) error {
 		return wire.ErrInvalidURI
 	}
 	for _, name := range candidates(path, site.IndexDocument, site.DefaultIndexDocument) {
-		switch err := s.sendBlob(r, name, http.StatusOK); {
+		switch err := h.sendBlob(r, name, http.StatusOK); {
 		case err == nil:
 			return nil
 		case !errors.Is(err, errNotFound):
@@ -119,11 +119,11 @@ func (s *Website) content(r *wire.Request) error {
 	if site.ErrorDocument404Path == "" {
 		return errNotFound
 	}
-	return s.sendBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
+	return h.sendBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
 }
 
-// candidates are the blobs that a path may stand for, in order: its own, and the index of the directory that it may name. Of
-// index and whole, an account has one: the name of every directory's index, or the blob that stands for all of them.
+// candidates are the blobs that a path may name, in order: the blob of that name, and the index of the directory. An account has one of
+// index and whole: the name of the index in every directory, or the path of the only index.
 func candidates(path, index, whole string) (names []string) {
 	directory := path == "" || strings.HasSuffix(path, "/")
 	if !directory {
@@ -141,12 +141,12 @@ func candidates(path, index, whole string) (names []string) {
 }
 
 // sendBlob answers with a blob of $web, under a status. It fails with errNotFound before anything is sent.
-func (s *Website) sendBlob(r *wire.Request, name string, status int) error {
+func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 	if state.CheckBlobName(name) != nil || name == "" {
 		return errNotFound
 	}
 	var b state.Blob
-	body, err := s.State.OpenBlob(&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
+	body, err := h.State.OpenBlob(&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
 	switch {
 	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound), errors.Is(err, state.ErrArchived):
 		return errNotFound
@@ -154,22 +154,22 @@ func (s *Website) sendBlob(r *wire.Request, name string, status int) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	h := r.Out.Header()
+	header := r.Out.Header()
 	for _, f := range [...][2]string{{"Content-Type", b.Headers.ContentType}, {"Content-Encoding", b.Headers.Encoding},
 		{"Content-Language", b.Headers.Language}, {"Cache-Control", b.Headers.CacheControl}, {"Content-Disposition", b.Headers.Disposition}} {
 		if f[1] != "" {
-			h[f[0]] = []string{f[1]}
+			header[f[0]] = []string{f[1]}
 		}
 	}
-	h["Etag"] = []string{b.Changed.QuotedHexETag()} // the form that ServeContent looks for
+	header["Etag"] = []string{b.Changed.QuotedHexETag()} // the form that ServeContent looks for
 	if status == http.StatusOK {
 		if b.Headers.MD5 != "" {
-			h["Content-Md5"] = []string{b.Headers.Base64MD5()}
+			header["Content-Md5"] = []string{b.Headers.Base64MD5()}
 		}
 		http.ServeContent(r.Out, r.HTTP, name, b.Changed.Time(), body.Reader)
 		return nil
 	}
-	h["Content-Length"] = []string{strconv.FormatInt(b.Length, 10)}
+	header["Content-Length"] = []string{strconv.FormatInt(b.Length, 10)}
 	r.Out.WriteHeader(status)
 	if r.HTTP.Method == http.MethodHead {
 		return nil

@@ -1,4 +1,4 @@
-package blobsvc
+package changefeed
 
 import (
 	"bytes"
@@ -34,14 +34,14 @@ const (
 	grace = 5 * time.Minute
 )
 
-// FeedWriter writes the change feeds of accounts.
-type FeedWriter struct {
+// Writer writes the change feeds of accounts.
+type Writer struct {
 	State *state.Store
 	mu    sync.Mutex // held while feeds are written
 }
 
-// feedState is how far an account's feed is written. It is stored as JSON.
-type feedState struct {
+// progress is how far an account's feed is written. It is stored as JSON.
+type progress struct {
 	Hour  time.Time // of the open segment; zero for none
 	File  int       // the current file
 	Count int       // its blocks
@@ -50,21 +50,21 @@ type feedState struct {
 	Schema int `json:",omitempty"`
 }
 
-func (st *feedState) segment() string {
+func (st *progress) segment() string {
 	return st.Hour.Format("idx/segments/2006/01/02/1500/meta.json")
 }
-func (st *feedState) folder() string { return st.Hour.Format("log/00/2006/01/02/1500/") }
-func (st *feedState) file() string   { return st.folder() + fmt.Sprintf("%05d.avro", st.File) }
+func (st *progress) folder() string { return st.Hour.Format("log/00/2006/01/02/1500/") }
+func (st *progress) file() string   { return st.folder() + fmt.Sprintf("%05d.avro", st.File) }
 
 // Write moves recorded events to the files of the accounts' feeds, and finalizes segments that are over.
-func (w *FeedWriter) Write(ctx context.Context, accounts []string, now time.Time) error {
+func (w *Writer) Write(ctx context.Context, accounts []string, now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var failed error
 	for _, account := range accounts {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
-			if more, err = w.step(account, now.UTC()); err != nil {
+			if more, err = w.writeSome(account, now.UTC()); err != nil {
 				failed = errors.Join(failed, err)
 				break
 			}
@@ -73,9 +73,9 @@ func (w *FeedWriter) Write(ctx context.Context, accounts []string, now time.Time
 	return failed
 }
 
-// step does one step for one account. more is set if there may be another to do.
-func (w *FeedWriter) step(account string, now time.Time) (more bool, err error) {
-	var st feedState
+// writeSome does one step for one account. more is set if there may be another to do.
+func (w *Writer) writeSome(account string, now time.Time) (more bool, err error) {
+	var st progress
 	text, err := w.State.FeedState(account)
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &st)
@@ -87,7 +87,7 @@ func (w *FeedWriter) step(account string, now time.Time) (more bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	b := &feedStep{state: w.State, account: account, now: now}
+	b := &batch{state: w.State, account: account, now: now}
 	defer b.close()
 	over := !st.Hour.IsZero() && now.Sub(st.Hour) >= time.Hour+grace
 	switch {
@@ -115,8 +115,8 @@ func (w *FeedWriter) step(account string, now time.Time) (more bool, err error) 
 	return more, b.commit(&st, events)
 }
 
-// feedStep is one transaction's worth of files. Their bytes are made durable first.
-type feedStep struct {
+// batch is one transaction's worth of files. Their bytes are made durable first.
+type batch struct {
 	state   *state.Store
 	account string
 	now     time.Time
@@ -124,14 +124,14 @@ type feedStep struct {
 	err     error
 }
 
-func (b *feedStep) close() {
+func (b *batch) close() {
 	for _, f := range b.files {
 		f.Content.Close()
 	}
 }
 
 // add adds a file that is written as a whole, or grows by text.
-func (b *feedStep) add(name, contentType string, text []byte, grow bool) {
+func (b *batch) add(name, contentType string, text []byte, grow bool) {
 	up, err := content.Store(b.state.Extents(), bytes.NewReader(text), int64(len(text)), content.Options{MD5: !grow})
 	if err != nil {
 		b.err = errors.Join(b.err, err)
@@ -140,7 +140,7 @@ func (b *feedStep) add(name, contentType string, text []byte, grow bool) {
 	b.files = append(b.files, state.FeedFile{Name: name, ContentType: contentType, Content: up, Append: grow})
 }
 
-func (b *feedStep) json(name string, v any) {
+func (b *batch) json(name string, v any) {
 	text, err := json.MarshalIndent(v, "", "    ")
 	b.err = errors.Join(b.err, err)
 	b.add(name, "application/json", text, false)
@@ -151,7 +151,7 @@ const feedTime = "2006-01-02T15:04:05.000Z"
 
 // segments writes meta/segments.json: everything before the end of the segment of an hour, the last that is finalized, can be read.
 // Recorded feeds of Azure name that end: clients read the segments that begin before it.
-func (b *feedStep) segments(hour time.Time) {
+func (b *batch) segments(hour time.Time) {
 	b.json("meta/segments.json", map[string]any{
 		"version": 0, "lastConsumable": hour.Add(time.Hour).Format(feedTime),
 		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.Format(feedTime), "data": map[string]any{"aid": b.account, "lfz": hour.Format(feedTime)}},
@@ -159,17 +159,17 @@ func (b *feedStep) segments(hour time.Time) {
 }
 
 // begin writes the documents that a feed begins with.
-func (b *feedStep) begin() {
-	first := feedState{Hour: time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC)}
+func (b *batch) begin() {
+	first := progress{Hour: time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC)}
 	b.document(&first, "Finalized", []string{})
 	b.segments(b.now.Truncate(time.Hour).Add(-time.Hour))
 }
 
-func (b *feedStep) segment(st *feedState, status string) {
+func (b *batch) segment(st *progress, status string) {
 	b.document(st, status, []string{state.ChangeFeedContainer + "/" + st.folder()})
 }
 
-func (b *feedStep) document(st *feedState, status string, paths []string) {
+func (b *batch) document(st *progress, status string, paths []string) {
 	b.json(st.segment(), map[string]any{
 		"version": 0, "begin": st.Hour.Format(feedTime), "intervalSecs": 3600, "status": status,
 		"config": map[string]any{"version": 0, "configVersionEtag": "0x8d698f0fba563db", "numShards": 1, "recordsFormat": "avro",
@@ -181,7 +181,7 @@ func (b *feedStep) document(st *feedState, status string, paths []string) {
 
 // events adds an Avro block to the open file, after the file's header if it is the first. The marker between blocks follows from the
 // file's name, so it need not be stored.
-func (b *feedStep) events(st *feedState, events []state.Event) {
+func (b *batch) events(st *progress, events []state.Event) {
 	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
 	if st.Count == 1 {
@@ -195,7 +195,7 @@ func (b *feedStep) events(st *feedState, events []state.Event) {
 }
 
 // commit puts the files in place.
-func (b *feedStep) commit(st *feedState, events []state.Event) error {
+func (b *batch) commit(st *progress, events []state.Event) error {
 	if b.err != nil {
 		return b.err
 	}

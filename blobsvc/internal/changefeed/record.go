@@ -1,4 +1,4 @@
-package blobsvc
+package changefeed
 
 import (
 	"fmt"

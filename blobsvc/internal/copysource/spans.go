@@ -1,4 +1,4 @@
-package blobsvc
+package copysource
 
 import (
 	"io"

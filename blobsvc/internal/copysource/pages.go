@@ -1,4 +1,4 @@
-package blobsvc
+package copysource
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ const (
 	maxRemoteList  = 16 << 20
 )
 
-// pageRangesBody is the body of an answer to Get Page Ranges.
+// pageList is the body of an answer to Get Page Ranges.
 // https://learn.microsoft.com/rest/api/storageservices/get-page-ranges#response-body
-type pageRangesBody struct {
+type pageList struct {
 	PageRange, ClearRange []struct {
 		Start, End int64 // of the last byte
 	}
@@ -63,7 +63,7 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query stri
 	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
 	marker := ""
 	for {
-		page, err := f.pageList(ctx, address+marker)
+		page, err := f.pages(ctx, address+marker)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -89,8 +89,8 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query stri
 	}
 }
 
-// pageList reads one page of Get Page Ranges.
-func (f *Fetcher) pageList(ctx context.Context, address string) (list pageRangesBody, err error) {
+// pages reads one page of Get Page Ranges.
+func (f *Fetcher) pages(ctx context.Context, address string) (list pageList, err error) {
 	resp, err := f.ask(ctx, address, http.Header{"X-Ms-Version": {remoteVersion}})
 	if err != nil {
 		return list, err

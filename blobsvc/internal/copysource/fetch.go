@@ -1,4 +1,4 @@
-package blobsvc
+package copysource
 
 import (
 	"cmp"
@@ -17,9 +17,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
-
-// Sources outside this process are fetched as Azure fetches them: with a GET, without following redirects, and only from
-// hosts that the configuration allows (internal/azure/egress).
 
 const (
 	// remoteTimeout bounds the wait for a source's answer, and for each next remoteUnit of its content, unless the configuration names
@@ -51,8 +48,8 @@ func NewFetcher(policy *egress.Policy, timeout time.Duration, log *slog.Logger) 
 // Close closes idle connections.
 func (f *Fetcher) Close() { f.web.CloseIdleConnections() }
 
-// RemoteSource is a copy source outside this process.
-type RemoteSource struct {
+// Source is a copy source outside this process.
+type Source struct {
 	URL string
 	// Token is the Authorization header that the source wants, Intent its x-ms-file-request-intent; "" for none.
 	Token, Intent string
@@ -60,8 +57,8 @@ type RemoteSource struct {
 	If state.Conditions
 }
 
-// RemoteContent is a source's response: content as it arrives. Close it.
-type RemoteContent struct {
+// Content is a source's response: content as it arrives. Close it.
+type Content struct {
 	io.ReadCloser
 	// Length is the number of bytes that arrive.
 	Length int64
@@ -73,7 +70,7 @@ type RemoteContent struct {
 
 // Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it returns. It fails
 // with a [*SourceError] for conditions of src that do not hold, and otherwise with the code CannotVerifyCopySource.
-func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng state.Range, etag string) (*RemoteContent, error) {
+func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag string) (*Content, error) {
 	header := http.Header{}
 	if rng != state.WholeBlob {
 		header.Set("Range", rangeHeader(rng))
@@ -92,7 +89,7 @@ func (f *Fetcher) Get(ctx context.Context, src *RemoteSource, rng state.Range, e
 	if err != nil {
 		return nil, err
 	}
-	b := &RemoteContent{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
+	b := &Content{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
 	if err := b.readHead(resp, rng); err != nil {
 		_ = b.Close()
 		return nil, err
@@ -132,7 +129,7 @@ func hostOf(address string) string {
 }
 
 // readHead reads the head of a source's answer.
-func (b *RemoteContent) readHead(resp *http.Response, rng state.Range) (err error) {
+func (b *Content) readHead(resp *http.Response, rng state.Range) (err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
 		b.Length, b.Blob.Length = resp.ContentLength, resp.ContentLength
@@ -207,44 +204,6 @@ func sourceStatus(resp *http.Response) error {
 		e = e.WithHeader("x-ms-copy-source-error-code", code)
 	}
 	return e
-}
-
-// stallTimeoutReader reads a source's content and cancels its request if the content comes too slowly: fewer than remoteUnit bytes
-// within the timeout. Time between two reads, in which content is stored, does not count.
-type stallTimeoutReader struct {
-	io.ReadCloser
-	cancel  context.CancelFunc
-	timer   *time.Timer
-	timeout time.Duration
-	// rest and left are the time and the number of bytes until the next unit is complete.
-	rest time.Duration
-	left int
-}
-
-func newStallTimeoutReader(body io.ReadCloser, timeout time.Duration, cancel context.CancelFunc) *stallTimeoutReader {
-	r := &stallTimeoutReader{ReadCloser: body, cancel: cancel, timer: time.AfterFunc(timeout, cancel), timeout: timeout, rest: timeout, left: remoteUnit}
-	r.timer.Stop()
-	return r
-}
-
-// Read implements io.Reader.
-func (r *stallTimeoutReader) Read(p []byte) (int, error) {
-	start := time.Now()
-	r.timer.Reset(r.rest)
-	n, err := r.ReadCloser.Read(p)
-	r.timer.Stop()
-	r.rest -= time.Since(start)
-	if r.left -= n; r.left <= 0 {
-		r.rest, r.left = r.timeout, remoteUnit
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (r *stallTimeoutReader) Close() error {
-	r.timer.Stop()
-	r.cancel()
-	return r.ReadCloser.Close()
 }
 
 func sourceError(status int, message string) *wire.Error {

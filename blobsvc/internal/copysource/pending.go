@@ -1,4 +1,4 @@
-package blobsvc
+package copysource
 
 import (
 	"context"
@@ -193,7 +193,7 @@ func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, 
 // fetch fetches the content of a source from an offset on, in chunks.
 func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, at int64) (moved bool, err error) {
 	total := b.Copy.Total
-	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd}, job.ETag)
+	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd}, job.ETag)
 	if err != nil {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *st
 // fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
 func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob, batch []state.Span) (*content.Upload, error) {
 	first, last := batch[0].Start, batch[len(batch)-1].End
-	body, err := p.Sources.Get(ctx, &RemoteSource{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1}, job.ETag)
+	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1}, job.ETag)
 	if err != nil {
 		return nil, err
 	}
