@@ -365,7 +365,7 @@ func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool
 	case crashimage.Remove, crashimage.Rename:
 		return strings.Contains(e.Path, ".blk")
 	case crashimage.Write, crashimage.Sync:
-		return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(24) == 0
+		return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(60) == 0
 	}
 	return false
 }
