@@ -19,7 +19,7 @@ func TestOptions(t *testing.T) {
 	l := lazulitest.Start(t, lazulitest.WithLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lazulitest.WithBlobVersions())
 	for _, endpoint := range []string{l.BlobURL(), l.QueueURL(), l.TableURL()} {
-		if !strings.HasPrefix(endpoint, "http://127.0.0.1:") || !strings.HasSuffix(endpoint, "/devstoreaccount1") || !strings.Contains(l.ConnectionString(), "="+endpoint+";") {
+		if !strings.HasPrefix(endpoint, "http://127.0.0.1:") || !strings.HasSuffix(endpoint, "/devstoreaccount1") || !strings.Contains(l.ConnectionString(), "="+endpoint) {
 			t.Errorf("endpoint %q, connection string %q", endpoint, l.ConnectionString())
 		}
 	}

@@ -479,7 +479,7 @@ func TestSeedAndReset(t *testing.T) {
 		{"/snapshots/one?replace=true", 201, ""},
 		{"/reset?service=disk", 400, "service must be"},
 		{"/reset?prefixes=x", 400, "no parameter prefixes"},
-		{"/reset?account=nobody", 404, "no account of that name"},
+		{"/reset?account=nobody", 404, "no such account"},
 		{"/reset?service=blob,table", 200, `{"containers":0,"queues":0,"tables":0}`},
 		{"/reset", 200, `{"containers":0,"queues":1,"tables":0}`},
 		{"/reset?seed=true", 200, `"queues":0`},
