@@ -381,6 +381,42 @@ func TestFolderTarget(t *testing.T) {
 	}
 }
 
+// Entities with the longest keys of a table have places of their own in both targets, though names there are shorter.
+func TestLongKeys(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t)
+	container := s.Container("archive")
+	blobs, err := archive.Container(s.Storage, container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	long := strings.Repeat("ü", 511)
+	keys := []archive.Key{
+		{PartitionKey: strings.Repeat("a", 254), RowKey: strings.Repeat("b", 249)}, // the longest that are not cut
+		{PartitionKey: strings.Repeat("a", 255), RowKey: strings.Repeat("b", 250)},
+		{PartitionKey: long + "1", RowKey: long + "1"}, {PartitionKey: long + "1", RowKey: long + "2"}, {PartitionKey: long + "2", RowKey: long + "1"},
+	}
+	for _, key := range keys {
+		for _, target := range []archive.Target{archive.Folder(folder), blobs} {
+			if err := target.Put(t.Context(), archive.Entity{Key: key, JSON: []byte("{}")}); err != nil {
+				t.Errorf("%.10s, %.10s to %T: %v", key.PartitionKey, key.RowKey, target, err)
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
+	if err != nil || len(files) != len(keys) {
+		t.Errorf("%d files, %v, want %d", len(files), err, len(keys))
+	}
+	page, err := s.Blobs.NewListBlobsFlatPager(container, nil).NextPage(t.Context())
+	if err != nil || len(page.Segment.BlobItems) != len(keys) {
+		t.Errorf("blobs %v, %v, want %d", page.Segment, err, len(keys))
+	}
+	if _, err := os.Stat(filepath.Join(folder, "="+strings.Repeat("a", 254), "="+strings.Repeat("b", 249)+".json")); err != nil {
+		t.Error(err)
+	}
+}
+
 func wantEmployee(t *testing.T, body []byte) {
 	t.Helper()
 	var got, want map[string]any

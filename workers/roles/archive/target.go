@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -67,7 +69,7 @@ type blobTarget struct {
 }
 
 // Container archives to block blobs of a container, one for each entity, called =PARTITION/=ROW.json with both keys
-// percent-encoded.
+// percent-encoded. A key of which more than 500 bytes would be needed is cut, and ends in its SHA-256.
 func Container(storage *workers.Storage, name string) (Target, error) {
 	if storage.Blobs == nil {
 		return nil, errors.New("archive: the connection string has no blob endpoint")
@@ -76,7 +78,7 @@ func Container(storage *workers.Storage, name string) (Target, error) {
 }
 
 func (t blobTarget) Put(ctx context.Context, e Entity) error {
-	_, err := t.blobs.UploadBuffer(ctx, t.container, entityPath(e.Key), e.JSON, &azblob.UploadBufferOptions{
+	_, err := t.blobs.UploadBuffer(ctx, t.container, entityPath(e.Key, maxBlobPart), e.JSON, &azblob.UploadBufferOptions{
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
 	})
 	return err
@@ -84,12 +86,13 @@ func (t blobTarget) Put(ctx context.Context, e Entity) error {
 
 type folderTarget struct{ path string }
 
-// Folder archives to files below a folder, one for each entity, called as Container calls its blobs.
+// Folder archives to files below a folder, one for each entity, called as Container calls its blobs, except that keys are cut at 255
+// bytes, which is the longest name of a file.
 func Folder(path string) Target { return folderTarget{path} }
 
 // Put writes beside the file, syncs, and renames, so that a crash leaves the old file or the new one.
 func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
-	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key)))
+	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key, maxFileName)))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -131,8 +134,26 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Lengths in bytes of the two parts of a path: a file system's longest file name, and half of a blob's longest name.
+const (
+	maxFileName = 255
+	maxBlobPart = 500
+)
+
 // entityPath gives every key a path of its own that stays below its root: an encoded key holds no slash, and the leading "="
-// makes "", "." and ".." ordinary names.
-func entityPath(k Key) string {
-	return "=" + url.QueryEscape(k.PartitionKey) + "/=" + url.QueryEscape(k.RowKey) + ".json"
+// makes "", "." and ".." ordinary names. Each part has at most longest bytes.
+func entityPath(k Key, longest int) string {
+	const extension = ".json"
+	return pathPart(k.PartitionKey, longest) + "/" + pathPart(k.RowKey, longest-len(extension)) + extension
+}
+
+// pathPart encodes a key. One that is too long ends in its hash, behind "%~", which no encoded key contains.
+func pathPart(key string, longest int) string {
+	part := "=" + url.QueryEscape(key)
+	if len(part) <= longest {
+		return part
+	}
+	sum := sha256.Sum256([]byte(key))
+	end := "%~" + hex.EncodeToString(sum[:])
+	return part[:longest-len(end)] + end
 }
