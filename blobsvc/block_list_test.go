@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestParseBlockList(t *testing.T) {
@@ -60,6 +61,7 @@ func FuzzParseBlockList(f *testing.F) {
 	f.Add([]byte(`<BlockList><Latest>YQ==</Latest><Committed>YQ==</Committed></BlockList>`))
 	f.Add([]byte(`<?xml version="1.0"?><BlockList/>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		defer workbudget.Default.Start(t, len(body))()
 		refs, err := parseBlockList(body)
 		if err != nil {
 			return
@@ -77,6 +79,7 @@ func FuzzParseBlockID(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer workbudget.Default.Start(t, len(s))()
 		if id, ok := parseBlockID(s); ok && (id == "" || len(id) > maxBlockID) {
 			t.Fatalf("%q gave an id of %d bytes", s, len(id))
 		}
@@ -88,6 +91,7 @@ func FuzzParseRange(f *testing.F) {
 		f.Add(s, int64(10))
 	}
 	f.Fuzz(func(t *testing.T, s string, length int64) {
+		defer workbudget.Default.Start(t, len(s))()
 		r, ok := parseRange(s)
 		if !ok {
 			return

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/minio/crc64nvme"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // Whatever comes as a structured body is read to its end or refused, and what is read has the checksum that it ends with.
@@ -19,6 +21,7 @@ func FuzzStructuredReader(f *testing.F) {
 		f.Add(b.Bytes()[:b.Len()/2])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		defer workbudget.Default.Start(t, len(body))()
 		m := newStructuredReader(bytes.NewReader(body), int64(len(body)))
 		content, err := io.ReadAll(m)
 		if err != nil {

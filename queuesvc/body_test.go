@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestParseMessage(t *testing.T) {
@@ -64,6 +65,7 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte("\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<QueueMessage>\n<MessageText> é </MessageText></QueueMessage>"))
 	f.Add([]byte("<QueueMessage><MessageText/></QueueMessage><!-- -->"))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		defer workbudget.Default.Start(t, len(body))()
 		text, err := parseMessage(body)
 		if err != nil {
 			var e *wire.Error

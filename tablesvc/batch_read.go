@@ -123,14 +123,17 @@ func splitMultipart(body []byte, boundary string) (parts [][]byte, whole bool) {
 		}
 		i += at
 		at = i + len(delimiter)
+		if i > 0 && body[i-1] != '\n' {
+			continue // not at the beginning of a line, whose end must then not be looked for: many may stand in one line
+		}
 		rest, last := bytes.CutPrefix(body[at:], []byte("--"))
 		end := bytes.IndexByte(rest, '\n')
 		line := rest
 		if end >= 0 {
 			line = rest[:end]
 		}
-		if i > 0 && body[i-1] != '\n' || len(bytes.TrimSpace(line)) > 0 {
-			continue // not at the beginning of a line, or a longer boundary
+		if len(bytes.TrimSpace(line)) > 0 {
+			continue // a longer boundary
 		}
 		if start >= 0 {
 			if parts = append(parts, trimLineEnd(body[start:i])); len(parts) == maxParts {
@@ -195,7 +198,7 @@ func readRequest(b []byte) (p part, ok bool) {
 	}
 	p.method, p.uri = method, strings.TrimSpace(uri[:at])
 	p.header, p.body = readHeader(rest)
-	return p, p.uri != ""
+	return p, p.uri != "" && len(p.uri) <= wire.MaxURI
 }
 
 // target splits a part's address, absolute or relative, into the path below the account and the query.

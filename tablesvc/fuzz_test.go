@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // FuzzParsePath: any path is read or refused in Azure's words, and keys written as SDKs write them come back.
@@ -15,6 +16,7 @@ func FuzzParsePath(f *testing.F) {
 	f.Add("/Tables('x')", "it's", "a,b=c")
 	f.Add("/$batch", "'", "''")
 	f.Fuzz(func(t *testing.T, path, partition, row string) {
+		defer workbudget.Default.Start(t, len(path)+len(partition)+len(row))()
 		if _, err := parsePath(path); err != nil {
 			var e *wire.Error
 			if !errors.As(err, &e) || e.Status != 400 {
@@ -41,6 +43,7 @@ func FuzzReadBatch(f *testing.F) {
 		"POST /people HTTP/1.1\r\nContent-ID: 1\r\n\r\n{}\r\n--c--\r\n--b--\r\n")
 	f.Add("multipart/mixed; boundary=b", "--b\nContent-Type: application/http\n\nGET /people() HTTP/1.1\n\n--b--")
 	f.Fuzz(func(t *testing.T, contentType, body string) {
+		defer workbudget.Default.Start(t, len(contentType)+len(body))()
 		b, err := readBatch(contentType, []byte(body))
 		if err != nil {
 			if !errors.Is(err, errInvalidInput) {
@@ -64,6 +67,7 @@ func FuzzMultipart(f *testing.F) {
 	f.Add("one", "two\r\n--nob", true)
 	f.Add("", "--", false)
 	f.Fuzz(func(t *testing.T, first, second string, crlf bool) {
+		defer workbudget.Default.Start(t, len(first)+len(second))()
 		end := "\n"
 		if crlf {
 			end = "\r\n"

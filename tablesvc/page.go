@@ -91,6 +91,9 @@ func (c *call) knownOptions() error {
 	return nil
 }
 
+// maxSelected bounds the names in $select, each of which is looked for in every entity. An entity has up to 255 properties.
+const maxSelected = 1000
+
 // selection parses $select and returns its names in the order of Azure's answers: the keys and Timestamp, then the others
 // sorted. Nil selects all properties.
 func (c *call) selection(f *entity.Form) ([]string, error) {
@@ -102,14 +105,19 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 	}
 	f.HasSelect, f.SelectText = true, c.Query.Get("$select")
 	var names []string
+	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(f.SelectText, ",") {
 		switch name = strings.TrimSpace(name); {
 		case name == "*":
 			return nil, nil
 		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"): // not a property: JSON would have it as metadata
-		case name != "" && !slices.Contains(names, name):
+		case name != "" && !seen[name]:
+			seen[name] = true
 			names = append(names, name)
 		}
+	}
+	if len(names) > maxSelected {
+		return nil, errInvalidInput.WithMessage("$select names too many properties.")
 	}
 	system := []string{"Timestamp", "RowKey", "PartitionKey"} // in reverse order
 	slices.SortFunc(names, func(a, b string) int {

@@ -6,7 +6,12 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
+
+// queryBudget is for statements and contents together: each query takes buffers of half a MiB, and answers are read as well.
+var queryBudget = workbudget.Budget{Time: 500 * time.Millisecond, TimePerByte: 10 * time.Microsecond, Bytes: 32 << 20, BytesPerByte: 10_000}
 
 // FuzzStatement: whatever is parsed is refused or can be evaluated.
 func FuzzStatement(f *testing.F) {
@@ -17,6 +22,7 @@ func FuzzStatement(f *testing.F) {
 		f.Add(sql)
 	}
 	f.Fuzz(func(t *testing.T, sql string) {
+		defer queryBudget.Start(t, len(sql))()
 		st, err := parse(sql, time.Time{})
 		if err != nil {
 			return
@@ -48,6 +54,7 @@ func FuzzContent(f *testing.F) {
 		{format: jsonFormat, separator: "--"},
 	}
 	f.Fuzz(func(t *testing.T, content []byte, form byte) {
+		defer queryBudget.Start(t, len(content))()
 		for i, sql := range []string{"SELECT _1, _2 FROM BlobStorage", "SELECT * FROM BlobStorage", "SELECT COUNT(_1) FROM BlobStorage", "SELECT * FROM BlobStorage[*].a[*]"} {
 			st, err := parse(sql, time.Time{})
 			in := forms[form%4]
@@ -64,6 +71,17 @@ func FuzzContent(f *testing.F) {
 				t.Fatal(err)
 			}
 			decode(t, b.Bytes())
+		}
+	})
+}
+
+// FuzzRequest: any body is a request or refused.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte("<QueryRequest><QueryType>SQL</QueryType><Expression>SELECT * FROM BlobStorage</Expression><InputSerialization><Format><Type>json</Type></Format></InputSerialization></QueryRequest>"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		defer queryBudget.Start(t, len(body))()
+		if r, err := ParseRequest(body, time.Time{}); (err == nil) != (r != nil) {
+			t.Errorf("%v, %v", r, err)
 		}
 	})
 }

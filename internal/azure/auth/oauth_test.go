@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -367,6 +368,7 @@ func FuzzBearer(f *testing.F) {
 	f.Add("..")
 	a := authenticator(f, is)
 	f.Fuzz(func(t *testing.T, token string) {
+		defer workbudget.Default.Start(t, len(token))()
 		if token == good {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	queuesas "github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/sas"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 var sasNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -217,6 +218,7 @@ func FuzzSAS(f *testing.F) {
 	f.Add("sv=2012-02-12&sr=c&si=x&sig=%00")
 	f.Add("tn=Tab&spk=a&sig=x&sv=2019-02-02")
 	f.Fuzz(func(t *testing.T, q string) {
+		defer workbudget.Default.Start(t, len(q))()
 		if strings.ContainsAny(q, " \r\n\x00\t#") || !strings.Contains(q, "sig=") {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // authenticate finds out who sends r, where there are account keys and nothing else.
@@ -186,6 +187,7 @@ func FuzzAuthorizationHeader(f *testing.F) {
 	now := time.Now()
 	accounts := Development()
 	f.Fuzz(func(t *testing.T, s string) {
+		defer workbudget.Default.Start(t, len(s))()
 		r := parse(t, wire.Table, now, "GET /devstoreaccount1/Tables HTTP/1.1\nHost: 127.0.0.1\nx-ms-date: "+wire.FormatRFC1123(now))
 		r.HTTP.Header["Authorization"] = []string{s}
 		id, err := authenticate(r, accounts)

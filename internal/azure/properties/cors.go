@@ -110,6 +110,9 @@ func corsXML(x *wire.XML, rules []Rule) {
 var ErrCORSPreflightFailure = &wire.Error{Status: http.StatusForbidden, Code: "CorsPreflightFailure",
 	Message: "CORS not enabled or no matching rule found for this request."}
 
+// maxAskedHeaders bounds the headers that a browser asks for in one preflight request.
+const maxAskedHeaders = 256
+
 // preflight decides whether a browser may send the request that it describes: the first rule that matches origin,
 // method and headers decides. It sets the answer's headers; the caller sends 200.
 // https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
@@ -125,9 +128,13 @@ func preflight(r *wire.Request, rules []Rule) error {
 		return wire.InvalidHeader("Access-Control-Request-Method", method)
 	}
 	asked := r.Header("Access-Control-Request-Headers")
+	headers := split(asked)
+	if len(headers) > maxAskedHeaders { // each is compared with all that a rule allows
+		return ErrCORSPreflightFailure
+	}
 	for _, rule := range rules {
 		match := rule.origin(origin)
-		if match == "" || !slices.Contains(rule.Methods, method) || !rule.allows(split(asked)) {
+		if match == "" || !slices.Contains(rule.Methods, method) || !rule.allows(headers) {
 			continue
 		}
 		allowOrigin(r, match, origin)

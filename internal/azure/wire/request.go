@@ -85,6 +85,8 @@ func (r *Request) Inner(hr *http.Request, out http.ResponseWriter) (*Request, er
 const (
 	// MaxHeaderBytes is the length of all names and values: 8 KiB of metadata, a 2 KiB copy source, tags, and the rest.
 	MaxHeaderBytes = 64 << 10
+	// MaxURI is the length of the path and the query.
+	MaxURI = 64 << 10
 	// maxStorageHeaders is the number of x-ms-* headers, which are sorted for signatures.
 	maxStorageHeaders = 1000
 )
@@ -131,6 +133,9 @@ func (r *Request) parse(o Options) error {
 			return ErrInvalidURI
 		}
 		uri = rest[slash:]
+	}
+	if len(uri) > MaxURI {
+		return ErrInvalidURI
 	}
 	path, rawQuery, _ := strings.Cut(uri, "?")
 	r.URIPath = path

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func parse(t testing.TB, svc Service, o Options, head string) (*Request, error) {
@@ -262,6 +264,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("/", "acc.blob.localhost", "")
 	f.Add("http://x", "h", "2021-99-99")
 	f.Fuzz(func(t *testing.T, uri, host, version string) {
+		defer workbudget.Default.Start(t, len(uri)+len(host)+len(version))()
 		hr := httptest.NewRequest("GET", "http://h/", nil)
 		hr.RequestURI, hr.Host = uri, host
 		hr.Header.Set("x-ms-version", version)

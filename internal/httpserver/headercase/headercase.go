@@ -52,8 +52,8 @@ func (n *Names) add(p []byte, i int) {
 	if i < before || i > before && p[i-before-1] != '\n' {
 		return
 	}
-	end := bytes.IndexByte(p[i:], ':')
-	if end < 0 || end > 256 {
+	end := bytes.IndexByte(p[i:min(len(p), i+257)], ':')
+	if end < 0 {
 		return
 	}
 	name := string(p[i-before : i+end])

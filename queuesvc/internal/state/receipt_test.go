@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestReceiptText(t *testing.T) {
@@ -79,6 +80,7 @@ func FuzzReceipt(f *testing.F) {
 	f.Add(q.ReceiptText(id, 1))
 	f.Add("AwAAAAMAAAAAAAAAPnfWi0do1QEAAAAA")
 	f.Fuzz(func(t *testing.T, s string) {
+		defer workbudget.Default.Start(t, len(s))()
 		if r, ok := q.ParseReceipt(id, s); ok && r != 0 && q.ReceiptText(id, r) != s {
 			t.Errorf("%q is read as %d, which is written %q", s, r, q.ReceiptText(id, r))
 		}

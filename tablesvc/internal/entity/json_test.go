@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 var form = Form{Base: "http://h/acc", Account: "acc", Table: "tab"}
@@ -303,6 +305,7 @@ func FuzzParseJSON(f *testing.F) {
 	f.Add([]byte(`{"PartitionKey":"p","RowKey":"r","a@odata.type":"Edm.Int64","a":"5","b":[1]}`))
 	f.Add([]byte(`{"odata.x":{"a":[{},null,1.5e3]},"s":"\ud83d\ude00\u0000"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		defer workbudget.Default.Start(t, len(body))()
 		p, err := ParseJSON(body, Rules{})
 		if err != nil {
 			return

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
@@ -312,6 +313,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`X'0aFF' eq B and guid'c9da6455-213d-42c9-9a79-3e9149a57833' ne G or 1.5e-7 gt D and -5L le N`)
 	f.Add(`G eq guid'00000000-0000-0000-0000-00-000000000'`)
 	f.Fuzz(func(t *testing.T, text string) {
+		defer workbudget.Default.Start(t, len(text))()
 		parsed, err := Parse(text)
 		if err != nil {
 			var e *Error

@@ -1,0 +1,120 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// grammars are what clients send and services parse, with the fuzz target of each.
+var grammars = []struct{ what, folder, target string }{
+	{"path and query of a request", "internal/azure/wire", "FuzzParse"},
+	{"XML documents that are decoded into a type", "internal/azure/wire", "FuzzParseXML"},
+	{"Set Service Properties", "internal/azure/properties", "FuzzProperties"},
+	{"Set ACL", "internal/azure/properties", "FuzzPolicies"},
+	{"Authorization: SharedKey", "internal/azure/auth", "FuzzAuthorizationHeader"},
+	{"Authorization: Bearer", "internal/azure/auth", "FuzzBearer"},
+	{"shared access signatures", "internal/azure/auth", "FuzzSAS"},
+	{"names in Create Table", "tablesvc", "FuzzTableName"},
+	{"paths of tables and entities", "tablesvc", "FuzzParsePath"},
+	{"options of a query for entities", "tablesvc", "FuzzOptions"},
+	{"$filter", "tablesvc/internal/filter", "FuzzParse"},
+	{"entities in JSON", "tablesvc/internal/entity", "FuzzParseJSON"},
+	{"entities in Atom", "tablesvc/internal/entity", "FuzzParseAtom"},
+	{"entity group transactions", "tablesvc", "FuzzReadBatch"},
+	{"multipart bodies of transactions", "tablesvc", "FuzzMultipart"},
+	{"queue messages", "queuesvc", "FuzzParseMessage"},
+	{"pop receipts", "queuesvc/internal/state", "FuzzReceipt"},
+	{"Put Block List", "blobsvc", "FuzzParseBlockList"},
+	{"block ids", "blobsvc", "FuzzParseBlockID"},
+	{"ranges", "blobsvc", "FuzzParseRange"},
+	{"Blob Batch", "blobsvc", "FuzzParseBatch"},
+	{"conditions on tags", "blobsvc", "FuzzTagCondition"},
+	{"markers of listings", "blobsvc", "FuzzMarker"},
+	{"structured bodies", "blobsvc", "FuzzStructuredReader"},
+	{"Query Blob Contents", "blobsvc/internal/query", "FuzzRequest"},
+	{"SQL of Query Blob Contents", "blobsvc/internal/query", "FuzzStatement"},
+	{"delimited text and JSON that is queried", "blobsvc/internal/query", "FuzzContent"},
+	{"Parquet that is queried", "blobsvc/internal/parquet", "FuzzFile"},
+}
+
+// notParsers are functions with a parameter "body []byte" that read no grammar of their own, or a part of one.
+var notParsers = []string{"Body", "Update", "reasonOf", "atomProperties"}
+
+// What clients send is parsed by functions that are fuzzed: each grammar has a target, and each function with a parameter
+// "body []byte" in the services and in the protocol, above their state, is called in a file with one.
+func TestParsersAreFuzzed(t *testing.T) {
+	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
+	type function struct{ folder, name string }
+	var parsers []function
+	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc"} {
+		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			relative, _ := filepath.Rel(top, path)
+			folder := filepath.ToSlash(filepath.Dir(relative))
+			if strings.HasSuffix(path, "_test.go") {
+				text, err := os.ReadFile(path)
+				if strings.Contains(string(text), "\nfunc Fuzz") {
+					fuzzed[folder] += string(text)
+				}
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, d := range file.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && !strings.HasSuffix(folder, "/state") && takesBody(fn) && !slices.Contains(notParsers, fn.Name.Name) {
+					parsers = append(parsers, function{folder, fn.Name.Name})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(parsers) < 5 {
+		t.Fatalf("found %d functions that parse bodies; the rule would check nothing", len(parsers))
+	}
+	for _, f := range parsers {
+		if !strings.Contains(fuzzed[f.folder], f.name+"(") {
+			t.Errorf("%s: %s parses a body and no fuzz target in the folder calls it; add one with a workbudget", f.folder, f.name)
+		}
+	}
+	for _, g := range grammars {
+		_, target, found := strings.Cut(fuzzed[g.folder], "\nfunc "+g.target+"(")
+		if !found {
+			t.Errorf("%s: %s has no fuzz target %s", g.what, g.folder, g.target)
+			continue
+		}
+		body, _, _ := strings.Cut(target, "\n}\n")
+		if !strings.Contains(strings.ToLower(body), "budget") && g.target != "FuzzMarker" { // which goes through the whole service
+			t.Errorf("%s: %s has no budget of time and memory", g.what, g.target)
+		}
+	}
+}
+
+// takesBody reports whether a function has a parameter "body []byte".
+func takesBody(fn *ast.FuncDecl) bool {
+	for _, p := range fn.Type.Params.List {
+		slice, ok := p.Type.(*ast.ArrayType)
+		if !ok || slice.Len != nil {
+			continue
+		}
+		element, ok := slice.Elt.(*ast.Ident)
+		named := slices.ContainsFunc(p.Names, func(n *ast.Ident) bool { return n.Name == "body" })
+		if ok && element.Name == "byte" && named {
+			return true
+		}
+	}
+	return false
+}
