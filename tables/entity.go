@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -122,3 +123,20 @@ func (entityCodec) lookup(string) (edm, error) { return "", nil }
 func (entityCodec) selects() []string          { return nil }
 func (entityCodec) always() Expr               { return Expr{} }
 func (entityCodec) encrypts() bool             { return false }
+
+// ParseEntity reads an entity from the JSON of the service, as changes of a table tell it.
+func ParseEntity(b []byte) (Entity, error) {
+	var e Entity
+	if !json.Valid(b) {
+		return e, errJSON
+	}
+	var rd reader
+	r, err := rd.read(b)
+	if err == nil {
+		err = entityCodec{}.decode(r, reflect.ValueOf(&e).Elem())
+	}
+	if err != nil {
+		return e, fmt.Errorf("tables: parse an entity: %w", err)
+	}
+	return e, nil
+}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,45 @@ func newDemoCommand() *cobra.Command {
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
-	cmd.AddCommand(newLargeEntityWorkerCommand())
+	cmd.AddCommand(newDemonstrationListCommand(), newAllDemonstrationsCommand(), newLargeEntityWorkerCommand(), newTableIndexWorkerCommand())
+	return cmd
+}
+
+// newDemonstrationListCommand makes `lazuli demo ls`.
+func newDemonstrationListCommand() *cobra.Command {
+	return &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		for _, d := range demonstrations {
+			fmt.Fprintf(tw, "%s\t%s\n", d.name, d.short)
+		}
+		return tw.Flush()
+	}}
+}
+
+// newAllDemonstrationsCommand makes `lazuli demo all`.
+func newAllDemonstrationsCommand() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations, one after another", Args: cobra.NoArgs,
+		Long: "Run all demonstrations, one after another, each at all of its steps. It exits with 0 if all is well in each."}
+	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		for _, d := range demonstrations {
+			c := demo.Config{ConnectionString: connection(), Seed: rand.Uint64()}
+			if !quiet {
+				c.Progress, c.Live = cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr())
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", d.name, d.short)
+			if e := d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c); e != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", d.name, e))
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			if cmd.Context().Err() != nil {
+				break
+			}
+		}
+		return err
+	}
 	return cmd
 }
 
@@ -72,6 +111,29 @@ of them once, unchanged, and each blob's metadata must be true.`,
 			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue, "--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
 		},
 	},
+	{
+		name: "index", short: "Keep an index of copies in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
+		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
+its party (inter-partition secondary index). In the end the copies must be exactly those that the records say.`,
+		worker: tableIndexWorker,
+	},
+	{
+		name: "index-entities", short: "Keep lists of keys in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
+		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state and
+party, the list of their keys (index entities). In the end every key must be in the one right list.`,
+		worker: tableIndexWorker,
+	},
+	{
+		name: "view", short: "Keep counts in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
+		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
+many records there are of each party (materialised view). In the end all counts must be right.`,
+		worker: tableIndexWorker,
+	},
+}
+
+// tableIndexWorker are the arguments of the worker of the demonstrations of the table-index role.
+func tableIndexWorker(w demo.WorkerSettings) []string {
+	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive, "--kind=" + w.Kind}
 }
 
 func newDemonstrationCommand(d demonstration) *cobra.Command {
@@ -191,6 +253,32 @@ func newLargeEntityWorkerCommand() *cobra.Command {
 		}
 		app := workers.New(workers.Config{Storage: storage, Logger: log})
 		return demo.RunLargeEntityWorker(cmd.Context(), storage, app, s, s.Options()...)
+	}
+	return cmd
+}
+
+// newTableIndexWorkerCommand makes the hidden verb whose process the demonstrations of the table-index role kill.
+func newTableIndexWorkerCommand() *cobra.Command {
+	var s demo.WorkerSettings
+	cmd := &cobra.Command{Use: "table-index-worker", Hidden: true, Args: cobra.NoArgs}
+	fl := cmd.Flags()
+	fl.StringVar(&s.Queue, "queue", "", "")
+	fl.StringVar(&s.Current, "from", "", "")
+	fl.StringVar(&s.Archive, "to", "", "")
+	fl.StringVar(&s.Kind, "kind", "", "")
+	fl.DurationVar(&s.Lease, "lease", time.Second, "")
+	fl.IntVar(&s.Concurrency, "concurrency", 8, "")
+	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+		if err := faultsFromEnvironment(log); err != nil {
+			return usageError{err}
+		}
+		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
+		if err != nil {
+			return usageError{err}
+		}
+		return demo.RunTableIndexWorker(cmd.Context(), storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
 	}
 	return cmd
 }

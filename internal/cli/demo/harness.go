@@ -20,6 +20,8 @@ type WorkerSettings struct {
 	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container where the other roles
 	// keep blobs; a role has only what it needs.
 	Queue, Current, Archive, Container string
+	// Kind is which of its kinds the table-index role keeps.
+	Kind string
 	// Lease is the worker's lease on a message, Concurrency how many messages it works on at most.
 	Lease       time.Duration
 	Concurrency int

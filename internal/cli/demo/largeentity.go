@@ -366,7 +366,7 @@ func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *wo
 	workers.Queue(app, "large-entity", func(ctx context.Context, m *workers.Message[command]) error {
 		return m.Body.do(ctx, store, book)
 	}, options...)
-	return runSweeping(ctx, app, func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
+	return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
 }
 
 // do is idempotent, as every handler of messages must be: what is done already is left alone.
@@ -388,16 +388,19 @@ func (c command) do(ctx context.Context, store *largeentity.Store[page], book *b
 	return err
 }
 
+// sweepBlobsEvery is the longest pause between two sweeps of a worker.
+const sweepBlobsEvery = 200 * time.Millisecond
+
 // runSweeping runs an app and, beside it, sweeps again and again. The role's timer would let one instance sweep, by a lease that outlives
 // a killed process for longer than a demonstration should take; sweepers are safe without it.
-func runSweeping(ctx context.Context, app *workers.App, sweep func(context.Context)) error {
+func runSweeping(ctx context.Context, app *workers.App, longest time.Duration, sweep func(context.Context)) error {
 	sweeping, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for sweeping.Err() == nil {
 			sweep(sweeping)
 			select {
-			case <-time.After(100*time.Millisecond + rand.N(100*time.Millisecond)):
+			case <-time.After(longest/2 + rand.N(longest/2)):
 			case <-sweeping.Done():
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -27,10 +28,10 @@ import (
 type variantRun = func(context.Context, *workers.Storage, *workers.App, WorkerSettings) error
 
 // otherVariants are the workers of the large-entity and log-storage roles. All but two are wrong, each in its own way.
-var otherVariants map[string]variantRun
+var otherVariants = map[string]variantRun{}
 
 func init() {
-	otherVariants = map[string]variantRun{
+	maps.Copy(otherVariants, map[string]variantRun{
 		"large-entity": func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 			return RunLargeEntityWorker(ctx, storage, app, s, s.Options()...)
 		},
@@ -70,7 +71,7 @@ func init() {
 		"log-storage: untrue metadata": wrongLog(func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
 			return w.write(ctx, r, uuid.NewString(), r.Time.Add(-24*time.Hour))
 		}),
-	}
+	})
 }
 
 // wrongStore writes pages without the role's care.
@@ -89,7 +90,7 @@ func wrongLarge(do func(context.Context, *wrongStore, command) error, sweeps boo
 		}
 		w := &wrongStore{storage, s, book, store}
 		workers.Queue(app, "large-entity", func(ctx context.Context, m *workers.Message[command]) error { return do(ctx, w, m.Body) }, s.Options()...)
-		return runSweeping(ctx, app, func(ctx context.Context) {
+		return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) {
 			if sweeps {
 				_, _ = store.Sweeper().Sweep(ctx)
 			}
