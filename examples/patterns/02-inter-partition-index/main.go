@@ -1,0 +1,151 @@
+// Inter-partition secondary index: a second copy of each entity in another partition or table, kept in step afterwards.
+//
+// Problem: senators are stored by state. To find those of a party, the whole table has to be read, and no transaction spans partitions, so that a copy by
+// party cannot be written together with the original.
+//
+// Solution: a worker keeps the copies, eventually. It hears of changes by queue messages, which the writer puts before it writes, or on Lazuli by the
+// table's log of changes, which needs nothing of the writer. package workers/roles/tableindex does the rest: it looks at the present state, writes on condition,
+// and may be killed at any step; `lazuli demo index` shows that.
+//
+// When: lookups do not know the PartitionKey, and may see a change a moment late. Cost: twice the storage, some requests for each change in the
+// background; a lookup is a range query.
+//
+//	go run ./examples/patterns/02-inter-partition-index
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/examples/patterns/run"
+	"github.com/lazuli-storage/lazuli/examples/patterns/senate"
+	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/tableindex"
+)
+
+func main() { run.Main(example) }
+
+// byParty is the key of a senator's copy.
+func byParty(e *tables.Entity) (tables.Key, bool) {
+	party, err := tables.Value[string](e, "Party")
+	return tables.Key{PartitionKey: party, RowKey: e.PartitionKey + " " + e.RowKey}, err == nil
+}
+
+func example(ctx context.Context, e *run.Env) error {
+	table, err := run.New[tables.Entity](ctx, e, "Senators")
+	if err != nil {
+		return err
+	}
+	all, err := senate.Senators()
+	if err != nil {
+		return err
+	}
+	var entities []tables.Entity
+	for _, t := range all {
+		entities = append(entities, tables.Entity{PartitionKey: t.State, RowKey: t.Member, Properties: map[string]any{"Name": t.Name, "Party": t.Party}})
+	}
+	queue, err := e.Queue(ctx, "by-party")
+	if err != nil {
+		return err
+	}
+	// Two indexes, kept in the two ways.
+	byChanges, err := tableindex.New(e.Storage, table.Name(), e.Name("ByChanges"), tableindex.Copies(byParty))
+	if err != nil {
+		return err
+	}
+	indexName := e.Name("ByQueue")
+	byQueue, err := tableindex.New(e.Storage, table.Name(), indexName, tableindex.Copies(byParty))
+	if err != nil {
+		return err
+	}
+	app := workers.New(workers.Config{Storage: e.Storage, HostID: queue[:min(len(queue), 32)], Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	byChanges.Register(app, "by-changes")
+	byQueue.RegisterQueue(app, "by-queue", workers.WithQueueName(queue), workers.WithRetry(workers.Fixed(100*time.Millisecond)))
+
+	// The writer puts a message for each change, and then makes it.
+	put := func(key tables.Key, before, after *tables.Entity) error {
+		body, err := json.Marshal(byQueue.Message(key, before, after))
+		if err != nil {
+			return err
+		}
+		_, err = e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body), nil)
+		return err
+	}
+	for i := range entities {
+		if err := put(tables.Key{PartitionKey: entities[i].PartitionKey, RowKey: entities[i].RowKey}, nil, &entities[i]); err != nil {
+			return err
+		}
+	}
+	if err := table.Bulk(ctx, tables.BulkInsert, entities); err != nil {
+		return err
+	}
+	if err := app.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = app.Stop(context.WithoutCancel(ctx)) }()
+	if err := untilInStep(ctx, byQueue, byChanges); err != nil {
+		return err
+	}
+
+	// A senator changes party: the copy moves.
+	before := entities[len(entities)-1]
+	after := before
+	after.Properties = map[string]any{"Name": before.Properties["Name"], "Party": "Independent"}
+	if err := put(tables.Key{PartitionKey: after.PartitionKey, RowKey: after.RowKey}, &before, &after); err != nil {
+		return err
+	}
+	if err := table.Replace(ctx, &after); err != nil {
+		return err
+	}
+	if err := untilInStep(ctx, byQueue, byChanges); err != nil {
+		return err
+	}
+	if err := app.Stop(ctx); err != nil {
+		return err
+	}
+
+	index, err := tables.New[tables.Entity](e.Service, indexName)
+	if err != nil {
+		return err
+	}
+	names := func(q *tables.Query[tables.Entity]) func() (string, error) {
+		return func() (string, error) {
+			n := 0
+			for _, err := range q.All(ctx) {
+				if err != nil {
+					return "", err
+				}
+				n++
+			}
+			return fmt.Sprint(n, " independents"), nil
+		}
+	}
+	if err := e.Costs("of a party, without index: a scan of the table", names(table.Query(tables.Field("Party").Eq("Independent")).AllowScan())); err != nil {
+		return err
+	}
+	return e.Costs("of a party, with index: its partition", names(index.Query(tables.PartitionKey.Eq("Independent"))))
+}
+
+// untilInStep waits until the indexes agree with the table.
+func untilInStep(ctx context.Context, roles ...*tableindex.Role) error {
+	for _, r := range roles {
+		for {
+			differences, err := r.Verify(ctx)
+			if err == nil && len(differences) == 0 {
+				break
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}

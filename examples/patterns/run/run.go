@@ -1,0 +1,165 @@
+// Package run is the frame of the examples: it opens a storage account, counts what each way of doing something costs, and prints that.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Env is what an example works with.
+type Env struct {
+	*workers.Storage
+	// Service is Storage.Tables.
+	Service *aztables.ServiceClient
+	out     io.Writer
+	suffix  string
+	meter   *meter
+	undo    []func(context.Context) error
+}
+
+// Main runs an example against the storage account that AzureWebJobsStorage names, or the development account on this machine.
+func Main(example func(context.Context, *Env) error) {
+	connection := os.Getenv(workers.DefaultConnection)
+	if connection == "" {
+		connection = "UseDevelopmentStorage=true"
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := Run(ctx, connection, os.Stdout, example); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Run runs an example, and removes the tables, queues and containers that it has made.
+func Run(ctx context.Context, connection string, out io.Writer, example func(context.Context, *Env) error) (err error) {
+	m := &meter{client: &http.Client{Transport: http.DefaultTransport}}
+	storage, err := workers.OpenStorage(connection, workers.WithTransport(m))
+	if err != nil {
+		return err
+	}
+	e := &Env{Storage: storage, Service: storage.Tables, out: out, suffix: strconv.FormatInt(time.Now().UnixNano(), 36), meter: m}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		for _, f := range e.undo {
+			err = errors.Join(err, f(clean))
+		}
+	}()
+	return example(ctx, e)
+}
+
+// Name returns a table's name that no other run has, and deletes the table at the end.
+func (e *Env) Name(name string) string {
+	name += e.suffix
+	e.Later(func(ctx context.Context) error {
+		t, err := tables.New[tables.Entity](e.Service, name)
+		if err != nil {
+			return err
+		}
+		return t.Drop(ctx)
+	})
+	return name
+}
+
+// Queue returns the name of a new queue, and deletes it at the end.
+func (e *Env) Queue(ctx context.Context, name string) (string, error) {
+	name += "-" + e.suffix
+	_, err := e.Queues.CreateQueue(ctx, name, nil)
+	e.Later(func(ctx context.Context) error { _, err := e.Queues.DeleteQueue(ctx, name, nil); return err })
+	return name, err
+}
+
+// Container returns the name of a new container, and deletes it at the end.
+func (e *Env) Container(ctx context.Context, name string) (string, error) {
+	name += "-" + e.suffix
+	_, err := e.Blobs.CreateContainer(ctx, name, nil)
+	e.Later(func(ctx context.Context) error { _, err := e.Blobs.DeleteContainer(ctx, name, nil); return err })
+	return name, err
+}
+
+// Later calls f at the end.
+func (e *Env) Later(f func(context.Context) error) { e.undo = append(e.undo, f) }
+
+// New returns a new table.
+func New[T any](ctx context.Context, e *Env, name string, options ...tables.Option) (*tables.Table[T], error) {
+	t, err := tables.New[T](e.Service, e.Name(name), options...)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.Create(ctx)
+}
+
+// Say prints a line.
+func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.out, format+"\n", args...) }
+
+// Cost is what something has cost.
+type Cost struct {
+	// Requests were sent, retries included.
+	Requests int
+	// Scanned entities were read by the service for queries, as far as it says so: only Lazuli does.
+	Scanned int
+}
+
+// Costs runs one way of doing something, which returns its result in words, and prints what it cost.
+func (e *Env) Costs(way string, do func() (string, error)) error {
+	cost, result, err := e.Measure(do)
+	if err != nil {
+		return fmt.Errorf("%s: %w", way, err)
+	}
+	e.Say("%-62s %4d requests, %5d entities scanned: %s", way, cost.Requests, cost.Scanned, result)
+	return nil
+}
+
+// Measure is Costs without the line.
+func (e *Env) Measure(do func() (string, error)) (cost Cost, result string, err error) {
+	e.meter.reset()
+	result, err = do()
+	return e.meter.total(), result, err
+}
+
+// meter counts requests, and asks Lazuli for the cost of each query (docs/table.md). It is a transport, so that its header does not have to be signed.
+type meter struct {
+	client *http.Client
+
+	mu   sync.Mutex // guards cost
+	cost Cost
+}
+
+func (m *meter) Do(r *http.Request) (*http.Response, error) {
+	r.Header.Set("X-Lazuli-Explain", "true")
+	answer, err := m.client.Do(r)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cost.Requests++
+	if err == nil {
+		n, _ := strconv.Atoi(answer.Header.Get("X-Lazuli-Entities-Scanned"))
+		m.cost.Scanned += n
+	}
+	return answer, err
+}
+
+func (m *meter) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cost = Cost{}
+}
+
+func (m *meter) total() Cost {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cost
+}
