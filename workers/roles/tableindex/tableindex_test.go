@@ -26,7 +26,9 @@ func projections() map[string]tableindex.Projection {
 			return tables.Key{PartitionKey: k.PartitionKey, RowKey: e.PartitionKey + " " + e.RowKey}, ok
 		}),
 		"lists": tableindex.Lists(byTown),
-		"counts": tableindex.Counts(func(e *tables.Entity) (tables.Key, bool) { return tables.Key{PartitionKey: e.PartitionKey, RowKey: "towns"}, true },
+		"counts": tableindex.Counts(func(e *tables.Entity) (tables.Key, bool) {
+			return tables.Key{PartitionKey: e.PartitionKey, RowKey: "towns"}, true
+		},
 			func(k tables.Key) []tables.Expr { return []tables.Expr{tables.PartitionKey.Eq(k.PartitionKey)} },
 			func(e *tables.Entity) string { town, _ := tables.Value[string](e, "Town"); return town }),
 	}
