@@ -160,7 +160,7 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	for n := 0; e != nil && n < db.chunkSize && err == nil; n++ {
 		if e.Deleted() {
 			err = b.Delete(e.Key)
-		} else {
+		} else if _, err = db.unseal(bucket, e.Key, e.Value); err == nil {
 			err = b.Put(e.Key, e.Value)
 		}
 		e = e.following()

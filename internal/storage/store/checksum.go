@@ -12,8 +12,9 @@ import (
 //	0  n  value
 //	n  4  CRC-32C of the bucket's name, the length of the key, the key and the value, little-endian
 //
-// It is computed once, when the group is encoded, and checked each time the value is read. It covers the key, so that a key that
-// was damaged, or a value that lies under another key, does not pass.
+// It is computed once, when the group is encoded, and checked each time the value is read from the file or the log, and when it goes
+// from memory to the file. It covers the key, so that a key that was damaged, or a value that lies under another key, does not
+// pass.
 //
 // Files of version 1 have values without it.
 const sumSize = 4

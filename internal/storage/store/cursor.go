@@ -71,7 +71,7 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 	}
 	for j, m := range tx.mem {
 		if m != nil && !m.lists[i].empty() {
-			c.mem[j] = memSource{tx: tx, bucket: i, list: &m.lists[i], snapshot: tx.snapshot[j]}
+			c.mem[j] = memSource{tx: tx, list: &m.lists[i], snapshot: tx.snapshot[j]}
 			sources = append(sources, &c.mem[j])
 		}
 	}
@@ -149,7 +149,6 @@ func (s *overlaySource) at() Write {
 // memSource reads a memtable as of a snapshot.
 type memSource struct {
 	tx       *Tx
-	bucket   int
 	list     *skiplist
 	snapshot uint64
 	e        *entry
@@ -167,7 +166,7 @@ func (s *memSource) pass(key []byte) {
 func (s *memSource) move(e *entry) {
 	s.e, s.w = e, Write{}
 	if e != nil {
-		s.w = s.tx.unsealed(s.bucket, e.Write)
+		s.w = s.tx.unsealed(e.Write)
 	}
 }
 

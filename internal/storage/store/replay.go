@@ -49,6 +49,7 @@ type logRecord struct {
 	gen, group uint64
 	at         int64 // in the file
 	payload    []byte
+	partly     bool // damaged: only what has a checksum of its own counts
 }
 
 func (r *logRecord) damaged(path, problem string) error {

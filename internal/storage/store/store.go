@@ -340,10 +340,15 @@ func (db *DB) Size() (n int64, err error) {
 	return n, err
 }
 
-// Check verifies the structure of the file: every page is reachable once or free, every bucket is in key order. It
-// calls report for every violation and returns an error only if it could not run. It reads the whole file.
+// Check verifies the file: its structure, as bbolt sees it and as package bboltpage does, and every value. It calls report for every
+// violation and returns an error only if it could not run. It reads the whole file.
 func (db *DB) Check(report func(error)) error {
-	tx, err := db.bolt.Begin(!db.readOnly) // bbolt's check must not see a writer at work
+	damaged := false
+	err := db.checkValues(func(err error) { damaged = true; report(err) })
+	if err != nil || damaged {
+		return err // bbolt's check would read past the ends of damaged pages
+	}
+	tx, err := db.bolt.Begin(!db.readOnly) // it must not see a writer at work
 	if err != nil {
 		return closedOr(err)
 	}
@@ -352,6 +357,50 @@ func (db *DB) Check(report func(error)) error {
 		report(err)
 	}
 	return nil
+}
+
+// checkValues reads every leaf and value.
+func (db *DB) checkValues(report func(error)) (err error) {
+	tx, err := db.bolt.Begin(false)
+	if err != nil {
+		return closedOr(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			failure, failed := db.failureOf(v)
+			if !failed {
+				panic(v)
+			}
+			report(failure)
+		}
+	}()
+	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{Direct: tx.Size() > db.directAbove})
+	defer s.Release()
+	for i, name := range db.buckets {
+		t, ok, err := s.Bucket([]byte(name), nil)
+		if ok && err == nil {
+			err = db.checkBucket(&s, t, i, report)
+		}
+		if err != nil {
+			report(asDamage(db.path, err))
+		}
+	}
+	return nil
+}
+
+// checkBucket reads a bucket to its end, or to where its pages are damaged.
+func (db *DB) checkBucket(s *bboltpage.Snapshot, t bboltpage.Tree, bucket int, report func(error)) error {
+	c := s.Scan(t, nil)
+	err := c.Seek(nil)
+	for k, v := c.Pair(); err == nil && k != nil; k, v = c.Pair() {
+		if _, wrong := db.unseal(bucket, k, v); wrong != nil {
+			report(wrong)
+		}
+		err = c.Next()
+	}
+	return err
 }
 
 func closedOr(err error) error {

@@ -52,7 +52,7 @@ func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	for j, m := range tx.mem {
 		if m != nil {
 			if e := m.get(i, key, tx.snapshot[j]); e != nil {
-				return tx.unsealed(i, e.Write).Value
+				return tx.unsealed(e.Write).Value
 			}
 		}
 	}
@@ -70,16 +70,12 @@ func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	return tx.db.strip(sealed)
 }
 
-// unsealed returns a write of a memtable with its value alone.
-func (tx *Tx) unsealed(bucket int, w Write) Write {
+// unsealed returns a write of a memtable with its value alone. Its checksum is compared when it goes to the file.
+func (tx *Tx) unsealed(w Write) Write {
 	if w.Deleted() {
 		return w
 	}
-	value, err := tx.db.unseal(bucket, w.Key, w.Value)
-	if err != nil {
-		tx.failRead(err)
-	}
-	return Write{w.Key, value}
+	return Write{w.Key, tx.db.strip(w.Value)}
 }
 
 // Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that

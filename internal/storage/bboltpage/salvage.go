@@ -1,0 +1,200 @@
+package bboltpage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Salvage reads what it can of a damaged file. It calls pair for each key and value that is laid out as bbolt does it; whether they are
+// what was written is for the caller to find out. bucket is "" for pairs of pages that belong to no tree because what leads to
+// them is damaged. damage is called with what is wrong. Pages that are free are not read: they have former states.
+//
+// An error means that nothing can be read: neither meta page is valid, or that of f.
+func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error)) error {
+	m, err := ReadMeta(f, size)
+	if err != nil && !errors.Is(err, ErrTruncated) {
+		return err
+	}
+	if err != nil {
+		damage(err)
+		m.Pages = uint64(size / int64(m.PageSize))
+	}
+	if m.Alone {
+		damage(damaged(0, "one of the two meta pages is damaged"))
+	}
+	s := &salvage{structure: structure{f: f, m: m, use: make([]use, m.Pages)}, pair: pair, damage: damage}
+	if m.Pages < 3 {
+		return fmt.Errorf("%w: %d pages", ErrTruncated, m.Pages)
+	}
+	s.use[0], s.use[1] = used, used
+	freeKnown := true
+	if err := s.freelist(); err != nil {
+		damage(err)
+		freeKnown = false
+		clear(s.use[2:])
+	}
+	s.root(m.Root, 0)
+	if s.broken && freeKnown {
+		s.orphans()
+	}
+	return nil
+}
+
+type salvage struct {
+	structure
+	pair   func(bucket string, key, value []byte)
+	damage func(error)
+	broken bool // a page that leads to others is damaged
+}
+
+func (s *salvage) lost(err error) {
+	s.broken = true
+	s.damage(err)
+}
+
+// take reads a page that was not read before.
+func (s *salvage) take(id uint64) (Page, bool) {
+	p, err := s.page(id)
+	if err != nil {
+		s.lost(err)
+		return nil, false
+	}
+	for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
+		if s.use[i] != unknown {
+			s.lost(damaged(i, "is used twice, or is used although it is free"))
+			if i == id {
+				return nil, false
+			}
+			continue
+		}
+		s.use[i] = used
+	}
+	return p, true
+}
+
+// root reads the tree of buckets.
+func (s *salvage) root(id uint64, depth int) {
+	p, ok := s.take(id)
+	if !ok || depth > maxDepth {
+		return
+	}
+	if p.kind() == kindBranch {
+		for i := range p.count() {
+			if _, id, ok := p.child(i); ok {
+				s.root(id, depth+1)
+			}
+		}
+		return
+	}
+	if problem := p.check(s.m.PageSize); problem != "" {
+		s.lost(damaged(id, "%s", problem))
+	}
+	for i := range s.elements(p) {
+		name, value, _, ok := p.pair(i)
+		if !ok || len(value) < 16 {
+			s.lost(damaged(id, "element %d is not a bucket", i))
+			continue
+		}
+		if root := Page(value).u64(0); root != 0 {
+			s.tree(string(name), root, 0)
+		} else if inline := Page(value[16:]); len(inline) >= headerSize {
+			s.leaf(string(name), id, inline, 0)
+		}
+	}
+}
+
+// tree reads the pages below one.
+func (s *salvage) tree(bucket string, id uint64, depth int) {
+	p, ok := s.take(id)
+	if !ok || depth > maxDepth {
+		return
+	}
+	switch p.kind() {
+	case kindLeaf:
+		s.leaf(bucket, id, p, s.m.PageSize)
+	case kindBranch:
+		if problem := p.check(s.m.PageSize); problem != "" {
+			s.lost(damaged(id, "%s", problem))
+		}
+		for i := range s.elements(p) {
+			if _, child, ok := p.child(i); ok {
+				s.tree(bucket, child, depth+1)
+			}
+		}
+	default:
+		s.lost(notA(p, id))
+	}
+}
+
+// leaf reads the pairs of a leaf as far as they are within it.
+func (s *salvage) leaf(bucket string, id uint64, p Page, pageSize int) {
+	if problem := p.check(pageSize); problem != "" {
+		s.damage(damaged(id, "%s", problem))
+		if pageSize > 0 {
+			p = s.whole(id, p)
+		}
+	}
+	for i := range s.elements(p) {
+		at := headerSize + i*elementSize
+		if at+elementSize > len(p) {
+			return
+		}
+		position, k, v := p.u32(at+4), p.u32(at+8), p.u32(at+12)
+		if both, ok := p.span(i, position, k+v); ok && k > 0 {
+			s.pair(bucket, both[:k:k], both[k:])
+		}
+	}
+}
+
+// elements returns how many elements a page has: its header and the position of its first key say that twice.
+func (s *salvage) elements(p Page) int {
+	at := headerSize + 4
+	if !p.leaf() {
+		at = headerSize
+	}
+	if len(p) < headerSize+elementSize {
+		return 0
+	}
+	room := (len(p) - headerSize) / elementSize
+	if n := int(p.u32(at)); n%elementSize == 0 && n/elementSize <= room {
+		return max(n/elementSize, min(p.count(), room))
+	}
+	return min(p.count(), room)
+}
+
+// whole reads a leaf again whose header may name too few pages.
+func (s *salvage) whole(id uint64, p Page) Page {
+	end := uint64(len(p))
+	for i := range s.elements(p) {
+		at := headerSize + i*elementSize
+		if at+elementSize <= len(p) {
+			if e := uint64(at) + p.u32(at+4) + p.u32(at+8) + p.u32(at+12); e > end && e < 128<<20 {
+				end = e
+			}
+		}
+	}
+	pages := min((end+uint64(s.m.PageSize)-1)/uint64(s.m.PageSize), s.m.Pages-id)
+	long := make(Page, pages*uint64(s.m.PageSize))
+	if _, err := s.f.ReadAt(long, int64(id)*int64(s.m.PageSize)); err != nil {
+		return p
+	}
+	return long
+}
+
+// orphans reads the leaves that no tree leads to and that are not free.
+func (s *salvage) orphans() {
+	for id := uint64(2); id < s.m.Pages; id++ {
+		if s.use[id] != unknown {
+			continue
+		}
+		p, err := s.page(id)
+		if err != nil || p.kind() != kindLeaf {
+			continue // overflow pages have any content
+		}
+		for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
+			s.use[i] = used
+		}
+		s.leaf("", id, p, s.m.PageSize)
+	}
+}

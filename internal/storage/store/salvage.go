@@ -1,0 +1,344 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// Examine reads a file and its log without opening them, which damage may prevent, and calls report for everything that is damaged:
+// structure, records of the log, and each value that cannot be read. Nobody may be writing.
+func Examine(path string, buckets []Bucket, report func(*DamageError)) error {
+	s := newSalvage(path, buckets, report)
+	return s.run(func(Bucket, Write) error { return nil })
+}
+
+// Repaired is what Repair did.
+type Repaired struct {
+	// Kept is the number of values, and of log records, that were intact.
+	Kept, LogRecords int
+	// Damaged is the number of problems that were reported.
+	Damaged int
+	// Aside is the folder to which the damaged file and its log were moved.
+	Aside string
+}
+
+// Repair writes everything of a file and its log that is intact to a new file, moves the old ones to the folder aside, which it
+// creates, and puts the new file in their place. It deletes nothing. report is called for everything that is damaged.
+func Repair(path string, buckets []Bucket, aside string, report func(*DamageError)) (r Repaired, err error) {
+	fresh := path + "-repair"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	s := newSalvage(path, buckets, func(d *DamageError) { r.Damaged++; report(d) })
+	if err := s.writeAnew(fresh); err != nil {
+		return r, errors.Join(err, os.Remove(fresh))
+	}
+	r.Kept, r.LogRecords, r.Aside = s.kept, s.records, aside
+	if err := disk.MkdirAll(aside, 0o700); err != nil {
+		return r, err
+	}
+	for _, name := range []string{path, logPath(path, 0), logPath(path, 1)} {
+		to := filepath.Join(aside, filepath.Base(name))
+		if name == path {
+			err = os.Link(name, to) // so that there is a file at each moment
+		} else {
+			err = os.Rename(name, to)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return r, err
+		}
+	}
+	if err := disk.SyncDir(aside); err != nil {
+		return r, err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return r, err
+	}
+	return r, disk.SyncDir(filepath.Dir(path))
+}
+
+// salvage reads what is intact.
+type salvage struct {
+	path    string
+	buckets []Bucket
+	seeds   []uint32
+	report  func(*DamageError)
+
+	version    int
+	gen, group uint64 // up to which the file has everything, if progress is known
+	progress   bool
+	kept       int
+	records    int
+	newest     uint64 // last group of the log
+}
+
+func newSalvage(path string, buckets []Bucket, report func(*DamageError)) *salvage {
+	s := &salvage{path: path, buckets: buckets, report: report, version: currentVersion}
+	for _, b := range buckets {
+		s.seeds = append(s.seeds, bucketSeed(b))
+	}
+	return s
+}
+
+func (s *salvage) damaged(problem string, args ...any) {
+	s.report(&DamageError{File: filepath.Base(s.path), Problem: fmt.Sprintf(problem, args...)})
+}
+
+// run calls keep for every intact write: first those of the file, then those of the log in their order. Values are without checksums.
+func (s *salvage) run(keep func(Bucket, Write) error) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	if err := s.format(f, info.Size()); err != nil {
+		return err
+	}
+	if _, err := bboltpage.CheckStructure(f, info.Size()); err != nil {
+		s.damaged("%v", err)
+	}
+	var failed error
+	err = bboltpage.Salvage(f, info.Size(), func(bucket string, key, value []byte) {
+		if b, v, ok := s.value(Bucket(bucket), key, value); ok && failed == nil {
+			s.kept++
+			failed = keep(b, Write{key, v})
+		}
+	}, func(err error) { s.damaged("%v", err) })
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	return s.log(keep)
+}
+
+// format finds out the version of the file and how far it is.
+func (s *salvage) format(f *os.File, size int64) error {
+	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
+		if bucket != string(formatBucket) {
+			return
+		}
+		if string(key) == string(versionKey) && string(value) == "1" {
+			s.version = 1
+		}
+		if string(key) != string(logKey) {
+			return
+		}
+		if p, ok := unseal(formatSeed, key, value); ok && len(p) == 17 {
+			s.gen, s.group, s.progress = binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:]), true
+		} else if len(value) == 8 {
+			s.gen, s.progress = binary.BigEndian.Uint64(value), true
+		}
+	}, func(error) {})
+}
+
+// value checks a pair of the file; if its bucket is not known, the checksum tells.
+func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []byte, ok bool) {
+	if string(bucket) == string(formatBucket) {
+		if _, ok := unseal(formatSeed, key, sealed); !ok && s.version != 1 {
+			s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+		}
+		return "", nil, false
+	}
+	i := slices.Index(s.buckets, bucket)
+	if s.version == 1 {
+		return bucket, sealed, i >= 0
+	}
+	if i >= 0 {
+		if value, ok := unseal(s.seeds[i], key, sealed); ok {
+			return bucket, value, true
+		}
+	} else {
+		for i, seed := range s.seeds {
+			if value, ok := unseal(seed, key, sealed); ok {
+				return s.buckets[i], value, true
+			}
+		}
+	}
+	s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+	return "", nil, false
+}
+
+// log reads the records that the file does not have, in the order of their groups.
+func (s *salvage) log(keep func(Bucket, Write) error) error {
+	var all []logRecord
+	for i := range uint64(2) {
+		p, err := os.ReadFile(logPath(s.path, i))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		gen := s.generation(p, i)
+		if gen == 0 {
+			continue
+		}
+		all = append(all, s.logRecords(p, gen)...)
+	}
+	slices.SortStableFunc(all, func(a, b logRecord) int {
+		if a.gen != b.gen {
+			return int(int64(a.gen - b.gen))
+		}
+		return int(a.at - b.at)
+	})
+	s.newest = s.group
+	for _, r := range all {
+		if s.version > 1 && s.progress && r.group != s.newest+1 && !r.partly {
+			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Problem: fmt.Sprintf("offset %d: group %d follows group %d", r.at, r.group, s.newest)})
+		}
+		if !r.partly {
+			s.newest = r.group
+			s.records++
+		}
+		if err := s.apply(r, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generation returns which generation file i of the log has, if it is one that the file lacks; 0 means none. If the file does not
+// say how far it is, the first record does.
+func (s *salvage) generation(p []byte, i uint64) uint64 {
+	if s.progress {
+		gen := s.gen + 1
+		if gen%2 != i {
+			gen++
+		}
+		return gen
+	}
+	if len(p) < logHeaderSize {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(p[8:])
+}
+
+// logRecords returns the records of a generation, and what can be read of damaged ones between them.
+func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
+	for at := 0; ; {
+		r, ok := parseRecord(p, at, gen)
+		if ok {
+			records = append(records, r)
+			at += logHeaderSize + len(r.payload)
+			continue
+		}
+		next := nextRecord(p, at, gen)
+		if next < 0 && !changedByte(p, at, gen) {
+			return records
+		}
+		end := next
+		if next < 0 {
+			end = min(at+logHeaderSize+int(binary.LittleEndian.Uint32(p[at:])), len(p))
+		}
+		bad := logRecord{gen: gen, at: int64(at), partly: true}
+		if at+logHeaderSize < end {
+			bad.payload = p[at+logHeaderSize : end]
+		}
+		s.report(&DamageError{File: filepath.Base(logPath(s.path, gen)), Problem: fmt.Sprintf("offset %d: a record is damaged", at)})
+		records = append(records, bad)
+		if next < 0 {
+			return records
+		}
+		at = next
+	}
+}
+
+// apply calls keep for the writes of a record; of a damaged one, for those whose values are intact.
+func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
+	err := readPayload(r.payload, func(b Bucket, w Write) error {
+		i := slices.Index(s.buckets, b)
+		if i < 0 {
+			return errPayload
+		}
+		if w.Deleted() {
+			if r.partly {
+				return nil // its key may be damaged
+			}
+			return keep(b, w)
+		}
+		value := w.Value
+		if s.version > 1 {
+			var ok bool
+			if value, ok = unseal(s.seeds[i], w.Key, w.Value); !ok {
+				s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key), Problem: "the checksum does not match"})
+				return nil
+			}
+		}
+		s.kept++
+		return keep(b, Write{w.Key, value})
+	})
+	if errors.Is(err, errPayload) && r.partly {
+		return nil
+	}
+	return err
+}
+
+// writeAnew writes what is intact to a new file.
+func (s *salvage) writeAnew(path string) (err error) {
+	to, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	tx, err := to.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	for _, b := range s.buckets {
+		if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
+			return err
+		}
+	}
+	written := 0
+	err = s.run(func(b Bucket, w Write) error {
+		bucket := tx.Bucket([]byte(b))
+		if w.Deleted() {
+			return bucket.Delete(bytes.Clone(w.Key))
+		}
+		key := bytes.Clone(w.Key)
+		if err := bucket.Put(key, appendSealed(nil, bucketSeed(b), key, w.Value)); err != nil {
+			return err
+		}
+		if written += len(key) + len(w.Value); written < upgradeBatch {
+			return nil
+		}
+		written = 0
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		tx, err = to.Begin(true)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := putBuckets(tx); err != nil {
+		return err
+	}
+	if err := putProgress(tx, s.gen+2, s.newest, true); err != nil {
+		return err
+	}
+	if err := putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion))); err != nil {
+		return err
+	}
+	return errors.Join(tx.Commit(), to.Sync())
+}
