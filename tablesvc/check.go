@@ -18,6 +18,9 @@ type Counts = state.Counts
 // Open opens or creates the file of a Table service, for [Check] and other tools. Options.Buckets is ignored.
 func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFile(path, o) }
 
+// Buckets are the names of the buckets in the file of a Table service.
+func Buckets() []store.Bucket { return state.Buckets() }
+
 // Check reads the whole file of a Table service and reports every invariant that does not hold. It reads one consistent
 // state and changes nothing.
 func Check(db *store.DB, report func(Finding)) (Counts, error) {

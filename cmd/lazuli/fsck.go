@@ -22,11 +22,20 @@ func newFsckCommand(m *Main) *cobra.Command {
 		Long: `Check every invariant between the files of a data folder: structure and records of the two databases,
 each byte of the blob content with its checksums, and the records of the queues.
 
-Without a folder, the one that serve would use is checked. Nothing is changed; queues are checked in a
-temporary copy. The exit code is 0 if there are no errors (there may be warnings), 1 if there are, and
+Without a folder, the one that serve would use is checked. Nothing is changed, unless --repair is given;
+queues are checked in a temporary copy.
+
+--repair writes databases that are damaged anew, from all that is intact in them and in their logs, and
+finishes damaged files of blob content that keep the server from starting. The damaged files go to
+the folder damaged/ in the data folder; nothing is deleted. Content that is damaged itself cannot be
+repaired: its blobs are listed, and answer reads of the damaged part with an error until they are
+overwritten or deleted. Findings that were repaired are warnings.
+
+The exit code is 0 if there are no errors (there may be warnings), 1 if there are, and
 4 if the folder is in use or not a data folder.`,
 		Example: `  lazuli fsck
-  lazuli fsck /var/lib/lazuli --json`,
+  lazuli fsck /var/lib/lazuli --json
+  lazuli fsck --repair`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := m.folder(cmd, args)
@@ -50,6 +59,7 @@ temporary copy. The exit code is 0 if there are no errors (there may be warnings
 	}
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
+	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
 	f.StringVar(&o.TempDir, "temp-dir", "", "where the queues are copied to (default: the system's folder for temporary files)")

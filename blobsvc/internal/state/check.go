@@ -76,6 +76,7 @@ type checker struct {
 	sets       map[uint64]int64
 	// expiring has the keys of blobs that are looked at when they expire.
 	expiring map[string]bool
+	places   int // calls of placeOf
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
@@ -438,11 +439,11 @@ func (c *checker) slices(content *extent.Store) error {
 				return 1
 			})
 			if i == len(records) || records[i].Offset > x.Offset || records[i].Offset+records[i].Length < x.Offset+x.Length {
-				c.errorf("extent %x has no record at %d of %d bytes", x.Extent, x.Offset, x.Length)
+				c.errorf("extent %016x has no intact record at offset %d of %d bytes; %s needs it", x.Extent, x.Offset, x.Length, c.placeOf(x))
 				continue
 			}
 			if r := records[i]; r.Length == x.Length && x.CRC != 0 && r.CRC != x.CRC {
-				c.errorf("extent %x: the record at %d is not the one that was written", x.Extent, x.Offset)
+				c.errorf("extent %016x: the record at offset %d is not the one that was written; %s needs it", x.Extent, x.Offset, c.placeOf(x))
 			}
 			used[i] = true
 		}
@@ -455,7 +456,37 @@ func (c *checker) slices(content *extent.Store) error {
 		}
 	}
 	for id, list := range refs {
-		c.errorf("extent %x is missing; %d slices refer to it", id, len(list))
+		c.errorf("extent %016x is missing; %d slices refer to it, the first of %s", id, len(list), c.placeOf(list[0]))
 	}
 	return nil
+}
+
+// maxPlaces bounds how often a check looks for the record that refers to damaged content: each time it reads all references.
+const maxPlaces = 100
+
+// placeOf names a record that refers to a slice.
+func (c *checker) placeOf(x extent.Slice) (place string) {
+	if c.places++; c.places > maxPlaces {
+		return "a blob"
+	}
+	place = "a blob"
+	_ = eachReference(context.Background(), c.tx, func(r extent.Ref) bool { // it was read before
+		if r.Slice.Extent != x.Extent || r.Slice.Offset != x.Offset {
+			return true
+		}
+		kind := map[byte]string{placeBlob: "blob", placeBlock: "uncommitted block", placeContent: "content"}[r.Key[0]]
+		place = fmt.Sprintf("%s %q", kind, r.Key[1:])
+		return false
+	})
+	return place
+}
+
+// References calls yield for every slice that the records in the file at path refer to.
+func References(path string, yield func(extent.Ref) bool) error {
+	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	err = db.View(func(tx *store.Tx) error { return eachReference(context.Background(), tx, yield) })
+	return errors.Join(err, db.Close())
 }

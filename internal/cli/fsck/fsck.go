@@ -26,6 +26,9 @@ type Options struct {
 	MaxFindings int
 	// TempDir is where the copy of the queues goes; empty is the system's folder for temporary files.
 	TempDir string
+	// Repair makes files that cannot be opened, or that have damaged records, anew from what is intact in them, before the check. The
+	// old files go to a folder inside the data folder; nothing is deleted.
+	Repair bool
 }
 
 // Check examines the data folder at path, which stays locked meanwhile. What is wrong in the folder is in the report;
@@ -62,6 +65,8 @@ type check struct {
 	dir *datadir.Dir
 	o   Options
 
+	asideName string // see aside
+
 	mu     sync.Mutex // the queues' server reports from goroutines of its own
 	report Report
 }
@@ -96,7 +101,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the entries of a data folder, without logs of the two databases, which a crash leaves.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.IssuerKeyFile, "encryption-scopes.json"}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.DamagedFolder, datadir.IssuerKeyFile, "encryption-scopes.json"}
 
 // names looks for files that nobody knows.
 func (c *check) names() error {
@@ -141,19 +146,24 @@ func (c *check) tables() error {
 		}
 		return nil
 	}
+	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets())
+	if err != nil {
+		return err
+	}
+	report := c.unlessReported("tables.db", damaged)
 	db, err := tablesvc.Open(c.dir.Tables(), store.Options{ReadOnly: true})
 	if err != nil {
-		c.found(Error, "tables.db", "%v", err)
+		report(err)
 		return nil
 	}
 	defer db.Close()
-	if err := db.Check(func(err error) { c.found(Error, "tables.db", "%v", err) }); err != nil {
-		c.found(Error, "tables.db", "%v", err)
+	if err := db.Check(report); err != nil {
+		report(err)
 		return nil
 	}
 	n, err := tablesvc.Check(db, func(f tablesvc.Finding) { c.found(Error, f.Where, "%s", f.Problem) })
 	if err != nil {
-		c.found(Error, "tables.db", "%v", err)
+		report(err)
 	}
 	c.report.Tables.Tables, c.report.Tables.Entities = n.Tables, n.Entities
 	c.report.Tables.Bytes, _ = db.Size() // open: cannot fail
@@ -167,9 +177,17 @@ func (c *check) blobs() error {
 		}
 		return nil
 	}
-	a, err := blobsvc.Check(c.dir.Blobs(), c.dir.Extents(), func(err error) { c.found(Error, "blobs.db", "%v", err) })
+	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets())
 	if err != nil {
-		c.found(Error, "blobs.db", "%v", err)
+		return err
+	}
+	report := c.unlessReported("blobs.db", damaged)
+	if err := c.extents(); err != nil {
+		report(err)
+	}
+	a, err := blobsvc.Check(c.dir.Blobs(), c.dir.Extents(), report)
+	if err != nil {
+		report(err)
 	}
 	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs, Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
 		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,

@@ -41,6 +41,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Omitted counts findings beyond Options.MaxFindings.
 	Omitted int `json:"omitted,omitempty"`
+	// Repaired says what Options.Repair has done, a sentence for each file.
+	Repaired []string `json:"repaired,omitempty"`
 
 	Tables Tables `json:"tables"`
 	Blobs  Blobs  `json:"blobs"`
@@ -95,6 +97,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if r.Omitted > 0 {
 		fmt.Fprintf(w, "... and %d more\n", r.Omitted)
+	}
+	for _, what := range r.Repaired {
+		fmt.Fprintf(w, "repaired: %s\n", what)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)

@@ -7,8 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// torn names the extents that end with something that is no record. One that was being written when the process ended
-// may: the next start cuts it off. A finished one must not.
+// torn names the finished extents that are not intact throughout. Those that were being written when the process ended are not named: the
+// next start deals with them. Content that needs what is not intact is reported by the check of the blobs.
 func (c *check) torn() {
 	s, err := extent.Open(c.dir.Extents(), extent.Options{ReadOnly: true})
 	if err != nil {
@@ -21,7 +21,7 @@ func (c *check) torn() {
 		if err != nil || n == 0 || !x.Finished {
 			continue
 		}
-		c.found(Error, fmt.Sprintf("extents, %016x", x.ID), "%d bytes at the end are no record, and the extent was finished", n)
+		c.found(Warning, fmt.Sprintf("extents, %016x", x.ID), "%d bytes are not intact records; they are unused, or reported with the blob that needs them", n)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // IssuerKeyFile is the file inside the folder that keeps the key of the development issuer.
 const IssuerKeyFile = "issuer-key.pem"
 
+// DamagedFolder is the folder inside the folder that keeps the files that a repair replaced.
+const DamagedFolder = "damaged"
+
 // Dir is an open, locked data folder.
 type Dir struct {
 	path  string
@@ -122,6 +125,9 @@ func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, "encrypti
 
 // Queues is the path of the folder with the Queue service's streams.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
+
+// Damaged is the path of the folder that keeps the files that a repair replaced.
+func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 
 // Close gives the folder up, after everything in it was closed; a temporary folder is removed. Calling it twice is
 // fine.

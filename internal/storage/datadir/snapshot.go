@@ -43,7 +43,7 @@ type Snapshot struct {
 
 // own are the entries that do not belong to the content.
 func own(name string) bool {
-	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == DamagedFolder || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which nobody may be writing to, to a snapshot. replace lets it take the place of one of

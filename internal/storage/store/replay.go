@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ import (
 // record behind a bad one tells the two apart; so do gaps in the numbers of groups, and a file that is missing although the store was not
 // closed.
 func (db *DB) replay(f format) error {
+	if err := checkNewer(db.path, f.gen+2); err != nil {
+		return err
+	}
 	m := db.layers.Load().active
 	m.publish(f.group)
 	for gen := f.gen + 1; gen <= f.gen+2; gen++ {
@@ -39,6 +43,36 @@ func (db *DB) replay(f format) error {
 				return r.damaged(db.path, err.Error())
 			}
 			m.publish(r.group)
+		}
+	}
+	return nil
+}
+
+// checkNewer makes sure that the log is not beyond the file: that it has no generation above newest. Otherwise the file is as it was
+// before its last transactions, because its newer meta page is damaged.
+func checkNewer(path string, newest uint64) error {
+	for i := range uint64(2) {
+		f, err := os.Open(logPath(path, i))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var header [logHeaderSize]byte
+		_, err = f.ReadAt(header[:], 0)
+		n := int64(binary.LittleEndian.Uint32(header[:]))
+		gen := binary.LittleEndian.Uint64(header[8:])
+		if info, statErr := f.Stat(); err == nil && statErr == nil && gen > newest && n <= info.Size()-logHeaderSize {
+			p := make([]byte, logHeaderSize+n)
+			if _, err = f.ReadAt(p, 0); err == nil {
+				if r, ok := parseRecord(p, 0, gen); ok {
+					err = r.damaged(path, fmt.Sprintf("the log is newer than %s, of which a meta page must be damaged", filepath.Base(path)))
+				}
+			}
+		}
+		if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, io.EOF) {
+			return err
 		}
 	}
 	return nil

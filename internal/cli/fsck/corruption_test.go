@@ -1,0 +1,314 @@
+package fsck
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
+)
+
+// TestCorruption flips bits of every kind of file of a data folder, of one that was stopped and of one whose process was killed, and
+// starts a server on it. The server must refuse to start, or answer an error, or answer what was written; and whatever it does not
+// serve as written, fsck must find. LAZULI_CORRUPTIONS is the number of flips for each kind of file (default: a few).
+func TestCorruption(t *testing.T) {
+	t.Parallel()
+	flips := 4
+	if n, err := strconv.Atoi(os.Getenv("LAZULI_CORRUPTIONS")); err == nil {
+		flips = n
+	}
+	stopped, killed := corpus(t)
+	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
+		want := answers(t, copyOf(t, c.folder))
+		for k, v := range want {
+			if strings.HasPrefix(v, "error") {
+				t.Fatalf("%s: %s answers %s without damage", c.state, k, v)
+			}
+		}
+		for _, pattern := range []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "FORMAT", "encryption-scopes.json"} {
+			files, err := filepath.Glob(filepath.Join(c.folder, pattern))
+			files = slices.DeleteFunc(files, func(name string) bool { info, err := os.Stat(name); return err != nil || info.Size() == 0 })
+			if err != nil || len(files) == 0 {
+				continue
+			}
+			t.Run(c.state+"/"+strings.ReplaceAll(pattern, "/", ","), func(t *testing.T) {
+				t.Parallel()
+				outcomes := map[string]int{}
+				rng := rand.New(rand.NewPCG(3, uint64(len(pattern)*len(c.state))))
+				for range flips {
+					file, err := filepath.Rel(c.folder, files[rng.IntN(len(files))])
+					if err != nil {
+						t.Fatal(err)
+					}
+					dir := copyOf(t, c.folder)
+					at := flipOne(t, filepath.Join(dir, file), rng)
+					outcomes[examineCorruption(t, dir, file, at, want)]++
+				}
+				t.Logf("corruptions of %s: %v", pattern, outcomes)
+			})
+		}
+	}
+}
+
+// examineCorruption says what becomes of a damaged folder.
+func examineCorruption(t *testing.T, dir, file string, at int, want map[string]string) string {
+	t.Helper()
+	r, err := Check(t.Context(), copyOf(t, dir), Options{TempDir: t.TempDir()})
+	found := err != nil || len(r.Findings) > 0
+	got := answers(t, dir)
+	outcome := "as written"
+	if got == nil {
+		outcome = "refused"
+	}
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		switch {
+		case got == nil || got[k] == want[k]:
+		case strings.HasPrefix(got[k], "error"):
+			outcome = "error at read"
+		default:
+			t.Errorf("%s, offset %d: %s is served as %.80q, and was written as %.80q", file, at, k, got[k], want[k])
+			return "served wrong"
+		}
+	}
+	if outcome != "as written" && !found {
+		t.Errorf("%s, offset %d: %s, and fsck finds nothing", file, at, outcome)
+		return "missed by fsck"
+	}
+	if outcome == "as written" && found {
+		outcome = "as written, found by fsck"
+	}
+	return outcome
+}
+
+// flipOne flips a bit in the part of a file that is in use and returns its offset.
+func flipOne(t *testing.T, path string, rng *rand.Rand) int {
+	t.Helper()
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(bytes.TrimRight(p, "\x00"))
+	at := rng.IntN(max(used, 1))
+	if strings.HasSuffix(path, ".db") && rng.IntN(3) == 0 {
+		at = min(at/4096*4096+rng.IntN(64), used-1) // heads of pages
+	}
+	p[at] ^= 1 << rng.IntN(8)
+	if err := os.WriteFile(path, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// copyOf copies a folder, without its queues, whose own tests spoil them.
+func copyOf(t *testing.T, from string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "lazuli-corruption")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.CopyFS(filepath.Join(dir, "data"), os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "data", "queues")); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "data")
+}
+
+type clients struct {
+	tables *aztables.ServiceClient
+	blobs  *azblob.Client
+}
+
+func connect(t *testing.T, s *server.Stack) clients {
+	t.Helper()
+	once := azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
+	tableCred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := aztables.NewServiceClientWithSharedKey(s.URL(wire.Table, auth.DevelopmentAccount), tableCred, &aztables.ClientOptions{ClientOptions: once})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobCred, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := azblob.NewClientWithSharedKeyCredential(s.URL(wire.Blob, auth.DevelopmentAccount), blobCred, &azblob.ClientOptions{ClientOptions: once})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients{tables, blobs}
+}
+
+// corpus fills a folder and returns a copy taken while the server ran, as a killed process leaves it, and the folder after its end.
+func corpus(t *testing.T) (stopped, killed string) {
+	t.Helper()
+	stopped = filepath.Join(t.TempDir(), "data")
+	s, err := server.Start(server.Config{Location: stopped, Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := connect(t, s)
+	rng := rand.New(rand.NewPCG(1, 1))
+	content := func(n int) []byte {
+		p := make([]byte, n)
+		for i := range p {
+			p[i] = byte(rng.Uint32())
+		}
+		return p
+	}
+	for _, table := range []string{"people", "places"} {
+		_, err := c.tables.CreateTable(ctx, table, nil)
+		must(err)
+		for i := range 60 {
+			_, err = c.tables.NewClient(table).AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"%d","Name":"%s"}`, i%3, i, strings.Repeat("x", i*9)), nil)
+			must(err)
+		}
+	}
+	_, err = c.blobs.CreateContainer(ctx, "pictures", nil)
+	must(err)
+	for i, n := range []int{0, 10, 4096, 4096, 30_000, 70_000, 300_000, 1_500_000} {
+		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n), &azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
+		must(err)
+	}
+	page := c.blobs.ServiceClient().NewContainerClient("pictures").NewPageBlobClient("pages")
+	_, err = page.Create(ctx, 1<<20, nil)
+	must(err)
+	for _, at := range []int64{0, 65536, 100 * 512, 70 * 512} {
+		_, err = page.UploadPages(ctx, readSeekCloser{bytes.NewReader(content(64 << 10))}, azblobRange(at, 64<<10), nil)
+		must(err)
+	}
+	_, err = page.UploadPages(ctx, readSeekCloser{bytes.NewReader(content(512))}, azblobRange(1024, 512), nil)
+	must(err)
+	killed = filepath.Join(t.TempDir(), "data")
+	must(os.CopyFS(killed, os.DirFS(stopped)))
+	must(s.Stop(context.WithoutCancel(ctx)))
+	return stopped, killed
+}
+
+func azblobRange(offset, n int64) (r azblob.HTTPRange) {
+	return azblob.HTTPRange{Offset: offset, Count: n}
+}
+
+type readSeekCloser struct{ io.ReadSeeker }
+
+func (readSeekCloser) Close() error { return nil }
+
+// answers starts a server and asks for everything, in every way. It returns nil if the server does not start.
+func answers(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	defer os.RemoveAll(filepath.Dir(dir))
+	s, err := server.Start(server.Config{Location: dir, Relaxed: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = s.Stop(context.WithoutCancel(t.Context())) }()
+	ctx := t.Context()
+	c := connect(t, s)
+	got := map[string]string{}
+	note := func(key string, err error, value string) {
+		var response *azcore.ResponseError
+		switch {
+		case err == nil:
+			got[key] = strings.ReplaceAll(value, s.URL(wire.Table, auth.DevelopmentAccount), "") // another port each time
+		case errors.As(err, &response) && response.StatusCode < http.StatusInternalServerError:
+			got[key] = response.ErrorCode
+		default:
+			got[key] = "error: " + err.Error()
+		}
+	}
+	pager := c.tables.NewListTablesPager(nil)
+	var tables []string
+	for err == nil && pager.More() {
+		var p aztables.ListTablesResponse
+		if p, err = pager.NextPage(ctx); err == nil {
+			for _, x := range p.Tables {
+				tables = append(tables, *x.Name)
+			}
+		}
+	}
+	note("tables", err, fmt.Sprint(tables))
+	for _, table := range []string{"people", "places"} {
+		client := c.tables.NewClient(table)
+		var all []string
+		pager := client.NewListEntitiesPager(nil)
+		var err error
+		for err == nil && pager.More() {
+			var p aztables.ListEntitiesResponse
+			if p, err = pager.NextPage(ctx); err == nil {
+				for _, e := range p.Entities {
+					all = append(all, string(e))
+				}
+			}
+		}
+		note("query "+table, err, strings.Join(all, "\n"))
+		for i := range 62 {
+			r, err := client.GetEntity(ctx, fmt.Sprint("p", i%3), fmt.Sprint(i), nil)
+			note(fmt.Sprintf("entity %s %d", table, i), err, string(r.Value))
+		}
+	}
+	box := c.blobs.ServiceClient().NewContainerClient("pictures")
+	var names []string
+	err = nil
+	list := box.NewListBlobsFlatPager(nil)
+	for err == nil && list.More() {
+		var p container.ListBlobsFlatResponse
+		if p, err = list.NextPage(ctx); err == nil {
+			for _, b := range p.Segment.BlobItems {
+				names = append(names, fmt.Sprint(*b.Name, *b.Properties.ContentLength, *b.Properties.ETag))
+			}
+		}
+	}
+	note("blobs", err, fmt.Sprint(names))
+	for _, name := range []string{"blob0", "blob1", "blob2", "blob3", "blob4", "blob5", "blob6", "blob7", "blob8", "pages"} {
+		properties, err := box.NewBlobClient(name).GetProperties(ctx, nil)
+		value := ""
+		if err == nil {
+			value = fmt.Sprint(*properties.ContentLength, *properties.ETag, len(properties.Metadata))
+		}
+		note("properties of "+name, err, value)
+		for _, r := range []azblob.HTTPRange{{}, {Offset: 5, Count: 3}, {Offset: 2000, Count: 1000}, {Offset: 65_000, Count: 5_000}} {
+			key := fmt.Sprintf("content of %s from %d", name, r.Offset)
+			x, err := c.blobs.DownloadStream(ctx, "pictures", name, &azblob.DownloadStreamOptions{Range: r})
+			sum := sha256.New()
+			if err == nil {
+				_, err = io.Copy(sum, x.Body)
+				_ = x.Body.Close()
+			}
+			note(key, err, fmt.Sprintf("%x", sum.Sum(nil)))
+		}
+	}
+	return got
+}

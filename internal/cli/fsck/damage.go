@@ -1,0 +1,83 @@
+package fsck
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// database reads a database and its log byte by byte, before anything opens it, and repairs it if that is asked for. It returns
+// whether the file is still damaged.
+func (c *check) database(path string, buckets []store.Bucket) (damaged bool, err error) {
+	name := filepath.Base(path)
+	severity := Error
+	if c.o.Repair {
+		severity = Warning // for what is repaired
+	}
+	problems := 0
+	report := func(d *store.DamageError) {
+		problems++
+		if d.Key != nil {
+			c.found(severity, d.File, "bucket %q, key %q: %s", string(d.Bucket), d.Key, d.Problem)
+		} else {
+			c.found(severity, d.File, "%s", d.Problem)
+		}
+	}
+	if err := store.Examine(path, buckets, report); err != nil {
+		c.found(Error, name, "%v", err) // no meta page, or it cannot be read
+		return true, nil
+	}
+	if problems == 0 || !c.o.Repair {
+		return problems > 0, nil
+	}
+	r, err := store.Repair(path, buckets, c.aside(), func(*store.DamageError) {})
+	if err != nil {
+		return true, fmt.Errorf("repair %s: %w", name, err)
+	}
+	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept, r.LogRecords, r.Aside)
+	return false, nil
+}
+
+// unlessReported reports errors of a file, but not damage if that was reported before.
+func (c *check) unlessReported(where string, damaged bool) func(error) {
+	return func(err error) {
+		if damaged && (errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrFormat)) {
+			return
+		}
+		c.found(Error, where, "%v", err)
+	}
+}
+
+// extents repairs extents that a server would refuse to open, if that is asked for, and otherwise reports them.
+func (c *check) extents() error {
+	refs := func(yield func(extent.Ref) bool) error { return blobsvc.References(c.dir.Blobs(), yield) }
+	if !c.o.Repair {
+		return nil // the check of the blobs finds them
+	}
+	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs, func(what string) { c.found(Warning, "extents", "%s", what) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if n > 0 {
+		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n, filepath.Join(c.aside(), "extents"))
+	}
+	return err
+}
+
+// aside is the folder that the files go to which this run replaces.
+func (c *check) aside() string {
+	if c.asideName == "" {
+		c.asideName = time.Now().UTC().Format("20060102T150405.000Z")
+	}
+	return filepath.Join(c.dir.Damaged(), c.asideName)
+}
+
+func (c *check) repaired(format string, args ...any) {
+	c.report.Repaired = append(c.report.Repaired, fmt.Sprintf(format, args...))
+}

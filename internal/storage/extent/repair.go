@@ -1,0 +1,67 @@
+package extent
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// Repair finishes extents that Open refuses, because content needs what is damaged in them: it copies each to the folder aside, which
+// it creates, and keeps all intact records. What is damaged stays where it is, and fails when it is read. report is called for
+// each. refs is as Options.Refs. Nobody may have the folder open.
+func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report func(string)) (repaired int, err error) {
+	s := &Store{dir: dir, opts: Options{FS: disk.OS, ReadOnly: true, Refs: refs}, extents: map[uint64]*extent{}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		id, sealed, ok := parseName(entry.Name())
+		if !ok || sealed {
+			continue
+		}
+		e := newExtent(s, id)
+		x, err := e.examine()
+		if err != nil {
+			return repaired, err
+		}
+		if s.checkReferences([]*extent{e}, []examination{x}) == nil {
+			continue // Open deals with it
+		}
+		if err := disk.MkdirAll(aside, 0o700); err != nil {
+			return repaired, err
+		}
+		if err := copyFile(filepath.Join(dir, entry.Name()), filepath.Join(aside, entry.Name())); err != nil {
+			return repaired, err
+		}
+		if err := disk.SyncDir(aside); err != nil {
+			return repaired, err
+		}
+		if err := e.recover(x); err != nil {
+			return repaired, err
+		}
+		repaired++
+		report(fmt.Sprintf("%s: %d bytes are damaged; everything else was kept", entry.Name(), x.damaged()))
+	}
+	return repaired, disk.SyncDir(dir)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Sync()
+}
