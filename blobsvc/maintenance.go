@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // Clean does all background work but compaction now.
@@ -28,6 +29,12 @@ type Audit = state.Audit
 func Check(path, extents string, report func(error)) (Audit, error) {
 	return state.Check(path, extents, report)
 }
+
+// Buckets are the names of the buckets in the file of a Blob service.
+func Buckets() []store.Bucket { return state.Buckets() }
+
+// References calls yield for every slice that the records in the file at path refer to, until yield returns false.
+func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
 // until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of the extents in bytes.

@@ -58,6 +58,9 @@ type Config struct {
 	// NATS server in place of the embedded one.
 	NATS natsserver.Config
 
+	// FreeSpace returns the free bytes of the disk that a folder is on; nil asks the operating system. For tests.
+	FreeSpace func(dir string) (int64, error)
+
 	// Now is the clock of all services; nil is time.Now.
 	Now func() time.Time
 	// ClientsNow is the clock of the clients, if it is not Now: clients put dates into signatures, which must be close to the

@@ -87,7 +87,7 @@ func (s *Stack) open() (err error) {
 	}()
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults}
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {
 			switch svc {

@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 )
 
 // Stack is a running Lazuli. Its methods are safe for concurrent use.
@@ -30,6 +31,7 @@ type Stack struct {
 	started time.Time
 	metrics *observe.Metrics // nil without Config.Metrics
 	faults  *faultrule.Set   // nil without Config.Faults
+	space   *diskspace.Guard // nil without a data folder that is kept
 
 	gate     *gate
 	services atomic.Pointer[services] // nil if they could not be opened again
@@ -87,6 +89,9 @@ func Start(c Config) (_ *Stack, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !c.InMemory {
+		s.space = diskspace.Open(s.dir.Path(), diskspace.Options{Log: c.Log, Free: c.FreeSpace})
 	}
 	if err := s.open(); err != nil {
 		return nil, err
@@ -146,6 +151,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		if open != nil {
 			s.err = open.close()
 		}
+		s.space.Close()
 		if s.dir != nil {
 			s.err = errors.Join(s.err, s.dir.Close())
 		}
@@ -177,16 +183,21 @@ func (s *Stack) ConnectionStringOf(account, key string) string {
 	return s.connectionString(account, key)
 }
 
-// Ready returns nil while the stack serves, otherwise the reason why it does not.
+// Ready returns nil while the stack serves everything, otherwise the reason why it does not.
 func (s *Stack) Ready() error {
 	switch {
 	case !s.ready.Load():
 		return errors.New("stopping")
 	case s.services.Load() == nil:
 		return errNotOpen
+	case s.space.Full():
+		return errDiskFull
 	}
 	return s.services.Load().queues.Ready()
 }
+
+// errDiskFull is why a stack that serves reads and deletes is not ready.
+var errDiskFull = errors.New("the disk of the data folder is full; only reads and deletes are served")
 
 // Faults returns the rules by which requests fail on purpose, nil if [Config] does not allow them.
 func (s *Stack) Faults() *faultrule.Set { return s.faults }

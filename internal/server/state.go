@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
+	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // The errors of operations on the whole state, in addition to those of [datadir.Dir].
@@ -78,7 +84,32 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 // Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue counts
 // and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
 func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
-	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace) })
+	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace, checkCopy) })
+}
+
+// checkCopy reads everything in a copy of a data folder, so that damage does not get into a snapshot unnoticed.
+func checkCopy(path string) error {
+	var damage error
+	note := func(err error) {
+		if damage == nil {
+			damage = err
+		}
+	}
+	examine := func(name string, buckets []store.Bucket) {
+		err := store.Examine(filepath.Join(path, name), buckets, func(d *store.DamageError) { note(d) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			note(err)
+		}
+	}
+	examine("tables.db", tablesvc.Buckets())
+	examine("blobs.db", blobsvc.Buckets())
+	blobs := filepath.Join(path, "blobs.db")
+	if _, err := os.Stat(blobs); damage == nil && err == nil {
+		if _, err := blobsvc.Check(blobs, filepath.Join(path, "extents"), note); err != nil {
+			note(err)
+		}
+	}
+	return damage
 }
 
 // Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has expired since

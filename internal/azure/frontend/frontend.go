@@ -65,6 +65,8 @@ type Common struct {
 	Options wire.Options
 	// Limit bounds how many requests are served at once; nil is no limit.
 	Limit *httpserver.Limiter
+	// Space knows whether the disk is full; nil: it never is.
+	Space Space
 	// Board is where requests wait for changes. With nil no request waits.
 	Board *longpoll.Board
 	// Faults are the rules by which requests fail on purpose; nil is no rules.
@@ -218,6 +220,9 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 			return id, fault.Serve(r, func() error { return f.do(r, op, call) })
 		}
 	}
+	if f.Space != nil && f.Space.Full() && needsRoom(op.Method, op.Name) {
+		return id, wire.ErrInsufficientStorage
+	}
 	return id, f.do(r, op, call)
 }
 
@@ -285,6 +290,9 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	var e *wire.Error
 	if f.Errors != nil {
 		err = f.Errors(err)
+	}
+	if f.Space != nil && f.Space.Failed(err) {
+		err = wire.ErrInsufficientStorage
 	}
 	if !errors.As(err, &e) {
 		f.Log.Error("request failed", "service", f.Service.String(), "account", r.Account, "op", r.Operation,

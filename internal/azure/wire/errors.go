@@ -116,6 +116,10 @@ var (
 	// ErrOperationTimedOut: the operation did not end within the permitted time.
 	ErrOperationTimedOut = &Error{Status: http.StatusInternalServerError, Code: "OperationTimedOut",
 		Message: "The operation could not be completed within the permitted time."}
+	// ErrInsufficientStorage: the disk of the data folder is full. Azure has no such state; the status is one that the SDKs do not
+	// retry, because room does not come by itself.
+	ErrInsufficientStorage = &Error{Status: http.StatusInsufficientStorage, Code: "InsufficientStorage",
+		Message: "The disk of the server's data folder is full. Reads and deletes are served; delete something, or give the disk room."}
 	// ErrServerBusy: too many requests at once, or the server is stopping. Clients retry.
 	ErrServerBusy = &Error{Status: http.StatusServiceUnavailable, Code: "ServerBusy",
 		Message: "The server is currently unable to receive requests. Please retry your request."}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -101,7 +102,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the entries of a data folder, without logs of the two databases, which a crash leaves.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.DamagedFolder, datadir.IssuerKeyFile, "encryption-scopes.json"}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, "encryption-scopes.json"}
 
 // names looks for files that nobody knows.
 func (c *check) names() error {

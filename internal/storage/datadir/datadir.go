@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // IssuerKeyFile is the file inside the folder that keeps the key of the development issuer.
@@ -34,7 +36,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := disk.MkdirAll(path, 0o700); err != nil {
 		return nil, &PathError{Path: path, Reason: "it cannot be created: " + cause(err)}
 	}
 	return open(path, true)

@@ -9,6 +9,8 @@
 //	blobs.db     Blob service's metadata (package store), likewise
 //	extents/     Blob service's content (package extent)
 //	queues/      Queue service's streams (JetStream)
+//	RESERVE      space for a full disk (package diskspace)
+//	damaged/     files that a repair replaced, see lazuli fsck --repair
 //	encryption-scopes.json  keys of the Blob service's encryption scopes, if there ever were any
 //
 // What is inside the files is the business of the packages named. A folder may hold other files: they are left alone.

@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Format is the version of the layout that this program writes. A program reads older formats and brings a folder of one up to its own
@@ -79,15 +80,8 @@ func mark(path, name string) error {
 
 // syncFolder makes the folder's entries durable.
 func syncFolder(path string) error {
-	if runtime.GOOS == "windows" { // folders cannot be synced there
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync data folder: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync data folder: %w", err)
+	if err := disk.SyncDir(path); err != nil {
+		return fmt.Errorf("data folder: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 )
 
 // The errors of snapshots.
@@ -43,12 +46,15 @@ type Snapshot struct {
 
 // own are the entries that do not belong to the content.
 func own(name string) bool {
-	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == DamagedFolder || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which nobody may be writing to, to a snapshot. replace lets it take the place of one of
 // the same name. Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
-func (d *Dir) Save(name string, replace bool) error {
+//
+// verify, if it is not nil, is called with the path of the copy, laid out as a data folder, before it gets its name. If it fails, there
+// is no snapshot, and one that was to be replaced stays.
+func (d *Dir) Save(name string, replace bool, verify func(path string) error) error {
 	path, err := d.snapshot(name)
 	if err != nil {
 		return err
@@ -62,6 +68,11 @@ func (d *Dir) Save(name string, replace bool) error {
 	}
 	if err := copyContent(d.path, part); err != nil {
 		return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
+	}
+	if verify != nil {
+		if err := verify(part); err != nil {
+			return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
+		}
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -188,7 +199,7 @@ func copyContent(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := disk.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
 	for _, e := range entries {
@@ -202,8 +213,10 @@ func copyContent(from, to string) error {
 	return syncFolder(to)
 }
 
+// copyTree copies a file, or a folder with everything in it.
 func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	var folders []string
+	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -214,12 +227,17 @@ func copyTree(from, to string) error {
 		target := filepath.Join(to, rel)
 		switch {
 		case e.IsDir():
+			folders = append(folders, target)
 			return os.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
 			return copyFile(path, target)
 		}
 		return nil // sockets and the like are a running process's
 	})
+	for _, folder := range folders {
+		err = errors.Join(err, syncFolder(folder))
+	}
+	return err
 }
 
 // copyFile copies a file; where the file system can, the copy shares its blocks.

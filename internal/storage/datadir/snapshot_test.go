@@ -69,19 +69,19 @@ func TestSnapshot(t *testing.T) {
 	for name, text := range old {
 		write(t, filepath.Join(d.Path(), name), text)
 	}
-	must0(t, d.Save("a", false))
-	if err := d.Save("a", false); !errors.Is(err, ErrSnapshotExists) {
+	must0(t, d.Save("a", false, nil))
+	if err := d.Save("a", false, nil); !errors.Is(err, ErrSnapshotExists) {
 		t.Errorf("saved twice: %v", err)
 	}
 	write(t, d.Tables(), "new")
 	write(t, d.Blobs(), "new")
 	must0(t, os.RemoveAll(d.Extents()))
-	must0(t, d.Save("b", false))
+	must0(t, d.Save("b", false, nil))
 	must0(t, d.Restore("a"))
 	same(t, content(t, d), old)
 	must0(t, d.Restore("b"))
 	same(t, content(t, d), map[string]string{"tables.db": "new", "blobs.db": "new"})
-	must0(t, d.Save("a", true))
+	must0(t, d.Save("a", true, nil))
 	list, err := d.Snapshots()
 	if err != nil || len(list) != 2 || list[0].Name != "a" || list[1].Name != "b" {
 		t.Errorf("snapshots %v, %v", list, err)
@@ -93,7 +93,7 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "..", "a/b", "a.b", "a\x00"} {
-		if err := d.Save(name, false); !errors.Is(err, ErrSnapshotName) {
+		if err := d.Save(name, false, nil); !errors.Is(err, ErrSnapshotName) {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestNoSnapshotOfATemporaryFolder(t *testing.T) {
 	d, err := OpenTemp(t.TempDir())
 	must0(t, err)
 	defer d.Close()
-	if err := d.Save("a", false); !errors.Is(err, ErrTemporary) {
+	if err := d.Save("a", false, nil); !errors.Is(err, ErrTemporary) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 			d = open1(t, d.Path())
 			same(t, content(t, d), tc.want)
 			// Nothing is left that a later restoration would stumble over.
-			must0(t, d.Save("s", false))
+			must0(t, d.Save("s", false, nil))
 			write(t, d.Blobs(), "later")
 			must0(t, d.Restore("s"))
 			same(t, content(t, d), tc.want)

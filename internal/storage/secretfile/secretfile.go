@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // ErrExposed means that others than the file's owner may change a file with secrets.
@@ -45,11 +47,7 @@ func Write(path string, data []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if d, err := os.Open(filepath.Dir(path)); err == nil { // so that the new name survives a power failure
-		_ = d.Sync()
-		_ = d.Close()
-	}
-	return nil
+	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
 }
 
 // Create is [Write] for a file that must not exist yet; it fails with fs.ErrExist if it does.
@@ -65,7 +63,7 @@ func Create(path string, data []byte) error {
 		_ = os.Remove(path)
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return nil
+	return disk.SyncDir(filepath.Dir(path))
 }
 
 // Read returns the content of a file of at most limit bytes. It fails with [ErrExposed] if its group or everybody may

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
@@ -97,16 +98,20 @@ func putLogHeader(record []byte, gen, group uint64) {
 	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:], castagnoli))
 }
 
-// grow makes the file hold size bytes and some more, as zeros.
+// grow makes the file hold size bytes and some more, as zeros. On a disk that has no room for more, it makes it hold size bytes.
 func (l *wal) grow(size int64) error {
 	have := &l.allocated[l.gen%2]
-	for zeros := make([]byte, 0); *have < size; *have += int64(len(zeros)) {
-		if len(zeros) == 0 {
-			zeros = make([]byte, l.step-*have%l.step)
+	for *have < size {
+		zeros := make([]byte, l.step-*have%l.step)
+		_, err := l.files[l.gen%2].WriteAt(zeros, *have)
+		if errors.Is(err, syscall.ENOSPC) && int64(len(zeros)) > size-*have {
+			zeros = zeros[:size-*have]
+			_, err = l.files[l.gen%2].WriteAt(zeros, *have)
 		}
-		if _, err := l.files[l.gen%2].WriteAt(zeros, *have); err != nil {
+		if err != nil {
 			return err
 		}
+		*have += int64(len(zeros))
 	}
 	return nil
 }

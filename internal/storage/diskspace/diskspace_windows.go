@@ -1,0 +1,20 @@
+package diskspace
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// errQuota is ERROR_DISK_FULL: syscall.ENOSPC is an invention of package syscall on Windows.
+const errQuota = syscall.Errno(windows.ERROR_DISK_FULL)
+
+func free(dir string) (int64, error) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var n uint64
+	err = windows.GetDiskFreeSpaceEx(name, &n, nil, nil)
+	return int64(n), err
+}
