@@ -26,12 +26,12 @@ func newAccountCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
 		Short: "List, add, set, rotate and remove the storage accounts of an accounts file",
-		Long: `Edits an accounts file: one line "name:key1[:key2] [setting=value ...]" for each
-storage account, readable by you alone. A server that was started with the file
-takes changes over within seconds, without a restart.
+		Long: `Edits an accounts file, which has one line "name:key1[:key2] [setting=value ...]" for
+each storage account and is readable only by its owner. A server that was started
+with the file applies changes within seconds, without a restart.
 
-To rotate keys without a gap: let clients use key 2, rotate key 1, let clients
-use key 1, rotate key 2.`,
+To rotate keys without downtime: switch clients to key 2, rotate key 1, switch
+clients to key 1, rotate key 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -62,16 +62,16 @@ func readAccount(file, name string) (auth.StoredAccount, error) {
 	return list[i], nil
 }
 
-// indexOf finds an account, -1 if there is none of that name.
+// indexOf returns the index of an account, or -1.
 func indexOf(list []auth.StoredAccount, name string) int {
 	return slices.IndexFunc(list, func(a auth.StoredAccount) bool { return a.Name == name })
 }
 
-func errNoAccount(name string) error { return fmt.Errorf("there is no account %s in the file", name) }
+func errNoAccount(name string) error { return fmt.Errorf("the file has no account %s", name) }
 
 // editAccount replaces an account of the file by what edit makes of the list and the account's place in it.
 func editAccount(file, name string, edit func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error)) error {
-	if _, err := readAccounts(file); err != nil { // before a lock is left beside a file that does not exist
+	if _, err := readAccounts(file); err != nil { // before a lock file is created for a file that does not exist
 		return err
 	}
 	return auth.EditAccountsFile(file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
@@ -120,12 +120,12 @@ func newAccountAdd(file *string) *cobra.Command {
 	var stdin bool
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Add an account with two new keys, and create the file if need be",
+		Short: "Add an account with two new keys; create the file if it does not exist",
 		Long: `Adds an account with two new random keys; see them with "lazuli account show".
 The development account ` + auth.DevelopmentAccount + ` gets its published key.
 
-With --keys-stdin the keys are those on standard input, in base64, one or two
-lines. Keys are never taken from the command line, which others can see.`,
+With --keys-stdin the keys are read from standard input, in base64, one or two
+lines. There is no flag for keys: other users of the machine can see command lines.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
@@ -141,7 +141,7 @@ lines. Keys are never taken from the command line, which others can see.`,
 			}
 			err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
 				if indexOf(list, name) >= 0 {
-					return nil, fmt.Errorf("there is an account %s already; rotate its keys with: lazuli account rotate %s", name, name)
+					return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
 				}
 				return append(list, auth.StoredAccount{Name: name, Keys: keys}), nil
 			})
@@ -187,7 +187,7 @@ func newAccountRotate(file *string) *cobra.Command {
 	var which int
 	cmd := &cobra.Command{
 		Use:   "rotate NAME --key 1|2",
-		Short: "Replace one key of an account; what was signed with it is worth nothing from then on",
+		Short: "Replace one key of an account; signatures by the old key become invalid",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if which != 1 && which != 2 {
@@ -237,7 +237,7 @@ func newAccountRemove(file *string) *cobra.Command {
 func newAccountShow(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print an account's keys, which are secrets",
+		Short: "Print the keys of an account, which are secrets",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			account, err := readAccount(*file, args[0])

@@ -26,7 +26,7 @@ func settingsHelp() string {
 func newAccountSet(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set NAME SETTING=VALUE...",
-		Short: "Give an account settings of its own, in place of the server's",
+		Short: "Set settings of an account, which override the server's",
 		Long: `Gives an account settings of its own. What it has none of is as the server's
 options of the same names say. On Azure these belong to the management of accounts
 ("az storage account blob-service-properties update").
@@ -53,7 +53,7 @@ options of the same names say. On Azure these belong to the management of accoun
 func newAccountUnset(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unset NAME SETTING...",
-		Short: "Take settings of its own from an account; the server's hold for it again",
+		Short: "Remove settings of an account, so that the server's apply",
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args[1:] {
@@ -88,7 +88,7 @@ func editSettings(cmd *cobra.Command, file, name string, edit func(accountprops.
 	}
 	text := now.String()
 	if text == "" {
-		text = "no settings of its own"
+		text = "no settings"
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", name, text)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
-// banner is what a server says of itself once it is ready.
+// banner is the text that a server prints when it is ready.
 type banner struct {
 	config   *config.Result
 	accounts []string
@@ -26,7 +26,7 @@ var services = []struct {
 	name    string
 }{{wire.Blob, "Blob"}, {wire.Queue, "Queue"}, {wire.Table, "Table"}}
 
-// writeBanner prints the banner; with --silent only the addresses that nobody can know otherwise.
+// writeBanner prints the banner; with --silent only the addresses of picked ports.
 func writeBanner(w io.Writer, b banner) {
 	c := b.config
 	account := b.accounts[0]
@@ -51,7 +51,7 @@ func writeBanner(w io.Writer, b banner) {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
 		writeConnection(&out, b)
 		if names := c.Exposed(); names != "" {
-			fmt.Fprintf(&out, "  %s other machines can reach %s, and the development account's key is public.\n\n", s.bold("Note:"), names)
+			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n", s.bold("Note:"), names)
 		}
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
 	}
@@ -67,14 +67,14 @@ func adminPaths(c *config.Result) string {
 		paths += ", /debug/pprof/"
 	}
 	if c.OAuth.Development {
-		paths += ", /oauth: tokens for everybody"
+		paths += ", /oauth: tokens for everyone"
 	}
 	return paths
 }
 
 func dataText(b banner) string {
 	if b.config.InMemory {
-		return "in memory: nothing is kept"
+		return "in memory; lost when the process ends"
 	}
 	text := b.backend.Path()
 	if b.config.Durability == config.Relaxed {

@@ -25,8 +25,8 @@ func newBenchCommand() *cobra.Command {
 		Short: "Measure a Blob, Queue and Table endpoint: operations per second and latencies",
 		Long: `Measure any Azure-compatible endpoints: Lazuli, Azurite or Azure itself.
 
-Without --connection-string, bench starts a Lazuli of its own on free ports with a new data folder and
-throws both away afterwards. Resources have names of their own and are deleted at the end.
+Without --connection-string, bench starts a Lazuli server on free ports with a temporary data folder, and
+removes both at the end. It creates resources with unique names and deletes them.
 
 --floor adds a bare HTTP server that checks one signature per request and gives the same answers from
 memory: the ceiling on this machine. --vs adds a second set of endpoints. All of them take turns in
@@ -86,7 +86,7 @@ short slices, so that noise on the machine falls on all alike.`,
 	return cmd
 }
 
-// newFloorServerCommand makes the hidden verb that --floor runs in a process of its own.
+// newFloorServerCommand makes the hidden verb that --floor runs in a separate process.
 func newFloorServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "floor-server",

@@ -16,8 +16,8 @@ func newCertCommand() *cobra.Command {
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "cert",
-		Short: "Make a local certificate authority and a certificate for https",
-		Long: `Makes a certificate authority of your own and a certificate of it, for localhost,
+		Short: "Create a local certificate authority and a certificate for https",
+		Long: `Creates a local certificate authority and a certificate signed by it, for localhost,
 127.0.0.1, ::1 and the host names of accounts (*.blob.localhost and so on), in
 four files of one folder. What is there and still good stays: run it again
 before the certificate ends, or to add a host.

@@ -17,7 +17,7 @@ func newCompactCommand(m *Main) *cobra.Command {
 	var rate int64
 	cmd := &cobra.Command{
 		Use:   "compact [folder]",
-		Short: "Give back the space of deleted blobs, in a data folder that no process uses",
+		Short: "Free the space of deleted blobs in a data folder that no process uses",
 		Long: `Remove what deleted blobs, containers and broken-off uploads left behind, and rewrite the files of blob
 content until nothing in them is unused. A server does the same in the background, slowly, and leaves files
 alone of which more than half is used.
@@ -46,8 +46,8 @@ the folder is in use or not a data folder.`,
 	}
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
-	f.BoolVar(&dry, "dry-run", false, "change nothing; tell how much is unused")
-	f.Int64Var(&rate, "rate", 0, "MiB of content to move in a second at most; 0 is no limit")
+	f.BoolVar(&dry, "dry-run", false, "change nothing; print how much space is unused")
+	f.Int64Var(&rate, "rate", 0, "maximum rate of moving content, in MiB per second; 0: no limit")
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// connectionEnvVar is the only variable that verbs with a default of their own read; see overrideFlag. A key in an argument would
+// connectionEnvVar is the only variable that verbs with another default read; see overrideFlag. A key in an argument would
 // be visible in every list of processes.
 const connectionEnvVar = connstr.Variable
 

@@ -27,7 +27,7 @@ import (
 func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show a built-in role survive being killed at every step",
+		Short: "Test a built-in role by killing its workers at every step",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -76,7 +76,7 @@ func newAllDemonstrationsCommand() *cobra.Command {
 	return cmd
 }
 
-// demonstration is what a verb of `lazuli demo` shows.
+// demonstration is a verb of `lazuli demo`.
 type demonstration struct {
 	name, short, long string
 	points            []string
@@ -97,14 +97,14 @@ Archive, each on request of a queue message. In the end each record must be in e
 	{
 		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn", points: demo.LargeEntityPoints(), run: demo.LargeEntity,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
-a queue message; the workers also sweep. In the end each entity must be what it should be, complete, by its hashes; no blob may be
-left that no entity refers to, and no pointer without its blob.`,
+a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
+entity, and every reference must have its blob.`,
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--table=" + w.Current, "--container=" + w.Container}
 		},
 	},
 	{
-		name: "log-storage", short: "Log real records while the worker is killed at every step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage,
+		name: "log-storage", short: "Log records while the worker is killed at each step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage,
 		long: `Some thousands of records are put to a queue, from which they become lines of a log. In the end a query must show each
 of them once, unchanged, and each blob's metadata must be true.`,
 		worker: func(w demo.WorkerSettings) []string {
@@ -149,13 +149,13 @@ func newDemonstrationCommand(d demonstration) *cobra.Command {
 
 ` + d.long + `
 
-For every step of the role, a worker process is started and kills itself with SIGKILL when it comes to that step; another
-one is started and finishes. Then everything is counted. Besides, the queue must be empty and nothing poisoned. Every tenth
-message is put twice, as a queue may deliver it. In one more round the worker is frozen until its leases are over, and goes
-on when another one has finished: it must do no harm then.
+For every step of the role, a worker process is started and kills itself with SIGKILL when it reaches that step; another
+worker is started and finishes the work. Then all items are counted; the queue and the poison queue must be empty. Every tenth
+message is put twice, since a queue can deliver a message twice. In one more round the worker is frozen until its leases have
+expired, and continues after another worker has finished: it must not change the result.
 
-It exits with 0 if all is well. Without a connection string it starts its own Lazuli with a data folder that is
-thrown away. What it creates has names of its own and is deleted at the end.
+The exit code is 0 if all checks pass. Without a connection string, the command starts a Lazuli server with a temporary data
+folder. It creates resources with unique names and deletes them at the end.
 
 Steps: ` + strings.Join(d.points, ", "),
 		Example: fmt.Sprintf(`  lazuli demo %[1]s
@@ -166,21 +166,21 @@ Steps: ` + strings.Join(d.points, ", "),
 	}
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
-	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps to be killed at: all, or names")
-	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")
-	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "of all pairs visit so many, which the seed chooses; 0 is all")
-	fl.IntVar(&c.Records, "records", 0, "how many records to use (default: what the rounds need, at most 2792)")
-	fl.Uint64Var(&c.Seed, "seed", 0, "repeats the choices of the run that printed this seed (default: a new one)")
-	fl.DurationVar(&c.Lease, "lease", time.Second, "how long a killed worker's messages stay hidden; whole seconds")
-	fl.DurationVar(&c.Patience, "patience", time.Minute, "how long a round may take before its messages count as stuck")
-	fl.BoolVar(&c.Keep, "keep", false, "leave everything in place at the end")
+	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, or names")
+	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
+	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
+	fl.IntVar(&c.Records, "records", 0, "number of records (default: as many as the rounds need, at most 2792)")
+	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
+	fl.DurationVar(&c.Lease, "lease", time.Second, "lease of messages: how long those of a killed worker stay hidden; whole seconds")
+	fl.DurationVar(&c.Patience, "patience", time.Minute, "time limit of a round, after which its messages count as stuck")
+	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(faults) != 1 || faults[0] != "all" {
 			c.Points = faults
 			for _, f := range faults {
 				if !slices.Contains(d.points, f) {
-					return usageError{fmt.Errorf("--fault: there is no step %q; there are %s", f, strings.Join(d.points, ", "))}
+					return usageError{fmt.Errorf("--fault: unknown step %q; the steps are %s", f, strings.Join(d.points, ", "))}
 				}
 			}
 		}

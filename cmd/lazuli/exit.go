@@ -12,7 +12,7 @@ import (
 // Exit codes. A second signal exits with 128 plus the signal's number.
 const (
 	exitOK      = 0
-	exitFailure = 1 // whatever has no code of its own; a check that found something
+	exitFailure = 1 // other errors; a check that found problems
 	exitUsage   = 2 // the command line, the environment or the configuration file is wrong
 	exitPort    = 3 // a port is taken
 	exitData    = 4 // the data folder is in use, not one of ours, or not usable

@@ -20,13 +20,13 @@ import (
 func newQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Look into queues, put, requeue and purge messages",
-		Long: `Look into queues, put, requeue and purge messages, on Lazuli, Azurite or Azure.
+		Short: "List queues; show, put, requeue and purge messages",
+		Long: `List queues; show, put, requeue and purge messages, on Lazuli, Azurite or Azure.
 
-Only visible messages can be moved. Those that a worker has in work, or that wait for their time, are counted; Lazuli shows
-them, too ("peek --hidden"), other services do not.
+Only visible messages can be moved. Hidden messages, which a worker is handling or which are delayed, are counted; on Lazuli,
+"peek --hidden" shows them.
 
-Of a poison queue, --reason, --function and --older-than choose by what Lazuli's workers have recorded of its messages, in the
+In a poison queue, --reason, --function and --older-than select messages by what Lazuli's workers have recorded about them in the
 table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -67,7 +67,7 @@ func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
 }
 
 func newQueueListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with their messages and the oldest one's age", Args: cobra.MaximumNArgs(1)}
+	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest", Args: cobra.MaximumNArgs(1)}
 	open := queueService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -110,10 +110,10 @@ func newQueuePutCommand() *cobra.Command {
   lazuli queue put --create orders '{"id": 7}'`,
 	}
 	open := queueService(cmd)
-	cmd.Flags().BoolVar(&o.Create, "create", false, "make the queue if it is not there")
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "leave the text as it is (default: base64, as Azure Functions and the workers read it)")
+	cmd.Flags().BoolVar(&o.Create, "create", false, "create the queue if it does not exist")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "put the text unencoded (default: base64, as Azure Functions and the workers expect)")
 	cmd.Flags().DurationVar(&o.Delay, "delay", 0, "how long the message stays invisible")
-	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "how long it lives; -1s is for ever (default: the service's, 7 days)")
+	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live; -1s: the message does not expire (default: 7 days)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Delay < 0 || o.Delay%time.Second != 0 || o.TTL%time.Second != 0 {
 			return usageError{errors.New("--delay and --ttl are whole seconds")}
@@ -142,14 +142,14 @@ func newQueueRequeueCommand() *cobra.Command {
 		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another", Args: cobra.ExactArgs(1),
 		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME.
 
-Each message is put to the one before it is deleted from the other: should this be broken off, it may be in both, but is never
-lost. Its attempts are counted anew.`,
+Each message is put into the target before it is deleted from the source: if the command is interrupted, a message can be in both
+queues, but is never lost. The dequeue count restarts at zero.`,
 		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10
   lazuli queue requeue orders-poison --reason 'connection refused' --older-than 1h --delay 10s`,
 	}
 	open, filter := queueStorage(cmd), filterFlags(cmd)
 	cmd.Flags().DurationVar(&delay, "delay", 0, "how long the moved messages stay invisible")
-	cmd.Flags().StringVar(&to, "to", "", "queue to move to (default: the poison queue's own)")
+	cmd.Flags().StringVar(&to, "to", "", "target queue (default: the queue of the poison queue)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
 		if err != nil {
@@ -190,14 +190,14 @@ func newQueuePurgeCommand() *cobra.Command {
   lazuli queue purge orders-poison --all`,
 	}
 	open, filter := queueStorage(cmd), filterFlags(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "all messages, also those in work")
+	cmd.Flags().BoolVar(&all, "all", false, "all messages, including hidden ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
 		if err != nil {
 			return err
 		}
 		if f.All() != all {
-			return usageError{errors.New("purge: say which messages: --all, or filters and --limit")}
+			return usageError{errors.New("purge: select messages with --all, or with filters and --limit")}
 		}
 		storage, err := open()
 		if err != nil {

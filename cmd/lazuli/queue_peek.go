@@ -23,7 +23,7 @@ const maxHidden = 1000
 func newQueuePeekCommand() *cobra.Command {
 	var poison, hidden, asJSON bool
 	cmd := &cobra.Command{
-		Use: "peek queue", Short: "Show messages and leave them as they are", Args: cobra.ExactArgs(1),
+		Use: "peek queue", Short: "Show messages without changing them", Args: cobra.ExactArgs(1),
 		Long: `Show up to 32 visible messages, and leave them as they are. On Lazuli, --hidden shows up to 1,000, also those that are in work, or wait
 for their next attempt or the end of their delay.
 
@@ -33,9 +33,9 @@ recorded it.`,
   lazuli queue peek orders --hidden`,
 	}
 	open, filter := queueStorage(cmd), filterFlags(cmd)
-	cmd.Flags().BoolVar(&poison, "poison", false, "look into the queue's poison queue")
+	cmd.Flags().BoolVar(&poison, "poison", false, "show the messages of the poison queue")
 	cmd.Flags().BoolVar(&hidden, "hidden", false, "show hidden messages as well (Lazuli only)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each message, with everything that is known of it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object with all fields for each message")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
 		if err != nil {

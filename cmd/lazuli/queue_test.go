@@ -83,11 +83,11 @@ func TestQueueMistakes(t *testing.T) {
 		"requeue|orders-poison|--to|orders-poison": "itself",
 		"requeue|orders-poison|--match|(":          "--match",
 		"requeue|orders-poison|--limit|-1":         "--limit",
-		"purge|orders":                             "say which",
+		"purge|orders":                             "select messages",
 		"put|orders|x|--delay|1500ms":              "whole seconds",
 		"put|orders|x|--ttl|500ms":                 "whole seconds",
 		"requeue|orders-poison|--delay|1500ms":     "whole seconds",
-		"purge|orders|--all|--match|x":             "say which",
+		"purge|orders|--all|--match|x":             "select messages",
 		"peek|orders|-n|33":                        "not 1 to 32",
 		"ls|--connection-string|nonsense":          "connection string",
 	} {

@@ -41,7 +41,7 @@ func (s *roleSet) add(ctx context.Context, names []string) error {
 		case "log-storage":
 			err = s.logStorage(ctx)
 		default:
-			err = fmt.Errorf("no role is called %q; there are: %s", name, strings.Join(config.RoleNames, ", "))
+			err = fmt.Errorf("unknown role %q; the roles are: %s", name, strings.Join(config.RoleNames, ", "))
 		}
 		if err != nil {
 			return fmt.Errorf("role %s: %w", name, err)
@@ -50,7 +50,7 @@ func (s *roleSet) add(ctx context.Context, names []string) error {
 	return nil
 }
 
-// close ends what the roles have beside the app, which must have stopped.
+// close releases the resources of the roles. The app must have stopped.
 func (s *roleSet) close(ctx context.Context) (err error) {
 	for _, c := range s.closers {
 		err = errors.Join(err, c(ctx))

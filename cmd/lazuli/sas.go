@@ -34,9 +34,9 @@ func newSASCommand() *cobra.Command {
 	f := new(sasFlags)
 	cmd := &cobra.Command{
 		Use:   "sas",
-		Short: "Make a shared access signature",
-		Long: `Makes a shared access signature (SAS) and prints the URL that carries it, or with
---token the query string alone.
+		Short: "Create a shared access signature",
+		Long: `Creates a shared access signature (SAS) and prints the URL with it, or with --token
+only the query string.
 
 The account, its key and its address come from a connection string: that of
 --connection-string, or of the first environment variable of
@@ -55,14 +55,14 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
 	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
-	p.IntVar(&f.keyNumber, "key-number", 1, "Which of the account's keys signs: 1 or 2")
+	p.IntVar(&f.keyNumber, "key-number", 1, "Key of the account that signs: 1 or 2")
 	p.StringVar(&f.endpoint, "endpoint", "", `Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
-	p.BoolVar(&f.tokenOnly, "token", false, "Print the query string without an address")
-	p.StringVar(&f.start, "start", "", "Start: a UTC time, or how long from now (10m); none starts at once")
-	p.StringVar(&f.expiry, "expiry", "1h", "End: a UTC time (2030-01-31T12:00:00Z), or how long from now (8h, 7d)")
-	p.StringVar(&f.token.Permissions, "permissions", "", "Letters of what is permitted: r read, a add, c create, w write, d delete, l list, u update, p process, ...")
-	p.StringVar(&f.token.IP, "ip", "", "Address or range of addresses (10.0.0.1-10.0.0.9) that may use it")
-	p.BoolVar(&f.httpsOnly, "https-only", false, "Only over https")
+	p.BoolVar(&f.tokenOnly, "token", false, "Print only the query string")
+	p.StringVar(&f.start, "start", "", "Start: a UTC time, or a duration from now (10m); default: none")
+	p.StringVar(&f.expiry, "expiry", "1h", "Expiry: a UTC time (2030-01-31T12:00:00Z), or a duration from now (8h, 7d)")
+	p.StringVar(&f.token.Permissions, "permissions", "", "Permissions: r read, a add, c create, w write, d delete, l list, u update, p process, ...")
+	p.StringVar(&f.token.IP, "ip", "", "Client address or range of addresses (10.0.0.1-10.0.0.9)")
+	p.BoolVar(&f.httpsOnly, "https-only", false, "Allow https only")
 	p.StringVar(&f.token.VersionText, "sv", auth.SASVersion, "Service version of the token")
 	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"), newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"),
 		newSASResource(f, wire.Queue, "queue NAME"), newSASResource(f, wire.Table, "table NAME"))
@@ -72,7 +72,7 @@ users of the machine can see command lines.`,
 func newSASAccount(f *sasFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
-		Short: "Make a SAS for an account",
+		Short: "Create an account SAS",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
@@ -91,7 +91,7 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 	kind, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
 		Use:   use,
-		Short: "Make a SAS for one " + kind,
+		Short: "Create a SAS for a " + kind,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
@@ -103,7 +103,7 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 			return f.print(cmd, svc, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&f.token.Policy, "policy", "", "Stored access policy of the "+kind+"'s that gives what the token does not")
+	cmd.Flags().StringVar(&f.token.Policy, "policy", "", "Stored access policy of the "+kind+" for the values that the token does not have")
 	switch svc {
 	case wire.Table:
 		cmd.Flags().StringVar(&f.token.StartPK, "startpk", "", "First partition key")

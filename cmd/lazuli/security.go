@@ -19,16 +19,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// security is what the services need to know of accounts, tokens and certificates.
+// security has the accounts, the token checks and the certificate of the services.
 type security struct {
 	accounts *auth.Accounts
 	first    string            // the account that is written first
-	oauth    *auth.OAuth       // nil: no tokens are believed
-	issuer   *devissuer.Issuer // nil: this process gives out none
+	oauth    *auth.OAuth       // nil: tokens are not accepted
+	issuer   *devissuer.Issuer // nil: no built-in issuer
 	tls      *tls.Config       // nil: plain http
 }
 
-// newSecurity reads the files that the configuration names. Its errors are the user's to mend.
+// newSecurity reads the files of the configuration. Its errors are for the user.
 func newSecurity(c *config.Config) (*security, error) {
 	var s security
 	var err error
@@ -73,7 +73,7 @@ func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	return devissuer.New(is)
 }
 
-// trust makes the checker of bearer tokens, if any are to be believed.
+// trust creates the checker of bearer tokens, if tokens are accepted.
 func (s *security) trust(c *config.Config) error {
 	o := &c.OAuth
 	var issuers []auth.Issuer

@@ -89,7 +89,7 @@ func TestAccountVerbs(t *testing.T) {
 	if out := account("unset", "first", "encryption-scopes", "blob-versioning"); out != "first: container-soft-delete-days=7\n" {
 		t.Errorf("unset prints %q", out)
 	}
-	if out := account("unset", "first", "container-soft-delete-days"); out != "first: no settings of its own\n" {
+	if out := account("unset", "first", "container-soft-delete-days"); out != "first: no settings\n" {
 		t.Errorf("unset prints %q", out)
 	}
 	account("remove", "given")

@@ -148,7 +148,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		defer func() { // last: while the services drain, /readyz says so
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_ = server.Stop(ctx) // a scrape that is broken off at the end is no failure
+			_ = server.Stop(ctx) // an interrupted scrape is not an error
 		}()
 	}
 
@@ -198,7 +198,7 @@ func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		beside := ""
 		if c.Source("admin-port") == config.FromDefault {
-			beside = "; if it is another Lazuli, this one can run beside it with --blob-port 0 --queue-port 0 --table-port 0 and a --location of its own"
+			beside = "; to run a second Lazuli, use --blob-port 0 --queue-port 0 --table-port 0 and another --location"
 		}
 		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port%s",
 			c.Admin.Address(), errPortTaken, beside)
@@ -245,7 +245,7 @@ func reachable(addr string) string {
 func newHealthCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a running server on this machine whether it is ready; the exit code is the answer",
+		Short: "Check whether the server on this machine is ready; the result is the exit code",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})

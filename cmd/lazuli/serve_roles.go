@@ -41,7 +41,7 @@ func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
 		account = sec.first
 	}
 	if sec.accounts.Get(account) == nil {
-		return nil, usageError{fmt.Errorf("roles-account: there is no account %q", account)}
+		return nil, usageError{fmt.Errorf("roles-account: unknown account %q", account)}
 	}
 	return &serverRoles{account: account}, nil
 }
@@ -84,7 +84,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	}
 	metrics.MustRegister(app.Collector())
 	r.app.Store(app)
-	log.Info("worker roles run", "roles", c.Roles.Enabled, "account", r.account)
+	log.Info("worker roles started", "roles", c.Roles.Enabled, "account", r.account)
 	return nil
 }
 

@@ -245,8 +245,8 @@ func TestBanner(t *testing.T) {
 		{"silent with a port to be picked", show([]string{"--silent", "--queue-port", "0"}), []string{"Queue  http://"}, []string{"Blob", "Ready"}},
 		{"other ports", show([]string{"--blob-port", "0"}), []string{"Connection string\n"}, []string{"UseDevelopmentStorage"}},
 		{"relaxed", show([]string{"--durability", "relaxed"}), []string{"durability relaxed"}, nil},
-		{"in memory", show([]string{"--in-memory"}), []string{"in memory: nothing is kept"}, []string{"/somewhere"}},
-		{"exposed", show([]string{"--host", "0.0.0.0"}), []string{"Note: other machines can reach blob, queue, table"}, nil},
+		{"in memory", show([]string{"--in-memory"}), []string{"in memory; lost"}, []string{"/somewhere"}},
+		{"exposed", show([]string{"--host", "0.0.0.0"}), []string{"Note: other machines can access blob, queue, table"}, nil},
 		{"own account", show([]string{"--host", "0.0.0.0"}, "LAZULI_ACCOUNTS=shop:c2VjcmV0"), []string{"AccountName=shop;AccountKey=<a key of shop>;"}, []string{"c2VjcmV0", "Note:", "UseDevelopmentStorage"}},
 		{"two accounts", show(nil, "LAZULI_ACCOUNTS=shop:c2VjcmV0;desk:c2VjcmV0"), []string{"Connection string of shop", "Connection string of desk", "http://127.0.0.1:1/desk?table"}, []string{"c2VjcmV0"}},
 	} {

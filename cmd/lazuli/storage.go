@@ -12,8 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// openStorage opens an account for a verb that a person waits for: where nobody listens, the SDK's retries of nine
-// seconds would be nine seconds of silence.
+// openStorage opens an account for an interactive verb: it does not retry refused connections, for which the SDK would retry for nine
+// seconds.
 func openStorage(connectionString string) (*workers.Storage, error) {
 	storage, err := workers.OpenStorage(connectionString, workers.WithClientRetry(policy.RetryOptions{ShouldRetry: worthARetry}))
 	if err != nil {
@@ -35,12 +35,12 @@ func worthARetry(answer *http.Response, err error) bool {
 	return false
 }
 
-// explained is err for a person. The SDK's errors for answers are dumps of many lines: of these, what the service said is
-// kept. Where nobody listens, it adds what can be done about it.
+// explained returns an error message for users. Of the SDK's errors, which are dumps of many lines, it keeps the service's message. For refused
+// connections it adds what to do.
 func explained(err error) string {
 	text := sdkerr.Text(err)
 	if errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*url.Error)) {
-		text += "; is Lazuli running there? Another account can be named with --connection-string or $" + connectionEnvVar
+		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connectionEnvVar
 	}
 	return text
 }

@@ -15,7 +15,7 @@ func TestFailuresOfStorageVerbs(t *testing.T) {
 	for _, service := range []string{"Blob", "Queue", "Table"} {
 		absent += ";" + service + "Endpoint=http://127.0.0.1:1/" + connstr.DevelopmentAccount
 	}
-	const refused = "connect: connection refused; is Lazuli running there? Another account can be named with --connection-string or $LAZULI_CONNECTION_STRING"
+	const refused = "connect: connection refused; is Lazuli running there? To use another account, set --connection-string or $LAZULI_CONNECTION_STRING"
 	for _, tt := range []struct{ account, args, want string }{
 		{lazuli.ConnectionString(), "queue|peek|nothing", "404 QueueNotFound: The specified queue does not exist."},
 		{lazuli.ConnectionString(), "table|query|Nothing", "404 TableNotFound: The table specified does not exist."},

@@ -17,7 +17,7 @@ import (
 func newTableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table",
-		Short: "List tables, query them, and explain what a query costs",
+		Short: "List tables, run queries, and explain their cost",
 		Long:  `List tables and query them, on Lazuli, Azurite or Azure, and explain what a query costs, on Lazuli.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -73,7 +73,7 @@ does not show, as in the REST reference. A number without a fraction or such a m
 	open := tableService(cmd)
 	cmd.Flags().StringVarP(&o.Filter, "filter", "f", "", "$filter of the query (default: all entities)")
 	cmd.Flags().StringVarP(&o.Select, "select", "s", "", "properties to show, separated by commas (default: all)")
-	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "at most so many entities (default: all)")
+	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "maximum number of entities (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 0 {
 			return usageError{fmt.Errorf("--top is %d", o.Top)}
@@ -94,17 +94,16 @@ func newTableExplainCommand() *cobra.Command {
 	var filter string
 	var pages int
 	cmd := &cobra.Command{
-		Use: "explain table", Short: "Run a query and say what it costs, and how it could cost less", Args: cobra.ExactArgs(1),
-		Long: `Run a query and say what it costs, and how it could cost less.
+		Use: "explain table", Short: "Run a query and print its cost, with hints to reduce it", Args: cobra.ExactArgs(1),
+		Long: `Run a query and print its cost, with hints to reduce it.
 
-The query runs to its end, or for as many pages as --pages says; only keys are transferred. Other servers than Lazuli do
-not tell what a query costs.`,
+The command reads all pages, or as many as --pages; only keys are transferred. Only Lazuli reports the cost of a query.`,
 		Example: `  lazuli table explain Employees --filter "PartitionKey eq 'Sales' and RowKey ge '0001' and RowKey lt '0100'"
   lazuli table explain Employees --filter "Age gt 30" --pages 1`,
 	}
 	open := tableService(cmd)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "$filter of the query (default: all entities)")
-	cmd.Flags().IntVar(&pages, "pages", 0, "read at most so many pages of 1,000 entities (default: all)")
+	cmd.Flags().IntVar(&pages, "pages", 0, "maximum number of pages of 1,000 entities (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if pages < 0 {
 			return usageError{fmt.Errorf("--pages is %d", pages)}

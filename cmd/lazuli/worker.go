@@ -37,16 +37,16 @@ func newWorkerCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run built-in worker roles against any storage account",
-		Long: `Run built-in worker roles as a process of their own, against Lazuli, Azurite or Azure.
+		Long: `Run built-in worker roles in a separate process, against Lazuli, Azurite or Azure.
 
-Any number of such processes share the work. SIGINT or SIGTERM lets running handlers finish, within
---drain-timeout; a second signal ends the process at once, and its messages come back when their
-leases end.
+Several such processes share the work. On SIGINT or SIGTERM, running handlers finish within
+--drain-timeout; a second signal ends the process at once, and its messages are delivered again
+when their leases end.
 
 Roles:
-  archive        moves entities out of a table, on request of queue messages {"PartitionKey": ..., "RowKey": ...}
-  large-entity   sweeps what writers of large entities that died left behind
-  log-storage    keeps log records from a queue, {"service": ..., "level": ..., "message": ...}, as blobs; see lazuli logs
+  archive        moves entities out of a table; the queue messages are {"PartitionKey": ..., "RowKey": ...}
+  large-entity   deletes blobs and reservations that crashed writers of large entities left
+  log-storage    writes log records {"service": ..., "level": ..., "message": ...} from a queue to blobs; see lazuli logs
 
 lazuli serve --roles runs them inside the server.`,
 		Example: `  lazuli worker --role archive --create
@@ -68,13 +68,13 @@ lazuli serve --roles runs them inside the server.`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(config.RoleNames, ", "))
-	fl.BoolVar(&f.create, "create", false, "create the queue, tables and container of the roles where they do not exist")
-	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
-	fl.IntVar(&f.concurrency, "concurrency", 24, "messages in work at once, per role")
-	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "attempts before a message goes to the poison queue")
-	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running handlers may take to finish at a stop")
+	fl.BoolVar(&f.create, "create", false, "create the queues, tables and containers of the roles if they do not exist")
+	fl.DurationVar(&f.lease, "lease", time.Minute, "lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole seconds")
+	fl.IntVar(&f.concurrency, "concurrency", 24, "maximum number of in-flight messages of each role")
+	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "number of attempts after which a message is moved to the poison queue")
+	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time limit for running handlers when the process stops")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication, so on loopback (default: none)")
+	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port, without authentication; use a loopback address (default: none)")
 	config.AddFlags(fl, config.RoleOptions()...)
 	return cmd
 }
@@ -82,11 +82,11 @@ lazuli serve --roles runs them inside the server.`,
 // runWorker runs until ctx is done.
 func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags, roles config.Roles) (err error) {
 	if len(f.roles) == 0 {
-		return usageError{fmt.Errorf("worker: --role is missing; there are: %s", strings.Join(config.RoleNames, ", "))}
+		return usageError{fmt.Errorf("worker: --role is missing; the roles are: %s", strings.Join(config.RoleNames, ", "))}
 	}
 	for _, role := range f.roles {
 		if !slices.Contains(config.RoleNames, role) {
-			return usageError{fmt.Errorf("worker: no role is called %q; there are: %s", role, strings.Join(config.RoleNames, ", "))}
+			return usageError{fmt.Errorf("worker: unknown role %q; the roles are: %s", role, strings.Join(config.RoleNames, ", "))}
 		}
 	}
 	log, err := workerLog(stderr, f.logFormat)
@@ -123,7 +123,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		return err
 	}
 	defer stopAdmin()
-	log.Info("worker runs", "roles", f.roles)
+	log.Info("worker started", "roles", f.roles)
 	if err := app.Run(ctx); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func workerLog(w io.Writer, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format is %q, not text or json", format)
 }
 
-// faultsFromEnvironment puts a fault plan in force if the environment has one. It says so: nobody should run with one by accident.
+// faultsFromEnvironment activates the fault plan of the environment, and logs it, so that it is not active unnoticed.
 func faultsFromEnvironment(log *slog.Logger) error {
 	text := os.Getenv(fault.EnvVar)
 	if text == "" {
@@ -169,6 +169,6 @@ func faultsFromEnvironment(log *slog.Logger) error {
 		return err
 	}
 	fault.Activate(plan)
-	log.Warn("faults will be injected", "plan", text)
+	log.Warn("fault injection is active", "plan", text)
 	return nil
 }

@@ -38,7 +38,7 @@ func serveWorkerAdmin(address string, app *workers.App, log *slog.Logger) (stop 
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = server.Stop(ctx) // A scrape that is broken off at the end is no failure.
+		_ = server.Stop(ctx) // An interrupted scrape is not an error.
 	}, nil
 }
 
@@ -47,12 +47,13 @@ func newWorkersCommand(m *Main) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "workers",
-		Short: "Show what the workers of a running process do; pause and resume them",
-		Long: `Show the functions of a running process, with what they have in work and their last errors. The
-process is a server with workers, or a "lazuli worker" or "lazuli func start" with --admin ADDRESS; --admin-host and --admin-port say which.
+		Short: "Show, pause and resume the functions of a running process",
+		Long: `Show the functions of a running process, with running calls and last errors. The process is a server with roles, a
+"lazuli worker" or "lazuli func start" with --admin ADDRESS, or a program that serves workers.NewHandler. --admin-host and
+--admin-port are its address.
 
-What is paused finishes what it has in work and takes no more, until it is resumed or its process is started anew. Other
-instances go on.`,
+A paused function finishes its running calls and starts no new ones until it is resumed or its process is restarted. Other
+instances are not affected.`,
 		Example: `  lazuli workers
   lazuli workers --admin-port 10013 pause archive`,
 		Args: cobra.NoArgs,
@@ -69,7 +70,7 @@ instances go on.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		body, err := ask(cmd, http.MethodGet, "/workers")
 		if errors.Is(err, errNotServed) {
-			return fmt.Errorf("the process runs no workers that it tells of: %w", err)
+			return fmt.Errorf("the process does not report workers: %w", err)
 		}
 		if err != nil {
 			return err
@@ -84,7 +85,7 @@ instances go on.`,
 		}
 		return writeReport(cmd.OutOrStdout(), report, time.Now())
 	}
-	for _, verb := range []struct{ name, short string }{{"pause", "Keep a function from taking new work"}, {"resume", "Let a paused function go on"}} {
+	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"}, {"resume", "Resume a paused function"}} {
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if _, err := ask(cmd, http.MethodPost, "/workers/"+url.PathEscape(args[0])+"/"+verb.name); err != nil {

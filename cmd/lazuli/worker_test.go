@@ -75,7 +75,7 @@ func TestWorkerArchives(t *testing.T) {
 func TestWorkerMistakes(t *testing.T) {
 	for args, says := range map[string]string{
 		"":                                    "--role is missing",
-		"--role|sweep":                        `no role is called "sweep"`,
+		"--role|sweep":                        `unknown role "sweep"`,
 		"--role|archive|--archive-to|nowhere": "--archive-to",
 		"--role|archive|--archive-to|tape:x":  "--archive-to",
 		"--role|archive|--log-format|xml":     "--log-format",

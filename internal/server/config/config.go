@@ -42,9 +42,9 @@ type Endpoint struct {
 // Address is the endpoint in the form of net.Listen.
 func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
-// OAuth says whose bearer tokens are believed, and what their holders may do. The zero value believes none.
+// OAuth configures which bearer tokens are accepted and which roles their holders have. The zero value accepts none.
 type OAuth struct {
-	// Development gives out tokens itself, to everybody who asks the admin listener.
+	// Development accepts the tokens of the built-in issuer, which the admin listener serves without authentication.
 	Development bool
 	// Basic accepts tokens of Microsoft Entra ID without checking their signatures.
 	Basic bool
@@ -52,7 +52,7 @@ type OAuth struct {
 	// .well-known/openid-configuration. Audiences are further audiences of its tokens.
 	Issuer, Keys string
 	Audiences    []string
-	// Roles are who may do what. Nil with Development lets everybody do everything with the development account.
+	// Roles are the role assignments. Nil with Development gives everyone all rights for the development account.
 	Roles []auth.Assignment
 	// Groups are those that the tokens of Development name.
 	Groups []Membership
@@ -70,7 +70,7 @@ type NATS struct {
 	Replicas int
 }
 
-// Config is everything that a server can be told. [Default] has the defaults; the zero value is not valid.
+// Config is the configuration of a server. [Default] has the defaults; the zero value is not valid.
 type Config struct {
 	// Location is the data folder. Relative paths start at the working directory.
 	Location string
@@ -81,7 +81,7 @@ type Config struct {
 
 	// Services are the names of the services that are served; nil is all three.
 	Services []string
-	// Host is where the three services listen unless they have a host of their own.
+	// Host is the address that the services listen on unless their endpoint has one.
 	Host string
 	// Blob, Queue and Table are the services' listeners.
 	Blob, Queue, Table Endpoint
@@ -89,7 +89,7 @@ type Config struct {
 	Admin Endpoint
 	// NoAdmin opens no admin listener.
 	NoAdmin bool
-	// AllowHosts are names, beside IP addresses and localhost, by which the admin listener may be called.
+	// AllowHosts are the host names that the admin listener accepts, in addition to IP addresses and localhost.
 	AllowHosts []string
 	// AdminUI is "on", "off", "read-only" or "auto", which is on where the admin listener has a loopback address.
 	AdminUI string
@@ -104,7 +104,7 @@ type Config struct {
 
 	// Accounts are the storage accounts, at least one.
 	Accounts []auth.Account
-	// AccountsFile has the accounts in place of Accounts, and is read anew when it changes. "" for none.
+	// AccountsFile has the accounts instead of Accounts, and is reloaded when it changes. "" for none.
 	AccountsFile string
 	// StrictVersion refuses requests whose x-ms-version is not a published service version. Otherwise unknown versions
 	// are treated as the newest known one.
@@ -112,7 +112,7 @@ type Config struct {
 	// PathStyle takes the account from the path alone. Otherwise a host name such as account.blob.localhost gives it too.
 	PathStyle bool
 
-	// BlobSettings are those of accounts that have none of their own.
+	// BlobSettings are the default settings of accounts.
 	BlobSettings accountprops.Blob
 
 	// Cert and Key are PEM files with a certificate and its key: the services speak https then. "" for http.
@@ -143,7 +143,7 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// Silent prints nothing but errors, and the addresses of services whose port was to be picked.
 	Silent bool
-	// LogLevel is the least level that is logged.
+	// LogLevel is the minimum log level.
 	LogLevel slog.Level
 	// LogFormat is "text" or "json".
 	LogFormat string
@@ -154,7 +154,7 @@ type Config struct {
 // DefaultLocation is the default of Config.Location.
 const DefaultLocation = "lazuli-data"
 
-// Default returns the configuration of a server that is told nothing.
+// Default returns the default configuration.
 func Default() Config {
 	return Config{
 		Location:   DefaultLocation,
@@ -259,14 +259,14 @@ func (c *Config) validateAdmin() error {
 	if loopback(c.Admin.Host) {
 		return nil
 	}
-	const only = "and admin-host %s is not a loopback address; only the published development account may be open to everybody"
+	const only = "and admin-host %s is not a loopback address; only the published development account may be accessible from other machines"
 	switch secret := !c.published(); {
 	case (c.AdminUI == "on" || c.AdminUI == "read-only") && secret:
-		return fmt.Errorf("admin-ui shows all data to everybody who reaches the admin listener, "+only, c.Admin.Host)
+		return fmt.Errorf("admin-ui shows all data to everyone who can reach the admin listener, "+only, c.Admin.Host)
 	case c.AdminState && secret:
-		return fmt.Errorf("admin-state lets everybody delete all data who reaches the admin listener, "+only, c.Admin.Host)
+		return fmt.Errorf("admin-state lets everyone who can reach the admin listener delete all data, "+only, c.Admin.Host)
 	case c.OAuth.Development && (secret || len(c.OAuth.Roles) > 0):
-		return fmt.Errorf("oauth dev makes whoever reaches the admin listener whomever they like, "+only, c.Admin.Host)
+		return fmt.Errorf("oauth dev gives tokens for any identity to everyone who can reach the admin listener, "+only, c.Admin.Host)
 	}
 	return nil
 }
@@ -303,7 +303,7 @@ func (n *NATS) validate() error {
 		case n.Replicas != 1:
 			return errors.New("nats-replicas needs a cluster: set nats-url")
 		case n.Credentials != "" || n.CA != "" || n.Cert != "":
-			return errors.New("nats-credentials, nats-ca and nats-cert are for a server of its own: set nats-url")
+			return errors.New("nats-credentials, nats-ca and nats-cert are for an external server: set nats-url")
 		}
 	} else if n.Listen != "" {
 		return errors.New("nats-listen is for the embedded server: it cannot be used with nats-url")

@@ -1,4 +1,4 @@
-// Package config is everything that a Lazuli server can be told, and where it is told: flags, the environment, a file.
+// Package config defines the server's options and loads them from flags, the environment and a file.
 //
 // [Config] is the result. [Load] makes one from [Sources]; what is nearer to the caller wins: a flag over an
 // environment variable, that over the file, that over the default. One table (options.go) has a row for each option,

@@ -14,7 +14,7 @@ var clusterVariable = regexp.MustCompile(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SE
 // otherVariables are of other verbs, and of the scripts in .ci.
 var otherVariables = []string{"LAZULI_CONFIG", "LAZULI_CONNECTION_STRING", "LAZULI_FAULT", "LAZULI_CI_CACHE", "LAZULI_SHARED"}
 
-// environSettings reads the environment. An empty variable is as good as none.
+// environSettings reads the environment. An empty variable counts as not set.
 func environSettings(environ []string) (list []setting, notes []string, err error) {
 	vars := make(map[string]string, len(environ))
 	for _, e := range environ {

@@ -53,8 +53,8 @@ type setting struct {
 	where  string // what the user calls it: "--blob-port", "environment variable X", "lazuli.yaml:3: blob-port"
 }
 
-// Load reads all sources and checks the result. Its errors are the user's to mend; they name the option and where it
-// was set.
+// Load reads all sources and validates the result. Its errors are for the user; they name the option and where it was
+// set.
 func Load(s Sources) (*Result, error) {
 	r := &Result{Config: Default(), sources: make(map[*option]Source)}
 	flags, notes, err := flagSettings(s.Flags)

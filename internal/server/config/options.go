@@ -41,8 +41,8 @@ type group struct {
 var groups = []group{
 	{"Data", []option{
 		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location }, notEmpty),
-		boolean("in-memory", "", "Keep nothing beyond the life of the process", func(c *Config) *bool { return &c.InMemory }),
-		text("seed", "", "file", "File with tables, queues and containers that are made at the start where they are missing",
+		boolean("in-memory", "", "Keep no data after the process ends", func(c *Config) *bool { return &c.InMemory }),
+		text("seed", "", "file", "File with tables, queues and containers to create at the start where they are missing",
 			func(c *Config) *string { return &c.Seed }, notEmpty),
 		{name: "durability", kind: "sync|relaxed", usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
 			set: func(c *Config, s string) error {
@@ -54,37 +54,37 @@ var groups = []group{
 	{"Listeners", []option{
 		words("services", "Services that are served: some of blob, queue and table", func(c *Config) *[]string { return &c.Services },
 			func(s string) error { return oneOf(s, allServices...) }),
-		text("host", "", "address", "Address that the three services listen on; 0.0.0.0 is every address of the machine", func(c *Config) *string { return &c.Host }, host),
-		text("blob-host", "", "address", "Blob service's address, if it has one of its own", func(c *Config) *string { return &c.Blob.Host }, host),
-		port("blob-port", "Blob service's port; 0 picks a free one", func(c *Config) *int { return &c.Blob.Port }),
-		duration("blob-keep-alive-timeout", "How long the Blob service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
-		text("queue-host", "", "address", "Queue service's address, if it has one of its own", func(c *Config) *string { return &c.Queue.Host }, host),
-		port("queue-port", "Queue service's port; 0 picks a free one", func(c *Config) *int { return &c.Queue.Port }),
-		duration("queue-keep-alive-timeout", "How long the Queue service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
-		text("table-host", "", "address", "Table service's address, if it has one of its own", func(c *Config) *string { return &c.Table.Host }, host),
-		port("table-port", "Table service's port; 0 picks a free one", func(c *Config) *int { return &c.Table.Port }),
-		duration("table-keep-alive-timeout", "How long the Table service keeps an idle connection; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
+		text("host", "", "address", "Address that the services listen on; 0.0.0.0 is all addresses of the machine", func(c *Config) *string { return &c.Host }, host),
+		text("blob-host", "", "address", "Address of the Blob service, if it differs from host", func(c *Config) *string { return &c.Blob.Host }, host),
+		port("blob-port", "Port of the Blob service; 0 picks a free port", func(c *Config) *int { return &c.Blob.Port }),
+		duration("blob-keep-alive-timeout", "Idle timeout of connections to the Blob service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
+		text("queue-host", "", "address", "Address of the Queue service, if it differs from host", func(c *Config) *string { return &c.Queue.Host }, host),
+		port("queue-port", "Port of the Queue service; 0 picks a free port", func(c *Config) *int { return &c.Queue.Port }),
+		duration("queue-keep-alive-timeout", "Idle timeout of connections to the Queue service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
+		text("table-host", "", "address", "Address of the Table service, if it differs from host", func(c *Config) *string { return &c.Table.Host }, host),
+		port("table-port", "Port of the Table service; 0 picks a free port", func(c *Config) *int { return &c.Table.Port }),
+		duration("table-keep-alive-timeout", "Idle timeout of connections to the Table service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
 	}},
 	{"Accounts and protocol", []option{
 		{name: "accounts", kind: "name:key1[:key2] [setting=value ...];...", noFlag: true,
-			usage: "Storage accounts with one or two base64 keys each, in place of the development account, and settings of their own",
+			usage: "Storage accounts with one or two base64 keys and settings each, instead of the development account",
 			set: func(c *Config, s string) (err error) {
 				c.Accounts, err = parseAccounts(s)
 				return err
 			},
 			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
-		text("accounts-file", "", "file", "File with the accounts, made by lazuli account; it is read anew when it changes, and at SIGHUP",
+		text("accounts-file", "", "file", "File with the accounts, see lazuli account; it is reloaded when it changes and on SIGHUP",
 			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
-		boolean("strict-api-version", "", "Refuse requests with an x-ms-version that is not published, in place of treating it as the newest known one",
+		boolean("strict-api-version", "", "Refuse requests with an unknown x-ms-version, instead of treating it as the newest known version",
 			func(c *Config) *bool { return &c.StrictVersion }),
-		boolean("disable-product-style-url", "", "Take the account from the path alone, also where the host's name is of the form account.blob.example.net",
+		boolean("disable-product-style-url", "", "Take the account from the path, also for host names such as account.blob.example.net",
 			func(c *Config) *bool { return &c.PathStyle }),
 	}},
 	{"Blob service", blobOptions()},
 	{"Https and bearer tokens", []option{
-		text("cert", "", "file", "PEM file with the services' certificate; they speak https then. lazuli cert makes one", func(c *Config) *string { return &c.Cert }, notEmpty),
-		text("key", "", "file", "PEM file with the key of cert", func(c *Config) *string { return &c.Key }, notEmpty),
-		{name: "pwd", kind: "password", usage: "Password of cert, if that is a PFX (PKCS #12) file, which has the key too; better LAZULI_PWD, since command lines can be seen",
+		text("cert", "", "file", "Certificate of the services in PEM or PFX, which enables https; lazuli cert creates one", func(c *Config) *string { return &c.Cert }, notEmpty),
+		text("key", "", "file", "Private key of cert, in PEM", func(c *Config) *string { return &c.Key }, notEmpty),
+		{name: "pwd", kind: "password", usage: "Password of cert, if it is a PFX (PKCS #12) file; prefer LAZULI_PWD, since other users can see command lines",
 			set: func(c *Config, s string) error { c.Password = s; return nil },
 			get: func(c *Config) string {
 				if c.Password == "" {
@@ -108,30 +108,30 @@ var groups = []group{
 				}
 				return ""
 			}},
-		text("oauth-issuer", "", "url", "Believe bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
-		text("oauth-keys", "", "url", "Address of the issuer's keys, where its .well-known/openid-configuration does not say", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
-		words("oauth-audiences", "Audiences of the issuer's tokens, beside those of Azure Storage", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
-		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Who may do what: a token's oid, appid or group id, or *; a built-in data role; an account, account/name or *",
+		text("oauth-issuer", "", "url", "Accept bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
+		text("oauth-keys", "", "url", "Address of the issuer's keys (default: from its .well-known/openid-configuration)", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
+		words("oauth-audiences", "Additional audiences of the issuer's tokens", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
+		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Role assignments: a token's oid, appid or group ID, or *; a built-in data role; an account, account/name or *",
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
-		{name: "oauth-groups", kind: "client:group,...;...", usage: "Groups that tokens of --oauth dev name for a client id: names or ids that roles are given to",
+		{name: "oauth-groups", kind: "client:group,...;...", usage: "Groups in the tokens of --oauth dev for a client ID: names or IDs that have role assignments",
 			set: func(c *Config, s string) (err error) { c.OAuth.Groups, err = parseGroups(s); return err },
 			get: func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
 	}},
 	{"Copies", []option{
-		words("allow-copy-source", "Hosts from which copy sources outside this process are fetched: name, name:port, *.domain, or * for every public host",
+		words("allow-copy-source", "Hosts that copy operations may fetch from: name, name:port, *.domain, or * for all public hosts",
 			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
-		boolean("allow-private-copy-source", "", "Fetch from hosts of allow-copy-source at private and loopback addresses, too", func(c *Config) *bool { return &c.CopySources.Private }),
+		boolean("allow-private-copy-source", "", "Allow private and loopback addresses for the hosts of allow-copy-source", func(c *Config) *bool { return &c.CopySources.Private }),
 	}},
 	{"Limits", []option{
-		number("max-connections", "Open connections of each service; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
-		number("max-requests", "Requests that all services serve at once; 0 is no limit. What comes beyond is answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
+		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
+		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
 		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),
 		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
-		boolean("no-admin", "", "Open no admin listener", func(c *Config) *bool { return &c.NoAdmin }),
-		words("admin-allow-host", "Names by which the admin listener may be called beside IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
+		boolean("no-admin", "", "Disable the admin listener", func(c *Config) *bool { return &c.NoAdmin }),
+		words("admin-allow-host", "Host names accepted by the admin listener, in addition to IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
 		{name: "admin-ui", kind: "auto|on|off|read-only", usage: "Dashboard on the admin listener: on, off, without changes (read-only), or on if the listener has a loopback address (auto)",
 			set: func(c *Config, s string) error {
 				c.AdminUI = s
@@ -140,25 +140,25 @@ var groups = []group{
 			get: func(c *Config) string { return c.AdminUI }},
 		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
-		boolean("admin-state", "", "Let whoever reaches the admin listener reset all data, and save and restore snapshots of it",
+		boolean("admin-state", "", "Allow resetting, saving and restoring all data through the admin listener",
 			func(c *Config) *bool { return &c.AdminState }),
 		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
 	}},
 	{"Queues' NATS", []option{
-		text("nats-listen", "", "host:port", "Open the embedded NATS to clients such as the nats CLI; it has no authentication", func(c *Config) *string { return &c.NATS.Listen }, hostPort),
-		text("nats-url", "", "urls", "Use this NATS server or cluster, URLs separated by commas, in place of the embedded one", func(c *Config) *string { return &c.NATS.URL }, notEmpty),
+		text("nats-listen", "", "host:port", "Address on which the embedded NATS server accepts clients such as the nats CLI, without authentication", func(c *Config) *string { return &c.NATS.Listen }, hostPort),
+		text("nats-url", "", "urls", "NATS server or cluster to use instead of the embedded one, URLs separated by commas", func(c *Config) *string { return &c.NATS.URL }, notEmpty),
 		text("nats-credentials", "", "file", "Credentials file for nats-url", func(c *Config) *string { return &c.NATS.Credentials }, notEmpty),
-		text("nats-ca", "", "file", "PEM file with the authority of nats-url's certificate, where the system does not know it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
-		text("nats-cert", "", "file", "PEM file with a client certificate for nats-url", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
-		text("nats-key", "", "file", "PEM file with the key of nats-cert", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
-		number("nats-replicas", "How many servers of the cluster keep each queue, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
+		text("nats-ca", "", "file", "CA certificate for nats-url, in PEM, if the system does not trust it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
+		text("nats-cert", "", "file", "Client certificate for nats-url, in PEM", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
+		text("nats-key", "", "file", "Private key of nats-cert, in PEM", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
+		number("nats-replicas", "Number of replicas of each queue in the cluster, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
 	{"Worker roles", roleOptions},
 	{"Durable workflows", durableOptions},
 	{"Process", []option{
-		duration("shutdown-timeout", "How long running requests may take once the process is asked to stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
-		boolean("silent", "s", "Print nothing but errors, and the addresses of services whose port was picked", func(c *Config) *bool { return &c.Silent }),
-		{name: "log-level", kind: "level", usage: "Least level that is logged: debug, info, warn or error",
+		duration("shutdown-timeout", "Time limit for running requests when the server stops", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
+		boolean("silent", "s", "Print only errors, and the addresses of services with port 0", func(c *Config) *bool { return &c.Silent }),
+		{name: "log-level", kind: "level", usage: "Minimum log level: debug, info, warn or error",
 			set: func(c *Config, s string) error {
 				if err := oneOf(strings.ToLower(s), "debug", "info", "warn", "error"); err != nil {
 					return err
@@ -166,10 +166,10 @@ var groups = []group{
 				return c.LogLevel.UnmarshalText([]byte(s))
 			},
 			get: func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
-		{name: "log-format", kind: "text|json", usage: "Form of the log",
+		{name: "log-format", kind: "text|json", usage: "Log format",
 			set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
 			get: func(c *Config) string { return c.LogFormat }},
-		text("log-file", "", "file", "Append the log to this file in place of standard error", func(c *Config) *string { return &c.LogFile }, notEmpty),
+		text("log-file", "", "file", "File to append the log to, instead of standard error", func(c *Config) *string { return &c.LogFile }, notEmpty),
 		{name: "debug", short: "d", kind: "file", usage: "Short for --log-level debug --log-file FILE, as Azurite has it",
 			set: func(c *Config, s string) error {
 				c.LogLevel, c.LogFile = slog.LevelDebug, s
@@ -178,7 +178,7 @@ var groups = []group{
 	}},
 }
 
-// blobOptions are the settings of the Blob service, for accounts that have none of their own.
+// blobOptions are the default settings of accounts for the Blob service.
 func blobOptions() []option {
 	list := make([]option, len(accountprops.BlobSettings))
 	for i, row := range accountprops.BlobSettings {

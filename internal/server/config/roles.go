@@ -68,16 +68,16 @@ var roleOptions = []option{
 	text("roles-account", "", "name", "Account that the built-in roles of the server use (default: the first, in the order in which the accounts are written)", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
 	text("archive-queue", "", "name", "Queue of the archive role", func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty),
 	text("archive-from", "", "table", "Table that the archive role takes entities from", func(c *Config) *string { return &c.Roles.ArchiveFrom }, notEmpty),
-	text("archive-to", "", "kind:name", "Where the archive role puts them: table:NAME, container:NAME or folder:PATH", func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),
+	text("archive-to", "", "kind:name", "Target of the archive role: table:NAME, container:NAME or folder:PATH", func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),
 	text("large-entity-table", "", "table", "Table of the large-entity role", func(c *Config) *string { return &c.Roles.LargeEntityTable }, notEmpty),
 	text("large-entity-container", "", "name", "Container of the large-entity role", func(c *Config) *string { return &c.Roles.LargeEntityContainer }, notEmpty),
 	text("large-entity-schedule", "", "ncrontab", "When the large-entity role sweeps, in UTC", func(c *Config) *string { return &c.Roles.LargeEntitySchedule }, notEmpty),
-	duration("large-entity-age", "How old what the large-entity role sweeps away must be, longer than any write takes", func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge }),
+	duration("large-entity-age", "Minimum age of the blobs that the large-entity role deletes; longer than any write takes", func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge }),
 	text("log-storage-queue", "", "name", "Queue of the log-storage role", func(c *Config) *string { return &c.Roles.LogQueue }, notEmpty),
 	text("log-storage-container", "", "name", "Container of the log-storage role", func(c *Config) *string { return &c.Roles.LogContainer }, notEmpty),
-	number("log-storage-flush-bytes", "Bytes of log lines that are written without waiting", 1, 256<<20, func(c *Config) *int { return &c.Roles.LogFlushBytes }),
-	duration("log-storage-flush-every", "How long a log line waits for others", func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery }),
-	duration("log-storage-slot", "Which time shares a folder of log blobs: a divisor of an hour, in whole minutes", func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
+	number("log-storage-flush-bytes", "Size of buffered log lines at which they are written, in bytes", 1, 256<<20, func(c *Config) *int { return &c.Roles.LogFlushBytes }),
+	duration("log-storage-flush-every", "Maximum time that a log line is buffered", func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery }),
+	duration("log-storage-slot", "Time range of the log blobs in one folder: a divisor of an hour, in whole minutes", func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
 }
 
 func archiveTarget(s string) error {
