@@ -56,8 +56,6 @@ func (s *Service) getAccountInformation(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-const v20190707 wire.Version = 20190707
-
 // getServiceStats: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats
 func (s *Service) getServiceStats(c *call) error { return properties.Stats(c.Request) }
 

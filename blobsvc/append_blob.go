@@ -2,38 +2,11 @@ package blobsvc
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
-
-// createAppendBlob is Put Blob for an append blob.
-func (s *Service) createAppendBlob(c *call) error {
-	n, err := c.contentLength(0)
-	if err != nil {
-		if n == 0 && c.HTTP.ContentLength > 0 {
-			return wire.InvalidHeader("Content-Length", strconv.FormatInt(c.HTTP.ContentLength, 10))
-		}
-		return err
-	}
-	b, w, err := s.newBlob(c, state.AppendBlob, true)
-	if err != nil {
-		return err
-	}
-	return s.createEmpty(c, &w, &b)
-}
-
-// createEmpty creates a blob without content and answers.
-func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
-	result, err := s.state.PutBlob(w, b, nil)
-	if err != nil {
-		return err
-	}
-	c.sendWritten(&result)
-	return c.Status(http.StatusCreated)
-}
 
 // appendConditions reads the conditions that only Append Block knows.
 func (c *call) appendConditions() (a state.AppendConditions, err error) {

@@ -202,7 +202,6 @@ func (w *blobWriter) write(item state.Item) error {
 
 // name writes a Name element. From version 2021-02-12 a name that XML cannot hold is percent-encoded and marked.
 func (w *blobWriter) name(s string) {
-	const v20210212 = 20210212
 	if !representable(s) && w.c.version() >= v20210212 {
 		w.raw(`<Name Encoded="true">` + url.PathEscape(s) + "</Name>")
 		return

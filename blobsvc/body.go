@@ -13,36 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Versions at which bodies and hashes change.
-// https://learn.microsoft.com/rest/api/storageservices/put-blob
-// https://learn.microsoft.com/rest/api/storageservices/put-block
-const (
-	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
-	v20190202 wire.Version = 20190202 // CRC64
-	v20191212 wire.Version = 20191212 // blocks of 4000 MiB, blobs of 5000 MiB in one request; tags; versions
-	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
-)
-
 const mib = 1 << 20
-
-// version is the version whose behaviour the caller asked for. One that names none gets the latest.
-func (c *call) version() wire.Version {
-	if c.Version == 0 {
-		return wire.LatestVersion()
-	}
-	return c.Version
-}
-
-// byVersion picks the limit in bytes that the caller's version has.
-func (c *call) byVersion(v2019, v2016, before int64) int64 {
-	switch v := c.version(); {
-	case v >= v20191212:
-		return v2019
-	case v >= v20160531:
-		return v2016
-	}
-	return before
-}
 
 // contentLength returns the length of the body, which must have been announced and be within limit bytes.
 func (c *call) contentLength(limit int64) (int64, error) {

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -62,21 +60,6 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 func local(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	return err != nil || addr.Addr().Unmap().IsLoopback()
-}
-
-// encryptionScope reads the encryption scope that the request names: in a header, or in its token.
-func (c *call) encryptionScope(q *state.EncryptionRequest) error {
-	scope := c.Header("X-Ms-Encryption-Scope")
-	if t := c.identity.Token(); t != nil && t.Scope != "" {
-		if scope != "" && scope != t.Scope {
-			return auth.ErrAuthorizationFailure
-		}
-		scope = t.Scope
-	}
-	if q.Named = scope != ""; scope != encryption.AccountScope {
-		q.Scope = scope
-	}
-	return nil
 }
 
 // noKeys refuses customer-provided keys where Azure takes none.

@@ -3,11 +3,9 @@ package blobsvc
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 const (
@@ -15,57 +13,6 @@ const (
 	modeHeader  = "x-ms-immutability-policy-mode"
 	holdHeader  = "x-ms-legal-hold"
 )
-
-// policyHeaders reads the headers of an immutability policy; until is 0 if there are none. sent says whether a mode was.
-func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
-	mode := c.Header("X-Ms-Immutability-Policy-Mode")
-	switch {
-	case mode == "", strings.EqualFold(mode, "unlocked"):
-	case strings.EqualFold(mode, "locked"):
-		p.Locked = true
-	default:
-		return p, false, wire.InvalidHeader(modeHeader, mode)
-	}
-	text := c.Header("X-Ms-Immutability-Policy-Until-Date")
-	if text == "" {
-		if mode != "" {
-			err = wire.MissingHeader(untilHeader)
-		}
-		return p, false, err
-	}
-	until, err := wire.ParseRFC1123(text)
-	if err != nil || !until.After(c.Now) {
-		return p, false, wire.InvalidHeader(untilHeader, text)
-	}
-	p.Until = ticks.Of(until)
-	return p, mode != "", nil
-}
-
-// legalHold reads x-ms-legal-hold; sent says whether it was there.
-func (c *call) legalHold() (hold, sent bool, err error) {
-	text := c.Header("X-Ms-Legal-Hold")
-	if text == "" {
-		return false, false, nil
-	}
-	switch strings.ToLower(text) {
-	case "true":
-		return true, true, nil
-	case "false":
-		return false, true, nil
-	}
-	return false, false, wire.InvalidHeader(holdHeader, text)
-}
-
-// newProtection reads what the operations that write a blob give it.
-func (c *call) newProtection() (p state.Protection, err error) {
-	if p, _, err = c.policyHeaders(); err != nil {
-		return p, err
-	}
-	if p.Hold, _, err = c.legalHold(); err == nil && p != (state.Protection{}) {
-		err = c.identity.Holds(immutable) // beside what the write needs
-	}
-	return p, err
-}
 
 // setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
 // A locked policy stays locked and can only be prolonged.

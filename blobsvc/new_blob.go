@@ -1,6 +1,20 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
 
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
 // ones are absent, as Put Blob does; elsewhere they describe the request's own body.
@@ -60,3 +74,218 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	err = c.encryptionScope(&w.Encryption)
 	return b, w, err
 }
+
+// parseTier reads an access tier of block blobs, in any case.
+func parseTier(s string) (string, bool) {
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier} {
+		if strings.EqualFold(s, tier) {
+			return tier, true
+		}
+	}
+	return "", false
+}
+
+// newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
+func (c *call) newTier(kind state.Kind) (string, error) {
+	s := c.Header("X-Ms-Access-Tier")
+	if s == "" {
+		return "", nil
+	}
+	tier, ok := parseTier(s)
+	if !ok {
+		return "", wire.InvalidHeader("x-ms-access-tier", s)
+	}
+	if kind != state.BlockBlob {
+		return "", state.ErrTier
+	}
+	return tier, nil
+}
+
+// policyHeaders reads the headers of an immutability policy; until is 0 if there are none. sent says whether a mode was.
+func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
+	mode := c.Header("X-Ms-Immutability-Policy-Mode")
+	switch {
+	case mode == "", strings.EqualFold(mode, "unlocked"):
+	case strings.EqualFold(mode, "locked"):
+		p.Locked = true
+	default:
+		return p, false, wire.InvalidHeader(modeHeader, mode)
+	}
+	text := c.Header("X-Ms-Immutability-Policy-Until-Date")
+	if text == "" {
+		if mode != "" {
+			err = wire.MissingHeader(untilHeader)
+		}
+		return p, false, err
+	}
+	until, err := wire.ParseRFC1123(text)
+	if err != nil || !until.After(c.Now) {
+		return p, false, wire.InvalidHeader(untilHeader, text)
+	}
+	p.Until = ticks.Of(until)
+	return p, mode != "", nil
+}
+
+// legalHold reads x-ms-legal-hold; sent says whether it was there.
+func (c *call) legalHold() (hold, sent bool, err error) {
+	text := c.Header("X-Ms-Legal-Hold")
+	if text == "" {
+		return false, false, nil
+	}
+	switch strings.ToLower(text) {
+	case "true":
+		return true, true, nil
+	case "false":
+		return false, true, nil
+	}
+	return false, false, wire.InvalidHeader(holdHeader, text)
+}
+
+// newProtection reads what the operations that write a blob give it.
+func (c *call) newProtection() (p state.Protection, err error) {
+	if p, _, err = c.policyHeaders(); err != nil {
+		return p, err
+	}
+	if p.Hold, _, err = c.legalHold(); err == nil && p != (state.Protection{}) {
+		err = c.identity.Holds(immutable) // beside what the write needs
+	}
+	return p, err
+}
+
+// expiry reads x-ms-expiry-option and x-ms-expiry-time.
+func (c *call) expiry() (e state.Expiry, err error) {
+	option, value := c.Header("X-Ms-Expiry-Option"), c.Header("X-Ms-Expiry-Time")
+	invalid := wire.InvalidHeader("x-ms-expiry-time", value)
+	switch option {
+	case "":
+		if value != "" {
+			return e, wire.MissingHeader("x-ms-expiry-option")
+		}
+	case "NeverExpire":
+		if value != "" {
+			return e, invalid
+		}
+	case "Absolute":
+		t, err := http.ParseTime(value)
+		if err != nil {
+			return e, invalid
+		}
+		e.At = ticks.Of(t)
+	case "RelativeToNow", "RelativeToCreation":
+		ms, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || ms <= 0 || ms > maxExpiryIn {
+			return e, invalid
+		}
+		d := ticks.Ticks(ms) * ticks.Second / 1000
+		if option == "RelativeToCreation" {
+			e.AfterCreation = d
+		} else {
+			e.At = c.now() + d
+		}
+	default:
+		return e, wire.InvalidHeader("x-ms-expiry-option", option)
+	}
+	return e, nil
+}
+
+// maxExpiryIn is the longest relative expiry time in milliseconds that leaves room for the sum; the sum has a lower limit.
+const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
+
+// newExpiry reads the expiry time of a new blob; 0 is never.
+func (c *call) newExpiry() (ticks.Ticks, error) {
+	e, err := c.expiry()
+	if err != nil {
+		return 0, err
+	}
+	at, err := e.Of(c.now(), c.now())
+	return at, c.expiryError(err)
+}
+
+// expiryError names the header with an expiry time that is out of range.
+func (c *call) expiryError(err error) error {
+	if errors.Is(err, state.ErrExpiry) {
+		return wire.InvalidHeader("x-ms-expiry-time", c.Header("X-Ms-Expiry-Time"))
+	}
+	return err
+}
+
+// encryptionScope reads the encryption scope that the request names: in a header, or in its token.
+func (c *call) encryptionScope(q *state.EncryptionRequest) error {
+	scope := c.Header("X-Ms-Encryption-Scope")
+	if t := c.identity.Token(); t != nil && t.Scope != "" {
+		if scope != "" && scope != t.Scope {
+			return auth.ErrAuthorizationFailure
+		}
+		scope = t.Scope
+	}
+	if q.Named = scope != ""; scope != encryption.AccountScope {
+		q.Scope = scope
+	}
+	return nil
+}
+
+// validTags checks and orders tags. Keys must be unique.
+func validTags(list []state.Tag) ([]state.Tag, error) {
+	if len(list) > maxTags {
+		return nil, errTagsTooMany
+	}
+	for _, t := range list {
+		if t.Key == "" || utf8.RuneCountInString(t.Key) > maxTagKey || utf8.RuneCountInString(t.Value) > maxTagValue ||
+			!tagCharacters(t.Key) || !tagCharacters(t.Value) {
+			return nil, errInvalidTag
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
+	for i := 1; i < len(list); i++ {
+		if list[i].Key == list[i-1].Key {
+			return nil, errInvalidTag
+		}
+	}
+	return list, nil
+}
+
+// tagCharacters reports whether s has only letters, digits, space and + - . / : = _
+func tagCharacters(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(" +-./:=_", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// headerTags reads x-ms-tags, which has the form of a query string.
+func (c *call) headerTags() ([]state.Tag, error) {
+	s := c.Header("X-Ms-Tags")
+	if s == "" {
+		return nil, nil
+	}
+	if err := c.holdsTags(); err != nil {
+		return nil, err
+	}
+	var list []state.Tag
+	for part := range strings.SplitSeq(s, "&") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, wire.InvalidHeader("x-ms-tags", s)
+		}
+		var err1, err2 error
+		key, err1 = url.QueryUnescape(key)
+		value, err2 = url.QueryUnescape(value)
+		if err1 != nil || err2 != nil {
+			return nil, wire.InvalidHeader("x-ms-tags", s)
+		}
+		if list = append(list, state.Tag{Key: key, Value: value}); len(list) > maxTags {
+			return nil, errTagsTooMany
+		}
+	}
+	return validTags(list)
+}
+
+// holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its own.
+func (c *call) holdsTags() error {
+	return c.identity.Holds(ofTags)
+}
+
+var ofTags = auth.Need{On: auth.OnObject, All: "t"}

@@ -17,17 +17,17 @@ var (
 	ofManagers = func(any string) auth.Need {
 		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
 	}
-	partsOnAccount = auth.Need{On: auth.OnService, Any: "dw", AccountSASOnly: true, Bearer: auth.Parts}
-	partsOnBox     = auth.Need{On: auth.OnContainer, Any: "dw", Bearer: auth.Parts}
-	onBox          = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
-	onBoxByAcct    = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
-	onObject       = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
-	onRecord       = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
-	readBlob       = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}
-	readBox        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
-	listBox        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
-	everyone       = auth.Need{Public: auth.Everyone}
-	// aboutAccount is any permission on the resource that is named; no data role tells of the account.
+	accountParts         = auth.Need{On: auth.OnService, Any: "dw", AccountSASOnly: true, Bearer: auth.Parts}
+	containerParts       = auth.Need{On: auth.OnContainer, Any: "dw", Bearer: auth.Parts}
+	onThisContainer      = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
+	onContainerByAccount = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
+	onObject             = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
+	onRecord             = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
+	readBlob             = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}
+	readContainer        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
+	listContainer        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
+	everyone             = auth.Need{Public: auth.Everyone}
+	// aboutAccount needs any permission on the named resource; no data role permits it.
 	aboutAccount = func(need func(string) auth.Need) auth.Need {
 		n := need("rwdxylacutfi")
 		n.Bearer = auth.NoRole
@@ -65,31 +65,31 @@ var operations = []op{
 	{Name: "GetBlobServiceStats", Method: get, On: onService, Comp: "stats", Restype: "service", Needs: ofManagers("r"), Do: (*Service).getServiceStats},
 	{Name: "GetAccountInformation", Method: get, On: onService, Comp: "properties", Restype: "account", Needs: aboutAccount(onAccount), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onService, Comp: "properties", Restype: "account", Needs: aboutAccount(onAccount), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
-	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onBox), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: get, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onThisContainer), Do: (*Service).getAccountInformation},
+	{Name: "GetAccountInformation", Method: head, On: onContainer, Comp: "properties", Restype: "account", Needs: aboutAccount(onThisContainer), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: get, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onRecord), Do: (*Service).getAccountInformation},
 	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onRecord), Do: (*Service).getAccountInformation},
 	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: delegation, Do: (*Service).getUserDelegationKey},
-	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: partsOnAccount, Do: (*Service).blobBatch},
+	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: accountParts, Do: (*Service).blobBatch},
 	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},
 	{Name: "PreflightBlobRequest", Method: options, On: onService, Needs: everyone, Do: (*Service).preflight},
 
 	// Containers.
-	{Name: "CreateContainer", Method: put, On: onContainer, Restype: "container", Needs: onBoxByAcct("cw"), Do: (*Service).createContainer},
-	{Name: "GetContainerProperties", Method: get, On: onContainer, Restype: "container", Needs: readBox, Do: (*Service).getContainerProperties},
-	{Name: "GetContainerProperties", Method: head, On: onContainer, Restype: "container", Needs: readBox, Do: (*Service).getContainerProperties},
-	{Name: "GetContainerMetadata", Method: get, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
-	{Name: "GetContainerMetadata", Method: head, On: onContainer, Comp: "metadata", Restype: "container", Needs: readBox, Do: (*Service).getContainerMetadata},
-	{Name: "SetContainerMetadata", Method: put, On: onContainer, Comp: "metadata", Restype: "container", Needs: onBoxByAcct("w"), Do: (*Service).setContainerMetadata},
+	{Name: "CreateContainer", Method: put, On: onContainer, Restype: "container", Needs: onContainerByAccount("cw"), Do: (*Service).createContainer},
+	{Name: "GetContainerProperties", Method: get, On: onContainer, Restype: "container", Needs: readContainer, Do: (*Service).getContainerProperties},
+	{Name: "GetContainerProperties", Method: head, On: onContainer, Restype: "container", Needs: readContainer, Do: (*Service).getContainerProperties},
+	{Name: "GetContainerMetadata", Method: get, On: onContainer, Comp: "metadata", Restype: "container", Needs: readContainer, Do: (*Service).getContainerMetadata},
+	{Name: "GetContainerMetadata", Method: head, On: onContainer, Comp: "metadata", Restype: "container", Needs: readContainer, Do: (*Service).getContainerMetadata},
+	{Name: "SetContainerMetadata", Method: put, On: onContainer, Comp: "metadata", Restype: "container", Needs: onContainerByAccount("w"), Do: (*Service).setContainerMetadata},
 	{Name: "GetContainerACL", Method: get, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).getContainerACL},
 	{Name: "GetContainerACL", Method: head, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).getContainerACL},
 	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).setContainerACL},
-	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onBoxByAcct("d"), Do: (*Service).deleteContainer},
-	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onBoxByAcct("w"), Do: (*Service).restoreContainer},
-	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onBoxByAcct("wd"), Do: (*Service).leaseContainer},
-	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listBox, Do: (*Service).listBlobs},
-	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onBox("f"), Do: (*Service).findBlobsByTags},
-	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: partsOnBox, Do: (*Service).blobBatch},
+	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onContainerByAccount("d"), Do: (*Service).deleteContainer},
+	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onContainerByAccount("w"), Do: (*Service).restoreContainer},
+	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onContainerByAccount("wd"), Do: (*Service).leaseContainer},
+	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listContainer, Do: (*Service).listBlobs},
+	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onThisContainer("f"), Do: (*Service).findBlobsByTags},
+	{Name: "BlobBatch", Method: post, On: onContainer, Comp: "batch", Restype: "container", Needs: containerParts, Do: (*Service).blobBatch},
 	{Name: "PreflightBlobRequest", Method: options, On: onContainer, Restype: "container", Needs: everyone, Do: (*Service).preflight},
 
 	// Blobs of all types.

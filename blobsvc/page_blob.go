@@ -18,45 +18,6 @@ const (
 	maxPageWrite = 4 * mib
 )
 
-// parsePageBlobSize reads x-ms-blob-content-length.
-func parsePageBlobSize(s string) (int64, error) {
-	n, ok := parseOffset(s)
-	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
-		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
-	}
-	return n, nil
-}
-
-// createPageBlob is Put Blob for a page blob: all zeros, sparse.
-func (s *Service) createPageBlob(c *call) error {
-	n, err := c.contentLength(maxPageBlob)
-	if err != nil {
-		return err
-	}
-	if n != 0 {
-		return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
-	}
-	if !c.HasHeader("X-Ms-Blob-Content-Length") {
-		return wire.MissingHeader("x-ms-blob-content-length")
-	}
-	size, err := parsePageBlobSize(c.Header("X-Ms-Blob-Content-Length"))
-	if err != nil {
-		return err
-	}
-	b, w, err := s.newBlob(c, state.PageBlob, true)
-	if err != nil {
-		return err
-	}
-	b.Length = size
-	if text := c.Header("X-Ms-Blob-Sequence-Number"); text != "" {
-		var ok bool
-		if b.Sequence, ok = parseOffset(text); !ok {
-			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
-		}
-	}
-	return s.createEmpty(c, &w, &b)
-}
-
 // sequenceConditions reads the conditions of Put Page on the sequence number.
 func (c *call) sequenceConditions() (q state.SequenceConditions, err error) {
 	read := func(canonical, name string) (int64, bool) {

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
@@ -43,13 +42,4 @@ func parseRange(s string) (r state.Range, ok bool) {
 	}
 	r.End, ok = parseOffset(last)
 	return r, ok && r.End >= r.Start
-}
-
-// parseOffset reads a decimal number without a sign.
-func parseOffset(s string) (int64, bool) {
-	if s == "" || s[0] < '0' || s[0] > '9' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
 }

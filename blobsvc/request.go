@@ -1,6 +1,8 @@
 package blobsvc
 
 import (
+	"strconv"
+
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
@@ -138,4 +140,13 @@ func wireMetadata(list []state.Meta) []wire.Meta {
 		out[i] = wire.Meta(m)
 	}
 	return out
+}
+
+// parseOffset reads a decimal number without a sign.
+func parseOffset(s string) (int64, bool) {
+	if s == "" || s[0] < '0' || s[0] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
 }

@@ -8,12 +8,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Versions at which answers change.
-const (
-	v20171109 wire.Version = 20171109 // creation time
-	v20201002 wire.Version = 20201002
-)
-
 // sendChanged sets ETag and Last-Modified.
 func (c *call) sendChanged(changed ticks.Ticks) {
 	c.Set("ETag", changed.QuotedHexETag())
@@ -22,7 +16,7 @@ func (c *call) sendChanged(changed ticks.Ticks) {
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
 func (c *call) sendResult(r *state.Result) {
-	if r.Version != 0 && c.version() >= v20191212 {
+	if r.Version != 0 && c.version() >= wire.V20191212 {
 		c.Set("x-ms-version-id", r.Version.ISO())
 	}
 	c.sendChanged(r.Changed)
@@ -89,7 +83,7 @@ func (c *call) sendBlob(b *state.Blob) {
 	case b.IsBase():
 		c.sendLease(b.Lease)
 	}
-	if b.Version != 0 && c.version() >= v20191212 {
+	if b.Version != 0 && c.version() >= wire.V20191212 {
 		c.Set("x-ms-version-id", b.Version.ISO())
 		if b.IsBase() {
 			c.Set("x-ms-is-current-version", "true")
@@ -99,7 +93,7 @@ func (c *call) sendBlob(b *state.Blob) {
 	if b.Expires != 0 && b.IsBase() {
 		c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 	}
-	if len(b.Tags) > 0 && c.version() >= v20191212 {
+	if len(b.Tags) > 0 && c.version() >= wire.V20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.Tags)))
 	}
 	if cp := &b.Copy; cp.ID != "" {

@@ -2,37 +2,9 @@ package blobsvc
 
 import (
 	"net/http"
-	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
-
-// parseTier reads an access tier of block blobs, in any case.
-func parseTier(s string) (string, bool) {
-	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier} {
-		if strings.EqualFold(s, tier) {
-			return tier, true
-		}
-	}
-	return "", false
-}
-
-// newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
-func (c *call) newTier(kind state.Kind) (string, error) {
-	s := c.Header("X-Ms-Access-Tier")
-	if s == "" {
-		return "", nil
-	}
-	tier, ok := parseTier(s)
-	if !ok {
-		return "", wire.InvalidHeader("x-ms-access-tier", s)
-	}
-	if kind != state.BlockBlob {
-		return "", state.ErrTier
-	}
-	return tier, nil
-}
 
 // setBlobTier: https://learn.microsoft.com/rest/api/storageservices/set-blob-tier
 // Content does not move with the tier.

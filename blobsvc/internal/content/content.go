@@ -10,8 +10,6 @@
 package content
 
 import (
-	"sync"
-
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -61,17 +59,3 @@ func (p *Piece) Place(off int64) (id uint64, at int64, ok bool) {
 	}
 	return 0, 0, false
 }
-
-// ChunkSize is the size in bytes of the buffers that bodies pass through. A body of at most this size is in memory as a whole.
-const ChunkSize = 256 << 10
-
-// Chunk is such a buffer.
-type Chunk = [ChunkSize]byte
-
-var chunks = sync.Pool{New: func() any { return new(Chunk) }}
-
-// TakeChunk returns a buffer from the pool. [FreeChunk] puts it back.
-func TakeChunk() *Chunk { return chunks.Get().(*Chunk) }
-
-// FreeChunk puts a buffer back.
-func FreeChunk(c *Chunk) { chunks.Put(c) }

@@ -4,12 +4,27 @@ import (
 	"crypto/md5"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
+
+// ChunkSize is the size in bytes of the buffers that bodies pass through. A body of at most this size is in memory as a whole.
+const ChunkSize = 256 << 10
+
+// Chunk is such a buffer.
+type Chunk = [ChunkSize]byte
+
+var chunks = sync.Pool{New: func() any { return new(Chunk) }}
+
+// TakeChunk returns a buffer from the pool. [FreeChunk] puts it back.
+func TakeChunk() *Chunk { return chunks.Get().(*Chunk) }
+
+// FreeChunk puts a buffer back.
+func FreeChunk(c *Chunk) { chunks.Put(c) }
 
 // Upload is content that has become durable and does not belong to a blob yet. Close it once the record that refers to it is
 // committed, or will not be.

@@ -1,11 +1,10 @@
 package wire
 
 import (
-	"strings"
 	"time"
 )
 
-// Conditions are the four conditional headers of HTTP as Azure evaluates them. Zero fields are absent headers.
+// Conditions are the four conditional headers of HTTP. Zero fields are absent headers. Services evaluate them.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
 type Conditions struct {
 	IfMatch, IfNoneMatch               string
@@ -42,70 +41,4 @@ func (r *Request) dateHeader(name string) (time.Time, error) {
 		return t, InvalidHeader(name, s)
 	}
 	return t, nil
-}
-
-// Empty reports whether no condition was given.
-func (c Conditions) Empty() bool {
-	return c.IfMatch == "" && c.IfNoneMatch == "" && c.IfModifiedSince.IsZero() && c.IfUnmodifiedSince.IsZero()
-}
-
-// CheckRead evaluates c for a read of a resource that exists. It returns [ErrConditionNotMet] or [ErrNotModified].
-// If an entity tag and a date of the same direction are both given, the tag decides.
-func (c Conditions) CheckRead(etag string, modified time.Time) error {
-	return c.check(etag, modified, ErrNotModified)
-}
-
-// CheckWrite evaluates c for a write to a resource that exists. It returns [ErrConditionNotMet].
-func (c Conditions) CheckWrite(etag string, modified time.Time) error {
-	return c.check(etag, modified, ErrConditionNotMet)
-}
-
-// CheckCreate evaluates c for a write to a resource that does not exist: only conditions that require it to exist can fail.
-func (c Conditions) CheckCreate() error {
-	if c.IfMatch != "" {
-		return ErrConditionNotMet
-	}
-	return nil
-}
-
-func (c Conditions) check(etag string, modified time.Time, unchanged *Error) error {
-	modified = modified.Truncate(time.Second) // the precision of the headers
-	switch {
-	case c.IfMatch != "":
-		if !matchETag(c.IfMatch, etag) {
-			return ErrConditionNotMet
-		}
-	case !c.IfUnmodifiedSince.IsZero():
-		if modified.After(c.IfUnmodifiedSince) {
-			return ErrConditionNotMet
-		}
-	}
-	switch {
-	case c.IfNoneMatch != "":
-		if matchETag(c.IfNoneMatch, etag) {
-			return unchanged
-		}
-	case !c.IfModifiedSince.IsZero():
-		if !modified.After(c.IfModifiedSince) {
-			return unchanged
-		}
-	}
-	return nil
-}
-
-// matchETag reports whether the header's list has etag or "*". Quotes may be missing, as some clients send them.
-func matchETag(list, etag string) bool {
-	if list == etag {
-		return true
-	}
-	etag = strings.Trim(etag, `"`)
-	for list != "" {
-		var item string
-		item, list, _ = strings.Cut(list, ",")
-		item = strings.TrimSpace(item)
-		if item == "*" || strings.Trim(item, `"`) == etag {
-			return true
-		}
-	}
-	return false
 }

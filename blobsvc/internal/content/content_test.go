@@ -1,0 +1,97 @@
+package content
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+)
+
+func openExtents(t *testing.T) *extent.Store {
+	t.Helper()
+	s, err := extent.Open(t.TempDir(), extent.Options{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// A reader of content with gaps, from any offset and in any way, encrypted or not.
+func TestReaderOfSparseContent(t *testing.T) {
+	t.Parallel()
+	extents := openExtents(t)
+	scopes, err := encryption.OpenScopes("", func(string) []string { return []string{"s"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []encryption.ID{{}, {Scope: "s"}} {
+		// zeros, "abcde", zeros, "fghij", zeros
+		want := make([]byte, 40)
+		x := NewExtract(0, 40)
+		for i, text := range []string{"abcde", "fghij"} {
+			sealer, err := scopes.NewSealer("a", id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, err := Store(extents, strings.NewReader(text), 5, Options{Sealer: sealer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			up.Close()
+			p := up.Pieces()[0]
+			p.Start = int64(10 + 15*i)
+			x.Add(&p)
+			copy(want[p.Start:], text)
+		}
+		block, err := scopes.Unlock("a", id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := x.Open(extents, id, block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := iotest.TestReader(r, want); err != nil { // Read, Seek and ReadAt
+			t.Errorf("%+v: %v", id, err)
+		}
+		if err := r.Rewind(); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := r.CopyTo(&out); err != nil || !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%+v: copied %q, %v", id, out.Bytes(), err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if id != (encryption.ID{}) {
+			if _, err := x.Open(extents, id, nil); !errors.Is(err, encryption.ErrKeyMissing) {
+				t.Errorf("without a cipher: %v", err)
+			}
+		}
+	}
+}
+
+// A body that ends early, or fails, is told from a failure of the extents.
+func TestStoreReportsTheBody(t *testing.T) {
+	t.Parallel()
+	extents := openExtents(t)
+	broken := errors.New("broken")
+	for n, body := range map[int64]io.Reader{5: strings.NewReader("abc"), ChunkSize + 5: strings.NewReader("abc"), 6: iotest.ErrReader(broken)} {
+		_, err := Store(extents, body, n, Options{MD5: true})
+		var e *BodyError
+		if !errors.As(err, &e) {
+			t.Errorf("%d bytes: %v, want a BodyError", n, err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package blobsvc
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
+func (s *Service) putBlob(c *call) error {
+	switch kind, ok := state.ParseKind(c.Header("X-Ms-Blob-Type")); {
+	case !c.HasHeader("X-Ms-Blob-Type"):
+		return wire.MissingHeader("x-ms-blob-type")
+	case !ok:
+		return wire.InvalidHeader("x-ms-blob-type", c.Header("X-Ms-Blob-Type"))
+	case kind == state.PageBlob:
+		return s.createPageBlob(c)
+	case kind == state.AppendBlob:
+		return s.createAppendBlob(c)
+	}
+	return s.putBlockBlob(c)
+}
+
+// putBlockBlob is Put Blob for a block blob.
+func (s *Service) putBlockBlob(c *call) error {
+	n, err := c.contentLength(c.byVersion(5000*mib, 256*mib, 64*mib))
+	if err != nil {
+		return err
+	}
+	b, w, err := s.newBlob(c, state.BlockBlob, true)
+	if err != nil {
+		return err
+	}
+	if n >= earlyCheck {
+		if err := s.state.CheckPut(&w); err != nil {
+			return c.unread(err)
+		}
+	}
+	up, err := s.receive(c, &w, n, true)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	if err := s.putContent(c, &w, &b, up); err != nil {
+		return err
+	}
+	if up.HasCRC64 {
+		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// putContent writes b with all that was received as its content, and sets the headers of the response.
+func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content.Upload) error {
+	if b.Headers.MD5 == "" {
+		b.Headers.MD5 = string(up.MD5)
+	}
+	result, err := s.state.PutBlob(w, b, up)
+	if err != nil {
+		return err
+	}
+	c.sendWritten(&result)
+	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
+	return nil
+}
+
+// earlyCheck is the size in bytes from which on a body is received only after the preconditions were found to hold.
+const earlyCheck = 1 * mib
+
+// parsePageBlobSize reads x-ms-blob-content-length.
+func parsePageBlobSize(s string) (int64, error) {
+	n, ok := parseOffset(s)
+	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
+		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
+	}
+	return n, nil
+}
+
+// createPageBlob is Put Blob for a page blob: all zeros, sparse.
+func (s *Service) createPageBlob(c *call) error {
+	n, err := c.contentLength(maxPageBlob)
+	if err != nil {
+		return err
+	}
+	if n != 0 {
+		return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
+	}
+	if !c.HasHeader("X-Ms-Blob-Content-Length") {
+		return wire.MissingHeader("x-ms-blob-content-length")
+	}
+	size, err := parsePageBlobSize(c.Header("X-Ms-Blob-Content-Length"))
+	if err != nil {
+		return err
+	}
+	b, w, err := s.newBlob(c, state.PageBlob, true)
+	if err != nil {
+		return err
+	}
+	b.Length = size
+	if text := c.Header("X-Ms-Blob-Sequence-Number"); text != "" {
+		var ok bool
+		if b.Sequence, ok = parseOffset(text); !ok {
+			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
+		}
+	}
+	return s.createEmpty(c, &w, &b)
+}
+
+// createAppendBlob is Put Blob for an append blob.
+func (s *Service) createAppendBlob(c *call) error {
+	n, err := c.contentLength(0)
+	if err != nil {
+		if n == 0 && c.HTTP.ContentLength > 0 {
+			return wire.InvalidHeader("Content-Length", strconv.FormatInt(c.HTTP.ContentLength, 10))
+		}
+		return err
+	}
+	b, w, err := s.newBlob(c, state.AppendBlob, true)
+	if err != nil {
+		return err
+	}
+	return s.createEmpty(c, &w, &b)
+}
+
+// createEmpty creates a blob without content and answers.
+func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
+	result, err := s.state.PutBlob(w, b, nil)
+	if err != nil {
+		return err
+	}
+	c.sendWritten(&result)
+	return c.Status(http.StatusCreated)
+}

@@ -1,0 +1,34 @@
+package blobsvc
+
+import "github.com/lazuli-storage/lazuli/internal/azure/wire"
+
+// Service versions at which the Blob service's behaviour changes; those of more than one service are in package wire.
+// https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
+const (
+	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
+	v20171109 wire.Version = 20171109 // the creation time of blobs
+	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
+	v20190707 wire.Version = 20190707 // hierarchical namespaces
+	v20201002 wire.Version = 20201002 // immutable storage with versioning
+	v20210212 wire.Version = 20210212 // encoded names in listings
+	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
+)
+
+// version is the version whose behaviour the caller asked for. One that names none gets the latest.
+func (c *call) version() wire.Version {
+	if c.Version == 0 {
+		return wire.LatestVersion()
+	}
+	return c.Version
+}
+
+// byVersion picks the limit in bytes that the caller's version has.
+func (c *call) byVersion(v2019, v2016, before int64) int64 {
+	switch v := c.version(); {
+	case v >= wire.V20191212:
+		return v2019
+	case v >= v20160531:
+		return v2016
+	}
+	return before
+}
