@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestConditions(t *testing.T) {
@@ -51,3 +53,13 @@ func TestConditions(t *testing.T) {
 
 // same is errors.Is for which nil only equals nil.
 func same(got, want error) bool { return (got == nil) == (want == nil) && errors.Is(got, want) }
+
+// Lists of entity tags that repeat a piece of their grammar take work that grows with their length.
+func TestMatchETagStaysInItsBudget(t *testing.T) {
+	const size = 64 << 10 // as long as all headers of a request may be
+	for _, list := range []string{",", `"a",`, "*", ` "`} {
+		workbudget.Inputs(size, "", []string{list}, "", func(text string) {
+			workbudget.Default.Check(t, len(text), func() { matchETag(text, `"x"`) })
+		})
+	}
+}
