@@ -1,6 +1,9 @@
 package tabletool
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Cost is the cost class in words.
 func (e Explanation) Cost() string {
@@ -19,6 +22,34 @@ func (e Explanation) Cost() string {
 		return "table scan: all entities"
 	}
 	return e.Plan
+}
+
+// OnAzure is what Azure makes of a query that Lazuli splits into several key ranges: there, conditions joined by or narrow nothing but the partition. It is empty where
+// both do the same.
+// https://learn.microsoft.com/azure/storage/tables/table-storage-design-for-query
+func (e Explanation) OnAzure() string {
+	if e.RangeCount < 2 {
+		return ""
+	}
+	first := partitionOf(e.Ranges)
+	for i := range e.Ranges {
+		if p := partitionOf(e.Ranges[i:]); p == "" || p != first {
+			return "table scan: an or over several partitions narrows nothing"
+		}
+	}
+	return "partition scan: an or over RowKeys is not a range query"
+}
+
+// partitionOf returns the text of the condition on the PartitionKey of the first range, if that is an equality.
+func partitionOf(ranges []string) string {
+	if len(ranges) == 0 {
+		return ""
+	}
+	condition, _, _ := strings.Cut(ranges[0], " and RowKey ")
+	if !strings.HasPrefix(condition, "PartitionKey eq '") {
+		return ""
+	}
+	return condition
 }
 
 // wasteful is from how many entities read for each one returned a query is called wasteful.
