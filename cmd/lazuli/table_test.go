@@ -45,6 +45,7 @@ returned    1 entity in 1 page
 `},
 		{"explain|Employees|--filter|(PartitionKey eq 'Sales' or PartitionKey eq 'Ü') and Age eq 25", `plan        PartitionScan
 cost        partition scan: all entities of the partition
+on Azure    table scan: an or over several partitions narrows nothing
 key ranges  PartitionKey eq 'Sales'
             PartitionKey eq 'Ü'
 then        the rest of the filter is checked on each entity in them
