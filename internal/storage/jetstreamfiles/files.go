@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // SyncStream makes a stream's creation or its new configuration durable.
@@ -40,5 +41,10 @@ func syncPath(path string) error {
 		return err
 	}
 	defer f.Close()
+	if runtime.GOOS == "windows" { // folders cannot be synced there
+		if info, err := f.Stat(); err != nil || info.IsDir() {
+			return err
+		}
+	}
 	return f.Sync()
 }

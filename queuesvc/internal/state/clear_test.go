@@ -68,9 +68,8 @@ func TestClearedMessagesStayClearedAfterACrash(t *testing.T) {
 }
 
 // The slots of cleared messages are used again, though their records are still there.
-func TestPutAfterClear(t *testing.T) {
-	t.Parallel()
-	q := create(t, open(t, startNATS(t, natsserver.Config{Dir: t.TempDir(), Relaxed: true})), "orders")
+func testPutAfterClear(t *testing.T, s *Store) {
+	q := create(t, s, "orders")
 	held := make([]Message, 0, 20)
 	for range 20 {
 		putOne(t, q, "x", epoch)

@@ -228,14 +228,6 @@ func (x *index) restore(s slot, seq uint64) {
 	}
 }
 
-// postpone gives a claimed message back that is to be left alone until a time, if it has not changed since.
-func (x *index) postpone(s slot, seq uint64, until int64) {
-	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq() == seq && x.entries.at(h).pos == claimed {
-		x.entries.at(h).visible = until
-		x.place(h)
-	}
-}
-
 // forget drops a slot that has no record, if what is known of it is not newer than seq.
 func (x *index) forget(s slot, seq uint64) {
 	h, ok := x.bySlot.get(s)

@@ -53,8 +53,8 @@ func count(t testing.TB, q *Queue, now time.Time) int {
 	return n
 }
 
-func TestLifeOfAMessage(t *testing.T) {
-	q := create(t, memory(t), "orders")
+func testLifeOfAMessage(t *testing.T, s *Store) {
+	q := create(t, s, "orders")
 	now := epoch
 	sent := putOne(t, q, "hello", now)
 	if sent.Inserted != now.UnixNano() || sent.Expires != now.Add(time.Hour).UnixNano() || sent.NextVisible != sent.Inserted || sent.Receipt == 0 {
@@ -112,8 +112,8 @@ func TestLifeOfAMessage(t *testing.T) {
 	}
 }
 
-func TestExpiredMessagesNeverAppear(t *testing.T) {
-	q := create(t, memory(t), "orders")
+func testExpiredMessagesNeverAppear(t *testing.T, s *Store) {
+	q := create(t, s, "orders")
 	m, err := q.Put(ctx, []byte("x"), 0, 10*time.Second, epoch)
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +139,8 @@ func TestExpiredMessagesNeverAppear(t *testing.T) {
 	wantErr(t, "putting what expires before it is visible", err, ErrPastExpiry)
 }
 
-func TestGetManyInOrder(t *testing.T) {
-	q := create(t, memory(t), "orders")
+func testGetManyInOrder(t *testing.T, s *Store) {
+	q := create(t, s, "orders")
 	for i := range 40 {
 		putOne(t, q, fmt.Sprint(i), epoch.Add(time.Duration(i)))
 	}
@@ -159,8 +159,7 @@ func TestGetManyInOrder(t *testing.T) {
 	}
 }
 
-func TestClear(t *testing.T) {
-	s := memory(t)
+func testClear(t *testing.T, s *Store) {
 	q := create(t, s, "orders")
 	old := putOne(t, q, "a", epoch)
 	putOne(t, q, "b", epoch)
@@ -179,8 +178,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-func TestQueuesInTheCatalog(t *testing.T) {
-	s := memory(t)
+func testQueuesInTheCatalog(t *testing.T, s *Store) {
 	meta := func(pairs ...string) (list []Meta) {
 		for i := 0; i < len(pairs); i += 2 {
 			list = append(list, Meta{Name: pairs[i], Value: pairs[i+1]})
@@ -230,8 +228,7 @@ func TestQueuesInTheCatalog(t *testing.T) {
 	}
 }
 
-func TestDeletedQueueCanBeMadeAgainAtOnce(t *testing.T) {
-	s := memory(t)
+func testDeletedQueueCanBeMadeAgainAtOnce(t *testing.T, s *Store) {
 	old := create(t, s, "orders")
 	m := putOne(t, old, "a", epoch)
 	if err := s.Delete(ctx, "acct", "orders"); err != nil {
@@ -340,8 +337,8 @@ func TestOrphansAreRemoved(t *testing.T) {
 }
 
 // Concurrent callers get every message once, and all changes arrive.
-func TestConcurrentCallers(t *testing.T) {
-	q := create(t, memory(t), "orders")
+func testConcurrentCallers(t *testing.T, s *Store) {
+	q := create(t, s, "orders")
 	const total = 500
 	done := make(chan map[ID]int)
 	for range 8 {
