@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
@@ -50,6 +51,8 @@ func (s *Service) failure(c *call, err error) error {
 		return errMessageNotFound
 	case errors.Is(err, state.ErrReceiptMismatch):
 		return errPopReceiptMismatch
+	case errors.Is(err, state.ErrStorage) && diskspace.IsFull(err):
+		return wire.ErrInsufficientStorage
 	case errors.Is(err, state.ErrStorage):
 		return errStorage
 	case errors.Is(err, state.ErrDamaged):

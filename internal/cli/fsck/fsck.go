@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,11 +200,35 @@ func (c *check) blobs() error {
 	return nil
 }
 
+// repairQueues decides what a start of the server leaves to a person.
+func (c *check) repairQueues() error {
+	n, err := natsserver.Start(natsserver.Config{Dir: c.dir.Queues(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		c.found(Error, "queues", "%v", err)
+		return nil
+	}
+	defer n.Close()
+	for _, d := range n.Damaged() {
+		if !d.Torn {
+			c.repaired("queues: %v; what is intact is kept, and a copy of the damaged file is %s", d, d.Kept)
+		}
+	}
+	if err := queuesvc.Repair(c.ctx, n, func(what string) { c.repaired("queues: %s", what) }); err != nil {
+		c.found(Error, "queues", "repair: %v", err)
+	}
+	return c.ctx.Err()
+}
+
 func (c *check) queues() (err error) {
 	if !exists(c.dir.Queues()) {
 		return nil
 	}
-	// JetStream repairs what it opens, and forgets what has expired.
+	if c.o.Repair {
+		if err := c.repairQueues(); err != nil {
+			return err
+		}
+	}
+	// A start of the server changes what is damaged.
 	copied, err := os.MkdirTemp(c.o.TempDir, "lazuli-fsck-")
 	if err != nil {
 		return err
@@ -218,6 +243,11 @@ func (c *check) queues() (err error) {
 		return nil
 	}
 	defer n.Close()
+	for _, d := range n.Damaged() {
+		if !d.Torn {
+			c.found(Error, "queues", "%v", d)
+		}
+	}
 	counts, err := queuesvc.Check(c.ctx, n, func(err error) { c.found(Error, "queues", "%v", err) })
 	if err != nil {
 		if c.ctx.Err() != nil {

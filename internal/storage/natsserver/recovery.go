@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
@@ -92,6 +95,9 @@ func (s *Server) fail(cause error) {
 	defer r.mu.Unlock()
 	if r.failed != nil || r.stopped {
 		return
+	}
+	if strings.Contains(cause.Error(), syscall.ENOSPC.Error()) && !diskspace.IsFull(cause) { // JetStream passes on the text alone
+		cause = fmt.Errorf("%w: %w", syscall.ENOSPC, cause)
 	}
 	r.failed = fmt.Errorf("%w: %w", ErrStorage, cause)
 	ctx, cancel := context.WithCancel(context.Background())
