@@ -38,6 +38,7 @@ func (f *fixture) other() *service.Client {
 
 // What is set of one account changes nothing in another, in either direction.
 func TestSettingsOfAccounts(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
 		manage(c, accountprops.Blob{}, otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true", "container-soft-delete-days=3"))
 	})
@@ -87,6 +88,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 
 // An account that is given settings while the process runs has them from the next request on.
 func TestSettingsChange(t *testing.T) {
+	t.Parallel()
 	var accounts *auth.Accounts
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)); accounts = c.Accounts })
 	c := f.other().NewContainerClient("box")
@@ -123,6 +125,7 @@ func TestSettingsChange(t *testing.T) {
 
 // Scopes of the same name in two accounts have two keys; one account's scope is not there for another.
 func TestScopesOfAccounts(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
 		manage(c, accountprops.Blob{Scopes: []string{"common"}}, otherAccount(t, "encryption-scopes=common,own"))
 	})
@@ -160,6 +163,7 @@ func TestScopesOfAccounts(t *testing.T) {
 
 // Keys of earlier versions, whose scopes were those of all accounts, still open what they have sealed.
 func TestScopeKeysOfAllAccounts(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
 		if err := os.WriteFile(c.Path[:strings.LastIndex(c.Path, "/")]+"/scopes.json", []byte(`{"old":"`+strings.Repeat("A", 43)+`="}`), 0o600); err != nil {
 			t.Fatal(err)

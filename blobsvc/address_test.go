@@ -19,6 +19,7 @@ import (
 
 // Every operation that reads takes a version.
 func TestReadVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -62,6 +63,7 @@ func TestReadVersions(t *testing.T) {
 
 // Operations on the base blob refuse a snapshot in the URL, rather than act on the base blob all the same.
 func TestWritesRefuseSnapshots(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "base", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -91,6 +93,7 @@ func TestWritesRefuseSnapshots(t *testing.T) {
 
 // A batch deletes versions, and sets their tiers.
 func TestBatchOfVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -129,6 +132,7 @@ func TestBatchOfVersions(t *testing.T) {
 
 // A token for a version is good for that one alone.
 func TestVersionToken(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	var ids []string
@@ -156,6 +160,7 @@ func TestVersionToken(t *testing.T) {
 
 // Containers with a meaning of their own have versions as any other; what the system writes has none.
 func TestVersionsInSpecialContainers(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	for _, name := range []string{"$web", "$root"} {
 		f.do("PUT", "/"+name+"?restype=container", "").want(t, 201, "")

@@ -14,6 +14,7 @@ import (
 
 // Callers, be it with the account's key, only read what the system writes, and delete logs.
 func TestSystemContainersAreReadOnly(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, target := range []string{"/devstoreaccount1/$logs?restype=container", "/devstoreaccount1/$logs/b"} {
 		hr := httptest.NewRequestWithContext(wire.WithSystem(ctx), "PUT", target, http.NoBody)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAppendBlock(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewAppendBlobClient("a")
@@ -56,6 +57,7 @@ func TestAppendBlock(t *testing.T) {
 
 // Concurrent appends each land once, whole, at the offset that was answered.
 func TestConcurrentAppends(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewAppendBlobClient("a")
 	must(b.Create(ctx, nil))(t)
@@ -93,6 +95,7 @@ func TestConcurrentAppends(t *testing.T) {
 }
 
 func TestSealAppendBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewAppendBlobClient("a")
 	must(b.Create(ctx, nil))(t)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestBlobBatch(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	name := strings.Split(c.URL(), "/")[4]
@@ -63,6 +64,7 @@ func TestBlobBatch(t *testing.T) {
 
 // With product-style URLs disabled, a batch and its parts are of the account in the path, whatever the Host header names.
 func TestBlobBatchInPathStyle(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
 		manage(c, accountprops.Blob{}, otherAccount(t))
 		c.Options.PathStyle = true
@@ -82,6 +84,7 @@ func TestBlobBatchInPathStyle(t *testing.T) {
 }
 
 func TestBlobBatchRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -114,6 +117,7 @@ func TestBlobBatchRefusals(t *testing.T) {
 }
 
 func TestFindBlobsByTags(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, box := range []string{"one", "two"} {
 		f.do("PUT", "/"+box+"?restype=container", "").want(t, 201, "")
@@ -157,6 +161,7 @@ func TestFindBlobsByTags(t *testing.T) {
 }
 
 func TestFindBlobsByTagsInContainer(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, box := range []string{"one", "two"} {
 		f.do("PUT", "/"+box+"?restype=container", "").want(t, 201, "")

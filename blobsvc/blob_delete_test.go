@@ -9,6 +9,7 @@ import (
 )
 
 func TestDeleteBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -47,6 +48,7 @@ func TestDeleteBlob(t *testing.T) {
 }
 
 func TestDeleteBlobRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("DELETE", "/box/b?deletetype=permanent", "").want(t, 409, "OperationNotAllowedOnSoftDeletedBlob")

@@ -88,6 +88,7 @@ func (f *fixture) listAll(name string, query url.Values, size int) []string {
 }
 
 func TestListBlobs(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	put := func(name string, headers ...string) {
@@ -147,6 +148,7 @@ func TestListBlobs(t *testing.T) {
 
 // A page that is sent in parts is one page.
 func TestListLargePage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	var want []string
@@ -168,6 +170,7 @@ func TestListLargePage(t *testing.T) {
 
 // Any names, prefix, delimiter and page size give what sorting and cutting a list in memory gives.
 func TestListBlobsLikeAModel(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	name := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é😀-")), 1, 6, -1)
 	n := 0
@@ -231,6 +234,7 @@ func FuzzMarker(f *testing.F) {
 
 // A permission to list opens names and properties, and not tags.
 func TestListBlobsWithTagsNeedsTheirPermission(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "container").want(t, 201, "")
 	f.do("PUT", "/box/a", "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v").want(t, 201, "")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestSetBlobProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -32,6 +33,7 @@ func TestSetBlobProperties(t *testing.T) {
 }
 
 func TestSetBlobPropertiesOfPages(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewPageBlobClient("p")
@@ -62,6 +64,7 @@ func TestSetBlobPropertiesOfPages(t *testing.T) {
 }
 
 func TestSetBlobMetadata(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	_, err := b.SetMetadata(ctx, map[string]*string{"a": to.Ptr("b")}, nil)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestGetBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	content := string(randomBytes(5 << 20))
@@ -84,6 +85,7 @@ func TestGetBlob(t *testing.T) {
 }
 
 func TestGetBlobProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	_, err := b.GetProperties(ctx, nil)
@@ -97,6 +99,7 @@ func TestGetBlobProperties(t *testing.T) {
 
 // Conditional headers of reads: 304 where a write would be refused with 412.
 func TestReadConditions(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	up := must(b.Upload(ctx, body("x"), &blockUpload{Tags: map[string]string{"k": "v"}}))(t)
@@ -145,6 +148,7 @@ func TestReadConditions(t *testing.T) {
 }
 
 func TestGetBlobMetadata(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-One", "1").want(t, 201, "")
@@ -158,6 +162,7 @@ func TestGetBlobMetadata(t *testing.T) {
 }
 
 func TestPublicAccess(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, tc := range []struct {
 		level      container.PublicAccessType
@@ -187,6 +192,7 @@ func TestPublicAccess(t *testing.T) {
 
 // What was uploaded in one way is read in another: through the high-level functions of the SDK.
 func TestUploadAndDownloadInParallel(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	content := randomBytes(9<<20 + 13)
@@ -208,6 +214,7 @@ func TestUploadAndDownloadInParallel(t *testing.T) {
 
 // Clients that go away in the middle of an answer disturb nobody, and leave nothing held.
 func TestAbortedDownload(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	content := string(randomBytes(16 << 20))

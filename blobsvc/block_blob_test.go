@@ -66,6 +66,7 @@ func download(t tester, c interface {
 }
 
 func TestPutBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	for _, size := range []int{0, 1, 4096, 256 << 10, 256<<10 + 1, 3 << 20} {
@@ -92,6 +93,7 @@ func TestPutBlob(t *testing.T) {
 }
 
 func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	sum := md5.Sum([]byte("another content"))
@@ -128,6 +130,7 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 }
 
 func TestPutBlobRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	blockBlob := []string{"x-ms-blob-type", "BlockBlob"}
@@ -168,6 +171,7 @@ func TestPutBlobRefusals(t *testing.T) {
 
 // Sizes are refused before a byte is read.
 func TestPutBlobLimits(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for _, tc := range []struct {
@@ -204,6 +208,7 @@ func TestPutBlobLimits(t *testing.T) {
 }
 
 func TestPutBlobNeedsALength(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	hr := f.request("PUT", "/box/b", "", "x-ms-blob-type", "BlockBlob")
@@ -214,6 +219,7 @@ func TestPutBlobNeedsALength(t *testing.T) {
 
 // The conditional headers, as If-*: what holds, and what does not.
 func TestPutBlobConditions(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	there := c.NewBlockBlobClient("there")
@@ -266,6 +272,7 @@ func TestPutBlobConditions(t *testing.T) {
 }
 
 func TestBlobNames(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/$root?restype=container", "").want(t, 201, "")
@@ -299,6 +306,7 @@ func TestBlobNames(t *testing.T) {
 }
 
 func TestPutBlock(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	at := func(id string) string { return "/box/b?comp=block&blockid=" + id }
@@ -339,6 +347,7 @@ func TestPutBlock(t *testing.T) {
 }
 
 func TestPutBlockList(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -395,6 +404,7 @@ func TestPutBlockList(t *testing.T) {
 }
 
 func TestPutBlockListRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b?comp=block&blockid=YQ==", "x").want(t, 201, "")
@@ -427,6 +437,7 @@ func TestPutBlockListRefusals(t *testing.T) {
 }
 
 func TestGetBlockList(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -466,6 +477,7 @@ func TestGetBlockList(t *testing.T) {
 
 // An upload that is broken off leaves nothing and disturbs nobody.
 func TestAbortedUpload(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for _, path := range []string{"/box/b", "/box/b?comp=block&blockid=YQ=="} {
@@ -491,6 +503,7 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestAbandonedBlocksExpire(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	old := c.NewBlockBlobClient("old")
@@ -508,6 +521,7 @@ func TestAbandonedBlocksExpire(t *testing.T) {
 
 // The largest block list, and what it leaves behind.
 func TestFiftyThousandBlocks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestParseBlockList(t *testing.T) {
+	t.Parallel()
 	id := base64.StdEncoding.EncodeToString([]byte("block"))
 	for _, tc := range []struct {
 		name, body string
@@ -104,6 +105,7 @@ func FuzzParseRange(f *testing.F) {
 }
 
 func TestParseRange(t *testing.T) {
+	t.Parallel()
 	for s, want := range map[string]state.Range{"bytes=0-": {Start: 0, End: state.OpenEnd}, "bytes=5-9": {Start: 5, End: 9}, "bytes=7-7": {Start: 7, End: 7}} {
 		if got, ok := parseRange(s); !ok || got != want {
 			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)

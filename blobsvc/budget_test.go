@@ -13,6 +13,7 @@ import (
 
 // Bodies and headers that repeat a piece of their grammar take work that grows with their length.
 func TestParsersStayInTheirBudget(t *testing.T) {
+	t.Parallel()
 	const size = 2 << 20
 	for _, boundary := range []string{"b", "bbbb", "-"} {
 		line := "--" + boundary

@@ -13,6 +13,7 @@ import (
 
 // What an event tells of what was there before.
 func TestChangeFeedDetails(t *testing.T) {
+	t.Parallel()
 	f := startFeed(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -66,6 +67,7 @@ func TestChangeFeedDetails(t *testing.T) {
 
 // Versions are told with the version before them, and a container that was made anew is another.
 func TestChangeFeedVersions(t *testing.T) {
+	t.Parallel()
 	f := managed(t, accountprops.Blob{ChangeFeed: true, Versioning: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")

@@ -157,6 +157,7 @@ func (f *fixture) feed() (events []string, records []avroRecord) {
 }
 
 func TestChangeFeed(t *testing.T) {
+	t.Parallel()
 	f := startFeed(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("a b/ü")
@@ -218,6 +219,7 @@ func TestChangeFeed(t *testing.T) {
 
 // An hour's segment is finalized some minutes after it, and readers are told how far they may read.
 func TestChangeFeedSegments(t *testing.T) {
+	t.Parallel()
 	f := startFeed(t)
 	c := "/" + containerOf(f.container().URL())
 	document := func(path string) (m map[string]any) {

@@ -16,6 +16,7 @@ import (
 
 // Whoever subscribes is told of each write of a blob, by the time that it is answered, and of nothing else.
 func TestChanged(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var told []string
 	f := startWith(t, func(c *blobsvc.Config) {

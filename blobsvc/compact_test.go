@@ -12,6 +12,7 @@ import (
 
 // Uploads that were broken off, and blobs that were deleted, leave no bytes behind.
 func TestCompactFolder(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for i := range 6 {
@@ -56,6 +57,7 @@ func TestCompactFolder(t *testing.T) {
 
 // The checker finds what is broken.
 func TestCheckFindsDamage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob").want(t, 201, "")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestListContainers(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for i := range 12 {
 		f.do("PUT", fmt.Sprintf("/list%02d?restype=container", i), "", "x-ms-meta-Number", fmt.Sprint(i)).want(t, 201, "")

@@ -38,6 +38,7 @@ func (f *fixture) deletedContainers(prefix string) (list []string) {
 }
 
 func TestRestoreContainer(t *testing.T) {
+	t.Parallel()
 	f := startKeeping(t)
 	svc := f.service()
 	box := svc.NewContainerClient("box")
@@ -107,6 +108,7 @@ func TestRestoreContainer(t *testing.T) {
 
 // The contents of a deleted container go when its time is over, and are no garbage before.
 func TestContainerRetentionEnds(t *testing.T) {
+	t.Parallel()
 	f := startKeeping(t)
 	for _, name := range []string{"aaa", "bbb"} {
 		f.do("PUT", "/"+name+"?restype=container", "").want(t, 201, "")
@@ -146,6 +148,7 @@ func TestContainerRetentionEnds(t *testing.T) {
 
 // Without the option a deleted container is gone.
 func TestContainerGone(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("DELETE", "/box?restype=container", "").want(t, 202, "")

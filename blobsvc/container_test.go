@@ -14,6 +14,7 @@ import (
 )
 
 func TestCreateContainer(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.service().NewContainerClient("photos")
 	resp, err := c.Create(ctx, &container.CreateOptions{Metadata: map[string]*string{"Owner": to.Ptr("me")}, Access: to.Ptr(container.PublicAccessTypeBlob)})
@@ -48,6 +49,7 @@ func TestCreateContainer(t *testing.T) {
 }
 
 func TestGetContainerProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	if _, err := c.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: map[string]*string{"Hello": to.Ptr("World")}}); err != nil {
@@ -69,6 +71,7 @@ func TestGetContainerProperties(t *testing.T) {
 }
 
 func TestGetContainerMetadata(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/meta?restype=container", "", "x-ms-meta-Color", "blue").want(t, 201, "")
 	r := f.do("GET", "/meta?restype=container&comp=metadata", "").want(t, 200, "")
@@ -80,6 +83,7 @@ func TestGetContainerMetadata(t *testing.T) {
 }
 
 func TestSetContainerMetadata(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	before := must(c.GetProperties(ctx, nil))(t)
@@ -103,6 +107,7 @@ func TestSetContainerMetadata(t *testing.T) {
 }
 
 func TestDeleteContainer(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	if _, err := c.NewBlockBlobClient("a").Upload(ctx, body("x"), nil); err != nil {
@@ -131,6 +136,7 @@ func TestDeleteContainer(t *testing.T) {
 
 // A deleted container's contents are removed in the background, also after a restart in the middle.
 func TestDeletedContainerIsCollected(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	for i := range 30 {

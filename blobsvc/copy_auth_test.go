@@ -16,6 +16,7 @@ import (
 
 // A source in the process is read with the rights of its own credential, or with the caller's where both are in one account.
 func TestCopySourceAuthorization(t *testing.T) {
+	t.Parallel()
 	// Tokens are made with the real time, which may be ahead of the service's.
 	issuer := must(devissuer.New(devissuer.Config{Now: func() time.Time { return time.Now().Add(-10 * time.Minute) }}))(t)
 	role := func(who, what, where string) auth.Assignment {
@@ -80,6 +81,7 @@ func TestCopySourceAuthorization(t *testing.T) {
 
 // Tags of a source are read, and those of a copy set, with the permission for tags (t) alone.
 func TestCopySourceTagsNeedPermission(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/src?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/dst?restype=container", "").want(t, 201, "")
@@ -117,6 +119,7 @@ func TestCopySourceTagsNeedPermission(t *testing.T) {
 
 // A source's signature for https is not good for an address of https that came over http.
 func TestCopySourceProtocol(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob").want(t, 201, "")

@@ -113,6 +113,7 @@ func (e *elsewhere) write(at int64, b []byte) {
 }
 
 func TestIncrementalCopyFromElsewhere(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t)
 	f := startWith(t, e.allow)
 	c := f.container()
@@ -193,6 +194,7 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 
 // The copy goes on where it was when the process stopped, and nobody touches the destination meanwhile.
 func TestIncrementalCopyResumes(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t)
 	f := startWith(t, func(c *blobsvc.Config) { e.allow(c); manage(c, accountprops.Blob{Scopes: []string{"scope"}}) })
 	c := f.service().NewContainerClient("box")
@@ -268,6 +270,7 @@ func TestIncrementalCopyResumes(t *testing.T) {
 
 // Random changes and snapshots arrive as they are at the source.
 func TestIncrementalCopyOfRandomChanges(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t)
 	f := startWith(t, e.allow)
 	dst := f.container().NewPageBlobClient("dst")
@@ -303,6 +306,7 @@ func TestIncrementalCopyOfRandomChanges(t *testing.T) {
 }
 
 func TestIncrementalCopyFromElsewhereRefusals(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t)
 	f := startWith(t, e.allow)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")

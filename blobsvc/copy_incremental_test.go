@@ -10,6 +10,7 @@ import (
 )
 
 func TestIncrementalCopyBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src := c.NewPageBlobClient("src")
@@ -75,6 +76,7 @@ func TestIncrementalCopyBlob(t *testing.T) {
 
 // The difference to a snapshot is the same by its time and by its URL.
 func TestGetPageRangesByURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewPageBlobClient("b")

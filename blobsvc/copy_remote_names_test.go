@@ -15,6 +15,7 @@ import (
 // Answers to copies do not tell which names a private network has: a name that leads to a private address is answered like one that
 // does not exist.
 func TestCopySourceNamesAreNotTold(t *testing.T) {
+	t.Parallel()
 	resolver := nameServer(t, "internal.example.", [4]byte{10, 0, 0, 1})
 	f := startWith(t, func(c *blobsvc.Config) { c.Egress = egress.Policy{Hosts: []string{"*"}, Resolver: resolver} })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")

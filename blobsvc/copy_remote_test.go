@@ -127,6 +127,7 @@ func pattern(n int) []byte {
 }
 
 func TestFromURLElsewhere(t *testing.T) {
+	t.Parallel()
 	content := pattern(300_000)
 	web := newSource(t, content)
 	f := startWith(t, web.allow)
@@ -175,6 +176,7 @@ func TestFromURLElsewhere(t *testing.T) {
 }
 
 func TestFromURLElsewhereRefusals(t *testing.T) {
+	t.Parallel()
 	web := newSource(t, pattern(3000))
 	other := newSource(t, nil)
 	f := startWith(t, web.allow)
@@ -243,6 +245,7 @@ func copied(t *testing.T, b *blob.Client) (p blob.GetPropertiesResponse) {
 }
 
 func TestPendingCopy(t *testing.T) {
+	t.Parallel()
 	const size = 40 << 20 // three chunks
 	content := pattern(size)
 	web := newSource(t, content)
@@ -296,6 +299,7 @@ func TestPendingCopy(t *testing.T) {
 }
 
 func TestPendingCopyEnds(t *testing.T) {
+	t.Parallel()
 	content := pattern(40<<20 + 100)
 	web := newSource(t, content)
 	web.cut = 10 << 20 // less than a chunk: it never gets on
@@ -345,6 +349,7 @@ func TestPendingCopyEnds(t *testing.T) {
 }
 
 func TestPendingCopyOfPages(t *testing.T) {
+	t.Parallel()
 	content := pattern(17 << 20)
 	web := newSource(t, content)
 	f := startWith(t, web.allow)

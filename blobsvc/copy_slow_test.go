@@ -14,6 +14,7 @@ import (
 
 // Sources that stop sending delay the pending copies of their own account, and of no other.
 func TestSlowSourcesDelayTheirAccountAlone(t *testing.T) {
+	t.Parallel()
 	web := newSource(t, pattern(1000))
 	hold := make(chan struct{})
 	defer close(hold)
@@ -40,6 +41,7 @@ func TestSlowSourcesDelayTheirAccountAlone(t *testing.T) {
 
 // A source that sends a byte now and then, and so never stops, is given up.
 func TestTricklingSourceIsGivenUp(t *testing.T) {
+	t.Parallel()
 	web := &source{}
 	web.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000000000")

@@ -15,6 +15,7 @@ import (
 )
 
 func TestCopyBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src := c.NewBlockBlobClient("src")
@@ -60,6 +61,7 @@ func TestCopyBlob(t *testing.T) {
 }
 
 func TestCopyBlobRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/src", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -96,6 +98,7 @@ func TestCopyBlobRefusals(t *testing.T) {
 
 // A caller without the account's key reads a source with the SAS in its URL, or not at all.
 func TestCopyNeedsAccessToItsSource(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	must(c.NewBlockBlobClient("src").Upload(ctx, body("secret"), nil))(t)
@@ -115,6 +118,7 @@ func TestCopyNeedsAccessToItsSource(t *testing.T) {
 }
 
 func TestCopyBlobFromURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src := c.NewBlockBlobClient("src")
@@ -138,6 +142,7 @@ func TestCopyBlobFromURL(t *testing.T) {
 }
 
 func TestAbortCopyBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), nil))(t)
@@ -148,6 +153,7 @@ func TestAbortCopyBlob(t *testing.T) {
 }
 
 func TestPutBlobFromURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src, dst := c.NewBlockBlobClient("src"), c.NewBlockBlobClient("dst")
@@ -176,6 +182,7 @@ func TestPutBlobFromURL(t *testing.T) {
 }
 
 func TestPutBlockFromURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src, dst := c.NewBlockBlobClient("src"), c.NewBlockBlobClient("dst")
@@ -195,6 +202,7 @@ func TestPutBlockFromURL(t *testing.T) {
 }
 
 func TestAppendBlockFromURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src, dst := c.NewBlockBlobClient("src"), c.NewAppendBlobClient("dst")
@@ -208,6 +216,7 @@ func TestAppendBlockFromURL(t *testing.T) {
 }
 
 func TestPutPageFromURL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	src, dst := c.NewPageBlobClient("src"), c.NewPageBlobClient("dst")

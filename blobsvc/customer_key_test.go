@@ -10,6 +10,7 @@ import (
 
 // Customer-provided keys are accepted over https, and over plain HTTP only from the same machine.
 func TestKeysNeedHTTPS(t *testing.T) {
+	t.Parallel()
 	for remote, ok := range map[string]bool{"127.0.0.1:5": true, "[::1]:5": true, "": true, "10.0.0.5:5": false, "[fe80::1]:5": false} {
 		hr, err := http.NewRequest(http.MethodGet, "http://x/a/b", nil)
 		if err != nil {

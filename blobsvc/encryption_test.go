@@ -90,6 +90,7 @@ func refusesOtherKeys(t *testing.T, b *blob.Client) {
 const secret = "a text that nobody must find in a file "
 
 func TestCustomerProvidedKeys(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	k := cpk(1)
@@ -178,6 +179,7 @@ func TestCustomerProvidedKeys(t *testing.T) {
 }
 
 func TestCustomerProvidedKeysOfBlocks(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	k := cpk(1)
@@ -218,6 +220,7 @@ func TestCustomerProvidedKeysOfBlocks(t *testing.T) {
 }
 
 func TestCustomerProvidedKeysOfPagesAndAppends(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	k := cpk(1)
@@ -285,6 +288,7 @@ func TestCustomerProvidedKeysOfPagesAndAppends(t *testing.T) {
 
 // TestCustomerProvidedKeysOfSources: what takes a source's bytes reads it with one key and writes with another.
 func TestCustomerProvidedKeysOfSources(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	from, to := cpk(1), cpk(2)
@@ -321,6 +325,7 @@ func TestCustomerProvidedKeysOfSources(t *testing.T) {
 }
 
 func TestCustomerProvidedKeyRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"
@@ -349,6 +354,7 @@ func TestCustomerProvidedKeyRefusals(t *testing.T) {
 }
 
 func TestQueryOfEncryptedBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"
@@ -361,6 +367,7 @@ func TestQueryOfEncryptedBlob(t *testing.T) {
 }
 
 func TestEncryptionScopes(t *testing.T) {
+	t.Parallel()
 	declared := []string{"one", "two"}
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Scopes: declared}) })
 	if st, err := os.Stat(f.dir + "/scopes.json"); err != nil || st.Mode().Perm() != 0o600 {
@@ -487,6 +494,7 @@ func TestEncryptionScopes(t *testing.T) {
 
 // A shared access signature can prescribe a scope.
 func TestEncryptionScopeOfToken(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, withScope)
 	c := f.container()
 	name := c.URL()[strings.LastIndex(c.URL(), "/")+1:]
@@ -508,6 +516,7 @@ func TestEncryptionScopeOfToken(t *testing.T) {
 
 // A range of encrypted content has the hash of what is sent, and its hash and size are those of the clear.
 func TestHashOfEncryptedRange(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"

@@ -16,6 +16,7 @@ import (
 )
 
 func TestSetBlobExpiry(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -75,6 +76,7 @@ func TestSetBlobExpiry(t *testing.T) {
 
 // A blob is gone at its time, for readers, writers and listings, without any background work; its content follows.
 func TestExpiredBlobs(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -121,6 +123,7 @@ func listNames(t *testing.T, c *container.Client, include container.ListBlobsInc
 
 // Reading renews the access time when it is a day old, not before, and writes nothing by itself.
 func TestLastAccessTime(t *testing.T) {
+	t.Parallel()
 	f := managed(t, accountprops.Blob{AccessTimes: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")

@@ -25,6 +25,7 @@ var (
 )
 
 func TestSetBlobImmutabilityPolicy(t *testing.T) {
+	t.Parallel()
 	f := startImmutable(t)
 	box := f.container()
 	if p := must(box.GetProperties(ctx, nil))(t); !*p.IsImmutableStorageWithVersioningEnabled || *p.HasImmutabilityPolicy || *p.HasLegalHold {
@@ -84,6 +85,7 @@ func TestSetBlobImmutabilityPolicy(t *testing.T) {
 }
 
 func TestDeleteBlobImmutabilityPolicy(t *testing.T) {
+	t.Parallel()
 	f := startImmutable(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -105,6 +107,7 @@ func TestDeleteBlobImmutabilityPolicy(t *testing.T) {
 }
 
 func TestImmutabilityRequests(t *testing.T) {
+	t.Parallel()
 	f := startImmutable(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -132,6 +135,7 @@ func TestImmutabilityRequests(t *testing.T) {
 }
 
 func TestSetBlobLegalHold(t *testing.T) {
+	t.Parallel()
 	f := startImmutable(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -173,6 +177,7 @@ func TestSetBlobLegalHold(t *testing.T) {
 
 // What is written can be protected from the first moment.
 func TestWriteProtected(t *testing.T) {
+	t.Parallel()
 	f := startImmutable(t)
 	box := f.container()
 	until := time.Now().Add(time.Hour).Truncate(time.Second)
@@ -212,6 +217,7 @@ func TestWriteProtected(t *testing.T) {
 
 // Where versions are no longer kept, what is protected and no version is not overwritten.
 func TestProtectedWithoutVersions(t *testing.T) {
+	t.Parallel()
 	on := true
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on, Immutability: on}) })
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -234,6 +240,7 @@ func TestProtectedWithoutVersions(t *testing.T) {
 
 // Containers are enabled when they are made, and an empty one can be deleted.
 func TestImmutableContainers(t *testing.T) {
+	t.Parallel()
 	on := false
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: true, Immutability: on}) })
 	f.do("PUT", "/plain?restype=container", "").want(t, 201, "")

@@ -66,6 +66,7 @@ func leaseLife(t *testing.T, f *fixture, path, write string, missing, mismatch s
 }
 
 func TestLeaseBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 404, "BlobNotFound")
@@ -75,6 +76,7 @@ func TestLeaseBlob(t *testing.T) {
 }
 
 func TestLeaseContainer(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/none?restype=container&comp=lease", "", "x-ms-lease-action", "break").want(t, 404, "ContainerNotFound")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -83,6 +85,7 @@ func TestLeaseContainer(t *testing.T) {
 
 // Every write to a leased blob needs its lease; reads and snapshots do not.
 func TestLeaseGuardsWrites(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/src", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -135,6 +138,7 @@ func TestLeaseGuardsWrites(t *testing.T) {
 
 // A write without the lease makes an expired lease Available: its holder has lost it.
 func TestWriteAfterLeaseExpired(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -149,6 +153,7 @@ func TestWriteAfterLeaseExpired(t *testing.T) {
 
 // A write that neither holds the lease nor meets its conditions is told of the lease.
 func TestLeaseBeforeConditions(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")

@@ -100,6 +100,7 @@ type history struct {
 // Random operations on versions, snapshots, holds, soft-deleted blobs and containers leave the service in the state that the
 // model has, also after garbage was collected and extents were compacted.
 func TestHistoryLikeAModel(t *testing.T) {
+	t.Parallel()
 	for what, keep := range map[string]accountprops.Blob{
 		"immutable": {Versioning: true, Immutability: true, ContainerDays: 2}, "restorable": {Versioning: true, ContainerDays: 2},
 	} {

@@ -36,6 +36,7 @@ type model struct {
 // Random operations leave the service in the state that the model has, also after garbage was collected, extents were
 // compacted, and the service was started again.
 func TestLikeAModel(t *testing.T) {
+	t.Parallel()
 	f := startWith(t, withScope)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -203,6 +204,7 @@ func (m *model) check(rt *rapid.T, box *container.Client) {
 
 // Space of deleted blobs is given back, and what is left is where it should be.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]*container.CreateOptions{"in the clear": nil, "encrypted": inScope} {
 		t.Run(name, func(t *testing.T) { testCompaction(t, o) })
 	}

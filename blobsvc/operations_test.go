@@ -27,6 +27,7 @@ var reference = strings.Fields(`
 	AppendBlock AppendBlockFromURL SealAppendBlob`)
 
 func TestEveryOperationHasARow(t *testing.T) {
+	t.Parallel()
 	var rows []string
 	for _, row := range blobsvc.Operations() {
 		rows = append(rows, row.Name)
@@ -44,6 +45,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 }
 
 func TestEveryOperationHasATest(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("*_test.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -69,6 +71,7 @@ func TestEveryOperationHasATest(t *testing.T) {
 
 // What is not there answers 501 in Azure's form, and partial rows say what is missing.
 func TestMissingOperations(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")

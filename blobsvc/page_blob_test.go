@@ -14,6 +14,7 @@ import (
 )
 
 func TestPutPage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewPageBlobClient("p")
@@ -66,6 +67,7 @@ func TestPutPage(t *testing.T) {
 
 // An 8 TiB page blob costs what was written to it.
 func TestSparsePageBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewPageBlobClient("p")
 	const size = 8 << 40
@@ -83,6 +85,7 @@ func TestSparsePageBlob(t *testing.T) {
 }
 
 func TestGetPageRanges(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewPageBlobClient("p")
@@ -135,6 +138,7 @@ func TestGetPageRanges(t *testing.T) {
 
 // Random writes, clears, resizes and snapshots of a page blob against a slice of bytes.
 func TestPageBlobLikeAModel(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	n := 0

@@ -16,6 +16,7 @@ func sqlBody(sql string) string {
 
 // TestQueryBlobContents covers what surrounds the query; package query tests the language and the formats.
 func TestQueryBlobContents(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"
@@ -69,6 +70,7 @@ func TestQueryBlobContents(t *testing.T) {
 // TestQueryBlobContentsStreams reads the beginning of an answer whose rest nobody has computed yet: the client takes little
 // of a large result, and goes.
 func TestQueryBlobContentsStreams(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/big"

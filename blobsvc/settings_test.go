@@ -15,6 +15,7 @@ import (
 )
 
 func TestSetBlobTags(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -48,6 +49,7 @@ func TestSetBlobTags(t *testing.T) {
 }
 
 func TestGetBlobTags(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), &blockUpload{Tags: map[string]string{"k": "v", "a b": "c:d"}}))(t)
@@ -61,6 +63,7 @@ func TestGetBlobTags(t *testing.T) {
 }
 
 func TestSetBlobTier(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -96,6 +99,7 @@ func TestSetBlobTier(t *testing.T) {
 // What an archived blob permits: its description can be read, its tags and tier changed, and it can be replaced or deleted.
 // https://learn.microsoft.com/azure/storage/blobs/access-tiers-overview#archive-access-tier
 func TestArchivedBlobs(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-a", "1", "x-ms-access-tier", "Archive").want(t, 201, "")
@@ -125,6 +129,7 @@ func TestArchivedBlobs(t *testing.T) {
 }
 
 func TestSetContainerACL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	start, expiry := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -148,6 +153,7 @@ func TestSetContainerACL(t *testing.T) {
 }
 
 func TestGetContainerACL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("GET", "/none?restype=container&comp=acl", "").want(t, 404, "ContainerNotFound")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -157,6 +163,7 @@ func TestGetContainerACL(t *testing.T) {
 }
 
 func TestSetBlobServiceProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	s := f.service()
 	_, err := s.SetProperties(ctx, &service.SetPropertiesOptions{
@@ -174,6 +181,7 @@ func TestSetBlobServiceProperties(t *testing.T) {
 }
 
 func TestGetBlobServiceProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	got := must(f.service().GetProperties(ctx, nil))(t)
 	if len(got.CORS) != 0 || *got.Logging.Read || *got.HourMetrics.Enabled || *got.DeleteRetentionPolicy.Enabled {
@@ -182,6 +190,7 @@ func TestGetBlobServiceProperties(t *testing.T) {
 }
 
 func TestPreflightBlobRequest(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	ask := func(path, origin string) reply {
 		return f.anonymous("OPTIONS", path, "Origin", origin, "Access-Control-Request-Method", "GET")
@@ -201,6 +210,7 @@ func TestPreflightBlobRequest(t *testing.T) {
 }
 
 func TestGetAccountInformation(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	a := must(f.service().GetAccountInfo(ctx, nil))(t)
@@ -215,6 +225,7 @@ func TestGetAccountInformation(t *testing.T) {
 }
 
 func TestGetBlobServiceStats(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("GET", "/?restype=service&comp=stats", "").want(t, 400, "InvalidQueryParameterValue")
 	f.base += "-secondary"
@@ -226,12 +237,14 @@ func TestGetBlobServiceStats(t *testing.T) {
 
 // The operation itself is tested in package auth; here, that it is wired and wants a token.
 func TestGetUserDelegationKey(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("POST", "/?restype=service&comp=userdelegationkey", "<KeyInfo/>").want(t, 403, "AuthenticationFailed")
 }
 
 // What a shared access signature permits, and what it does not.
 func TestSharedAccess(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	must(c.NewBlockBlobClient("b").Upload(ctx, body("x"), &blockUpload{Tags: map[string]string{"k": "v"}}))(t)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSnapshotBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
@@ -48,6 +49,7 @@ func TestSnapshotBlob(t *testing.T) {
 
 // Snapshots of append and page blobs do not see what comes later.
 func TestSnapshotsOfGrowingBlobs(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	c := f.container()
 	a := c.NewAppendBlobClient("a")
@@ -74,6 +76,7 @@ func TestSnapshotsOfGrowingBlobs(t *testing.T) {
 
 // A snapshot of many blocks shares their list, and takes a few milliseconds whatever the size.
 func TestSnapshotOfManyBlocks(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
 	var ids []string

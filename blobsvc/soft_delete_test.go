@@ -25,6 +25,7 @@ func (f *fixture) keepDeleted(days int, more string) {
 }
 
 func TestUndeleteBlob(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.keepDeleted(2, "")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -83,6 +84,7 @@ func TestUndeleteBlob(t *testing.T) {
 }
 
 func TestRetentionEnds(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.keepDeleted(3, "")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -107,6 +109,7 @@ func TestRetentionEnds(t *testing.T) {
 }
 
 func TestDeletePermanently(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.keepDeleted(3, "<AllowPermanentDelete>true</AllowPermanentDelete>")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")

@@ -42,6 +42,7 @@ func FuzzStructuredReader(f *testing.F) {
 
 // Long content has segments of more than 4 MiB, for their number has 16 bits.
 func TestStructuredSegments(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int64{0, 1, structuredSegment, structuredSegment + 1, 190 << 40} {
 		if k := structuredSegments(n); k < 1 || k > 1<<16-1 || k*segmentSize(n) < n || (k-1)*segmentSize(n) >= max(n, 1) {
 			t.Errorf("%d bytes in %d segments of %d", n, k, segmentSize(n))

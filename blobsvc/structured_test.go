@@ -30,6 +30,7 @@ func message(content []byte, size int) []byte {
 }
 
 func TestStructuredBodies(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for _, n := range []int{0, 1, 1000, 300_000, 9 << 20} {
@@ -69,6 +70,7 @@ func TestStructuredBodies(t *testing.T) {
 }
 
 func TestStructuredBodiesRefusals(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	content := pattern(1000)

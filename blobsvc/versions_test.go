@@ -57,6 +57,7 @@ func wantVersions(t testing.TB, box *container.Client, want ...string) {
 }
 
 func TestVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -122,6 +123,7 @@ func TestVersions(t *testing.T) {
 
 // Writes of a whole blob or of its metadata make versions, others do not.
 func TestWhatMakesVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	b, p, a := box.NewBlockBlobClient("b"), box.NewPageBlobClient("p"), box.NewAppendBlobClient("a")
@@ -192,6 +194,7 @@ func TestWhatMakesVersions(t *testing.T) {
 
 // A previous version of a blob that grows or changes in place stays as it was.
 func TestVersionsOfGrowingBlobs(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	a := box.NewAppendBlobClient("a")
@@ -227,6 +230,7 @@ func TestVersionsOfGrowingBlobs(t *testing.T) {
 
 // All versions of a blob have one type.
 func TestVersionsHaveOneType(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	one := must(box.NewBlockBlobClient("b").Upload(ctx, body("x"), nil))(t)
@@ -241,6 +245,7 @@ func TestVersionsHaveOneType(t *testing.T) {
 
 // Tags and the tier are those of a version; queries find the current one.
 func TestTagsAndTiersOfVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
@@ -280,6 +285,7 @@ func TestTagsAndTiersOfVersions(t *testing.T) {
 
 // The lease stays with the blob, and with no version.
 func TestLeaseAndVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	one := f.do("PUT", "/box/b", "one", "x-ms-blob-type", "BlockBlob").want(t, 201, "").header.Get("x-ms-version-id")
@@ -297,6 +303,7 @@ func TestLeaseAndVersions(t *testing.T) {
 
 // Versions stay when versions are no longer kept, and a blob that is older than keeping them becomes one.
 func TestVersioningOnAndOff(t *testing.T) {
+	t.Parallel()
 	on := false
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{Versioning: on}) })
 	box := func() *container.Client { return f.service().NewContainerClient("box") }
@@ -347,6 +354,7 @@ func TestVersioningOnAndOff(t *testing.T) {
 }
 
 func TestVersionsAndSoftDelete(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	f.keepDeleted(2, "<AllowPermanentDelete>true</AllowPermanentDelete>")
 	box := f.service().NewContainerClient("box")
@@ -393,6 +401,7 @@ func TestVersionsAndSoftDelete(t *testing.T) {
 }
 
 func TestListDeletedWithVersions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	box := f.service().NewContainerClient("box")
 	must(box.Create(ctx, nil))(t)
@@ -466,6 +475,7 @@ func pathOf(t testing.TB, s string) string {
 
 // Deleting a version takes the permission x.
 func TestVersionPermissions(t *testing.T) {
+	t.Parallel()
 	f := startVersioning(t)
 	f.keepDeleted(2, "<AllowPermanentDelete>true</AllowPermanentDelete>")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")

@@ -16,6 +16,7 @@ import (
 
 // A website's requests count against the limit of requests that are served at once.
 func TestStaticWebsiteIsLimited(t *testing.T) {
+	t.Parallel()
 	limit := httpserver.NewLimiter(1)
 	f := startWith(t, func(c *blobsvc.Config) { c.Limit = limit })
 	if !limit.Enter() {
@@ -45,6 +46,7 @@ func (f *fixture) browse(method, path string, headers ...string) reply {
 }
 
 func TestStaticWebsite(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	svc := f.service()
 	f.browse("GET", "/").want(t, 404, "WebContentNotFound")

@@ -11,6 +11,7 @@ import (
 
 // A seal at any offset continues the stream that begins at 0, also where the counter overflows into its upper half.
 func TestSealAtAnyPlace(t *testing.T) {
+	t.Parallel()
 	block, err := contentCipher(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)

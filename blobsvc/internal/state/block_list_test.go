@@ -11,6 +11,7 @@ import (
 )
 
 func TestAssemble(t *testing.T) {
+	t.Parallel()
 	block := func(id string, n int64) content.Piece {
 		return content.Piece{Block: id, Length: n, Slices: []extent.Slice{{Extent: uint64(n), Length: n}}}
 	}

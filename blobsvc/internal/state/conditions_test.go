@@ -56,6 +56,7 @@ func same(got, want error) bool { return (got == nil) == (want == nil) && errors
 
 // Lists of entity tags that repeat a piece of their grammar take work that grows with their length.
 func TestMatchETagStaysInItsBudget(t *testing.T) {
+	t.Parallel()
 	const size = 64 << 10 // as long as all headers of a request may be
 	for _, list := range []string{",", `"a",`, "*", ` "`} {
 		workbudget.Inputs(size, "", []string{list}, "", func(text string) {

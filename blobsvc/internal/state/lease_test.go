@@ -11,6 +11,7 @@ import (
 // The matrix of the reference, states across and events down.
 // https://learn.microsoft.com/rest/api/storageservices/lease-blob#outcomes-of-lease-operations-on-blobs-by-lease-state
 func TestLeaseMatrix(t *testing.T) {
+	t.Parallel()
 	const now = ticks.Ticks(1000 * time.Second / 100)
 	const second = ticks.Ticks(time.Second / 100)
 	var (
@@ -108,6 +109,7 @@ func read(id string, now ticks.Ticks) func(Lease) (Lease, error) {
 }
 
 func TestBreakOfInfiniteLease(t *testing.T) {
+	t.Parallel()
 	l := leased("A", LeaseInfinite, 0)
 	if next, left, err := l.breakIn(BreakPeriodDefault, 5); err != nil || left != 0 || next.State != LeaseBroken {
 		t.Errorf("no period: %+v, %d, %v; want broken at once", next, left, err)
@@ -121,6 +123,7 @@ func TestBreakOfInfiniteLease(t *testing.T) {
 }
 
 func TestBreakingEndsInBroken(t *testing.T) {
+	t.Parallel()
 	l, left, err := leased("A", 60, 0).breakIn(10, 0)
 	if err != nil || left != 10 {
 		t.Fatalf("left %d, %v", left, err)

@@ -19,6 +19,7 @@ import (
 var anyName = rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != 0xFFFD }), 1, 40, -1)
 
 func TestKeysRoundTripAndOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		type key struct {
 			gen  generation
@@ -48,6 +49,7 @@ func TestKeysRoundTripAndOrder(t *testing.T) {
 }
 
 func TestSuccessorIsTheEndOfAPrefix(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.SliceOfN(rapid.Byte(), 1, 10).Draw(t, "prefix")
 		other := rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "other")
@@ -88,6 +90,7 @@ func drawPieces(t *rapid.T) (list []content.Piece) {
 }
 
 func TestBlobRecordRoundTrip(t *testing.T) {
+	t.Parallel()
 	text := rapid.String()
 	rapid.Check(t, func(t *rapid.T) {
 		b := Blob{
@@ -138,6 +141,7 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 }
 
 func TestContainerRecordRoundTrip(t *testing.T) {
+	t.Parallel()
 	c := Container{generation: 300, Changed: 5, Metadata: []Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s", OnlyScope: true,
 		Lease: Lease{State: LeaseBreaking, ID: "x", Until: 9}, Deleted: 8, KeptDays: 7, Immutable: true}
 	c.Policies = []StoredPolicy{{ID: "p", Start: "s", Expiry: "e", Permissions: "rw"}, {ID: "bare", Bare: true}}

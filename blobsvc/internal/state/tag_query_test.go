@@ -3,6 +3,7 @@ package state
 import "testing"
 
 func TestTagQuery(t *testing.T) {
+	t.Parallel()
 	tags := []Tag{{"project", "lazuli"}, {"stage", "2"}}
 	for query, want := range map[string]bool{
 		`"project" = 'lazuli'`:                    true,

@@ -26,6 +26,7 @@ func newStored(t *testing.T, name string, keys int) StoredAccount {
 }
 
 func TestAccountsFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "accounts")
 	want := []StoredAccount{newStored(t, "one", 1), newStored(t, "two", 2)}
 	must(t, writeAccountsFile(path, want))
@@ -47,6 +48,7 @@ func TestAccountsFile(t *testing.T) {
 
 // Edits at the same time wait for each other: none is lost.
 func TestEditAccountsFileTogether(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "accounts")
 	const editors = 16
 	var group sync.WaitGroup
@@ -67,6 +69,7 @@ func TestEditAccountsFileTogether(t *testing.T) {
 }
 
 func TestAccountsFileRefusals(t *testing.T) {
+	t.Parallel()
 	key := newStored(t, "one", 1).Keys[0]
 	for name, text := range map[string]string{
 		"no key": "one\n", "three keys": "one:" + key + ":" + key + ":" + key, "bad name": "One!:" + key, "bad key": "one:" + key + "$",

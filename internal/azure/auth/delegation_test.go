@@ -91,6 +91,7 @@ func delegator(t *testing.T, a *auth.Authenticator, is *devissuer.Issuer, client
 }
 
 func TestUserDelegationSAS(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "reader", Role: "Storage Blob Data Reader", Scope: account},
 		auth.Assignment{Principal: "writer", Role: "Storage Blob Data Contributor", Scope: account})
@@ -194,6 +195,7 @@ func set(name, value string) func(url.Values) { return func(q url.Values) { q.Se
 
 // Of the official SDKs, Go's signs the lines of saoid, suoid and scid for queues, and JavaScript's leaves them out.
 func TestUserDelegationSASForQueues(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "p", Role: "Storage Queue Data Message Processor", Scope: account})
 	token, err := is.Token("p", auth.StorageAudience)
@@ -229,6 +231,7 @@ func TestUserDelegationSASForQueues(t *testing.T) {
 }
 
 func TestGetUserDelegationKeyRefusals(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "me", Role: "Storage Blob Delegator", Scope: account})
 	base := serveKeys(t, wire.Blob, a)
@@ -287,6 +290,7 @@ func TestGetUserDelegationKeyRefusals(t *testing.T) {
 
 // Without the issuer, a key that was given out before is worth nothing.
 func TestDelegationNeedsOAuth(t *testing.T) {
+	t.Parallel()
 	r := request(t, wire.Blob, "GET", "/"+account+"/c/b?sv=2021-12-02&sr=c&sp=r&se=2030-01-01&skoid=x&sktid=x&skt=x&ske=x&sks=b&skv=x&sig=AAAA")
 	if _, err := (&auth.Authenticator{Accounts: auth.Development()}).Authenticate(r); !errors.Is(err, wire.ErrAuthenticationFailed) {
 		t.Errorf("got %v", err)

@@ -19,6 +19,7 @@ const weightedOrder = "x-ms-blob-content-type x-ms-blob-type x-ms-date x-ms-meta
 	"x-ms-metab x-ms-meta-b x-ms-meta-b_- x-ms-meta-b_a x-ms-meta-b1b_ x-ms-meta-ba x-ms-meta--ba x-ms-meta-bb x-ms-meta-z x-ms-version"
 
 func TestCompareWeighted(t *testing.T) {
+	t.Parallel()
 	want := strings.Fields(weightedOrder)
 	got := slices.Clone(want)
 	slices.Sort(got)
@@ -37,6 +38,7 @@ func TestCompareWeighted(t *testing.T) {
 
 // Each text is one that some client or version signs; the server takes it, and none that is signed with another.
 func TestOtherForms(t *testing.T) {
+	t.Parallel()
 	accounts := Development()
 	key := accounts.Get(DevelopmentAccount).Keys[0]
 	const date = "x-ms-date:Wed, 04 Mar 2026 05:06:07 GMT\n"

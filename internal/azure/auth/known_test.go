@@ -18,6 +18,7 @@ const knownKey = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 // Tokens of every version at which a string to sign changes, made by others.
 func TestKnownTokens(t *testing.T) {
+	t.Parallel()
 	f, err := os.Open("testdata/tokens.tsv")
 	must(t, err)
 	defer f.Close()
@@ -76,6 +77,7 @@ func TestKnownTokens(t *testing.T) {
 // The example of the reference, of a version that is older than the SDKs know.
 // https://learn.microsoft.com/rest/api/storageservices/service-sas-examples
 func TestOldStringsToSign(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		svc  wire.Service
@@ -108,6 +110,7 @@ func TestOldStringsToSign(t *testing.T) {
 
 // Fields that a version does not sign are refused: whoever holds such a token could set them.
 func TestUnsignedFieldsAreRefused(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	for _, tc := range []struct{ version, extra string }{
@@ -133,6 +136,7 @@ func TestUnsignedFieldsAreRefused(t *testing.T) {
 
 // An account SAS signs no overrides of response headers, and gives none.
 func TestAccountSASOverridesNothing(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	for _, token := range []Token{{Services: "b", ResourceTypes: "o", Permissions: "r", Expiry: "2030-01-01"}, {Permissions: "r", Expiry: "2030-01-01", ContentType: "text/html"}} {
@@ -151,6 +155,7 @@ func TestAccountSASOverridesNothing(t *testing.T) {
 
 // A field with a line feed could stand for two.
 func TestControlCharactersAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, q := range []string{"si=a%0Ab", "sp=r%00", "sv=2021-12-02%0a", "skoid=a%0Db"} {
 		r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?sig=x&sr=c&"+q+" HTTP/1.1\nHost: h")
 		if _, ok := readToken(r.Query); ok {
@@ -160,6 +165,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 }
 
 func TestVersionOfTokenRequests(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	q, err := Token{VersionText: "2019-02-02", Permissions: "r", Expiry: "2030-01-01"}.Sign(DevelopmentAccount, key, wire.Blob, "c")
@@ -203,6 +209,7 @@ var versionHeader = "x-ms-version"
 // One path, read alike by whoever checks a signature and whoever serves the resource: what is decoded first could be
 // split elsewhere.
 func TestPathsOfTokens(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	for _, tc := range []struct {
@@ -248,6 +255,7 @@ func TestPathsOfTokens(t *testing.T) {
 }
 
 func TestDirectory(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		depth, path, want string
 		ok                bool

@@ -79,6 +79,7 @@ func detail(err error) string {
 }
 
 func TestBearer(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is)
 	other := issuer(t)
@@ -204,6 +205,7 @@ func TestBearer(t *testing.T) {
 
 // A verified token is remembered for a while, and not beyond its own time.
 func TestBearerCacheEnds(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is)
 	token, err := is.Token("app", auth.StorageAudience)
@@ -223,6 +225,7 @@ func TestBearerCacheEnds(t *testing.T) {
 
 // What each role permits, by operation kind. The columns are the reference's: which action an operation needs.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		name string
 		svc  wire.Service
@@ -287,6 +290,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestAssignmentsAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, a := range []auth.Assignment{
 		{Principal: "me", Role: "Owner", Scope: account},
 		{Principal: "", Role: "Storage Blob Data Reader", Scope: account},
@@ -302,6 +306,7 @@ func TestAssignmentsAreChecked(t *testing.T) {
 
 // At looks at another resource than the path's: parts of a batch.
 func TestAt(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "me", Role: "storage table data contributor", Scope: account + "/Mine"})
 	token, err := is.Token("me", auth.StorageAudience)
@@ -321,6 +326,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestRequireHTTPS(t *testing.T) {
+	t.Parallel()
 	a := &auth.Authenticator{Accounts: auth.Development(), RequireHTTPS: true}
 	r := request(t, wire.Blob, "GET", "/"+account+"/c/b")
 	if _, err := a.Authenticate(r); !errors.Is(err, auth.ErrAccountRequiresHTTPS) {

@@ -21,6 +21,7 @@ import (
 // Whom an assignment means: an object, an application that comes for itself, or a group. Only what stands for an object id, as a user
 // delegation SAS does, gets a user delegation key.
 func TestPrincipals(t *testing.T) {
+	t.Parallel()
 	const oid, app, group = "aaaaaaaa-0000-0000-0000-000000000001", "bbbbbbbb-0000-0000-0000-000000000002", "cccccccc-0000-0000-0000-000000000003"
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
@@ -78,6 +79,7 @@ func TestPrincipals(t *testing.T) {
 
 // A SAS that is bound to a user is bound to one of the tenant that its key names.
 func TestBoundToATenant(t *testing.T) {
+	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "signer", Role: "Storage Blob Data Reader", Scope: account})
 	signer, err := is.Token("signer", auth.StorageAudience)

@@ -70,6 +70,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestSAS(t *testing.T) {
+	t.Parallel()
 	tokens := signed(t)
 	read := Need{On: OnObject, Any: "r", Record: true}
 	for _, tc := range []struct {
@@ -173,6 +174,7 @@ func set(name, value string) func(url.Values) { return func(q url.Values) { q.Se
 func del(name string) func(url.Values)        { return func(q url.Values) { q.Del(name) } }
 
 func TestStoredAccessPolicy(t *testing.T) {
+	t.Parallel()
 	q := signed(t)["policy"]
 	r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: 127.0.0.1")
 	id, err := authenticate(r, Development())

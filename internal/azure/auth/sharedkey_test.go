@@ -37,6 +37,7 @@ func parse(t testing.TB, svc wire.Service, now time.Time, head string) *wire.Req
 // The strings to sign of the reference's own examples, and of the cases that it describes in words.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 func TestStringToSign(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		svc  wire.Service
@@ -96,6 +97,7 @@ func TestStringToSign(t *testing.T) {
 }
 
 func TestAuthenticate(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	accounts := Development()
 	key := accounts.Get(DevelopmentAccount).Keys[0]

@@ -9,6 +9,7 @@ import (
 
 // The official SDKs make the same tokens, to the letter of the signature.
 func TestSignLikeTheSDKs(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	want := signed(t)
@@ -41,6 +42,7 @@ func TestSignLikeTheSDKs(t *testing.T) {
 }
 
 func TestSignRefusals(t *testing.T) {
+	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	good := Token{Permissions: "r", Expiry: "2030-01-01"}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestAllows(t *testing.T) {
+	t.Parallel()
 	p := Policy{Hosts: []string{"data.example.com", "*.blob.core.windows.net", "src.test:8080", "10.1.2.3", "[fd00::1]:9000"}}
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
@@ -73,6 +74,7 @@ func TestAllows(t *testing.T) {
 }
 
 func TestPublic(t *testing.T) {
+	t.Parallel()
 	for a, want := range map[string]bool{
 		"8.8.8.8": true, "2606:4700::1111": true,
 		"127.0.0.1": false, "127.8.8.8": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false,
@@ -87,6 +89,7 @@ func TestPublic(t *testing.T) {
 
 // The name is allowed, and leads to this machine: as after DNS rebinding.
 func TestAddressIsCheckedWhenDialled(t *testing.T) {
+	t.Parallel()
 	called := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		called = true
@@ -116,6 +119,7 @@ func TestAddressIsCheckedWhenDialled(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {

@@ -27,6 +27,7 @@ func mustMake(t *testing.T, dir string, extra []string, now time.Time) Result {
 }
 
 func TestMake(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "certs")
 	now := time.Now()
 	if r := mustMake(t, dir, nil, now); !r.NewAuthority || !r.NewServer {
@@ -61,6 +62,7 @@ func TestMake(t *testing.T) {
 }
 
 func TestAllowed(t *testing.T) {
+	t.Parallel()
 	for host, want := range map[string]bool{
 		"localhost": true, "*.blob.localhost": true, "dev.test": true, "host.docker.internal": true, "lazuli": true, "192.168.1.2": true, "::1": true,
 		"example.com": false, "localhost.example.com": false, "8.8.8.8": false, "": false, "*": false, "a b.test": false, "x.test.": false, "../x.test": false,
@@ -73,6 +75,7 @@ func TestAllowed(t *testing.T) {
 
 // A client that trusts the authority takes the certificate for every host, by the names that SDKs use.
 func TestTrust(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustMake(t, dir, []string{"nas.local", "192.168.7.7"}, time.Now())
 	text, err := os.ReadFile(filepath.Join(dir, AuthorityCert))
@@ -107,6 +110,7 @@ func TestTrust(t *testing.T) {
 }
 
 func TestServerConfig(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustMake(t, dir, nil, time.Now())
 	cert, key := filepath.Join(dir, ServerCert), filepath.Join(dir, ServerKey)
@@ -142,6 +146,7 @@ func TestServerConfig(t *testing.T) {
 }
 
 func TestServerConfigFollowsItsFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustMake(t, dir, nil, time.Now())
 	cert, key := filepath.Join(dir, ServerCert), filepath.Join(dir, ServerKey)
@@ -174,6 +179,7 @@ func TestServerConfigFollowsItsFiles(t *testing.T) {
 
 // A PFX file has certificate, chain and key; a wrong password and a file that is none are errors that say so.
 func TestServerConfigPFX(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mustMake(t, dir, nil, time.Now())
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, ServerCert), filepath.Join(dir, ServerKey))

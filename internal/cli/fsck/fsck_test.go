@@ -88,6 +88,7 @@ func checkDir(t *testing.T, dir string) *Report {
 }
 
 func TestCleanFolder(t *testing.T) {
+	t.Parallel()
 	dir := populate(t)
 	before := listing(t, dir)
 	r := checkDir(t, dir)
@@ -144,6 +145,7 @@ func listing(t *testing.T, dir string) string {
 
 // TestDamage spoils a copy of the folder in one way at a time.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	clean := populate(t)
 	extents, err := filepath.Glob(filepath.Join(clean, "extents", "*.extent"))
 	if err != nil || len(extents) == 0 {
@@ -268,6 +270,7 @@ func spoil(tx *store.Tx, b store.Bucket, k, v []byte) { tx.Put(b, k, v[:len(v)-1
 func stray(tx *store.Tx, b store.Bucket, k, v []byte) { tx.Put(b, []byte("\xffstray"), v) }
 
 func TestFolderThatCannotBeChecked(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, err := Check(t.Context(), filepath.Join(dir, "nowhere"), Options{}); !errors.Is(err, datadir.ErrNotFound) {
 		t.Errorf("no folder: %v", err)
@@ -292,6 +295,7 @@ func TestFolderThatCannotBeChecked(t *testing.T) {
 }
 
 func TestFindingsAreBounded(t *testing.T) {
+	t.Parallel()
 	c := &check{o: Options{MaxFindings: 2}}
 	for range 5 {
 		c.found(Error, "here", "x")

@@ -54,6 +54,7 @@ func load(t *testing.T, text string) (*seed.Seed, error) {
 }
 
 func TestApply(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)})
 	check(t, err)
@@ -128,6 +129,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestLoadRefusals(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ text, want string }{
 		"unknown key":        {"tabels: {}", "tabels"},
 		"unknown blob key":   {"containers: {c1c: {blobs: {b: {txt: x}}}}", "txt"},

@@ -15,6 +15,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	dev := Settings{
 		Account: "devstoreaccount1", Key: NewSecret(DevelopmentKey),
 		BlobEndpoint:  "http://127.0.0.1:10000/devstoreaccount1",
@@ -86,6 +87,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	t.Parallel()
 	const secret = "c2VjcmV0LXZhbHVl"
 	cases := map[string]struct{ in, says string }{
 		"empty":                   {"", "it is empty"},
@@ -120,6 +122,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestSecretNeverPrints(t *testing.T) {
+	t.Parallel()
 	s, err := Parse("AccountName=acct;AccountKey=c2VjcmV0")
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +147,7 @@ func TestSecretNeverPrints(t *testing.T) {
 
 // Each client's request goes to the endpoint of its service with the credential of the string.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		authorization, _, _ := strings.Cut(r.Header.Get("Authorization"), ":")
@@ -188,6 +192,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestClientWithoutEndpoint(t *testing.T) {
+	t.Parallel()
 	s, err := Parse("BlobEndpoint=http://127.0.0.1:1;SharedAccessSignature=sv=1")
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +203,7 @@ func TestClientWithoutEndpoint(t *testing.T) {
 }
 
 func TestLocal(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]bool{
 		Development:                     true,
 		"AccountName=a;AccountKey=a2V5": false,

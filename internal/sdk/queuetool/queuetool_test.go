@@ -46,6 +46,7 @@ func want(t *testing.T, client *azqueue.QueueClient, wanted ...string) {
 }
 
 func TestListAndPeek(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	name, empty := a.Queue("tool-a"), a.Queue("tool-b")
 	client := a.Queues.NewQueueClient(name)
@@ -72,6 +73,7 @@ func TestListAndPeek(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"aGVsbG8=":         "hello",
 		"eyJuIjoxfQ==":     `{"n":1}`,
@@ -88,6 +90,7 @@ func TestDecode(t *testing.T) {
 }
 
 func TestRequeue(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	name := a.Queue("work")
 	work, poison := a.Queues.NewQueueClient(name), a.Queues.NewQueueClient(name+"-poison")
@@ -116,6 +119,7 @@ func TestRequeue(t *testing.T) {
 
 // More messages than one page, most of which are passed over: each is looked at once.
 func TestRequeueManyPages(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	from, to := a.Queues.NewQueueClient(a.Queue("from")), a.Queues.NewQueueClient(a.Queue("to"))
 	for i := range 100 {
@@ -133,6 +137,7 @@ func TestRequeueManyPages(t *testing.T) {
 
 // A target that does not exist: nothing is lost, everything is visible again.
 func TestRequeueToNowhere(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	from := a.Queues.NewQueueClient(a.Queue("from"))
 	put(t, from, "a", "b")
@@ -144,6 +149,7 @@ func TestRequeueToNowhere(t *testing.T) {
 }
 
 func TestPurge(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	client := a.Queues.NewQueueClient(a.Queue("purge"))
 	put(t, client, "good", "bad 1", "bad 2")
@@ -159,6 +165,7 @@ func TestPurge(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
+	t.Parallel()
 	if got, err := queuetool.Origin("orders-poison"); got != "orders" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}

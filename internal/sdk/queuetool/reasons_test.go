@@ -16,6 +16,7 @@ import (
 
 // Messages are chosen by what was recorded of them, and their records go with them.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	name := a.Queue("work")
 	work, poisonQueue := a.Queues.NewQueueClient(name), a.Queues.NewQueueClient(name+"-poison")
@@ -96,6 +97,7 @@ func TestReasons(t *testing.T) {
 
 // Lazuli shows hidden messages; other services say that they do not.
 func TestPeekAll(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	client := a.Queues.NewQueueClient(a.Queue("hidden"))
 	put(t, client, "in work", "visible")

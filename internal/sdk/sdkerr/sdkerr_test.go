@@ -14,6 +14,7 @@ import (
 
 // What the three services refuse is one line, wherever in a tree of errors it is, and the same line each time.
 func TestText(t *testing.T) {
+	t.Parallel()
 	a := lazulitest.Start(t).Account(t)
 	queue := func() error {
 		_, err := a.Queues.NewQueueClient("none").GetProperties(t.Context(), nil) // with a query

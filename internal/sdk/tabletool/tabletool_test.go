@@ -36,6 +36,7 @@ func fill(t *testing.T, a *testaccount.Account, partitions, rows int) *aztables.
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	one, two, other := a.Table("Toolx"), a.Table("tooly"), a.Table("other")
 	got, err := tabletool.List(t.Context(), a.Tables, "TOOL")
@@ -48,6 +49,7 @@ func TestList(t *testing.T) {
 }
 
 func TestQuery(t *testing.T) {
+	t.Parallel()
 	client := fill(t, testaccount.Open(t), 2, 1500)
 	for _, tc := range []struct {
 		o     tabletool.QueryOptions
@@ -72,6 +74,7 @@ func TestQuery(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	client := fill(t, testaccount.Open(t), 2, 1200)
 	for _, tc := range []struct {
 		filter string
@@ -122,6 +125,7 @@ func TestExplain(t *testing.T) {
 
 // TestExplainElsewhere: a server that does not know the header is not taken for one to which queries cost nothing.
 func TestExplainElsewhere(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"value":[]}`)

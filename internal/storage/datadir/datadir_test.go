@@ -28,6 +28,7 @@ func open1(t *testing.T, path string) *Dir {
 }
 
 func TestOpenCreatesWithSafePermissions(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("file modes mean nothing on Windows")
 	}
@@ -44,6 +45,7 @@ func TestOpenCreatesWithSafePermissions(t *testing.T) {
 }
 
 func TestOpenAgain(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data")
 	d := open1(t, path)
 	if err := os.WriteFile(d.Tables(), []byte("x"), 0o600); err != nil {
@@ -60,6 +62,7 @@ func TestOpenAgain(t *testing.T) {
 
 // The lock is between processes, and the second one learns who holds it.
 func TestLockNamesItsHolder(t *testing.T) {
+	t.Parallel()
 	if path := os.Getenv("DATADIR_TEST_HOLD"); path != "" {
 		if _, err := Open(path); err != nil {
 			t.Fatal(err)
@@ -96,6 +99,7 @@ func TestLockNamesItsHolder(t *testing.T) {
 }
 
 func TestOpenTwiceInOneProcess(t *testing.T) {
+	t.Parallel()
 	d := open1(t, t.TempDir())
 	if _, err := Open(d.Path()); !errors.Is(err, ErrLocked) {
 		t.Fatalf("got %v, want ErrLocked", err)
@@ -103,6 +107,7 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 }
 
 func TestFormat(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, text, hint string
 		err              error
@@ -138,6 +143,7 @@ func TestFormat(t *testing.T) {
 }
 
 func TestDataWithoutFormatIsRefused(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	if err := os.WriteFile(filepath.Join(path, "tables.db"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -148,6 +154,7 @@ func TestDataWithoutFormatIsRefused(t *testing.T) {
 }
 
 func TestBadPaths(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -170,6 +177,7 @@ func TestBadPaths(t *testing.T) {
 }
 
 func TestUnwritableFolder(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a folder in which nobody can make files")
 	}
@@ -183,6 +191,7 @@ func TestUnwritableFolder(t *testing.T) {
 }
 
 func TestOpenExisting(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	if _, err := OpenExisting(path); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("got %v, want ErrNotFound", err)
@@ -199,6 +208,7 @@ func TestOpenExisting(t *testing.T) {
 }
 
 func TestTempGoesAtClose(t *testing.T) {
+	t.Parallel()
 	parent := t.TempDir()
 	d, err := OpenTemp(parent)
 	if err != nil {
@@ -216,6 +226,7 @@ func TestTempGoesAtClose(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	parent, old := t.TempDir(), time.Now().Add(-time.Hour)
 	folder := func(name string, made time.Time) string {
 		path := filepath.Join(parent, name)

@@ -64,6 +64,7 @@ func must0(t *testing.T, err error) {
 }
 
 func TestSnapshot(t *testing.T) {
+	t.Parallel()
 	d := open1(t, t.TempDir())
 	old := map[string]string{"tables.db": "old", "extents/1.open": "content"}
 	for name, text := range old {
@@ -100,6 +101,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestNoSnapshotOfATemporaryFolder(t *testing.T) {
+	t.Parallel()
 	d, err := OpenTemp(t.TempDir())
 	must0(t, err)
 	defer d.Close()
@@ -110,6 +112,7 @@ func TestNoSnapshotOfATemporaryFolder(t *testing.T) {
 
 // Wherever a restoration is broken off, the next Open finds the old content or ends what was begun.
 func TestRestoreBrokenOff(t *testing.T) {
+	t.Parallel()
 	fresh := map[string]string{"tables.db": "fresh", "queues/x/y": "fresh"}
 	for name, tc := range map[string]struct {
 		setup func(path string)

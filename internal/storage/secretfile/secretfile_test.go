@@ -10,6 +10,7 @@ import (
 )
 
 func TestWrite(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte("old and readable"), 0o644); err != nil {
 		t.Fatal(err)
@@ -42,12 +43,14 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWriteFailsWhole(t *testing.T) {
+	t.Parallel()
 	if err := Write(filepath.Join(t.TempDir(), "absent", "keys"), nil); err == nil {
 		t.Error("writing into an absent folder succeeds")
 	}
 }
 
 func TestReadRefusesExposedFiles(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "keys")
 	for mode, ok := range map[fs.FileMode]bool{0o600: true, 0o644: true, 0o660: false, 0o602: false} {
 		if err := os.WriteFile(path, bytes.Repeat([]byte("k"), 10), mode); err != nil {

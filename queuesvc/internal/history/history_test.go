@@ -39,6 +39,7 @@ func (b broken) Delete(context.Context, Held) error {
 
 // Each broken promise is noticed.
 func TestCheckNoticesDefects(t *testing.T) {
+	t.Parallel()
 	for defect, want := range map[string]string{"lost": "lost", "double": "twice", "ghost": "after it was deleted", "dead": "twice", "idle": "nothing"} {
 		h := New()
 		q := broken{defect}
@@ -64,6 +65,7 @@ func TestCheckNoticesDefects(t *testing.T) {
 
 // An answer that was on its way for longer than its message is hidden proves nothing.
 func TestCheckForgivesLateAnswers(t *testing.T) {
+	t.Parallel()
 	h := New()
 	asked := time.Now()
 	h.put(t.Context(), broken{}, "a")
