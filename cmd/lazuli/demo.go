@@ -34,7 +34,7 @@ func newDemoCommand() *cobra.Command {
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
-	cmd.AddCommand(newDemonstrationListCommand(), newAllDemonstrationsCommand(), newLargeEntityWorkerCommand(), newTableIndexWorkerCommand())
+	cmd.AddCommand(newDemonstrationListCommand(), newAllDemonstrationsCommand(), newLargeEntityWorkerCommand(), newTableIndexWorkerCommand(), newSagaCommand(), newSagaWorkerCommand())
 	return cmd
 }
 

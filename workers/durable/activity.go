@@ -159,6 +159,14 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			return nil, err
 		}
 		m := w.copies[0]
+		if over, err := b.isOver(ctx, m); err != nil {
+			b.activities.giveBack([]*activity{w})
+			return nil, err
+		} else if over {
+			b.stats.dropped.Add(1)
+			b.deleteActivity(ctx, w)
+			continue
+		}
 		wi := &backend.ActivityWorkItem{InstanceID: api.InstanceID(m.Instance), NewEvent: m.event, LockedBy: b.options.Worker,
 			Properties: map[string]any{activityProperty: w}}
 		err = b.payloads.fill(ctx, m.message)
@@ -233,13 +241,34 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 		return err
 	}
 	b.stats.activities.Add(1)
+	b.deleteActivity(ctx, w)
+	return nil
+}
+
+func (b *Backend) deleteActivity(ctx context.Context, w *activity) {
 	for _, r := range b.activities.remove(w) {
 		if err := r.delete(ctx); err != nil {
-			b.log.Warn("cannot delete a work item; the activity may run again", "instance", m.Instance, "err", sdkerr.Short(err))
+			b.log.Warn("cannot delete a work item; the activity may run again", "instance", r.Instance, "err", sdkerr.Short(err))
 			r.release()
 		}
 	}
-	return nil
+}
+
+// isOver reports whether the workflow does not wait for an activity any more. It is asked of work items that come again: their first
+// receiver may have died after it had sent the result.
+func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
+	if m.attempts <= 1 {
+		return false, nil
+	}
+	h, err := b.histories.read(ctx, m.Instance)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return h.ExecutionID != m.Execution || h.completed() || openTasks(h.events)[m.event.EventId] != m.Scheduled, nil
 }
 
 // AbandonActivityWorkItem implements backend.Backend.

@@ -22,6 +22,8 @@ type Engine struct {
 	options Options
 	worker  WorkerOptions
 
+	ready chan struct{} // closed once there is a client
+
 	mu     sync.Mutex // guards client
 	client *Client
 }
@@ -30,7 +32,7 @@ var _ workers.DurableEngine = (*Engine)(nil)
 
 // NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is made when the app starts.
 func NewEngine(options Options, worker ...WorkerOptions) *Engine {
-	e := &Engine{options: options}
+	e := &Engine{options: options, ready: make(chan struct{})}
 	if len(worker) > 0 {
 		e.worker = worker[0]
 	}
@@ -48,6 +50,16 @@ func (e *Engine) Client() (*Client, error) {
 		return nil, ErrNotStarted
 	}
 	return e.client, nil
+}
+
+// WaitClient waits until the app has opened its hub, and returns a client of it.
+func (e *Engine) WaitClient(ctx context.Context) (*Client, error) {
+	select {
+	case <-e.ready:
+		return e.Client()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrNotStarted, context.Cause(ctx))
+	}
 }
 
 type clientKey struct{}
@@ -157,6 +169,9 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		return nil, err
 	}
 	e.mu.Lock()
+	if e.client == nil {
+		close(e.ready)
+	}
 	e.client = b.Client()
 	e.mu.Unlock()
 	return &engineRun{b, w}, nil

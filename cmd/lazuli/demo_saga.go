@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/demo"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// newSagaCommand makes `lazuli demo saga`.
+func newSagaCommand() *cobra.Command {
+	var (
+		c      demo.SagaConfig
+		faults []string
+		quiet  bool
+	)
+	points := demo.SagaPoints()
+	cmd := &cobra.Command{
+		Use:   "saga",
+		Short: "Place orders over a table, a queue and a blob while the worker is killed at every step in turn",
+		Long: `Orders are placed as durable workflows, examples/saga: each reserves in a table, charges by a queue and writes a receipt into a blob,
+and is then moved to another table. A third of them is refused at the last step, and compensated. In the end each order must have taken
+effect wholly, or not at all.
+
+For every step of the workflow engine, a worker process is started and kills itself with SIGKILL when it comes to that step; then leases are
+taken, messages are delivered twice, and another worker finishes. In one more round a worker is frozen in the middle of a commit, and goes on
+when another one has finished: it must do no harm then. With --random, workers are killed at any moment besides.
+
+It exits with 0 if all is well. Without a connection string it starts its own Lazuli with a data folder that is thrown away.
+
+Steps: ` + strings.Join(points, ", "),
+		Example: "  lazuli demo saga\n  lazuli demo saga --fault durable/after-commit --seed 42\n  lazuli demo saga --pairs --sample-pairs 20\n  lazuli demo saga --random 1000",
+		Args:    cobra.NoArgs,
+	}
+	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
+	fl := cmd.Flags()
+	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps to be killed at: all, none, or names")
+	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")
+	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "of all pairs visit so many, which the seed chooses; 0 is all")
+	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
+	fl.IntVar(&c.Random, "random", 0, "orders in a round in which workers are killed at random; 0 is none")
+	fl.Uint64Var(&c.Seed, "seed", 0, "repeats the choices of the run that printed this seed (default: a new one)")
+	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "how long a round may take")
+	fl.BoolVar(&c.Keep, "keep", false, "leave everything in place at the end")
+	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		switch {
+		case slices.Equal(faults, []string{"none"}):
+			c.Points = []string{}
+		case !slices.Equal(faults, []string{"all"}):
+			c.Points = faults
+		}
+		for _, f := range c.Points {
+			if !slices.Contains(points, f) {
+				return usageError{fmt.Errorf("--fault: there is no step %q; there are %s", f, strings.Join(points, ", "))}
+			}
+		}
+		if c.Orders < 6 || c.Random < 0 || c.SamplePairs < 0 {
+			return usageError{errors.New("--orders is 6 at least, --random and --sample-pairs are not negative")}
+		}
+		if !cmd.Flags().Changed("seed") {
+			c.Seed = rand.Uint64()
+		}
+		if !quiet {
+			c.Progress = cmd.ErrOrStderr()
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		c.Worker = func(s demo.SagaSettings) *exec.Cmd { return sagaWorker(self, s) }
+		if c.ConnectionString = connection(); c.ConnectionString == "" {
+			text, stop, err := startThrowaway()
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, stop()) }()
+			c.ConnectionString = text
+		}
+		report, err := demo.Saga(cmd.Context(), c)
+		if report != nil {
+			err = errors.Join(err, report.WriteTable(cmd.OutOrStdout()))
+		}
+		return err
+	}
+	return cmd
+}
+
+// sagaWorker is the command line of a worker process. What is secret goes through the environment.
+func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
+	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive, "--payments="+s.Payments,
+		"--receipts="+s.Receipts, "--visibility="+s.Visibility.String())
+	cmd.Env = append(os.Environ(), connectionEnvVar+"="+s.ConnectionString, fault.EnvVar+"="+s.Fault)
+	return cmd
+}
+
+// newSagaWorkerCommand makes the hidden verb whose process the demonstration kills.
+func newSagaWorkerCommand() *cobra.Command {
+	var s demo.SagaSettings
+	cmd := &cobra.Command{Use: "saga-worker", Hidden: true, Args: cobra.NoArgs}
+	fl := cmd.Flags()
+	for name, to := range map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments, "receipts": &s.Receipts} {
+		fl.StringVar(to, name, "", "")
+	}
+	fl.DurationVar(&s.Visibility, "visibility", 2*time.Second, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+		if err := faultsFromEnvironment(log); err != nil {
+			return usageError{err}
+		}
+		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
+		if err != nil {
+			return usageError{err}
+		}
+		return demo.RunSagaWorker(cmd.Context(), storage, log, s)
+	}
+	return cmd
+}

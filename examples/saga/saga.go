@@ -1,0 +1,174 @@
+// Package saga is an order that takes effect in a table, a queue and a blob, as a durable workflow: all of it, or none.
+//
+// There is no transaction over the three. Each step has a compensation that takes it back; when a step fails for good, the compensations of the
+// steps before it run, in reverse. An order that succeeds is then moved to another table, an eventually consistent transaction: copied first,
+// then marked as moved. The workflow survives any crash, so neither can stop half-way.
+//
+// An activity may run more than once, and the second time may come late: after the workflow has gone on, or has taken the step back. So a step
+// does nothing the second time, and nothing that was taken back is deleted, only marked: a late "reserve" then finds that it is over.
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/microsoft/durabletask-go/task"
+
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// Order is the input of the workflow "order".
+type Order struct {
+	ID   string
+	Item string
+	// Refused makes the last step fail for good: the order is to be compensated.
+	Refused bool
+}
+
+// Payment is a message of the payments queue. Key is the same in each copy of it: the receiver counts a key once.
+type Payment struct {
+	Key, Order, Kind string
+}
+
+// Saga is where an order takes effect.
+type Saga struct {
+	Storage *workers.Storage
+	// Orders has the orders in progress, Archive those that are done; Payments is a queue, Receipts a container.
+	Orders, Archive, Payments, Receipts string
+}
+
+// Register adds the workflow "order" and its activities to an app with Config.Durable.
+func (s *Saga) Register(app *workers.App) {
+	app.Orchestration("order", durable.Orchestrator(place))
+	app.Orchestration("archive", durable.Orchestrator(archive))
+	for name, step := range map[string]func(context.Context, Order) error{
+		"reserve": s.reserve, "release": s.mark("released"), "charge": s.pay("charge"), "refund": s.pay("refund"), "receipt": s.receipt, "withdraw": s.withdraw,
+		"copy": s.copy, "close": s.mark("archived"),
+	} {
+		workers.Activity(app, name, func(ctx context.Context, o Order) (struct{}, error) { return struct{}{}, step(ctx, o) })
+	}
+}
+
+// steps are those of an order, each with its compensation.
+var steps = []struct{ do, undo string }{{"reserve", "release"}, {"charge", "refund"}, {"receipt", "withdraw"}}
+
+// retries are for what passes: a service that cannot be reached.
+var retries = task.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2}
+
+// place is the saga. It returns "done" or "compensated".
+func place(ctx *durable.Context, o Order) (string, error) {
+	for i, step := range steps {
+		_, err := durable.CallWithRetry[struct{}](ctx, step.do, o, retries)
+		if err == nil {
+			continue
+		}
+		for ; i >= 0; i-- { // The failed step may have taken effect all the same: its compensation comes first.
+			if _, err := durable.Call[struct{}](ctx, steps[i].undo, o); err != nil {
+				return "", err // Someone has to look at it: lazuli durable rewind goes on from here.
+			}
+		}
+		return "compensated", nil
+	}
+	return durable.CallWorkflow[string](ctx, "archive", o)
+}
+
+// archive moves a finished order: it is copied first, and closed where it was then.
+func archive(ctx *durable.Context, o Order) (string, error) {
+	for _, step := range []string{"copy", "close"} {
+		if _, err := durable.CallWithRetry[struct{}](ctx, step, o, retries); err != nil {
+			return "", err
+		}
+	}
+	return "done", nil
+}
+
+func hasCode(err error, code string) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && r.ErrorCode == code
+}
+
+const row = "order"
+
+// Reserved is the state, in the table of orders, of an order in progress.
+const Reserved = "reserved"
+
+func (s *Saga) reserve(ctx context.Context, o Order) error {
+	text, err := json.Marshal(map[string]any{"PartitionKey": o.ID, "RowKey": row, "Item": o.Item, "State": Reserved})
+	if err != nil {
+		return err
+	}
+	if _, err = s.Storage.Tables.NewClient(s.Orders).AddEntity(ctx, text, nil); hasCode(err, "EntityAlreadyExists") {
+		return nil // By an earlier attempt.
+	}
+	return err
+}
+
+// mark ends a reservation, also one that was never made.
+func (s *Saga) mark(state string) func(context.Context, Order) error {
+	return func(ctx context.Context, o Order) error {
+		text, err := json.Marshal(map[string]any{"PartitionKey": o.ID, "RowKey": row, "Item": o.Item, "State": state})
+		if err != nil {
+			return err
+		}
+		_, err = s.Storage.Tables.NewClient(s.Orders).UpsertEntity(ctx, text, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+		return err
+	}
+}
+
+// pay puts a message. A queue cannot know that it has had a message before: the receiver does, by its key.
+func (s *Saga) pay(kind string) func(context.Context, Order) error {
+	return func(ctx context.Context, o Order) error {
+		text, err := json.Marshal(Payment{Key: o.ID + "/" + kind, Order: o.ID, Kind: kind})
+		if err != nil {
+			return err
+		}
+		_, err = s.Storage.Queues.NewQueueClient(s.Payments).EnqueueMessage(ctx, string(text), nil)
+		return err
+	}
+}
+
+func (s *Saga) receiptOf(o Order) *blockblob.Client {
+	return s.Storage.Blobs.ServiceClient().NewContainerClient(s.Receipts).NewBlockBlobClient(o.ID + ".txt")
+}
+
+func (s *Saga) receipt(ctx context.Context, o Order) error {
+	if o.Refused {
+		return fmt.Errorf("order %s is refused", o.ID)
+	}
+	_, err := s.receiptOf(o).UploadBuffer(ctx, []byte("Sold: "+o.Item), &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return nil
+	}
+	return err
+}
+
+// withdraw leaves an empty blob in place of the receipt.
+func (s *Saga) withdraw(ctx context.Context, o Order) error {
+	_, err := s.receiptOf(o).UploadBuffer(ctx, nil, nil)
+	return err
+}
+
+// copy puts the order into the archive. One that is not reserved any more was copied before.
+func (s *Saga) copy(ctx context.Context, o Order) error {
+	got, err := s.Storage.Tables.NewClient(s.Orders).GetEntity(ctx, o.ID, row, nil)
+	if err != nil {
+		return err
+	}
+	var e struct{ State string }
+	if err := json.Unmarshal(got.Value, &e); err != nil || e.State != Reserved {
+		return err
+	}
+	_, err = s.Storage.Tables.NewClient(s.Archive).UpsertEntity(ctx, got.Value, nil)
+	return err
+}

@@ -1,0 +1,388 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/examples/saga"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// SagaSettings are what a worker's process of the saga is started with.
+type SagaSettings struct {
+	ConnectionString                         string
+	Hub, Orders, Archive, Payments, Receipts string
+	// Visibility is how long the messages of a process that died stay hidden.
+	Visibility time.Duration
+	// Fault is a fault plan in the form that package fault parses; empty means none.
+	Fault string
+}
+
+// SagaConfig describes a run of the saga's demonstration.
+type SagaConfig struct {
+	ConnectionString string
+	// Worker returns the command of a worker process. It must stop in good order at SIGTERM.
+	Worker func(SagaSettings) *exec.Cmd
+	// Points are the steps to be killed at, and Frozen; nil means all.
+	Points []string
+	// Pairs also kills at every pair of steps; SamplePairs, if not 0, at so many of them.
+	Pairs       bool
+	SamplePairs int
+	// Orders are placed in each round; 0 means 12. Random are placed in one more round, in which workers are killed at random; 0 means none.
+	Orders, Random int
+	Seed           uint64
+	// Patience bounds a round. 0 means 2 min.
+	Patience time.Duration
+	Keep     bool
+	// Progress is told each round; nil: nobody.
+	Progress io.Writer
+}
+
+// SagaPoints returns the steps that a run visits by default.
+func SagaPoints() []string {
+	var points []string
+	for _, p := range fault.Points() {
+		name := string(p)
+		// The others are steps of clients.
+		if strings.HasPrefix(name, "durable/") && !strings.HasPrefix(name, "durable/purge") && name != "durable/after-start-message" {
+			points = append(points, name)
+		}
+	}
+	if canFreeze {
+		points = append(points, Frozen)
+	}
+	return points
+}
+
+// SagaRow is one round.
+type SagaRow struct {
+	Round string
+	// Orders were placed. Done and Compensated are those that took effect wholly or not at all, as they should. Half are all others.
+	Orders, Done, Compensated int
+	Half                      []string
+	Kills                     int
+	Took                      time.Duration
+}
+
+// SagaReport is what a run found.
+type SagaReport struct {
+	Seed uint64
+	Rows []SagaRow
+}
+
+// Err returns an error that wraps ErrInvariant if an order took effect by half, or nil.
+func (r *SagaReport) Err() error {
+	var problems []string
+	for _, row := range r.Rows {
+		for _, h := range row.Half {
+			problems = append(problems, row.Round+": "+h)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n  %s", ErrInvariant, strings.Join(problems, "\n  "))
+}
+
+// WriteTable prints one line for each round, and the sum.
+func (r *SagaReport) WriteTable(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ROUND\tKILLS\tORDERS\tDONE\tCOMPENSATED\tHALF\tTOOK")
+	var sum SagaRow
+	half := 0
+	for _, row := range r.Rows {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%v\n", row.Round, row.Kills, row.Orders, row.Done, row.Compensated, len(row.Half), row.Took.Round(100*time.Millisecond))
+		sum.Orders, sum.Done, sum.Compensated, sum.Kills = sum.Orders+row.Orders, sum.Done+row.Done, sum.Compensated+row.Compensated, sum.Kills+row.Kills
+		half += len(row.Half)
+	}
+	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%d\t\n", sum.Kills, sum.Orders, sum.Done, sum.Compensated, half)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "seed %d\n", r.Seed)
+	return err
+}
+
+// sagaRun is a demonstration of the saga at work.
+type sagaRun struct {
+	SagaConfig
+	settings SagaSettings
+	storage  *workers.Storage
+	saga     *saga.Saga
+	client   *durable.Client
+	random   *rand.Rand
+	payments map[string]map[string]bool // kinds by order
+	report   SagaReport
+}
+
+// Saga runs the demonstration of the saga. The report is complete as far as the run came, also when an error is returned.
+func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
+	if c.Points == nil {
+		c.Points = SagaPoints()
+	}
+	if c.Orders == 0 {
+		c.Orders = 12
+	}
+	if c.Patience == 0 {
+		c.Patience = 2 * time.Minute
+	}
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
+	storage, err := workers.OpenStorage(c.ConnectionString)
+	if err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("%x", time.Now().UnixNano())
+	r := &sagaRun{SagaConfig: c, storage: storage, random: newRandom(c.Seed), payments: map[string]map[string]bool{}, report: SagaReport{Seed: c.Seed},
+		settings: SagaSettings{ConnectionString: c.ConnectionString, Hub: "Demo" + id, Orders: "LazuliDemoOrders" + id, Archive: "LazuliDemoSold" + id,
+			Payments: "lazuli-demo-payments-" + id, Receipts: "lazuli-demo-receipts-" + id, Visibility: 2 * time.Second}}
+	r.saga = sagaOf(storage, r.settings)
+	if err := r.saga.Create(ctx); err != nil {
+		return nil, err
+	}
+	hub, err := durable.New(r.options())
+	if err != nil {
+		return nil, err
+	}
+	if err := hub.CreateTaskHub(ctx); err != nil {
+		return nil, err
+	}
+	r.client = hub.Client()
+	if !c.Keep {
+		defer func() {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+			defer cancel()
+			err = errors.Join(err, hub.DeleteTaskHub(clean), r.remove(clean))
+		}()
+	}
+	err = r.rounds(ctx)
+	return &r.report, errors.Join(err, r.report.Err())
+}
+
+func (r *sagaRun) options() durable.Options {
+	return durable.Options{Storage: r.storage, Hub: r.settings.Hub, Visibility: r.settings.Visibility, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func sagaOf(storage *workers.Storage, s SagaSettings) *saga.Saga {
+	return &saga.Saga{Storage: storage, Orders: s.Orders, Archive: s.Archive, Payments: s.Payments, Receipts: s.Receipts}
+}
+
+// RunSagaWorker is the body of a worker's process.
+func RunSagaWorker(ctx context.Context, storage *workers.Storage, log *slog.Logger, s SagaSettings) error {
+	engine := durable.NewEngine(durable.Options{Hub: s.Hub, Visibility: s.Visibility, LeaseDuration: 15 * time.Second}, durable.WorkerOptions{MaxOrchestrations: 8, MaxActivities: 8})
+	app := workers.New(workers.Config{Storage: storage, Logger: log, Durable: engine, DrainTimeout: 10 * time.Second})
+	sagaOf(storage, s).Register(app)
+	return app.Run(ctx)
+}
+
+func (r *sagaRun) rounds(ctx context.Context) error {
+	var rounds [][]string
+	steps := slices.DeleteFunc(slices.Clone(r.Points), func(p string) bool { return p == Frozen })
+	for _, p := range r.Points {
+		rounds = append(rounds, []string{p})
+	}
+	if r.Pairs {
+		var pairs [][]string
+		for _, p := range steps {
+			for _, q := range steps {
+				pairs = append(pairs, []string{p, q})
+			}
+		}
+		if r.SamplePairs > 0 {
+			r.random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+			pairs = pairs[:min(len(pairs), r.SamplePairs)]
+		}
+		rounds = append(rounds, pairs...)
+	}
+	for i, points := range rounds {
+		err := r.round(ctx, fmt.Sprintf("r%d-", i), strings.Join(points, ", "), r.Orders, func(ctx context.Context, row *SagaRow) error {
+			if points[0] == Frozen {
+				return r.freeze(ctx, row)
+			}
+			return r.kill(ctx, row, points)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if r.Random > 0 {
+		return r.round(ctx, "random-", "killed at random", r.Random, r.killAtRandom)
+	}
+	return nil
+}
+
+// round places orders, lets work run its course, and counts.
+func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int, work func(context.Context, *SagaRow) error) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%s: not over after %v", name, r.Patience))
+	defer cancel()
+	row := SagaRow{Round: name, Orders: orders}
+	for i := range orders {
+		o := saga.Order{ID: fmt.Sprint(prefix, i), Item: "tea", Refused: i%3 == 2}
+		text, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		if _, err := r.client.Start(ctx, "order", durable.StartOptions{InstanceID: o.ID, Input: string(text)}); err != nil {
+			return err
+		}
+	}
+	if err := r.duplicate(ctx); err != nil {
+		return err
+	}
+	if err := work(ctx, &row); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := r.census(ctx, prefix, &row); err != nil {
+		return err
+	}
+	row.Took = time.Since(began)
+	r.report.Rows = append(r.report.Rows, row)
+	fmt.Fprintf(r.Progress, "%s: %d done, %d compensated, %d half, %v\n", name, row.Done, row.Compensated, len(row.Half), row.Took.Round(time.Millisecond))
+	return nil
+}
+
+func (r *sagaRun) start(plan string) (*child, error) {
+	s := r.settings
+	s.Fault = plan
+	return startChild(r.Worker(s))
+}
+
+// kill runs workers that are killed at the points, and one that finishes.
+func (r *sagaRun) kill(ctx context.Context, row *SagaRow, points []string) error {
+	for _, p := range points {
+		worker, err := r.start(kill{p, 1 + r.random.IntN(6)}.String())
+		if err != nil {
+			return err
+		}
+		if err := worker.waitForKill(ctx); err != nil {
+			return err
+		}
+		row.Kills++
+		if err := r.disturb(ctx); err != nil {
+			return err
+		}
+	}
+	return r.finish(ctx, row)
+}
+
+// freeze stops a worker in the middle of a commit until another one has finished its work, and lets it go on then.
+func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
+	const point = "durable/before-commit"
+	hit := 1 + r.random.IntN(6)
+	worker, err := r.start(fmt.Sprintf("%s=say@%d,%s=stop@%d", point, hit, point, hit))
+	if err != nil {
+		return err
+	}
+	defer worker.kill()
+	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended by itself: %w\n%s", worker.err, worker.output)
+		}
+		return strings.Contains(worker.output.String(), "fault: "+point), nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.disturb(ctx); err != nil {
+		return err
+	}
+	if err := r.finish(ctx, row); err != nil {
+		return err
+	}
+	if err := worker.thaw(); err != nil {
+		return err
+	}
+	return worker.stop(ctx)
+}
+
+// killAtRandom keeps two workers running of which one or the other is killed, until a tenth of the orders is left; then it lets them finish.
+func (r *sagaRun) killAtRandom(ctx context.Context, row *SagaRow) error {
+	list := make([]*child, 2)
+	defer func() {
+		for _, c := range list {
+			if c != nil {
+				c.kill()
+			}
+		}
+	}()
+	for left := row.Orders; left > row.Orders/10; {
+		i := r.random.IntN(len(list))
+		if list[i] != nil {
+			list[i].kill()
+			row.Kills++
+		}
+		for i := range list {
+			if list[i] == nil || list[i].gone() {
+				var err error
+				if list[i], err = r.start(""); err != nil {
+					return err
+				}
+			}
+		}
+		if err := r.disturb(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second + time.Duration(r.random.Int64N(int64(2*time.Second)))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		var err error
+		if left, err = r.unfinished(ctx, "random-"); err != nil {
+			return err
+		}
+	}
+	return every(ctx, 100*time.Millisecond, func() (bool, error) {
+		n, err := r.unfinished(ctx, "")
+		return n == 0, err
+	})
+}
+
+// finish runs a worker until all orders have ended.
+func (r *sagaRun) finish(ctx context.Context, row *SagaRow) error {
+	worker, err := r.start("")
+	if err != nil {
+		return err
+	}
+	defer worker.kill()
+	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
+		if worker.gone() {
+			return false, fmt.Errorf("the worker ended by itself: %w\n%s", worker.err, worker.output)
+		}
+		n, err := r.unfinished(ctx, "")
+		return n == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, worker.output)
+	}
+	return worker.stop(ctx)
+}
+
+// unfinished counts the instances that still run.
+func (r *sagaRun) unfinished(ctx context.Context, prefix string) (n int, err error) {
+	q := durable.Query{Prefix: prefix, Status: []string{"Pending", "Running"}, Top: 1000}
+	for {
+		page, err := r.client.Query(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		n += len(page.Instances)
+		if q.Continuation = page.Continuation; q.Continuation == "" {
+			return n, nil
+		}
+	}
+}
