@@ -17,6 +17,12 @@ import (
 // Context is what a workflow calls activities, timers, events and other workflows through.
 type Context = task.OrchestrationContext
 
+// RetryPolicy says how often and when an activity that failed is called again.
+type RetryPolicy = task.RetryPolicy
+
+// ErrTimeout: an event did not come in time.
+var ErrTimeout = task.ErrTaskCanceled
+
 // Engine runs the workflows of an app: it goes into workers.Config.Durable.
 type Engine struct {
 	options Options
@@ -109,7 +115,7 @@ func Call[Out any](ctx *Context, activity string, in any) (Out, error) {
 }
 
 // CallWithRetry is Call, tried again as the policy says.
-func CallWithRetry[Out any](ctx *Context, activity string, in any, policy task.RetryPolicy) (Out, error) {
+func CallWithRetry[Out any](ctx *Context, activity string, in any, policy RetryPolicy) (Out, error) {
 	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in), task.WithActivityRetryPolicy(&policy)))
 }
 
@@ -118,7 +124,7 @@ func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
 	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
 }
 
-// WaitForEvent waits for an event; a timeout below zero is for ever. After the timeout it returns task.ErrTaskCanceled.
+// WaitForEvent waits for an event; a timeout below zero is for ever. After the timeout it returns ErrTimeout.
 func WaitForEvent[T any](ctx *Context, name string, timeout time.Duration) (T, error) {
 	return Await[T](ctx.WaitForSingleEvent(name, timeout))
 }

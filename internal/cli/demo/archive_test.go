@@ -30,6 +30,9 @@ import (
 const variantEnv = "LAZULI_DEMO_TEST_WORKER"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(sagaEnv); text != "" {
+		os.Exit(runSagaVariant(text))
+	}
 	variant := os.Getenv(variantEnv)
 	if variant == "" {
 		os.Exit(m.Run())

@@ -14,10 +14,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/examples/saga"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/roles/saga"
 )
 
 // SagaSettings are what a worker's process of the saga is started with.

@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/examples/saga"
+	"github.com/lazuli-storage/lazuli/workers/roles/saga"
 )
 
 // partitions is the number of partitions of the demonstration's hub.

@@ -21,7 +21,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
-	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -63,7 +62,7 @@ func (s *Saga) Register(app *workers.App) {
 var steps = []struct{ do, undo string }{{"reserve", "release"}, {"charge", "refund"}, {"receipt", "withdraw"}}
 
 // retries are for what passes: a service that cannot be reached.
-var retries = task.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2}
+var retries = durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2}
 
 // place is the saga. It returns "done" or "compensated".
 func place(ctx *durable.Context, o Order) (string, error) {

@@ -1,7 +1,7 @@
-// Command worker runs the saga of package saga, and places an order:
+// Command saga runs orders as durable workflows over a table, a queue and a blob, with compensations:
 //
 //	lazuli &
-//	go run ./examples/saga/worker
+//	go run ./examples/saga
 package main
 
 import (
@@ -11,9 +11,9 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/lazuli-storage/lazuli/examples/saga"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/roles/saga"
 )
 
 func main() {

@@ -1,0 +1,120 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// sagaEnv makes this binary a worker of the saga: its settings as JSON.
+const sagaEnv = "LAZULI_DEMO_TEST_SAGA"
+
+// sagaVariant is a worker that does what the saga should, or, if Forgets is set, one whose compensation does not happen.
+type sagaVariant struct {
+	SagaSettings
+	Forgets bool
+}
+
+func runSagaVariant(text string) int {
+	err := func() error {
+		var v sagaVariant
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return err
+		}
+		if v.Fault != "" {
+			p, err := fault.ParsePlan(v.Fault)
+			if err != nil {
+				return err
+			}
+			defer fault.Activate(p)()
+		}
+		storage, err := workers.OpenStorage(v.ConnectionString)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		if !v.Forgets {
+			return RunSagaWorker(ctx, storage, log, v.SagaSettings)
+		}
+		app := workers.New(workers.Config{Storage: storage, Logger: log, Durable: durable.NewEngine(durable.Options{Hub: v.Hub, Visibility: v.Visibility})})
+		sagaOf(storage, v.SagaSettings).Register(app)
+		app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
+			return func(ctx context.Context, mc *workers.MiddlewareContext) error {
+				if mc.FunctionName == "release" {
+					return nil
+				}
+				return next(ctx, mc)
+			}
+		}))
+		return app.Run(ctx)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func sagaConfig(t *testing.T, forgets bool, points ...string) SagaConfig {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return SagaConfig{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1, Patience: 5 * time.Minute,
+		Worker: func(s SagaSettings) *exec.Cmd {
+			text, err := json.Marshal(sagaVariant{s, forgets})
+			if err != nil {
+				t.Error(err)
+			}
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), sagaEnv+"="+string(text))
+			return cmd
+		}}
+}
+
+func TestSaga(t *testing.T) {
+	t.Parallel()
+	c := sagaConfig(t, false, "durable/after-commit", "durable/after-activity-result")
+	if canFreeze {
+		c.Points = append(c.Points, Frozen)
+	}
+	c.Pairs, c.SamplePairs = true, 2
+	report, err := Saga(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(report.Rows); n != len(c.Points)+2 {
+		t.Errorf("%d rounds", n)
+	}
+	for _, row := range report.Rows {
+		if row.Done != 8 || row.Compensated != 4 {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
+// A compensation that does not happen is noticed.
+func TestWrongSagaIsCaught(t *testing.T) {
+	t.Parallel()
+	_, err := Saga(t.Context(), sagaConfig(t, true, "durable/before-send"))
+	if !errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), "reserved true") {
+		t.Errorf("got %v", err)
+	}
+}
