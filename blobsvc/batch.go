@@ -37,15 +37,15 @@ type subRequest struct {
 // blobBatch: https://learn.microsoft.com/rest/api/storageservices/blob-batch
 // Each request in it is authorised and served on its own, in order; the batch as a whole succeeds whatever they answer.
 func (s *Service) blobBatch(c *call) error {
-	media, parameters, err := mime.ParseMediaType(c.Header("Content-Type"))
-	if err != nil || media != "multipart/mixed" || parameters["boundary"] == "" {
+	parts, ok := wire.Boundary(c.Header("Content-Type"))
+	if !ok {
 		return wire.InvalidHeader("Content-Type", c.Header("Content-Type"))
 	}
 	body, err := c.ReadBody(maxBatchBody)
 	if err != nil {
 		return err
 	}
-	list, err := parseBatch(body, parameters["boundary"])
+	list, err := parseBatch(body, parts)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,41 @@ func TestBlobBatchInPathStyle(t *testing.T) {
 	f.do("GET", "/box/b", "").want(t, 404, "BlobNotFound")
 }
 
+// Batches as clients send them: to the account with restype=container, and with boundaries that have characters for quotes only.
+func TestBlobBatchDialects(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	for _, tc := range []struct{ name, path, boundary string }{
+		{"to the account with restype", "?comp=batch&restype=container", "b"},
+		{"a boundary of the client for Python", "/?comp=batch", "===============1114621032=="},
+		{"a boundary in base64", "/?comp=batch", "ab/cd+ef=="},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+			date := f.now().UTC().Format(http.TimeFormat)
+			part := f.request("DELETE", "/box/b", "", "x-ms-date", date)
+			body := "--" + tc.boundary + "\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\nx-ms-date: " + date +
+				"\r\nx-ms-version: 2021-12-02\r\nAuthorization: " + part.Header.Get("Authorization") + "\r\n\r\n--" + tc.boundary + "--\r\n"
+			if r := f.do("POST", tc.path, body, "Content-Type", "multipart/mixed; boundary="+tc.boundary).want(t, 202, ""); !strings.Contains(r.body, "202 Accepted") {
+				t.Error(r.body)
+			}
+		})
+	}
+}
+
+// Values that clients write in other case than the reference.
+func TestParametersInAnyCase(t *testing.T) {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	for _, kind := range []string{"COMMITTED", "Uncommitted", "aLL"} {
+		f.do("GET", "/box/b?comp=blocklist&blocklisttype="+kind, "").want(t, 200, "")
+	}
+	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	f.do("DELETE", "/box/b?deletetype=Permanent&snapshot="+at, "").want(t, 409, "OperationNotAllowedOnSoftDeletedBlob")
+	f.do("DELETE", "/box/b?deletetype=forever&snapshot="+at, "").want(t, 400, "InvalidQueryParameterValue")
+}
+
 func TestBlobBatchRefusals(t *testing.T) {
 	t.Parallel()
 	f := start(t)

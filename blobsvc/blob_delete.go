@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -42,7 +43,7 @@ func (s *Service) deleteBlob(c *call) error {
 		}
 	}
 	permanently := false
-	switch kind := c.Query.Get("deletetype"); kind {
+	switch kind := c.Query.Get("deletetype"); strings.ToLower(kind) { // .NET and Java write Permanent
 	case "":
 	case "permanent":
 		permanently = true

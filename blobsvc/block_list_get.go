@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"encoding/base64"
 	"net/http"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -12,7 +13,7 @@ import (
 func (s *Service) getBlockList(c *call) error {
 	kind := c.Query.Get("blocklisttype")
 	var committed, uncommitted bool
-	switch kind {
+	switch strings.ToLower(kind) { // the legacy Java client writes COMMITTED
 	case "", "committed":
 		committed = true
 	case "uncommitted":

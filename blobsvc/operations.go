@@ -71,6 +71,8 @@ var operations = []op{
 	{Name: "GetAccountInformation", Method: head, On: onBlob, Comp: "properties", Restype: "account", Needs: aboutAccount(onRecord), Do: (*Service).getAccountInformation},
 	{Name: "GetUserDelegationKey", Method: post, On: onService, Comp: "userdelegationkey", Restype: "service", Needs: delegation, Do: (*Service).getUserDelegationKey},
 	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Needs: accountParts, Do: (*Service).blobBatch},
+	// The JavaScript client sends this for the account of a path-style address.
+	{Name: "BlobBatch", Method: post, On: onService, Comp: "batch", Restype: "container", Needs: accountParts, Do: (*Service).blobBatch},
 	{Name: "FindBlobsByTags", Method: get, On: onService, Comp: "blobs", Needs: onAccount("f"), Do: (*Service).findBlobsByTags},
 	{Name: "PreflightBlobRequest", Method: options, On: onService, Needs: everyone, Do: (*Service).preflight},
 

@@ -56,7 +56,11 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 		return c, "", err
 	}
 	if c.Comp == "" {
-		if c.format, err = acceptedFormat(c.version, r.Query.Get("$format"), r.Header("Accept")); err != nil {
+		c.format, err = acceptedFormat(c.version, r.Query.Get("$format"), r.Header("Accept"))
+		switch {
+		case err != nil && c.level == onBatch: // whose parts have formats of their own
+			c.format = defaultFormat(c.version)
+		case err != nil:
 			return c, "", err
 		}
 		if prefer := c.preference(r.Header("Prefer")); r.HTTP.Method == http.MethodPost && prefer != "" {

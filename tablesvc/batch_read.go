@@ -2,7 +2,6 @@ package tablesvc
 
 import (
 	"bytes"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,7 +49,7 @@ const maxParts = maxChanges + 1
 
 // readBatch parses a body. It fails with errInvalidInput.
 func readBatch(contentType string, body []byte) (b batch, err error) {
-	boundary, ok := boundaryOf(contentType)
+	boundary, ok := wire.Boundary(contentType)
 	if !ok {
 		return b, errInvalidInput
 	}
@@ -62,7 +61,7 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 		header, content := readHeader(raw)
 		p := part{header: header}
 		kind, _ := p.get("Content-Type")
-		if inner, ok := boundaryOf(kind); ok {
+		if inner, ok := wire.Boundary(kind); ok {
 			if b.changes != nil {
 				b.extra++
 				continue
@@ -102,13 +101,6 @@ func readChanges(content []byte, boundary string) ([]part, error) {
 		changes = append(changes, p)
 	}
 	return changes, nil
-}
-
-// boundaryOf returns the boundary of a multipart/mixed media type.
-func boundaryOf(contentType string) (string, bool) {
-	base, params, err := mime.ParseMediaType(contentType)
-	boundary := params["boundary"]
-	return boundary, err == nil && base == "multipart/mixed" && boundary != "" && len(boundary) <= 200
 }
 
 // splitMultipart returns the contents between boundary lines, without the line end before each boundary, at most maxParts of

@@ -270,6 +270,21 @@ func TestBatchQueryStaysInItsAccount(t *testing.T) {
 	}
 }
 
+// The Accept header of a batch is of no account: its parts have formats of their own. Boundaries may have any characters.
+func TestBatchOfLegacyClients(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.table("people")
+	for _, boundary := range []string{"b", "b/c=d:e", "=="} {
+		body := "--" + boundary + "\r\nContent-Type: multipart/mixed; boundary=" + boundary + "c\r\n\r\n--" + boundary + "c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+			"PUT /people(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=nometadata\r\n\r\n{}\r\n--" + boundary + "c--\r\n--" + boundary + "--\r\n"
+		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=" + boundary, "Accept", "application/atom+xml,application/xml"}, body).want(t, "202")
+		if !strings.Contains(r.body, "HTTP/1.1 204 No Content") {
+			t.Errorf("%s: %s", boundary, r.body)
+		}
+	}
+}
+
 // TestBatchRefused: bodies that are no transaction.
 func TestBatchRefused(t *testing.T) {
 	t.Parallel()

@@ -182,13 +182,13 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if f.Before != nil {
 		f.Before(f.State, r)
 	}
-	switch {
-	case r.System():
+	if r.HTTP.Method == http.MethodOptions {
+		return id, f.preflight(r)
+	}
+	if r.System() {
 		id = auth.Identity{Mechanism: auth.SharedKey}
-	case r.HTTP.Method != http.MethodOptions: // a preflight request has no credential
-		if id, err = f.callers.Authenticate(r); err != nil {
-			return id, err
-		}
+	} else if id, err = f.callers.Authenticate(r); err != nil {
+		return id, err
 	}
 	call, level, err := f.Resolve(f.State, r)
 	if err != nil {
@@ -224,6 +224,20 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 		return id, wire.ErrInsufficientStorage
 	}
 	return id, f.do(r, op, call)
+}
+
+// preflight serves a CORS preflight request. It has no credential, and is decided by the account's rules only: whatever its address names
+// need not exist, nor be an address of an operation.
+// https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
+func (f *Frontend[S, C]) preflight(r *wire.Request) error {
+	call, _, _ := f.Resolve(f.State, r)
+	for i := range f.Operations {
+		if op := &f.Operations[i]; op.Method == http.MethodOptions {
+			r.Operation = op.Name
+			return op.Do(f.State, call)
+		}
+	}
+	return wire.ErrUnsupportedHTTPVerb
 }
 
 // do runs the operation, within the time that the request gives.

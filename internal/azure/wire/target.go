@@ -64,8 +64,26 @@ func hostAccount(host string, svc Service) (account string, ok bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return "", false
 	}
-	account = strings.ToLower(account)
+	account = hostSuffixes(strings.ToLower(account))
 	return account, AccountName(strings.TrimSuffix(account, secondarySuffix))
+}
+
+// hostSuffixes removes the suffixes of an account's host name that say over which network it is reached, -ipv6 and -dualstack, and
+// leaves -secondary, in whichever order they stand.
+func hostSuffixes(label string) string {
+	name, secondary := label, ""
+	for {
+		switch {
+		case strings.HasSuffix(name, "-ipv6"):
+			name = strings.TrimSuffix(name, "-ipv6")
+		case strings.HasSuffix(name, "-dualstack"):
+			name = strings.TrimSuffix(name, "-dualstack")
+		case strings.HasSuffix(name, secondarySuffix) && secondary == "":
+			name, secondary = strings.TrimSuffix(name, secondarySuffix), secondarySuffix
+		default:
+			return name + secondary
+		}
+	}
 }
 
 // AccountName reports whether an account may have the name s: 3 to 24 lower-case letters and digits.

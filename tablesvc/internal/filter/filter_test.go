@@ -35,6 +35,8 @@ func TestParse(t *testing.T) {
 		{`'a' eq Name`, `Name eq 'a'`},
 		{`Active eq true and Done eq false`, `(Active eq true and Done eq false)`},
 		{`true`, `true`},
+		{`True`, `true`},
+		{`A eq False or A eq TRUE`, `(A eq false or A eq true)`},
 		{`1 eq 1 and 'a' gt 'b'`, `(true and false)`},
 		{`1 eq 1L`, `false`},
 		{`(A eq 1) eq false`, `not (A eq 1)`},

@@ -84,8 +84,8 @@ func (l *lexer) next() (token, error) {
 	}
 	t.kind, t.text = wordToken, word
 	switch word {
-	case "true", "false":
-		t.kind, t.value = constantToken, entity.BoolValue(word == "true")
+	case "true", "false", "True", "False", "TRUE", "FALSE":
+		t.kind, t.value = constantToken, entity.BoolValue(word[0]|0x20 == 't')
 	case "NaN", "INF", "Infinity":
 		f, _ := strconv.ParseFloat(strings.ToLower(word[:3]), 64)
 		t.kind, t.value = constantToken, entity.DoubleValue(f)
