@@ -77,7 +77,7 @@ func (e *Encryption) check(c codec) error {
 		return fmt.Errorf("unknown mode of encryption %d", e.Mode)
 	}
 	if _, ok := c.(entityCodec); !ok && len(e.Properties) > 0 {
-		return errors.New("Properties is for tables of Entity; structs use the option encrypt in their tags")
+		return errors.New("the member Properties is for tables of Entity; structs use the option encrypt in their tags")
 	}
 	if e.Mode == Authenticated {
 		return nil

@@ -322,7 +322,7 @@ func (c *azureCipher) open(name string, sealed []byte) ([]byte, error) {
 
 func (c *azureCipher) plain(t edm, value []byte) ([]byte, error) {
 	if t != edmString {
-		return nil, fmt.Errorf("Azure's format encrypts text only, not %s", t)
+		return nil, fmt.Errorf("the format of Azure encrypts text only, not %s", t)
 	}
 	text, err := unquote(value)
 	return []byte(text), err

@@ -12,7 +12,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -82,5 +81,5 @@ func names(list []oath) string {
 	for _, o := range list {
 		texts = append(texts, o.At.Format(time.DateOnly))
 	}
-	return fmt.Sprintf("%s", strings.Join(texts, ", "))
+	return strings.Join(texts, ", ")
 }

@@ -8,7 +8,7 @@
 //
 // When: entries come faster than one partition takes. Cost: as many queries as there are prefixes, for each range.
 //
-// `lazuli table stats TABLE` shows the partitions of a table. The program shows how many of a day's writes each of them gets.
+// `lazuli table stats TABLE` shows the partitions of a table, and a fault rule with --throttle-per partition limits them as Azure does (docs/faults.md). The program shows how many of a day's writes each of them gets.
 //
 //	go run ./examples/patterns/12-append-anti-pattern
 package main
