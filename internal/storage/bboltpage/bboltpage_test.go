@@ -189,7 +189,7 @@ func compare(tx *bolt.Tx, r *Reader, direct bool, bucket int, depth *atomic.Int3
 			if want := b.Get(k); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 				return fmt.Errorf("get %.40q: %d bytes, want %d", k, len(got), len(want))
 			}
-			if err := s.CheckLeaf(tree, k, true); err != nil {
+			if err := s.CheckLeaf(tree, k, true, verifySum); err != nil {
 				return fmt.Errorf("check the leaf of %.40q: %w", k, err)
 			}
 		}

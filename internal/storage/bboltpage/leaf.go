@@ -6,12 +6,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// CheckLeaf verifies the leaf in which key is, or would be. With neighbours it verifies those on both sides as well: bbolt merges
-// them with a leaf of which keys are deleted.
-func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool) error {
-	if l := s.last; l != nil && l.covers(t, key) && l.checked && (!neighbours || l.around) {
-		return nil
-	}
+// CheckLeaf verifies the leaf in which key is, or would be, before key is put or deleted. With neighbours it verifies those on both
+// sides as well: bbolt merges them with a leaf of which keys are deleted. verify, which may be nil, is called with the pair of key, if
+// there is one: it may be another pair whose key has become this one, which would be overwritten.
+func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify) error {
 	l, err := s.leafOf(t, key)
 	if err != nil {
 		return err
@@ -19,7 +17,14 @@ func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool) error {
 	if problem := l.check(); problem != "" {
 		return l.damaged(problem)
 	}
-	if !neighbours {
+	if i, ok := l.page.search(key); ok && i < l.page.count() && verify != nil {
+		if k, v, _, _ := l.page.pair(i); bytes.Equal(k, key) { // checked
+			if err := verify(k, v); err != nil {
+				return err
+			}
+		}
+	}
+	if !neighbours || l.around {
 		return nil
 	}
 	l.around = true

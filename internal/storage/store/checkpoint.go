@@ -178,7 +178,7 @@ func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) error {
 		return err
 	}
 	for n := 0; e != nil && n < db.chunkSize; n++ {
-		if err := s.CheckLeaf(t, e.Key, e.Deleted()); err != nil {
+		if err := s.CheckLeaf(t, e.Key, e.Deleted(), db.verifiers[bucket]); err != nil {
 			return asDamage(db.path, err)
 		}
 		e = e.following()

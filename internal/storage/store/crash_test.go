@@ -205,8 +205,8 @@ func damageTail(rt *rapid.T, db *DB, dir string) {
 	case 2:
 		clear(tail[rapid.IntRange(0, min(len(tail), 300)).Draw(rt, "zeros"):])
 	case 3: // a sector that was not written
-		from := int(db.log.end) - int(db.log.end)%sector + sector*rapid.IntRange(0, 1).Draw(rt, "sector")
-		if lost := p[min(max(from, int(db.log.end)), len(p)):min(from+sector, len(p))]; len(lost) > 0 {
+		from := int(db.log.end) - int(db.log.end)%512 + 512*rapid.IntRange(0, 1).Draw(rt, "sector")
+		if lost := p[min(max(from, int(db.log.end)), len(p)):min(from+512, len(p))]; len(lost) > 0 {
 			clear(lost)
 		}
 	}

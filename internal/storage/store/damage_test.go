@@ -214,6 +214,34 @@ func TestTruncatedFilesAreRefused(t *testing.T) {
 	}
 }
 
+// A key that was damaged and has become another one does not disappear when that other one is written.
+func TestDamagedKeyIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{})
+	put(t, db, "a", "key 150", strings.Repeat("v", 100))
+	closeChecked(t, db)
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = bytes.ReplaceAll(p, []byte("key 150"), []byte("key 151"))
+	if err := os.WriteFile(path, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(path, Options{Buckets: []Bucket{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, db, "a", "key 151", "w")
+	if err := db.Close(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("close: %v, want ErrDamaged", err)
+	}
+	lost := 0
+	if err := Examine(path, []Bucket{"a", "b"}, func(*DamageError) { lost++ }); err != nil || lost == 0 {
+		t.Errorf("examine: %d problems, %v", lost, err)
+	}
+}
+
 // A value whose memory changes between the commit and the checkpoint does not get into the file.
 func TestDamageInMemory(t *testing.T) {
 	t.Parallel()

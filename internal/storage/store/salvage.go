@@ -241,7 +241,7 @@ func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 			continue
 		}
 		next := nextRecord(p, at, gen)
-		if next < 0 && !changedByte(p, at, gen) {
+		if next < 0 && !flippedBit(p, at, gen) {
 			return records
 		}
 		end := next
