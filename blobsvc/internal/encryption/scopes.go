@@ -1,8 +1,10 @@
 package encryption
 
 import (
+	"bytes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,12 +60,36 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 	if err := json.Unmarshal(b, &s.keys); err != nil { // keys are in base64
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	// Content that is decrypted with a damaged key would be wrong, and nothing would tell. Files of earlier releases have no sum.
+	damaged := false
+	for id := range s.keys {
+		// The name of the sum itself may be damaged.
+		damaged = damaged || id != sumID && (strings.HasPrefix(id, "/") || len(id) == len(sumID) && id[1:] == sumID[1:])
+	}
+	if sum, ok := s.keys[sumID]; ok || damaged {
+		delete(s.keys, sumID)
+		if !bytes.Equal(sum, sumOf(s.keys)) {
+			return nil, fmt.Errorf("%s: the file is damaged: its checksum does not match; restore it from a copy", path)
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.keys)) {
 		if n := len(s.keys[id]); n != scopeKeySize {
 			return nil, fmt.Errorf("%s: the key of %s has %d bytes, not %d", path, id, n, scopeKeySize)
 		}
 	}
 	return s, nil
+}
+
+// sumID is the name of the entry with the SHA-256 of all others. No account has an empty name.
+const sumID = "/sha256"
+
+// sumOf returns the SHA-256 of the names and keys, in order.
+func sumOf(keys map[string][]byte) []byte {
+	h := sha256.New()
+	for _, id := range slices.Sorted(maps.Keys(keys)) {
+		fmt.Fprintf(h, "%q %x\n", id, keys[id])
+	}
+	return h.Sum(nil)
 }
 
 // keyID is the name in keys of the key of an account's scope. The caller holds mu.
@@ -93,7 +119,9 @@ func (s *Scopes) declare(account string, names []string) error {
 		return nil
 	}
 	if s.path != "" {
-		b, err := json.MarshalIndent(keys, "", "\t")
+		withSum := maps.Clone(keys)
+		withSum[sumID] = sumOf(keys)
+		b, err := json.MarshalIndent(withSum, "", "\t")
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ import (
 // serve as written, fsck must find. LAZULI_CORRUPTIONS is the number of flips for each kind of file (default: a few).
 func TestCorruption(t *testing.T) {
 	t.Parallel()
-	flips := 4
+	flips := 2
 	if n, err := strconv.Atoi(os.Getenv("LAZULI_CORRUPTIONS")); err == nil {
 		flips = n
 	}

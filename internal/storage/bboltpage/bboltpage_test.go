@@ -141,7 +141,7 @@ func TestAgainstBolt(t *testing.T) {
 				defer f.Close()
 				r := NewReader(f, db.Info().PageSize)
 				depths := make([]atomic.Int32, s.buckets)
-				for round := range 6 {
+				for round := range 4 {
 					change(t, db, rng, s, s.puts, s.puts*round/2)
 					err := db.View(func(tx *bolt.Tx) error {
 						if _, err := CheckStructure(f, tx.Size()); err != nil {

@@ -14,7 +14,7 @@ import (
 // elsewhere. The file must be refused, or reads must fail, or everything must read as it was written.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	const random = 150
+	const random = 60
 	for _, s := range []shape{
 		{"inline", 5, 3, 20, 3},
 		{"one leaf", 40, 20, 100, 2},

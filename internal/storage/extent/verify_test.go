@@ -92,7 +92,7 @@ func TestDamageIsNeverRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 60 {
+		for range 25 {
 			at := rng.IntN(int(info.Size()))
 			s, err := Open(damagedCopy(t, dir, file, at), Options{})
 			if err != nil {
