@@ -61,14 +61,10 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	// Content that is decrypted with a damaged key would be wrong, and nothing would tell. Files of earlier releases have no sum.
-	damaged := false
-	for id := range s.keys {
-		// The name of the sum itself may be damaged.
-		damaged = damaged || id != sumID && (strings.HasPrefix(id, "/") || len(id) == len(sumID) && id[1:] == sumID[1:])
-	}
-	if sum, ok := s.keys[sumID]; ok || damaged {
-		delete(s.keys, sumID)
-		if !bytes.Equal(sum, sumOf(s.keys)) {
+	id, sum := findSum(s.keys)
+	if id != "" {
+		delete(s.keys, id)
+		if id != sumID || !bytes.Equal(sum, sumOf(s.keys)) {
 			return nil, fmt.Errorf("%s: the file is damaged: its checksum does not match; restore it from a copy", path)
 		}
 	}
@@ -90,6 +86,21 @@ func sumOf(keys map[string][]byte) []byte {
 		fmt.Fprintf(h, "%q %x\n", id, keys[id])
 	}
 	return h.Sum(nil)
+}
+
+// findSum returns the entry with the checksum, even if its name is damaged; id is "" if there is none.
+func findSum(keys map[string][]byte) (id string, sum []byte) {
+	if sum := keys[sumID]; sum != nil {
+		return sumID, sum
+	}
+	for id, sum := range keys {
+		others := maps.Clone(keys)
+		delete(others, id)
+		if bytes.Equal(sum, sumOf(others)) {
+			return id, sum
+		}
+	}
+	return "", nil
 }
 
 // keyID is the name in keys of the key of an account's scope. The caller holds mu.
