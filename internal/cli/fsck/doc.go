@@ -2,8 +2,8 @@
 // service, the extents with blob content, and the streams of the Queue service.
 //
 // It knows what a data folder consists of, and what may be absent; what the files must contain is known to the
-// services, whose checkers it runs. It changes nothing: the queues, whose server repairs what it opens, are checked in
-// a temporary copy.
+// services, whose checkers it runs. Without Options.Repair it changes nothing: the queues, whose server repairs what it opens, are
+// checked in a temporary copy.
 //
 // Start at [Check].
 package fsck

@@ -24,11 +24,13 @@
 // Small contents of many writers go to one extent and share its syncs. Writers with more than 256 KiB spread over a few
 // other extents, so that they neither queue behind each other nor hold up the small ones.
 //
-// # Crashes
+// # Damage and crashes
 //
-// Records are appended in order, under a lock, and a sync covers all of a file: so whatever was committed lies in an
-// intact prefix. Open walks the extents that were being written, cuts what follows their last intact record, and never
-// appends to them again.
+// Each record has a CRC, which is checked before its bytes are read; see verify.go.
+//
+// Records are appended in order, under a lock, and a sync covers all of a file. After a power failure any part of what was not synced may
+// be missing. Open walks the extents that were being written. What the metadata refers to was synced, and must be intact, or Open
+// fails; what follows the last intact record is cut. Extents that were walked take no more appends.
 //
 // # Format, version 1
 //

@@ -27,6 +27,12 @@
 //
 // The write set of a group is complete and deterministic: it is also what a replicated log would carry.
 //
+// # Damage
+//
+// Each value has a checksum (checksum.go). Reads go through package bboltpage, which checks the pages on the way. What is damaged ends
+// the closure, and View or Update returns ErrDamaged. Open refuses a file whose structure or log is damaged; [Examine] finds all
+// damage, and [Repair] keeps what is intact.
+//
 // # What it is not
 //
 // It is no query engine and knows nothing of what the keys mean: each service builds and parses its keys in its own
@@ -35,7 +41,7 @@
 // # Memory
 //
 // bbolt maps its file. Mapped pages count as resident memory although the kernel may take them back at any time; a
-// trimmer (see trim.go) returns them once the process holds more than [Options].MaxMapped of them. Of a file that is
+// trimmer (see trim.go) returns them when the process holds more than [Options].MaxMapped of them. Of a file that is
 // larger than that, the leaves and the branches above them are not read through the mapping at all, but by system calls
-// (see direct.go and scan.go), because page faults and trims would cost more than the reads.
+// (see bboltpage.Snapshot), because page faults and trims would cost more than the reads.
 package store
