@@ -22,11 +22,11 @@ import (
 //   - A torn end is left to the server, which cuts it off. If it is a whole record, a copy is kept.
 //   - A meta file that does not match its checksum is moved to keep. The server leaves the stream out; making the stream anew, with the
 //     configuration that it had, brings its records back.
-//   - A damaged record of known length that carries a checksum of its publisher (selfChecked) gets a new checksum of the server, so that
-//     the server delivers it, and the publisher's checksum tells whoever reads it that it is damaged.
+//   - A damaged record of known length, of which it is certain what it is about (known), gets a new checksum of the server, so that
+//     the server delivers it, and its publisher's checksum tells readers that it is damaged.
 //   - Otherwise the block is copied to keep and written again without the damaged part. The loss is noted in keep; [Lost] returns it until
 //     [Accept] is called.
-func Prepare(streamsDir, keep string, selfChecked func(headers []byte) bool) ([]Damage, error) {
+func Prepare(streamsDir, keep string, known func(DamagedRecord) bool) ([]Damage, error) {
 	entries, err := os.ReadDir(streamsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -45,7 +45,7 @@ func Prepare(streamsDir, keep string, selfChecked func(headers []byte) bool) ([]
 			continue
 		}
 		group.Go(func() error {
-			p := preparer{dir: filepath.Join(streamsDir, e.Name()), keep: keep, selfChecked: selfChecked}
+			p := preparer{dir: filepath.Join(streamsDir, e.Name()), keep: keep, known: known}
 			err := p.run()
 			mu.Lock()
 			defer mu.Unlock()
@@ -58,11 +58,22 @@ func Prepare(streamsDir, keep string, selfChecked func(headers []byte) bool) ([]
 	return all, err
 }
 
+// DamagedRecord is a record that does not match the server's checksum.
+type DamagedRecord struct {
+	Subject string
+	// SubjectElsewhere says that the subject is in the block more than once.
+	SubjectElsewhere bool
+	record           record
+}
+
+// Header returns the value of a header, nil if there is none of that name.
+func (r DamagedRecord) Header(name string) []byte { return r.record.header(name) }
+
 // preparer prepares one stream.
 type preparer struct {
-	dir, keep   string
-	selfChecked func(headers []byte) bool
-	found       []Damage
+	dir, keep string
+	known     func(DamagedRecord) bool
+	found     []Damage
 }
 
 func (p *preparer) run() error {
@@ -175,7 +186,8 @@ func (p *preparer) block(found []Damage) error {
 func (p *preparer) seal(raw, block []byte, d *Damage) bool {
 	hash := blockHash(filepath.Base(p.dir), d.Block)
 	r, ok := parseRecord(raw, hash)
-	if !ok || r.tombstone || r.erased || r.seq != d.First || r.headers == nil || !p.selfChecked(r.headers) || !likeOthers(r.subject, block) {
+	if !ok || r.tombstone || r.erased || r.seq != d.First || r.headers == nil || !likeOthers(r.subject, block) ||
+		!p.known(DamagedRecord{Subject: string(r.subject), SubjectElsewhere: bytes.Count(block, r.subject) > 1, record: r}) {
 		return false
 	}
 	body := raw[recordHead+len(r.subject)+headerLengthAt : len(raw)-recordSum]

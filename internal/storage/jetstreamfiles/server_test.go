@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -58,7 +59,8 @@ func (s *server) streamDir() string {
 func (s *server) publish(subject string, synced uint64, body []byte) uint64 {
 	s.t.Helper()
 	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
-		jetstreamfiles.HeaderSynced: {strconv.FormatUint(synced, 10)}, natsserver.HeaderSum: {"x"}}}
+		jetstreamfiles.HeaderSynced: {strconv.FormatUint(synced, 10)}, natsserver.HeaderRecord: {"r"},
+		natsserver.HeaderSum: {natsserver.Sum(subject[strings.LastIndexByte(subject, '.')+1:], "r")}}}
 	ack, err := s.js.PublishMsg(s.t.Context(), m)
 	if err != nil {
 		s.t.Fatal(err)
@@ -228,7 +230,8 @@ func TestDamageAtStart(t *testing.T) {
 		want       []uint64 // the records that are delivered
 		torn, lost bool
 	}{
-		{"body in the middle", true, "lazuli.test.30", 150, sequence(1, 60), false, false}, // delivered, for its publisher to see
+		{"body in the middle", true, "lazuli.test.30", 150, sequence(1, 60), false, false},      // delivered, for its publisher to see
+		{"subject in the middle", true, "lazuli.test.30", 13, sequence(1, 60, 30), false, true}, // of what slot it was is not known
 		{"length in the middle", true, "lazuli.test.30", -22, sequence(1, 60, 30), false, true},
 		{"last record", true, "lazuli.test.60", 150, sequence(1, 59), true, false},
 		{"length in the middle, nothing was synced", false, "lazuli.test.30", -22, sequence(1, 29), true, false},

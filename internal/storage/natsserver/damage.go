@@ -1,12 +1,15 @@
 package natsserver
 
 import (
-	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
@@ -17,14 +20,43 @@ const damagedFolder = "damaged"
 // HeaderSynced is the header that publishers put on their records; see [jetstreamfiles.HeaderSynced].
 const HeaderSynced = jetstreamfiles.HeaderSynced
 
-// HeaderSum is the header of records that carry a checksum of their publisher, who verifies it on reading. A record with it is served
-// even if JetStream's own checksum does not match.
-const HeaderSum = "Lazuli-Sum"
+// HeaderSum is the header of records that carry a checksum of their publisher, who verifies it on reading: [Sum] of the subject's last
+// token and the value of [HeaderRecord], or, without that header, of the subject and the payload. A record whose payload alone is damaged
+// is served although JetStream's own checksum does not match.
+const (
+	HeaderSum    = "Lazuli-Sum"
+	HeaderRecord = "Lazuli-Message"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the CRC32C of two texts with a space between them, in hexadecimal.
+func Sum(first, second string) string {
+	var b [96 + 160]byte
+	text := append(append(append(b[:0], first...), ' '), second...)
+	var digits [4]byte
+	return hex.EncodeToString(binary.BigEndian.AppendUint32(digits[:0], crc32.Checksum(text, castagnoli)))
+}
+
+// knownAs reports whether it is certain what a damaged record is about: its subject and state match their checksum or, where the checksum
+// covers the payload, the subject is that of other records as well.
+func knownAs(r jetstreamfiles.DamagedRecord) bool {
+	sum := string(r.Header(HeaderSum))
+	if sum == "" {
+		return false
+	}
+	value := r.Header(HeaderRecord)
+	if value == nil {
+		return r.SubjectElsewhere
+	}
+	token := r.Subject[strings.LastIndexByte(r.Subject, '.')+1:]
+	return Sum(token, string(value)) == sum
+}
 
 // prepare verifies the streams before the server reads them, and logs what is damaged.
 func (s *Server) prepare() error {
 	keep := filepath.Join(s.dir, damagedFolder)
-	found, err := jetstreamfiles.Prepare(s.streams, keep, selfChecked)
+	found, err := jetstreamfiles.Prepare(s.streams, keep, knownAs)
 	for _, d := range found {
 		switch {
 		case d.Torn && d.Kept == "":
@@ -45,8 +77,6 @@ func (s *Server) prepare() error {
 	s.damaged, s.lost = found, lost
 	return nil
 }
-
-func selfChecked(headers []byte) bool { return bytes.Contains(headers, []byte("\r\n"+HeaderSum+":")) }
 
 // Keep writes what is taken out of a stream because it is damaged to a file beside the copies of damaged files, and returns its path. It is
 // for files of our own.

@@ -290,7 +290,7 @@ func (s *Store) openCatalog(ctx context.Context) error {
 	if err := s.readCatalog(ctx, stream); err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
-	s.catalog.void(s.catalogFloor)
+	s.catalog.void(s.catalogFloor.Load())
 	if !s.mustMigrate(stream.CachedInfo()) {
 		return nil
 	}
@@ -340,9 +340,10 @@ func (s *Store) raiseCatalogFloor(ctx context.Context, floor uint64) error {
 	if err != nil {
 		return err
 	}
-	seq, err := s.writeCatalog(ctx, catalogFloorSubject, data, s.catalogFloorSeq)
+	seq, err := s.writeCatalog(ctx, catalogFloorSubject, data, s.catalogFloorSeq.Load())
 	if err == nil {
-		s.catalogFloor, s.catalogFloorSeq = floor, seq
+		s.catalogFloor.Store(floor)
+		s.catalogFloorSeq.Store(seq)
 	}
 	return err
 }
@@ -358,7 +359,7 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
 	state := stream.CachedInfo().State
-	if !s.catalog.whole() || state.LastSeq-max(state.FirstSeq, s.catalogFloor) < uint64(s.catalog.size()+compactLeast) {
+	if !s.catalog.whole() || state.LastSeq-max(state.FirstSeq, s.catalogFloor.Load()) < uint64(s.catalog.size()+compactLeast) {
 		return nil
 	}
 	floor := state.LastSeq + 1
@@ -376,13 +377,15 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 			}
 		}
 	}
-	data, err := json.Marshal(receiptKey{Version: 1, Key: s.receiptKey})
+	data, err := json.Marshal(receiptKey{Version: 1, Key: *s.receiptKey.Load()})
 	if err != nil {
 		return err
 	}
-	if s.receiptKeySeq, err = s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq); err != nil {
+	seq, err := s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq.Load())
+	if err != nil {
 		return err
 	}
+	s.receiptKeySeq.Store(seq)
 	if err := s.raiseCatalogFloor(ctx, floor); err != nil {
 		return err
 	}
@@ -416,9 +419,9 @@ func (s *Store) takeCatalog(subject string, r raw) {
 	var entry *catalogEntry
 	switch subject { // the next record of these takes the place of this one, whatever it says
 	case receiptKeySubject:
-		s.receiptKeySeq = r.seq
+		s.receiptKeySeq.Store(r.seq)
 	case catalogFloorSubject:
-		s.catalogFloorSeq = r.seq
+		s.catalogFloorSeq.Store(r.seq)
 	}
 	switch {
 	case err != nil:
@@ -432,7 +435,7 @@ func (s *Store) takeCatalog(subject string, r raw) {
 	case subject == catalogFloorSubject:
 		var f floorRecord
 		if err = json.Unmarshal(r.body, &f); err == nil {
-			s.catalogFloor = f.Floor
+			s.catalogFloor.Store(f.Floor)
 			return
 		}
 	case isQueue:

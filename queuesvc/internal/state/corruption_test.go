@@ -17,16 +17,18 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// served is what the queues of a folder serve: a line for each queue, with its messages' states and bodies.
-func served(dir string) (lines map[string]string, found int, err error) {
+// served is what the queues of a folder serve: a line for each queue, with its messages' states and bodies. cut says that a whole record was
+// cut off at the end of a stream.
+func served(dir string) (lines map[string]string, found int, cut bool, err error) {
 	n, err := natsserver.Start(natsserver.Config{Dir: dir, Relaxed: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	defer n.Close()
 	for _, d := range n.Damaged() {
 		if !d.Torn || d.Kept != "" {
 			found++
+			cut = cut || d.Torn
 		}
 	}
 	if _, err := Check(ctx, n, func(error) { found++ }); err != nil {
@@ -34,7 +36,7 @@ func served(dir string) (lines map[string]string, found int, err error) {
 	}
 	s, err := Open(ctx, n, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, found, err
+		return nil, found, cut, err
 	}
 	defer s.Close()
 	lines = make(map[string]string)
@@ -42,7 +44,7 @@ func served(dir string) (lines map[string]string, found int, err error) {
 		lines[name] = servedBy(s, name)
 	}
 	lines["properties"] = string(s.Properties("acct"))
-	return lines, found, nil
+	return lines, found, cut, nil
 }
 
 func servedBy(s *Store, name string) string {
@@ -65,7 +67,8 @@ func servedBy(s *Store, name string) string {
 }
 
 // TestCorruption flips bits in every kind of file of the queues, after an orderly stop and after a kill. What is served must be what was
-// written, or an error, and whatever is not served as it was written, a check must find. LAZULI_CORRUPTIONS is the number of flips for each kind
+// written, or an error, and whatever is not served as it was written, a check must find. Only where the very last record of a stream is damaged
+// its message may have the state before, since a torn write cannot be told from that. LAZULI_CORRUPTIONS is the number of flips for each kind
 // of file.
 func TestCorruption(t *testing.T) {
 	t.Parallel()
@@ -75,7 +78,7 @@ func TestCorruption(t *testing.T) {
 	}
 	for _, clean := range []bool{true, false} {
 		dir := corruptible(t, clean)
-		want, found, err := served(copied(t, dir))
+		want, found, _, err := served(copied(t, dir))
 		if err != nil || found > 0 {
 			t.Fatal(found, err)
 		}
@@ -120,7 +123,7 @@ func TestCorruption(t *testing.T) {
 
 // corruptionOutcome says what becomes of a damaged folder.
 func corruptionOutcome(want map[string]string, dir string) string {
-	got, found, err := served(dir)
+	got, found, cut, err := served(dir)
 	if err != nil {
 		return "refused"
 	}
@@ -136,6 +139,10 @@ func corruptionOutcome(want map[string]string, dir string) string {
 		written := strings.Split(want[name], "\n")
 		for _, line := range strings.Split(got[name], "\n") { // fewer messages are served, and none is another than was written
 			if !slices.Contains(written, line) && !strings.HasPrefix(line, "error") && line != "" {
+				if cut && found > 0 { // a whole last record, with nothing behind it to show that it had been synced
+					outcome = "older state, as the last record was cut off, and found"
+					continue
+				}
 				return fmt.Sprintf("wrong: %s serves %q", name, line)
 			}
 		}

@@ -71,7 +71,7 @@ func WellFormedReceipt(text string) bool {
 
 // receiptTag appends the keyed hash of a receipt's number.
 func (q *Queue) receiptTag(to, number []byte, id ID) {
-	mac := hmac.New(sha256.New, q.store.receiptKey)
+	mac := hmac.New(sha256.New, *q.store.receiptKey.Load())
 	mac.Write(number)
 	mac.Write(id[:])
 	mac.Write([]byte(q.stream))
@@ -82,16 +82,16 @@ func (q *Queue) receiptTag(to, number []byte, id ID) {
 // openReceiptKey reads the key of the receipts from the catalog, or makes one.
 func (s *Store) openReceiptKey(ctx context.Context) error {
 	for range conflictRounds {
-		if s.receiptKey != nil { // the catalog has it
+		if s.receiptKey.Load() != nil { // the catalog has it
 			return nil
 		}
 		data, err := json.Marshal(receiptKey{Version: 1, Key: randomBytes(receiptKeyBytes)})
 		if err != nil {
 			return err
 		}
-		seq, err := s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq)
+		seq, err := s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq.Load())
 		if err == nil {
-			s.receiptKeySeq = seq
+			s.receiptKeySeq.Store(seq)
 			return s.takeReceiptKey(data)
 		}
 		if !errors.Is(err, errConflict) {
@@ -112,7 +112,7 @@ func (s *Store) takeReceiptKey(data []byte) error {
 	if err := json.Unmarshal(data, &k); err != nil || k.Version != 1 || len(k.Key) != receiptKeyBytes {
 		return fmt.Errorf("queue catalog: the key of the pop receipts cannot be read: %w", errDamaged)
 	}
-	s.receiptKey = k.Key
+	s.receiptKey.Store(&k.Key)
 	return nil
 }
 

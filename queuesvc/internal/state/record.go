@@ -120,7 +120,7 @@ type Message struct {
 //
 // Version 1 had neither receipt nor sums. Records of it are read, not written.
 const (
-	headerRecord  = "Lazuli-Message"
+	headerRecord  = natsserver.HeaderRecord
 	headerSum     = natsserver.HeaderSum
 	headerSynced  = natsserver.HeaderSynced
 	formatVersion = "2"
@@ -164,12 +164,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func sum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
 
 // sumText is the value of headerSum for a subject's last token and a header's value.
-func sumText(token, value string) string {
-	var b [96 + 160]byte
-	text := append(append(append(b[:0], token...), ' '), value...)
-	var digits [4]byte
-	return hex.EncodeToString(binary.BigEndian.AppendUint32(digits[:0], sum(text)))
-}
+func sumText(token, value string) string { return natsserver.Sum(token, value) }
 
 // encode returns the header's value.
 func (r *record) encode() string {

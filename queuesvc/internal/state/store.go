@@ -61,10 +61,10 @@ type Store struct {
 	follow  *follower // of the catalog; nil unless shared
 
 	catalogSynced   atomic.Uint64 // the last record of the catalog that is known to be on disk
-	catalogFloor    uint64        // records of the catalog before this one are void
-	catalogFloorSeq uint64        // of the record that says so
-	receiptKey      []byte        // (receipt.go)
-	receiptKeySeq   uint64
+	catalogFloor    atomic.Uint64 // records of the catalog before this one are void
+	catalogFloorSeq atomic.Uint64 // of the record that says so
+	receiptKey      atomic.Pointer[[]byte]
+	receiptKeySeq   atomic.Uint64
 
 	shared     bool // others may write to the streams
 	external   bool // NATS is elsewhere and may lose answers
