@@ -183,8 +183,8 @@ func (c *call) sendContent(status int, r *content.Reader) error {
 	return nil
 }
 
-// broken is what becomes of an answer that could not be sent whole. A client that went away is nobody's mistake: the
-// connection ends without a word. Anything else, such as a damaged extent, is an error that somebody should see.
+// broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts the handler, which
+// logs nothing. Any other error, such as a damaged extent, it returns.
 func broken(err error) error {
 	var gone *net.OpError
 	if errors.As(err, &gone) {

@@ -1,19 +1,27 @@
-// Package blobsvc is the Blob service: containers, and block, append and page blobs with their snapshots.
+// Package blobsvc is the Blob service: containers, and block, append and page blobs with their snapshots and versions.
 //
 // # Concepts
 //
-// Everything but content lives in one database of package store: containers, blobs, uncommitted blocks. keys.go has the
-// drawing of its keys, codec.go the form of its records. Content lives in the extents of package extent; a blob refers to
-// it by pieces (content.go), so that Put Block List, Snapshot and Copy move no bytes.
+// A request is served by the handler of its row in operations.go. A handler parses the request into values (request.go, new_blob.go),
+// calls the state once, and renders the result (response.go, xml.go). What the service keeps, and every change of it, is in
+// internal/state, which knows no HTTP; errors.go maps its errors to Azure's in one place.
 //
-// A request is served by the handler of its row in operations.go. A handler parses, checks and acts in one transaction, and
-// answers. Content is received before that transaction (upload.go), is durable then, and belongs to nothing if the
-// transaction refuses it; background work (clean.go) gives its space back.
+// Content is received before the transaction that refers to it (body.go, internal/content). It is durable then, and belongs to no blob if
+// the transaction refuses it; compaction gives its space back. background.go runs the work that no request waits for.
+//
+// # Packages
+//
+//	internal/state       records, transitions, conditions, retention, background work, checks
+//	internal/content     bytes on their way to extents and back
+//	internal/encryption  customer-provided keys and encryption scopes
+//	internal/copysource  copies from sources outside this process
+//	internal/changefeed  the files of the change feed
+//	internal/website     static websites
+//	internal/query       Query Blob Contents, with internal/parquet; internal/avro writes its answers and the change feed
 //
 // # Where to start
 //
-// operations.go to find an operation; block_blob.go for the life of an upload; blob_list.go for how listings seek;
-// lease.go and block_list.go for the two state machines.
+// operations.go to find an operation; put_blob.go for the life of an upload; the package comment of internal/state for what a write does.
 //
 // # How true it is
 //

@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure takes keys over https alone; here also from the same
-// machine, where nobody listens.
+// readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is accepted
+// as well from the same machine.
 // https://learn.microsoft.com/azure/storage/blobs/encryption-customer-provided-keys
 func (c *call) readKeys() (err error) {
 	if c.key, err = c.readKey("X-Ms-Encryption-", "x-ms-encryption-"); err != nil {
@@ -47,7 +47,7 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 	}
 	key, err := base64.StdEncoding.DecodeString(c.Header(canonical + "Key"))
 	if err != nil || len(key) != 32 {
-		return nil, wire.InvalidHeader(prefix+"key", "") // the value is for nobody to see
+		return nil, wire.InvalidHeader(prefix+"key", "") // the value is secret
 	}
 	sum := sha256.Sum256(key)
 	if s := c.Header(canonical + "Key-Sha256"); s != base64.StdEncoding.EncodeToString(sum[:]) {

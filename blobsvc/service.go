@@ -42,10 +42,10 @@ type Config struct {
 	// CopyTimeout is how long a copy source outside this process may take for its answer, and for each next 64 KiB of its
 	// content. 0 is 30 seconds.
 	CopyTimeout time.Duration
-	// Changed, if set, is told of every blob that was created or written - content, properties, metadata, tags or tier - once
-	// that is durable, and before the client is answered. It must not block, and must not call the service before it has
-	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be told first. What is
-	// written while the process dies may not be told: who must see every change reads the containers as well.
+	// Changed, if set, is called for every blob that was created or written - content, properties, metadata, tags or tier - once
+	// that is durable, and before the response is sent. It must not block, and must not call the service before it has
+	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
+	// write that commits while the process dies may not be reported: a caller that must see every change reads the containers as well.
 	Changed func(account, container, blob string)
 	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without it, and
 	// with Ephemeral, keys last as long as the process.

@@ -188,7 +188,7 @@ func rangeHeader(r state.Range) string {
 	return text
 }
 
-// sourceStatus is what a source's refusal is answered with: its own status, as Azure does it.
+// sourceStatus maps a source's refusal to the error that answers it: it has the status of the source, as on Azure.
 func sourceStatus(resp *http.Response) error {
 	code, status := resp.Header.Get("X-Ms-Error-Code"), resp.StatusCode
 	message := "The copy source answered " + resp.Status + "."

@@ -30,7 +30,7 @@ type pageList struct {
 }
 
 // changes asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
-// 0, and for those that are clear now. A source that cannot compare the two, for the earlier one is gone, is asked for all pages.
+// 0, and for those that are clear now. A source that no longer has the earlier snapshot is asked for all pages.
 func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed, cleared []state.Span, err error) {
 	if before != 0 {
 		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
@@ -112,5 +112,5 @@ func (f *Fetcher) pages(ctx context.Context, address string) (list pageList, err
 	return list, nil
 }
 
-// errSourcePages: what the source answers to Get Page Ranges is none, or more than can be.
+// errSourcePages: the response to Get Page Ranges is malformed, or names impossible or too many ranges.
 var errSourcePages = sourceError(http.StatusBadRequest, "The copy source does not tell its page ranges.")

@@ -47,7 +47,7 @@ func ParseKind(s string) (Kind, bool) {
 // Blob is the state of one committed blob, or of one snapshot or version of it.
 type Blob struct {
 	Kind Kind
-	// Created is when the blob came to be; changed is when it was last written: Last-Modified and the entity tag.
+	// Created is when the blob was created. Changed is when it was last written: Last-Modified and the entity tag.
 	Created, Changed ticks.Ticks
 	// Length is the size of the content in bytes.
 	Length  int64
@@ -73,14 +73,14 @@ type Blob struct {
 
 	Copy       CopyState
 	Encryption encryption.ID
-	// opened is what a request unlocked the content with, nil for content in the clear; it is not stored.
+	// opened is the cipher of the content, once a request unlocked it; nil for content that is not encrypted. It is not stored.
 	opened cipher.Block
 
 	// Incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
 	// read or written.
 	Incremental Incremental
 
-	// Expires is when the blob goes by itself, 0 for never; accessed when it was last read, where that is tracked.
+	// Expires is when the blob expires, 0 for never. Accessed is when it was last read, where that is tracked.
 	Expires, Accessed ticks.Ticks
 
 	// Deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
@@ -129,7 +129,7 @@ type CopyState struct {
 	Description   string
 }
 
-// Incremental is where the snapshots of a blob come from; zero for a blob that is none of incremental copies.
+// Incremental is the source of the snapshots of a blob; the zero value is a blob that is not the destination of incremental copies.
 type Incremental struct {
 	// Source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
 	// became.

@@ -46,7 +46,7 @@ type Lease struct {
 	Until ticks.Ticks
 }
 
-// At returns the lease as it is at now: a lease whose time has run out is Expired or Broken.
+// At returns the lease as it is at now: after its time a lease is Expired or Broken.
 func (l Lease) At(now ticks.Ticks) Lease {
 	switch {
 	case l.State == LeaseLeased && l.Duration != LeaseInfinite && now >= l.Until:
@@ -99,7 +99,7 @@ func (l Lease) acquire(id string, seconds int64, now ticks.Ticks) (Lease, error)
 	return leased(id, seconds, now), nil
 }
 
-// renew starts the lease's duration again. An expired lease can be renewed as long as nobody wrote without it, which
+// renew starts the lease's duration again. An expired lease can be renewed until a write without it, which
 // would have made it Available.
 func (l Lease) renew(id string, now ticks.Ticks) (Lease, error) {
 	l = l.At(now)
@@ -196,7 +196,7 @@ func (l Lease) checkRead(id string, now ticks.Ticks, e *leaseErrors) error {
 	return nil
 }
 
-// afterWrite is the lease once a write was let through: a broken or expired one is gone.
+// afterWrite returns the lease after a permitted write, which removes a broken or expired lease.
 func (l Lease) afterWrite(now ticks.Ticks) Lease {
 	l = l.At(now)
 	if l.State == LeaseBroken || l.State == LeaseExpired {

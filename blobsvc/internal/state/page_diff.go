@@ -30,7 +30,7 @@ func (l pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err er
 }
 
 // diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
-// bytes of the same slices: pages that were written anew count as changed, whatever was written.
+// bytes of the same slices: pages that were written again count as changed, also if the bytes are equal.
 func diffPages(before, after []content.Piece, off, end int64) []Span {
 	var out []Span
 	add := func(from, to int64, cleared bool) {
