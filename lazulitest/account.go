@@ -34,7 +34,7 @@ type Account struct {
 	app        *workers.App // the last one that Run started
 }
 
-// Account makes an account that nobody else uses: tests that share a Lazuli do not see each other's queues, tables and containers.
+// Account creates an account for the test: tests that share a server do not see each other's queues, tables and containers.
 // Settings of its own are written as in an accounts file: "blob-versioning=true".
 func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 	t.Helper()

@@ -115,8 +115,8 @@ func (l *orderedTableListener) reachedInOrder(ctx context.Context, position stri
 	return fault.Point(pointAfterWatermark)
 }
 
-// handleAll handles changes: those of an entity one after another, those of others at the same time. If it is broken off, it returns the position up to which
-// all changes are handled, empty for none, and why.
+// handleAll handles changes: those of an entity one after another, those of others at the same time. If it is interrupted, it returns the position up to which
+// all changes are handled, empty for none, and the reason.
 func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []loggedChange) (reached string, err error) {
 	var order [][2]string
 	chains := map[[2]string][]int{}

@@ -25,7 +25,7 @@ each byte of the blob content with its checksums, and the records of the queues.
 Without a folder, the one that serve would use is checked. Nothing is changed, unless --repair is given;
 queues are checked in a temporary copy.
 
---repair writes databases that are damaged anew, from all that is intact in them and in their logs, and
+--repair rewrites damaged databases from all that is intact in them and in their logs, and
 finishes damaged files of blob content that keep the server from starting. The damaged files go to
 the folder damaged/ in the data folder; nothing is deleted. Content that is damaged itself cannot be
 repaired: its blobs are listed, and answer reads of the damaged part with an error until they are

@@ -81,7 +81,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 // observer sees every request after its response was written; see [frontend.Common.Observe].
 type observer = func(*wire.Request, frontend.Outcome)
 
-// observers calls each of the list that is not nil; nil if there is none.
+// observers returns an observer that calls each observer of the list that is not nil, or nil if all are nil.
 func observers(list ...observer) observer {
 	list = slices.DeleteFunc(list, func(o observer) bool { return o == nil })
 	switch len(list) {

@@ -53,7 +53,7 @@ scanned     30 entities
 returned    1 entity in 1 page
 hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a range query.
             If the property is asked for often, keep a second copy of the entities in this partition with its value in the RowKey (intra-partition secondary index pattern).
-            29 of 30 entities were read in vain: properties have no index, only keys do.
+            29 of 30 entities were read and did not match: only keys have an index, properties do not.
 `},
 	} {
 		out, err := tableCommand(t, strings.Split(tc.args, "|")...)

@@ -86,7 +86,7 @@ func Kill(Name) error {
 	select {} // The signal is on its way; no further instruction of this goroutine must run.
 }
 
-// Say is an action that writes the point's name, in a line "fault: POINT", on standard error, for whoever waits for it there.
+// Say is an action that writes the point's name, in a line "fault: POINT", to standard error, for a test that waits for it.
 func Say(name Name) error {
 	_, err := fmt.Fprintf(os.Stderr, "fault: %s\n", name)
 	return err

@@ -211,7 +211,7 @@ func formatGUID(id uuid.UUID, format string) (string, error) {
 	case "P":
 		return "(" + id.String() + ")", nil
 	}
-	return "", fmt.Errorf("the format %q of a GUID is none of N, D, B, P", format)
+	return "", fmt.Errorf("the format %q of a GUID is not N, D, B or P", format)
 }
 
 // formatTime writes a time in UTC by a format of .NET, by default as Functions does: 2018-02-16T17-59-55Z.

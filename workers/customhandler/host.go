@@ -64,8 +64,8 @@ type Host struct {
 	accounts map[string]*workers.Storage
 }
 
-// idleConnection is when a connection to the handler is closed that nobody uses: before the handler does so (Node: 5 s), for a request on
-// a connection that is just being closed fails, and its message has lost an attempt.
+// idleConnection is the idle timeout of connections to the handler. It is shorter than that of common servers (Node: 5 s): a request on a connection that
+// the handler is closing would fail, and count as an attempt.
 const idleConnection = 3 * time.Second
 
 // Load reads the folder. An error names every file and field that is wrong or not supported.
@@ -140,10 +140,10 @@ func (h *Host) open(connection string) (*workers.Storage, error) {
 	return s, nil
 }
 
-// Warnings name what the files say and nobody knows: mistakes, as a rule.
+// Warnings are about unknown members of the files, which are usually mistakes.
 func (h *Host) Warnings() []string { return slices.Clone(h.project.warnings) }
 
-// Notes name what the files say that means something to Azure Functions and has no effect here.
+// Notes are about members of the files that have an effect in Azure Functions and none here.
 func (h *Host) Notes() []string { return slices.Clone(h.project.notes) }
 
 // Port is the port that local.settings.json asks for, or 0.
@@ -222,14 +222,14 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drainTimeout())
 	defer cancel()
 	if processEnded {
-		cancel() // Nobody will answer any more.
+		cancel() // The handler has ended and cannot respond.
 	}
 	var wg sync.WaitGroup
 	var stopErr, shutErr error
 	wg.Go(func() { stopErr = h.app.Stop(drain) })
 	wg.Go(func() {
 		if shutErr = server.Shutdown(drain); shutErr != nil {
-			shutErr = errors.Join(fmt.Errorf("HTTP invocations were broken off: %w", shutErr), server.Close())
+			shutErr = errors.Join(fmt.Errorf("HTTP invocations were interrupted: %w", shutErr), server.Close())
 		}
 		stop := context.AfterFunc(drain, func() { h.giveUp(workers.ErrStopping) })
 		h.calls.Wait()
@@ -246,7 +246,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, stopErr, shutErr)
 }
 
-// tellUnreachable warns of local storage that nobody serves: the most common mistake, and one whose other signs come late.
+// tellUnreachable logs a warning if no server listens at a local storage account, the most common mistake.
 func (h *Host) tellUnreachable(ctx context.Context) {
 	told := map[string]bool{}
 	for name, text := range h.connections() {
@@ -262,7 +262,7 @@ func (h *Host) tellUnreachable(ctx context.Context) {
 			told[u.Host] = true
 			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
 			if err != nil {
-				h.log.Warn("nobody serves the storage account; start it with `lazuli` in another terminal: triggers wait for it", "connection", name, "address", u.Host)
+				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal: triggers wait for it", "connection", name, "address", u.Host)
 				return
 			}
 			_ = c.Close()

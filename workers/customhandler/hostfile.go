@@ -322,7 +322,7 @@ func (h *hostFile) readLogging(s *section) {
 			text, _ := levels.scalar(m.name)
 			level, ok := names[strings.ToLower(text)]
 			if !ok {
-				levels.fail(m.name, "%q is none of %s", text, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+				levels.fail(m.name, "%q is not one of %s", text, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 			}
 			h.levels[strings.ToLower(m.name)] = level
 		}
@@ -334,7 +334,7 @@ func (h *hostFile) readLogging(s *section) {
 // retryPolicy is a retry of the host's own, within one instance and without a trace in storage.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-error-pages#retry-policies
 type retryPolicy struct {
-	max         int // -1: for ever
+	max         int // -1: no limit
 	first, most time.Duration
 	exponential bool
 }

@@ -214,8 +214,8 @@ func (h *Host) limit(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, h.project.host.timeout, workers.ErrTimeout)
 }
 
-// serve calls a function for a request, and answers with its http output. The call goes on when whoever asked is gone: what the
-// function does is not to depend on that.
+// serve calls a function for a request, and answers with its http output. The call continues if the client disconnects: its effects must not
+// depend on that.
 func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params map[string]any) {
 	h.calls.Add(1)
 	defer h.calls.Done()
@@ -293,7 +293,7 @@ func (inv *invocation) fromHTTP(r *http.Request, params map[string]any, body []b
 	inv.trigger = v
 }
 
-// anonymous is the identity of somebody unknown, as .NET writes it.
+// anonymous is the identity of an unauthenticated client, in .NET's form.
 var anonymous = map[string]any{
 	"AuthenticationType": nil, "IsAuthenticated": false, "Actor": nil, "BootstrapContext": nil, "Claims": []any{}, "Label": nil, "Name": nil,
 	"NameClaimType": "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name",
@@ -412,5 +412,5 @@ func (r *httpResult) send(w http.ResponseWriter) {
 		w.Header()["Content-Type"] = nil // None, rather than one that is guessed.
 	}
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body) // Whoever asked is gone if this fails.
+	_, _ = w.Write(r.body) // An error means that the client has disconnected.
 }

@@ -17,7 +17,7 @@ import (
 // maxFileSize bounds the files of a project that are read whole. It also bounds how deep their JSON can be nested, which the parser does not.
 const maxFileSize = 256 << 10
 
-// report collects what is wrong with a project's files, so that all of it can be mended at once.
+// report collects all errors in a project's files, so that users can fix them at once.
 type report struct {
 	errs []error
 	// warnings are about members that are not known, notes about members that are known and have no effect here.
@@ -34,8 +34,8 @@ func (r *report) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-// section is one JSON object of a file. Members are asked for by name, in any case, as .NET reads them; those that nobody
-// asked for are warned of by done. A nil section is an absent one: it has no members.
+// section is one JSON object of a file. Members are read by name in any letter case, as in .NET. done reports members
+// that were not read. A nil section has no members.
 type section struct {
 	report  *report
 	where   string // the file, for people
@@ -162,7 +162,7 @@ func (s *section) scalar(name string) (string, bool) {
 	return string(value), true
 }
 
-// text returns a string, or fallback if there is none.
+// text returns a string, or fallback if the member is missing.
 func (s *section) text(name, fallback string) string {
 	if v, ok := s.scalar(name); ok {
 		return v
@@ -272,7 +272,7 @@ func (s *section) texts(name string) []string {
 	return list
 }
 
-// refuse reports members that mean something to Azure Functions which is not to be had here.
+// refuse reports members that Azure Functions supports and this host does not.
 func (s *section) refuse(why string, names ...string) {
 	for _, name := range names {
 		if s.has(name) {
@@ -281,7 +281,7 @@ func (s *section) refuse(why string, names ...string) {
 	}
 }
 
-// noEffect tells of members whose subject does not exist here.
+// noEffect notes members that have no effect here.
 func (s *section) noEffect(why string, names ...string) {
 	for _, name := range names {
 		if s.has(name) {
@@ -290,7 +290,7 @@ func (s *section) noEffect(why string, names ...string) {
 	}
 }
 
-// done warns of members that nobody has asked for.
+// done reports members that were not read.
 func (s *section) done() {
 	if s == nil {
 		return
@@ -307,7 +307,7 @@ func (s *section) choice(name, fallback string, choices ...string) string {
 	v := s.text(name, fallback)
 	i := slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(c, v) })
 	if i < 0 {
-		s.fail(name, "%q is none of %s", v, strings.Join(choices, ", "))
+		s.fail(name, "%q is not one of %s", v, strings.Join(choices, ", "))
 		return fallback
 	}
 	return choices[i]

@@ -273,7 +273,7 @@ func (p *process) answers(ctx context.Context, url string) bool {
 		}
 		var op *net.OpError
 		if ctx.Err() == nil && !errors.As(err, &op) && !errors.Is(err, io.EOF) {
-			return true // It takes its time, or answers what is not HTTP: somebody is there.
+			return true // A slow response, or one that is not HTTP: a process is listening.
 		}
 		timer := time.NewTimer(readyPoll)
 		select {
@@ -307,8 +307,8 @@ func handlerEnvironment(port int) []string {
 	}
 }
 
-// freePort finds a port that nobody listens at now. Somebody else may take it before the handler does: the handler then fails,
-// and the next attempt gets another one.
+// freePort finds a free port. If another process takes it before the handler listens, the handler fails, and the next attempt uses another
+// port.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -52,7 +52,7 @@ func (r *response) logs() []string {
 	return lines
 }
 
-// output returns the value for an output binding; nil if there is none.
+// output returns the value for an output binding, or nil.
 //
 // ReturnValue goes to the binding called $return. Without such a binding the members of a ReturnValue that is an object
 // count as outputs, and go before Outputs.

@@ -112,7 +112,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// plan resolves what cfg names: the workloads and the two targets' endpoints, nil where there are none to resolve.
+// plan resolves what cfg names: the workloads and the two targets' endpoints, nil for a target that is not named.
 func (c *Config) plan() (chosen []*Workload, stacks [2]*Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, stacks, err

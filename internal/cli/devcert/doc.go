@@ -3,6 +3,6 @@
 // change.
 //
 // The authority's certificate goes into the trust of programs or of the machine; its key stays in one file, readable
-// by its owner alone. The authority may sign for local names and addresses only, as its certificate says: whoever
-// steals the key cannot make certificates for the sites of the Internet.
+// by its owner alone. The authority may sign for local names and addresses only, as its certificate says: a
+// thief of the key cannot make certificates for public host names.
 package devcert

@@ -5,7 +5,7 @@ import "log/slog"
 const redacted = "**redacted**"
 
 // Secret is a text that must not reach a log, an error or a terminal. Every fmt verb, encoding/json, encoding.TextMarshaler
-// users and slog see "**redacted**"; an empty one shows as empty, so that "not set" can still be told from "set".
+// users and slog see "**redacted**"; an empty one shows as empty, to distinguish "not set" from "set".
 type Secret struct{ text string }
 
 // NewSecret wraps a text.

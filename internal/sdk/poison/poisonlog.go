@@ -114,7 +114,7 @@ func Read(ctx context.Context, tables *aztables.ServiceClient, queue string) (ma
 	return records, nil
 }
 
-// Remove deletes the record of a message. That there is none is no error.
+// Remove deletes the record of a message. It succeeds if the record does not exist.
 func Remove(ctx context.Context, tables *aztables.ServiceClient, queue, id string) error {
 	_, err := tables.NewClient(Table).DeleteEntity(ctx, queue, id, nil)
 	if hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) || hasCode(err, aztables.EntityNotFound) {

@@ -120,7 +120,8 @@ func Decode(text string) string {
 type PutOptions struct {
 	// Plain leaves the body as it is; otherwise it is written in base64, as Azure Functions and Lazuli's workers read it.
 	Plain bool
-	// Delay is how long the message stays invisible; TTL how long it lives, 0 for the service's seven days, negative for ever.
+	// Delay is how long the message stays invisible; TTL its time to live: 0 is the service's seven days, a negative
+	// one means that it does not expire.
 	Delay, TTL time.Duration
 	// Create makes the queue if it is not there.
 	Create bool
@@ -176,7 +177,7 @@ func Origin(poison string) (string, error) {
 }
 
 // Requeue moves messages from one queue to another, which must exist, and returns how many. Each is put first and deleted after:
-// broken off in between, a message is in both, never in neither. Moved messages count no attempts and live for the
+// if it is interrupted in between, a message is in both queues, never in neither. The dequeue count of moved messages restarts, and they live for the
 // service's seven days; they become visible after delay. What was recorded of them goes.
 func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay time.Duration) (int, error) {
 	hidden := int32(delay / time.Second)

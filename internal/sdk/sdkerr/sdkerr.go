@@ -15,7 +15,7 @@ import (
 )
 
 // Text returns err's text with every refused request in it as one line: method, address, status, code and message. Addresses have no
-// query, also where nobody answered: a signature is not for logs. The text is "" for nil.
+// query, since it can have a signature; also if the server did not respond. The text is "" for nil.
 func Text(err error) string {
 	if err == nil {
 		return ""

@@ -79,7 +79,7 @@ func (e Explanation) Hints() (hints []string) {
 		}
 	}
 	if e.Scanned >= wasteful*max(e.Returned, 1) {
-		hints = append(hints, fmt.Sprintf("%d of %d entities were read in vain: properties have no index, only keys do.", e.Scanned-e.Returned, e.Scanned))
+		hints = append(hints, fmt.Sprintf("%d of %d entities were read and did not match: only keys have an index, properties do not.", e.Scanned-e.Returned, e.Scanned))
 	}
 	return hints
 }

@@ -73,7 +73,7 @@ func Query(ctx context.Context, client *aztables.Client, o QueryOptions, show fu
 	}
 	pager := client.NewListEntitiesPager(o.list())
 	for pager.More() && left > 0 {
-		// The SDK writes entities anew: whole doubles as integers, & as \u0026. The response has not been through that.
+		// The SDK re-encodes entities: whole doubles as integers, & as \u0026. Use the response itself.
 		var response *http.Response
 		if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &response)); err != nil {
 			return err
@@ -153,14 +153,14 @@ func quoted(text string) []byte {
 type Explanation struct {
 	// Plan is the cost class: Nothing, PointQuery, RangeQuery, PartitionScan, PartitionRangeScan or TableScan.
 	Plan string
-	// Ranges are the key ranges that were visited, as text. RangeCount is their number: there may be more than are told.
+	// Ranges are the key ranges that were visited, as text. RangeCount is their number: the service reports only the first ones.
 	Ranges     []string
 	RangeCount int
 	// Residual says that conditions were left to check on each entity of the ranges.
 	Residual bool
 	// Scanned and Returned are how many entities were read, and were answered, in so many Pages, which are requests.
 	Scanned, Returned, Pages int
-	// More says that it was broken off: there are further pages.
+	// More reports that there are further pages.
 	More bool
 }
 

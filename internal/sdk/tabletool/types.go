@@ -102,7 +102,7 @@ func comparisons(filter string) (list []comparison) {
 	return list
 }
 
-// constantType returns the type of a constant, or "" for what is none.
+// constantType returns the type of a constant, or "" if it is not a constant.
 func constantType(text string) string {
 	switch {
 	case strings.HasPrefix(text, "'"):

@@ -344,7 +344,7 @@ func anyAddress(host string) bool {
 }
 
 // Exposed names the services that other machines can reach, for a warning where the published development key opens
-// them; "" if there is none.
+// them; "" if only this machine can.
 func (c *Config) Exposed() string {
 	if !c.published() {
 		return ""
