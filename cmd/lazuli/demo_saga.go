@@ -49,7 +49,7 @@ Steps: ` + strings.Join(points, ", "),
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "of all pairs visit so many, which the seed chooses; 0 is all")
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
-	fl.IntVar(&c.Random, "random", 0, "orders in a round in which workers are killed at random; 0 is none")
+	fl.IntVar(&c.Random, "random", 0, "orders in a round in which workers are killed at random; 0: no such round")
 	fl.Uint64Var(&c.Seed, "seed", 0, "repeats the choices of the run that printed this seed (default: a new one)")
 	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "how long a round may take")
 	fl.BoolVar(&c.Keep, "keep", false, "leave everything in place at the end")
