@@ -304,3 +304,75 @@ func TestDamageIsReported(t *testing.T) {
 		t.Errorf("check: %d problems, %v", found, err)
 	}
 }
+
+// TestLogDamageInTheMiddle spoils many bytes of a log with intact records behind them, which no single bit explains.
+func TestLogDamageInTheMiddle(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(memoryDir(t), "db")
+	db := openAt(t, path, Options{})
+	for i := range 20 {
+		put(t, db, "a", fmt.Sprint(i), strings.Repeat("x", 200))
+	}
+	copied := copyStore(t, filepath.Dir(path), "", 0)
+	log := logPath(copied, db.gen)
+	p, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(p[1000:1500])
+	if err := os.WriteFile(log, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(copied, Options{Buckets: []Bucket{"a", "b"}})
+	var damage *DamageError
+	if !errors.As(err, &damage) || damage.File != filepath.Base(log) || !strings.Contains(err.Error(), "fsck --repair") {
+		t.Errorf("open: %v, want a *DamageError that names %s and the next step", err, filepath.Base(log))
+	}
+	// Without intact records behind it, it is a torn end.
+	clear(p[1000:])
+	if err := os.WriteFile(log, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := contentOf(t, filepath.Dir(copied), Options{}); len(got) == 0 || len(got) >= 20 {
+		t.Errorf("with a torn end %d keys are left", len(got))
+	}
+}
+
+// TestDamagedMetaPage spoils each of the two meta pages. bbolt goes on with the other one, which may be older than the log needs.
+func TestDamagedMetaPage(t *testing.T) {
+	t.Parallel()
+	for _, crashed := range []bool{false, true} {
+		dir := memoryDir(t)
+		want := sample(t, dir, crashed)
+		outcomes := map[string]int{}
+		for page := range 2 {
+			outcomes[outcome(t, copyStore(t, dir, "db", (page*4096+40)*8), want)]++
+		}
+		if outcomes["wrong"] > 0 || !crashed && outcomes["refused"] == 0 { // after a crash the log may have all that the older page lacks
+			t.Errorf("crashed %v: %v", crashed, outcomes)
+		}
+	}
+	// A store that was opened and has written nothing to its file yet: the older meta page says that there is no log.
+	path := filepath.Join(memoryDir(t), "db")
+	db := openAt(t, path, Options{})
+	put(t, db, "a", "k", "v")
+	refused := 0
+	for page := range 2 {
+		copied := copyStore(t, filepath.Dir(path), "db", (page*4096+40)*8)
+		again, err := Open(copied, Options{Buckets: []Bucket{"a", "b"}})
+		if errors.Is(err, ErrDamaged) {
+			refused++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := get(t, again, "a", "k"); v != "v" {
+			t.Errorf("without meta page %d k is %q", page, v)
+		}
+		closeChecked(t, again)
+	}
+	if refused != 1 {
+		t.Errorf("%d of 2 were refused, want that without the newer page", refused)
+	}
+}
