@@ -184,3 +184,69 @@ func examineBucket(tx *bolt.Tx, r *Reader, bucket int, want map[string]string) s
 	}
 	return outcome
 }
+
+// TestBranchKeyThatBecameLower makes a branch lead a key of one leaf to the next one, where it is absent.
+func TestBranchKeyThatBecameLower(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	db := openBolt(t, path)
+	err := db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket(bucketName(0))
+		for i := 0; i < 400 && err == nil; i++ {
+			k := []byte{'k', byte(i >> 8), byte(i)}
+			err = b.Put(k, sealed(bytes.Clone(k), make([]byte, 40)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadMeta(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowered := 0
+	var last []byte // of the leaf before
+	for id := uint64(2); id < m.Pages; id++ {
+		p := Page(file[id*uint64(m.PageSize):][:m.PageSize])
+		if p.kind() != kindBranch {
+			continue
+		}
+		for i := 1; i < p.count(); i++ {
+			key, _, _ := p.child(i)
+			last = bytes.Clone(key)
+			last[2]-- // the highest key of the leaf before
+			key[2]--
+			lowered++
+		}
+	}
+	if lowered == 0 {
+		t.Fatal("the tree has no branch")
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db = openBolt(t, path)
+	err = db.View(func(tx *bolt.Tx) error {
+		s := NewReader(nil, db.Info().PageSize).Snapshot(tx, SnapshotOptions{})
+		defer s.Release()
+		tree, _, err := s.Bucket(bucketName(0), nil)
+		if err != nil {
+			return err
+		}
+		if v, err := s.Get(tree, last, verifySum); v == nil && err == nil {
+			t.Errorf("the key %x passes for absent", last)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
