@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
@@ -16,7 +17,7 @@ func parseIfMatch(s string) (state.Condition, error) {
 	if s == "*" {
 		return state.Condition{Kind: state.AnyVersion}, nil
 	}
-	tag, ok := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
+	tag, ok := cutFold(s, `W/"`) // the entity tags of tables are weak
 	if ok {
 		tag, ok = strings.CutSuffix(tag, `"`)
 	}
@@ -29,7 +30,18 @@ func parseIfMatch(s string) (state.Condition, error) {
 			if t, ok := ticks.Parse(strings.TrimSuffix(text, "'")); ok {
 				return state.Condition{Kind: state.ThisVersion, ETag: t}, nil
 			}
+			if strings.HasPrefix(text, "'") { // doubled quotes, as clients write them that escape the tag like a key
+				return state.Condition{}, wire.ErrConditionNotMet
+			}
 		}
 	}
 	return state.Condition{Kind: state.NoVersion}, nil
+}
+
+// cutFold removes a prefix in any case.
+func cutFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }

@@ -198,6 +198,9 @@ func (s *Service) change(c *call, change state.Change) error {
 	if err != nil {
 		return err
 	}
+	if c.preference(c.Header("Prefer")) == preferNoContent {
+		c.Set("Preference-Applied", preferNoContent)
+	}
 	c.Set("ETag", r.Timestamp().DateTimeETag())
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)

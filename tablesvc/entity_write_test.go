@@ -138,7 +138,7 @@ func TestUpdateEntity(t *testing.T) {
 	}
 	f.send("PUT", path, headers{"If-Match", "*", "If-None-Match", "*"}, `{"E":5}`).want(t, "400 InvalidInput")
 	f.send("PUT", path, headers{"If-Match", "nonsense"}, `{"E":5}`).want(t, "400 InvalidInput")
-	f.send("PUT", path, headers{"If-Match", `"0x8D"`}, `{"E":5}`).want(t, "412 UpdateConditionNotSatisfied")
+	f.send("PUT", path, headers{"If-Match", `W/"0x8D"`}, `{"E":5}`).want(t, "412 UpdateConditionNotSatisfied")
 	f.send("PUT", path, headers{"If-Match", "*"}, `{"PartitionKey":"other","RowKey":"x","F":6}`).want(t, "204")
 	if m := read(t, client, "p", "r"); m["F"] != 6.0 || m["PartitionKey"] != "p" {
 		t.Errorf("the body's keys came through: %v", m)
@@ -306,4 +306,27 @@ func TestPropertyOrder(t *testing.T) {
 	reset()
 	f.send("MERGE", path, headers{"If-Match", "*"}, "{}").want(t, "204")
 	want("empty merge", "", sorted)
+}
+
+// What Azure's recorded answers to changes have besides: the preference that was applied, and XML where anything is accepted.
+func TestAnswersToChanges(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.table("people")
+	r := f.send("PUT", "/people(PartitionKey='p',RowKey='r')", headers{"Prefer", "return-no-content"}, `{"A":1}`).want(t, "204")
+	if got := r.header.Get("Preference-Applied"); got != "return-no-content" {
+		t.Errorf("Preference-Applied is %q", got)
+	}
+	if r = f.send("PUT", "/people(PartitionKey='p',RowKey='r')", nil, `{"A":1}`).want(t, "204"); r.header.Get("Preference-Applied") != "" {
+		t.Errorf("Preference-Applied is %q without Prefer", r.header.Get("Preference-Applied"))
+	}
+	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"Accept", "*/*", "If-Match", "*"}, "").want(t, "404 ResourceNotFound")
+	const want = `<?xml version="1.0" encoding="utf-8"?><error xmlns="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><code>ResourceNotFound</code><message xml:lang="en-US">`
+	if !strings.HasPrefix(r.body, want) || r.header.Get("Content-Type") != "application/xml;charset=utf-8" {
+		t.Errorf("%s: %s", r.header.Get("Content-Type"), r.body)
+	}
+	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"If-Match", "*"}, "").want(t, "404 ResourceNotFound")
+	if !strings.HasPrefix(r.body, "{") {
+		t.Errorf("with JSON accepted: %s", r.body)
+	}
 }

@@ -29,6 +29,11 @@ func renderError(r *wire.Request, e *wire.Error) {
 		return
 	}
 	setODataHeaders(r)
+	if m := r.HTTP.Method; r.Header("Accept") == "*/*" && m != http.MethodGet && m != http.MethodPost {
+		// Azure answers changes that accept anything in XML, in a form of its own.
+		_ = r.Body(e.Status, "application/xml;charset=utf-8", plainErrorXML(e.Code, r.Message(e)))
+		return
+	}
 	f := errorFormat(r)
 	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
 }
@@ -65,6 +70,14 @@ func errorXML(code, message string) []byte {
 		Text("m:code", code).
 		Open("m:message", "xml:lang", "en-US")
 	x.Raw(escapeXML(message)).Close("m:message").Close("m:error")
+	return x.Bytes()[3:]
+}
+
+// plainErrorXML returns the document of an error in XML without a prefix for its namespace.
+func plainErrorXML(code, message string) []byte {
+	x := wire.NewXML(512).Open("error", "xmlns", "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata").Text("code", code).
+		Open("message", "xml:lang", "en-US")
+	x.Raw(escapeXML(message)).Close("message").Close("error")
 	return x.Bytes()[3:]
 }
 
