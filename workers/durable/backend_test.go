@@ -148,7 +148,8 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// Two owners that hold the same message of an instance: one commits, the other is refused and sends nothing.
+// Two owners that hold the same message of an instance: one commits, the other is refused and sends nothing; at the first checkpoint, which
+// makes the sentinel, and at a later one, which replaces it.
 func TestDeposedOwnerCannotCommit(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
@@ -156,15 +157,18 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 	one, two := h.backend(), h.backend()
 	start(t, one.Client(), "one", durable.StartOptions{InstanceID: "i"})
 
+	executor := task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{"one": func(ctx *task.OrchestrationContext) (any, error) {
+		if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
+			return nil, err
+		}
+		return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
+	}}, nil))
 	process := func(b *durable.Backend) *backend.OrchestrationWorkItem {
 		t.Helper()
 		wi, err := b.GetOrchestrationWorkItem(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		executor := task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{"one": func(ctx *task.OrchestrationContext) (any, error) {
-			return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
-		}}, nil))
 		for _, e := range wi.NewEvents {
 			if err := wi.State.AddEvent(e); err != nil {
 				t.Fatal(err)
@@ -179,24 +183,31 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 		}
 		return wi
 	}
-	first := process(one)
-	clock.Advance(time.Hour) // The first owner's hold on the message ends; it does not know.
-	second := process(two)
-	if err := two.CompleteOrchestrationWorkItem(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
-	if err := one.CompleteOrchestrationWorkItem(t.Context(), first); !errors.Is(err, backend.ErrWorkItemLockLost) {
-		t.Fatalf("the deposed owner's checkpoint: %v", err)
-	}
-	if err := one.AbandonOrchestrationWorkItem(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(h.account.Messages("test-workitems")); n != 1 {
-		t.Errorf("%d activities were sent, want 1", n)
-	}
-	events, err := one.Client().History(t.Context(), "i")
-	if err != nil || len(events) != 2 {
-		t.Errorf("the history has %d events, %v, want the start and the scheduled task", len(events), err)
+	for checkpoint, events := range []int{1, 3} { // the start; the start, the event and the task
+		if checkpoint == 1 {
+			if err := one.Client().RaiseEvent(t.Context(), "i", "go", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := process(one)
+		clock.Advance(time.Hour) // The first owner's hold on the message ends; it does not know.
+		second := process(two)
+		if err := two.CompleteOrchestrationWorkItem(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.CompleteOrchestrationWorkItem(t.Context(), first); !errors.Is(err, backend.ErrWorkItemLockLost) {
+			t.Fatalf("checkpoint %d of the deposed owner: %v", checkpoint, err)
+		}
+		if err := one.AbandonOrchestrationWorkItem(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(h.account.Messages("test-workitems")); n != checkpoint {
+			t.Errorf("after checkpoint %d, %d activities have been sent, want %d", checkpoint, n, checkpoint)
+		}
+		history, err := one.Client().History(t.Context(), "i")
+		if err != nil || len(history) != events {
+			t.Errorf("after checkpoint %d, the history has %d events, %v, want %d", checkpoint, len(history), err, events)
+		}
 	}
 }
 
