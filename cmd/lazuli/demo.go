@@ -38,12 +38,22 @@ func newDemoCommand() *cobra.Command {
 	return cmd
 }
 
+// demonstrationVerbs returns the verbs beside ls and all; cmd is one of these two.
+func demonstrationVerbs(cmd *cobra.Command) (list []*cobra.Command) {
+	for _, verb := range cmd.Parent().Commands() {
+		if verb.IsAvailableCommand() && verb.Name() != "ls" && verb.Name() != "all" && verb.Name() != "help" {
+			list = append(list, verb)
+		}
+	}
+	return list
+}
+
 // newDemonstrationListCommand makes `lazuli demo ls`.
 func newDemonstrationListCommand() *cobra.Command {
 	return &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		for _, d := range demonstrations {
-			fmt.Fprintf(tw, "%s\t%s\n", d.name, d.short)
+		for _, verb := range demonstrationVerbs(cmd) {
+			fmt.Fprintf(tw, "%s\t%s\n", verb.Name(), verb.Short)
 		}
 		return tw.Flush()
 	}}
@@ -53,18 +63,22 @@ func newDemonstrationListCommand() *cobra.Command {
 func newAllDemonstrationsCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations, one after another", Args: cobra.NoArgs,
-		Long: "Run all demonstrations, one after another, each at all of its steps. It exits with 0 if all is well in each."}
-	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
+		Long: "Run all demonstrations, one after another, each with the defaults of its verb. It exits with 0 if all is well in each."}
+	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		for _, d := range demonstrations {
-			c := demo.Config{ConnectionString: connection(), Seed: rand.Uint64()}
-			if !quiet {
-				c.Progress, c.Live = cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr())
+		for _, verb := range demonstrationVerbs(cmd) {
+			verb.SetContext(cmd.Context())
+			set := verb.Flags().Set("quiet", strconv.FormatBool(quiet))
+			if c := connection(); c != "" {
+				set = errors.Join(set, verb.Flags().Set("connection-string", c))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", d.name, d.short)
-			if e := d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c); e != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", d.name, e))
+			if set != nil {
+				return set
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", verb.Name(), verb.Short)
+			if e := verb.RunE(verb, nil); e != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", verb.Name(), e))
 			}
 			fmt.Fprintln(cmd.OutOrStdout())
 			if cmd.Context().Err() != nil {
