@@ -143,11 +143,11 @@ func TestScopesOfAccounts(t *testing.T) {
 	if err := upload(f.other(), "c", "own"); err != nil {
 		t.Error(err)
 	}
-	keys := map[string]string{}
-	if err := json.Unmarshal(must(os.ReadFile(f.dir+"/scopes.json"))(t), &keys); err != nil || len(keys) != 3 || keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
+	keys := map[string]string{} // three, and the checksum of the file
+	if err := json.Unmarshal(must(os.ReadFile(f.dir+"/scopes.json"))(t), &keys); err != nil || len(keys) != 4 || keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
-	// A copy to the scope of that name in the other account is encrypted anew, and is read there.
+	// A copy to the scope of that name in the other account is encrypted again, and is read there.
 	source := f.other().NewContainerClient("box").NewBlobClient("b")
 	token := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r", ExpiryTime: f.now().Add(1e12)}.
 		SignWithSharedKey(must(azblob.NewSharedKeyCredential("other", otherKey))(t)))(t)
