@@ -17,6 +17,7 @@ const tlsHandshake = 0x16
 // [ProtocolMux.TLS], the others to that of [ProtocolMux.Plain].
 type ProtocolMux struct {
 	listener      net.Listener
+	timeout       time.Duration // for the first byte
 	plain, secure chan net.Conn
 	closed        chan struct{}
 	closing       sync.Once
@@ -27,8 +28,10 @@ type ProtocolMux struct {
 }
 
 // NewProtocolMux splits the connections of l. Closing either of its listeners closes l.
-func NewProtocolMux(l net.Listener) *ProtocolMux {
-	m := &ProtocolMux{listener: l, plain: make(chan net.Conn), secure: make(chan net.Conn), closed: make(chan struct{}), unread: make(map[net.Conn]struct{})}
+func NewProtocolMux(l net.Listener) *ProtocolMux { return newProtocolMux(l, firstByteTimeout) }
+
+func newProtocolMux(l net.Listener, timeout time.Duration) *ProtocolMux {
+	m := &ProtocolMux{listener: l, timeout: timeout, plain: make(chan net.Conn), secure: make(chan net.Conn), closed: make(chan struct{}), unread: make(map[net.Conn]struct{})}
 	m.work.Go(m.accept)
 	return m
 }
@@ -68,7 +71,7 @@ func (m *ProtocolMux) sort(c net.Conn) {
 		return
 	}
 	first := make([]byte, 1)
-	_ = c.SetReadDeadline(time.Now().Add(firstByteTimeout))
+	_ = c.SetReadDeadline(time.Now().Add(m.timeout))
 	_, err := c.Read(first)
 	m.remove(c)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestProtocolMuxSplitsByTheFirstByte(t *testing.T) {
@@ -15,7 +17,7 @@ func TestProtocolMuxSplitsByTheFirstByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := NewProtocolMux(root)
+	m := newProtocolMux(root, time.Hour)
 	for sent, l := range map[string]net.Listener{"GET / HTTP/1.1": m.Plain(), "\x16\x03\x01": m.TLS()} {
 		c := dial(t, l.Addr().String())
 		if _, err := io.WriteString(c, sent); err != nil {
@@ -39,7 +41,13 @@ func TestProtocolMuxSplitsByTheFirstByte(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Errorf("the second Close: %v", err)
 	}
-	m.Wait()
+	done := make(chan struct{})
+	go func() { m.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(check.Patience):
+		t.Fatal("a connection that sent nothing delays the end of the mux")
+	}
 	for _, l := range []net.Listener{m.Plain(), m.TLS()} {
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Accept after Close: %v, want %v", err, net.ErrClosed)
