@@ -204,13 +204,18 @@ func serveFake(ctx context.Context, args []string) int {
 		"--blobPort": fake.handler(Blob), "--queuePort": fake.handler(Queue), "--tablePort": fake.handler(Table),
 		"--admin-port": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 	}
-	for name, h := range handlers {
+	// It answers /readyz once it has every port, as a server does: a caller must not take one that is about to fail for ready.
+	listeners := make(map[string]net.Listener, len(handlers))
+	for name := range handlers {
 		l, err := net.Listen("tcp", "127.0.0.1:"+flags[name])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return portTaken
 		}
-		go http.Serve(l, h)
+		listeners[name] = l
+	}
+	for name, h := range handlers {
+		go http.Serve(listeners[name], h)
 	}
 	<-ctx.Done()
 	return 0
