@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -294,10 +295,11 @@ func hasCode(err error, code string) bool {
 }
 
 // Faults puts a fault plan in force until the test ends: "workers/before-delete-message=error@1" fails the first deletion of a
-// message; see the workers' documentation for the points and actions. Faults concern the whole process: tests with them cannot run in
-// parallel with others. The function that it returns says how often a point was passed.
+// message; see the workers' documentation for the points and actions. Faults concern the whole process, where
+// apps of other tests would pass the points too: Faults panics in a test that is parallel. The returned function says how often a point was passed.
 func Faults(t testing.TB, plan string) (hits func(point string) int) {
 	t.Helper()
+	t.Setenv(fault.EnvVar, os.Getenv(fault.EnvVar)) // changes nothing, but panics in a parallel test
 	p, err := fault.ParsePlan(plan)
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)

@@ -123,23 +123,36 @@ func TestAccountsAreApart(t *testing.T) {
 	l.Default(t).RequireEmpty("same")
 }
 
-// A step that is broken is repeated.
+// A fault plan concerns every app of the process, so no other test may run at the same time. The clock is the test's own: the failed message
+// comes back when the test says so.
 func TestFaults(t *testing.T) {
 	hits := lazulitest.Faults(t, "workers/before-delete-message=error@1")
-	a := lazulitest.Start(t).Account(t)
-	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet})
+	clock := lazulitest.NewClock()
+	a := lazulitest.Start(t, lazulitest.WithFakeClock(clock)).Account(t)
+	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet, Clock: clock})
 	var calls atomic.Int64
-	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { calls.Add(1); return nil }, workers.WithLease(time.Second))
+	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { calls.Add(1); return nil }, workers.WithLease(time.Hour))
 	a.Run(app)
 	a.Put("work", "m")
-	for deadline := time.Now().Add(2 * time.Minute); calls.Load() < 2 && time.Now().Before(deadline); {
-		runtime.Gosched()
+	for deliveries := 1; deliveries <= 2; deliveries++ {
+		a.Drain()
+		if n := hits("workers/before-delete-message"); n != deliveries || calls.Load() != int64(deliveries) {
+			t.Fatalf("delivery %d: %d hits, %d calls", deliveries, n, calls.Load())
+		}
+		clock.Advance(time.Hour + time.Second)
 	}
-	a.Drain()
 	a.RequireEmpty("work")
-	if n := hits("workers/before-delete-message"); n != 2 || calls.Load() != 2 {
-		t.Errorf("%d hits, %d calls", n, calls.Load())
-	}
+}
+
+// Faults refuses a parallel test: other tests would pass the fault points too.
+func TestFaultsRefusesParallelTests(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("a parallel test has a fault plan")
+		}
+	}()
+	lazulitest.Faults(t, "workers/before-delete-message=error@1")
 }
 
 // failing is a testing.TB that notes its failure instead of failing.
