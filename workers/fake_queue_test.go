@@ -188,9 +188,9 @@ func (q *fakeQueue) update(ctx context.Context, m receivedMessage, visibleIn tim
 	}
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
-	held := q.held(m)
-	if held == nil {
-		return "", errNotHeld
+	held, err := q.held(m)
+	if err != nil {
+		return "", err
 	}
 	q.renew(held, time.Now().Add(visibleIn))
 	return held.receipt, nil
@@ -204,21 +204,24 @@ func (q *fakeQueue) delete(ctx context.Context, m receivedMessage) error {
 	}
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
-	held := q.held(m)
-	if held == nil {
-		return errNotHeld
+	held, err := q.held(m)
+	if err != nil {
+		return err
 	}
 	q.messages = slices.DeleteFunc(q.messages, func(m *fakeMessage) bool { return m == held })
 	return nil
 }
 
-func (q *fakeQueue) held(m receivedMessage) *fakeMessage {
+func (q *fakeQueue) held(m receivedMessage) (*fakeMessage, error) {
+	if !q.exists {
+		return nil, errNoQueue
+	}
 	for _, have := range q.messages {
 		if have.id == m.id && have.receipt == m.receipt {
-			return have
+			return have, nil
 		}
 	}
-	return nil
+	return nil, errNotHeld
 }
 
 // steal gives every message a new receipt, as if another instance had received it, hidden for d.

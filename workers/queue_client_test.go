@@ -1,0 +1,214 @@
+package workers
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// checkQueueClient checks what every queueClient must do. canWait says whether the service supports long polling. open returns a client of a
+// queue of the name, which does not exist before. No assertion limits how long a call takes.
+func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name string) queueClient) {
+	t.Helper()
+	const hour, week = time.Hour, 7 * 24 * time.Hour
+
+	created := func(t *testing.T, name string) queueClient {
+		q := open(t, name)
+		check.OK(t, q.create(t.Context()))
+		return q
+	}
+	put := func(t *testing.T, q queueClient, text string, visibleIn time.Duration) string {
+		return check.Must(q.put(t.Context(), text, visibleIn, week))(t)
+	}
+	receive := func(t *testing.T, q queueClient, n int, lease time.Duration) []receivedMessage {
+		return check.Must(q.receive(t.Context(), n, lease))(t)
+	}
+	one := func(t *testing.T, q queueClient, lease time.Duration) receivedMessage {
+		t.Helper()
+		var got []receivedMessage
+		check.Eventually(t, func() bool { got = receive(t, q, 1, lease); return len(got) > 0 }, "a message is received")
+		return got[0]
+	}
+
+	t.Run("a queue that does not exist", func(t *testing.T) {
+		q := open(t, "missing")
+		_, err := q.receive(t.Context(), 1, hour)
+		checkErrorIs(t, "receive", err, errNoQueue)
+		_, err = q.put(t.Context(), "m", 0, week)
+		checkErrorIs(t, "put", err, errNoQueue)
+		_, _, err = q.depth(t.Context())
+		checkErrorIs(t, "depth", err, errNoQueue)
+		_, err = q.wait(t.Context(), time.Second)
+		checkErrorIs(t, "wait", err, errNoQueue)
+		other := created(t, "other")
+		put(t, other, "m", 0)
+		m := one(t, other, hour)
+		_, err = q.update(t.Context(), m, hour)
+		checkErrorIs(t, "update", err, errNoQueue)
+		checkErrorIs(t, "delete", q.delete(t.Context(), m), errNoQueue)
+	})
+	t.Run("create of a queue that exists", func(t *testing.T) {
+		q := created(t, "twice")
+		put(t, q, "kept", 0)
+		check.OK(t, q.create(t.Context()))
+		if n, _, err := q.depth(t.Context()); n != 1 || err != nil {
+			t.Errorf("depth after the second create is %d, %v, want 1", n, err)
+		}
+	})
+	t.Run("what is received is what was put", func(t *testing.T) {
+		q := created(t, "fields")
+		id := put(t, q, "bGFwaXM=", 0)
+		m := one(t, q, hour)
+		if diff := cmp.Diff([]any{id, "bGFwaXM=", int64(1)}, []any{m.id, m.text, m.dequeueCount}); diff != "" {
+			t.Errorf("ID, text and dequeue count (-want +got):\n%s", diff)
+		}
+		if m.receipt == "" {
+			t.Error("the message has no receipt")
+		}
+		if lives := m.expires.Sub(m.inserted); lives != week {
+			t.Errorf("the message lives for %v, want %v", lives, week)
+		}
+		if !m.nextVisible.After(m.inserted) {
+			t.Errorf("inserted at %v, visible again at %v", m.inserted, m.nextVisible)
+		}
+	})
+	t.Run("a message that does not expire", func(t *testing.T) {
+		q := created(t, "forever")
+		check.Must(q.put(t.Context(), "m", 0, -1))(t)
+		if m := one(t, q, hour); m.expires.Year() != 9999 {
+			t.Errorf("the message expires at %v, want the year 9999", m.expires)
+		}
+	})
+	t.Run("receive takes no more than asked", func(t *testing.T) {
+		q := created(t, "batch")
+		for _, text := range []string{"a", "b", "c"} {
+			put(t, q, text, 0)
+		}
+		if got := receive(t, q, 2, hour); len(got) != 2 {
+			t.Errorf("asked for 2 messages, got %d", len(got))
+		}
+		if got := receive(t, q, 32, hour); len(got) != 1 {
+			t.Errorf("got %d messages of one that is left", len(got))
+		}
+		if got := receive(t, q, 32, hour); len(got) != 0 {
+			t.Errorf("got %d messages that are hidden", len(got))
+		}
+	})
+	t.Run("a message put for later", func(t *testing.T) {
+		q := created(t, "later")
+		put(t, q, "m", hour)
+		if got := receive(t, q, 1, hour); len(got) != 0 {
+			t.Errorf("got %d messages before the time", len(got))
+		}
+		if n, oldest, err := q.depth(t.Context()); n != 1 || !oldest.IsZero() || err != nil {
+			t.Errorf("depth is %d, oldest %v, %v, want 1 message and none visible", n, oldest, err)
+		}
+	})
+	t.Run("a lease that ends", func(t *testing.T) {
+		q := created(t, "lease")
+		put(t, q, "m", 0)
+		first := one(t, q, time.Second)
+		second := one(t, q, hour)
+		if second.id != first.id || second.dequeueCount != 2 {
+			t.Errorf("the second delivery has ID %s and dequeue count %d, want %s and 2", second.id, second.dequeueCount, first.id)
+		}
+		_, err := q.update(t.Context(), first, hour)
+		checkErrorIs(t, "update with the first receipt", err, errNotHeld)
+		checkErrorIs(t, "delete with the first receipt", q.delete(t.Context(), first), errNotHeld)
+		check.OK(t, q.delete(t.Context(), second))
+	})
+	t.Run("update renews the receipt", func(t *testing.T) {
+		q := created(t, "renew")
+		put(t, q, "m", 0)
+		m := one(t, q, hour)
+		receipt := check.Must(q.update(t.Context(), m, 2*hour))(t)
+		if receipt == m.receipt {
+			t.Errorf("the receipt is still %s", receipt)
+		}
+		checkErrorIs(t, "delete with the old receipt", q.delete(t.Context(), m), errNotHeld)
+		m.receipt = receipt
+		check.OK(t, q.delete(t.Context(), m))
+		checkErrorIs(t, "second delete", q.delete(t.Context(), m), errNotHeld)
+		_, err := q.update(t.Context(), m, hour)
+		checkErrorIs(t, "update of a deleted message", err, errNotHeld)
+	})
+	t.Run("update to zero releases the message", func(t *testing.T) {
+		q := created(t, "release")
+		put(t, q, "m", 0)
+		check.Must(q.update(t.Context(), one(t, q, hour), 0))(t)
+		if m := one(t, q, hour); m.text != "m" || m.dequeueCount != 2 {
+			t.Errorf("received %q with dequeue count %d, want m and 2", m.text, m.dequeueCount)
+		}
+	})
+	t.Run("depth", func(t *testing.T) {
+		q := created(t, "depth")
+		if n, oldest, err := q.depth(t.Context()); n != 0 || !oldest.IsZero() || err != nil {
+			t.Errorf("an empty queue has depth %d, oldest %v, %v", n, oldest, err)
+		}
+		put(t, q, "a", 0)
+		put(t, q, "b", 0)
+		first := one(t, q, hour)
+		n, oldest, err := q.depth(t.Context())
+		if n != 2 || oldest.IsZero() || err != nil {
+			t.Errorf("depth with one hidden message is %d, oldest %v, %v", n, oldest, err)
+		}
+		if oldest.Before(first.inserted) {
+			t.Errorf("the oldest visible message is of %v, before the hidden one of %v", oldest, first.inserted)
+		}
+	})
+	t.Run("wait does not receive the message", func(t *testing.T) {
+		q := created(t, "wait")
+		put(t, q, "m", 0)
+		if can, err := q.wait(t.Context(), 2*time.Second); can != canWait || err != nil {
+			t.Errorf("wait: %v, %v, want %v", can, err, canWait)
+		}
+		if m := one(t, q, hour); m.dequeueCount != 1 {
+			t.Errorf("the dequeue count is %d, want 1", m.dequeueCount)
+		}
+	})
+	t.Run("wait ends when a message is put", func(t *testing.T) {
+		q := created(t, "wake")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := q.wait(t.Context(), 20*time.Second)
+			ended <- err
+		}()
+		put(t, q, "m", 0)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := receive(t, q, 1, hour); len(got) != 1 {
+			t.Errorf("received %d messages after the wait, want 1", len(got))
+		}
+	})
+}
+
+func checkErrorIs(t *testing.T, operation string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", operation, err, want)
+	}
+}
+
+func TestFakeQueueClient(t *testing.T) {
+	t.Parallel()
+	account := newFakeAccount()
+	checkQueueClient(t, true, func(t *testing.T, name string) queueClient {
+		q := account.queue(name)
+		q.canWait = true
+		return q
+	})
+}
+
+// CheckAzureQueueClient lets the tests of package workers_test, which have an account, check the real client. queue returns the name of a fresh
+// queue that does not exist.
+func CheckAzureQueueClient(t *testing.T, s *Storage, canWait bool, queue func(t *testing.T, name string) string) {
+	t.Helper()
+	checkQueueClient(t, canWait, func(t *testing.T, name string) queueClient {
+		return check.Must(openAzureQueue(s, queue(t, name)))(t)
+	})
+}
