@@ -83,7 +83,7 @@ func editAccount(file, name string, edit func(list []auth.StoredAccount, i int) 
 	})
 }
 
-// fingerprint tells keys apart without showing them.
+// fingerprint identifies a key without showing it.
 func fingerprint(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:4])
@@ -191,7 +191,7 @@ func newAccountRotate(file *string) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if which != 1 && which != 2 {
-				return usageError{errors.New("say which key to replace: --key 1 or --key 2")}
+				return usageError{errors.New("give the key to replace: --key 1 or --key 2")}
 			}
 			key, _, err := auth.GenerateKey()
 			if err != nil {

@@ -27,9 +27,9 @@ func newAccountSet(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set NAME SETTING=VALUE...",
 		Short: "Set settings of an account, which override the server's",
-		Long: `Gives an account settings of its own. What it has none of is as the server's
-options of the same names say. On Azure these belong to the management of accounts
-("az storage account blob-service-properties update").
+		Long: `Sets options for one account. An option that is not set for the account has the
+value of the server's option of the same name. On Azure, the resource provider sets
+these ("az storage account blob-service-properties update").
 ` + settingsHelp(),
 		Example: "  lazuli account set shop blob-versioning=true container-soft-delete-days=7 --file accounts",
 		Args:    cobra.MinimumNArgs(2),

@@ -111,7 +111,7 @@ func writeConnection(out *strings.Builder, b banner) {
 	}
 }
 
-// usualPorts reports whether SDKs find the services without being told where.
+// usualPorts reports whether the services use the ports that SDKs assume by default.
 func usualPorts(c *config.Result) bool {
 	return c.Cert == "" && len(c.Services) == 0 && c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
 }

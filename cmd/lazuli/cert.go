@@ -19,10 +19,10 @@ func newCertCommand() *cobra.Command {
 		Short: "Create a local certificate authority and a certificate for https",
 		Long: `Creates a local certificate authority and a certificate signed by it, for localhost,
 127.0.0.1, ::1 and the host names of accounts (*.blob.localhost and so on), in
-four files of one folder. What is there and still good stays: run it again
-before the certificate ends, or to add a host.
+four files of one folder. Files that exist and are valid are kept. Run the
+command again before the certificate expires, or to add a host.
 
-Private keys are readable by you alone. The authority can sign for local names
+Only the current user can read the private keys. The authority can sign for local names
 and private addresses only.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

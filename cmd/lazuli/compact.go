@@ -11,19 +11,19 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
-// newCompactCommand makes `lazuli compact`, which gives back the space of deleted blobs at once.
+// newCompactCommand makes `lazuli compact`, which frees the space of deleted blobs.
 func newCompactCommand(m *Main) *cobra.Command {
 	var dry bool
 	var rate int64
 	cmd := &cobra.Command{
 		Use:   "compact [folder]",
 		Short: "Free the space of deleted blobs in a data folder that no process uses",
-		Long: `Remove what deleted blobs, containers and broken-off uploads left behind, and rewrite the files of blob
-content until nothing in them is unused. A server does the same in the background, slowly, and leaves files
-alone of which more than half is used.
+		Long: `Remove the content of deleted blobs, deleted containers and incomplete uploads, and rewrite the files of blob
+content so that they have no unused space. A server does the same in the background at a low rate, but only
+to files that are at least half unused.
 
-Without a folder, the one that serve would use is compacted. It may be interrupted at any time: what was done
-by then stays done. It needs free space for the content that it moves. The exit code is 4 if
+Without a folder, the command compacts the folder that serve would use. It can be interrupted at any time and
+keeps the progress made until then. It needs free space for the content that it moves. The exit code is 4 if
 the folder is in use or not a data folder.`,
 		Example: `  lazuli compact --dry-run
   lazuli compact /var/lib/lazuli --rate 50`,
@@ -61,7 +61,7 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) e
 		if damage > 0 {
 			return fmt.Errorf("the folder has %d errors; lazuli fsck lists them", damage)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content in %d files, of which %d bytes are used and %d can be given back\n",
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content in %d files, of which %d bytes are used and %d can be freed\n",
 			a.Bytes, a.Extents, a.Live, a.Dead+a.Torn)
 		return err
 	}

@@ -62,8 +62,8 @@ func newDemonstrationListCommand() *cobra.Command {
 // newAllDemonstrationsCommand makes `lazuli demo all`.
 func newAllDemonstrationsCommand() *cobra.Command {
 	var quiet bool
-	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations, one after another", Args: cobra.NoArgs,
-		Long: "Run all demonstrations, one after another, each with the defaults of its verb. It exits with 0 if all is well in each."}
+	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations in sequence", Args: cobra.NoArgs,
+		Long: "Run all demonstrations in sequence, each with the defaults of its verb. The exit code is 0 if all checks of all demonstrations pass."}
 	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -102,8 +102,8 @@ type demonstration struct {
 var demonstrations = []demonstration{
 	{
 		name: "archive", short: "Archive real records while the worker is killed at every step in turn", points: demo.Points(), run: demo.Archive,
-		long: `Some thousands of records are loaded into the table Current. Those that are old are to be moved to the table
-Archive, each on request of a queue message. In the end each record must be in exactly one table, the right one, unchanged.`,
+		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
+each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"worker", "--role=archive", "--archive-queue=" + w.Queue, "--archive-from=" + w.Current, "--archive-to=table:" + w.Archive}
 		},
@@ -119,8 +119,8 @@ entity, and every reference must have its blob.`,
 	},
 	{
 		name: "log-storage", short: "Log records while the worker is killed at each step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage,
-		long: `Some thousands of records are put to a queue, from which they become lines of a log. In the end a query must show each
-of them once, unchanged, and each blob's metadata must be true.`,
+		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
+record once and unchanged, and each blob's metadata must match its content.`,
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue, "--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
 		},
@@ -128,19 +128,19 @@ of them once, unchanged, and each blob's metadata must be true.`,
 	{
 		name: "index", short: "Keep an index of copies in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
-its party (inter-partition secondary index). In the end the copies must be exactly those that the records say.`,
+its party (inter-partition secondary index). At the end, the copies must match the records exactly.`,
 		worker: tableIndexWorker,
 	},
 	{
 		name: "index-entities", short: "Keep lists of keys in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state and
-party, the list of their keys (index entities). In the end every key must be in the one right list.`,
+party, the list of their keys (index entities). At the end, every key must be in the correct list and no other.`,
 		worker: tableIndexWorker,
 	},
 	{
 		name: "view", short: "Keep counts in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
-many records there are of each party (materialised view). In the end all counts must be right.`,
+many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
 	},
 }
@@ -199,7 +199,7 @@ Steps: ` + strings.Join(d.points, ", "),
 			}
 		}
 		if c.SamplePairs < 0 || c.Records < 0 || c.SamplePairs > 0 && !c.Pairs {
-			return usageError{errors.New("--records and --sample-pairs are not negative, and --sample-pairs goes with --pairs")}
+			return usageError{errors.New("--records and --sample-pairs must not be negative, and --sample-pairs needs --pairs")}
 		}
 		if c.Lease < time.Second || c.Lease%time.Second != 0 {
 			return usageError{fmt.Errorf("--lease %v is not a whole number of seconds", c.Lease)}
@@ -311,7 +311,7 @@ func startThrowaway() (connectionString string, stop func() error, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := errors.Join(s.Stop(ctx), os.RemoveAll(dir)); err != nil {
-			return fmt.Errorf("stop the demonstration's own Lazuli: %w", err)
+			return fmt.Errorf("stop the server of the demonstration: %w", err)
 		}
 		return nil
 	}, nil

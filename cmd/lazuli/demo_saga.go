@@ -31,13 +31,13 @@ func newSagaCommand() *cobra.Command {
 		Short: "Place orders over a table, a queue and a blob while the worker is killed at every step in turn",
 		Long: `Orders are placed as durable workflows, workers/roles/saga: each reserves in a table, charges by a queue and writes a receipt into a blob,
 and is then moved to another table. A third of them is refused at the last step, and compensated. In the end each order must have taken
-effect wholly, or not at all.
+effect completely or not at all.
 
-For every step of the workflow engine, a worker process is started and kills itself with SIGKILL when it comes to that step; then leases are
-taken, messages are delivered twice, and another worker finishes. In one more round a worker is frozen in the middle of a commit, and goes on
-when another one has finished: it must do no harm then. With --random, workers are killed at any moment besides.
+For every step of the workflow engine, a worker process is started and kills itself with SIGKILL when it reaches that step. Then leases are
+broken, messages are delivered twice, and another worker finishes. In one more round a worker is frozen in the middle of a commit, and continues
+after another worker has finished: it must not change the result. With --random, workers are also killed at random moments.
 
-It exits with 0 if all is well. Without a connection string it starts its own Lazuli with a data folder that is thrown away.
+The exit code is 0 if all checks pass. Without a connection string, the command starts a Lazuli server with a temporary data folder.
 
 Steps: ` + strings.Join(points, ", "),
 		Example: "  lazuli demo saga\n  lazuli demo saga --fault durable/after-commit --seed 42\n  lazuli demo saga --pairs --sample-pairs 20\n  lazuli demo saga --random 1000",
@@ -45,14 +45,14 @@ Steps: ` + strings.Join(points, ", "),
 	}
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
-	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps to be killed at: all, none, or names")
-	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker too is killed")
-	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "of all pairs visit so many, which the seed chooses; 0 is all")
+	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
+	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
+	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
-	fl.IntVar(&c.Random, "random", 0, "orders in a round in which workers are killed at random; 0: no such round")
-	fl.Uint64Var(&c.Seed, "seed", 0, "repeats the choices of the run that printed this seed (default: a new one)")
-	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "how long a round may take")
-	fl.BoolVar(&c.Keep, "keep", false, "leave everything in place at the end")
+	fl.IntVar(&c.Random, "random", 0, "number of orders in the round that kills workers at random moments; 0: skip the round")
+	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
+	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "time limit of a round")
+	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		switch {
@@ -63,11 +63,11 @@ Steps: ` + strings.Join(points, ", "),
 		}
 		for _, f := range c.Points {
 			if !slices.Contains(points, f) {
-				return usageError{fmt.Errorf("--fault: there is no step %q; there are %s", f, strings.Join(points, ", "))}
+				return usageError{fmt.Errorf("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))}
 			}
 		}
 		if c.Orders < 6 || c.Random < 0 || c.SamplePairs < 0 {
-			return usageError{errors.New("--orders is 6 at least, --random and --sample-pairs are not negative")}
+			return usageError{errors.New("--orders must be at least 6; --random and --sample-pairs must not be negative")}
 		}
 		if !cmd.Flags().Changed("seed") {
 			c.Seed = rand.Uint64()
@@ -97,7 +97,7 @@ Steps: ` + strings.Join(points, ", "),
 	return cmd
 }
 
-// sagaWorker is the command line of a worker process. What is secret goes through the environment.
+// sagaWorker is the command line of a worker process. Secrets are passed in the environment.
 func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
 	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive, "--payments="+s.Payments,
 		"--receipts="+s.Receipts, "--visibility="+s.Visibility.String())

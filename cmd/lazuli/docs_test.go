@@ -13,7 +13,7 @@ import (
 
 //go:generate go test . -run TestCommandPageIsCurrent -update
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 // docs/cli.md holds every verb's help between two marks. The flags of serve stand in docs/configuration.md.
 func TestCommandPageIsCurrent(t *testing.T) {

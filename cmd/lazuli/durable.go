@@ -15,15 +15,15 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// newDurableCommand makes `lazuli durable`, which serves, shows and steers durable workflows.
+// newDurableCommand makes `lazuli durable`, which serves, shows and controls durable workflows.
 func newDurableCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "durable",
-		Short: "Serve, list, show and steer durable workflows",
-		Long: `Serve, list, show and steer durable workflows, whose task hubs are kept on Lazuli, Azurite or Azure.
+		Short: "Serve, list, show and control durable workflows",
+		Long: `Serve, list, show and control durable workflows, whose task hubs are kept on Lazuli, Azurite or Azure.
 
-The verbs read and write the storage account; they need no server of workflows. What they send to an instance takes effect once a
-process that runs the hub receives it.`,
+The verbs read and write the storage account directly, so no workflow server has to run. An event or a request for an instance takes
+effect when a process that runs the hub receives it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,13 +32,13 @@ process that runs the hub receives it.`,
 			func(ctx context.Context, c *durable.Client, id, reason string) error {
 				return c.Terminate(ctx, id, reason, true)
 			}),
-		newDurableSendCommand("suspend", "Keep an instance from going on", func(ctx context.Context, c *durable.Client, id, reason string) error {
+		newDurableSendCommand("suspend", "Suspend an instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
 			return c.Suspend(ctx, id, reason)
 		}),
-		newDurableSendCommand("resume", "Let a suspended instance go on", func(ctx context.Context, c *durable.Client, id, reason string) error {
+		newDurableSendCommand("resume", "Resume a suspended instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
 			return c.Resume(ctx, id, reason)
 		}),
-		newDurableSendCommand("rewind", "Let a failed instance try again what has failed", func(ctx context.Context, c *durable.Client, id, reason string) error {
+		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
 			return c.Rewind(ctx, id, reason)
 		}),
 		newDurablePurgeCommand())
@@ -60,7 +60,7 @@ func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error
 		}
 		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
 		if errors.Is(err, durable.ErrHubNotFound) {
-			return nil, fmt.Errorf("there is no task hub %q in the account; --hub names another", *hub)
+			return nil, fmt.Errorf("the account has no task hub %q; choose another with --hub", *hub)
 		}
 		return c, err
 	}
@@ -70,8 +70,8 @@ func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error
 func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
 	statuses := cmd.Flags().StringSlice("status", nil, "statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
 	prefix := cmd.Flags().String("prefix", "", "beginning of the instance ID")
-	older := cmd.Flags().Duration("older-than", 0, "created longer ago than this")
-	newer := cmd.Flags().Duration("newer-than", 0, "created not longer ago than this")
+	older := cmd.Flags().Duration("older-than", 0, "minimum time since creation")
+	newer := cmd.Flags().Duration("newer-than", 0, "maximum time since creation")
 	return func(now time.Time) durable.Query {
 		q := durable.Query{Status: *statuses, Prefix: *prefix, Top: 1000}
 		if *older > 0 {
@@ -88,8 +88,8 @@ func newDurableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
 		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
 	open, query := hubClient(cmd), queryFlags(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "a JSON object on each line, with payloads")
-	top := cmd.Flags().Int("top", 100, "how many at most; 0 is all")
+	asJSON := cmd.Flags().Bool("json", false, "print a JSON object for each instance, with payloads, one a line")
+	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := open(cmd.Context())
 		if err != nil {
@@ -108,7 +108,7 @@ func newDurableListCommand() *cobra.Command {
 			}
 			for _, i := range page.Instances {
 				if n++; *top > 0 && n > *top {
-					fmt.Fprintf(cmd.ErrOrStderr(), "the first %d are shown; --top shows more\n", *top)
+					fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d instances are shown; use --top to show more\n", *top)
 					return tw.Flush()
 				}
 				if *asJSON {
@@ -132,8 +132,8 @@ func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05"
 func newDurableShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show instance", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
 	open := hubClient(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "as JSON")
-	full := cmd.Flags().Bool("full", false, "payloads as they are, not only their beginnings")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	full := cmd.Flags().Bool("full", false, "print complete payloads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open(cmd.Context())
 		if err != nil {
@@ -189,7 +189,7 @@ func newDurableStartCommand() *cobra.Command {
 		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
 	open := hubClient(cmd)
 	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
-	after := cmd.Flags().Duration("after", 0, "how long from now it is to begin")
+	after := cmd.Flags().Duration("after", 0, "delay before the instance starts")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
 			if !json.Valid([]byte(args[1])) {
@@ -238,7 +238,7 @@ func newDurableRaiseCommand() *cobra.Command {
 func newDurableSendCommand(name, short string, send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name + " instance...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := hubClient(cmd)
-	reason := cmd.Flags().String("reason", "", "why, for the history")
+	reason := cmd.Flags().String("reason", "", "reason to record in the history")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open(cmd.Context())
 		if err != nil {
@@ -256,9 +256,9 @@ func newDurableSendCommand(name, short string, send func(ctx context.Context, c 
 }
 
 func newDurablePurgeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "purge [instance...]", Short: "Delete all that is kept of instances that do not run any more",
-		Long: `Delete all that is kept of instances that do not run any more: those that are named, with their sub-orchestrations, or those that
---status, --prefix and --older-than choose.`,
+	cmd := &cobra.Command{Use: "purge [instance...]", Short: "Delete all data of instances that have ended",
+		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
+--status, --prefix, --older-than and --newer-than.`,
 		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h"}
 	open, query := hubClient(cmd), queryFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -267,7 +267,7 @@ func newDurablePurgeCommand() *cobra.Command {
 			chosen = chosen || cmd.Flags().Changed(f)
 		}
 		if chosen == (len(args) > 0) {
-			return usageError{errors.New("name instances, or choose them by --status, --prefix, --older-than or --newer-than")}
+			return usageError{errors.New("give instance IDs or select instances by --status, --prefix, --older-than or --newer-than")}
 		}
 		c, err := open(cmd.Context())
 		if err != nil {

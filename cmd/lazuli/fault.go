@@ -83,30 +83,30 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.Name, "name", "", "name of the rule; empty makes one")
-	f.StringVar(&r.Service, "service", "", "blob, queue or table; empty is all of them")
-	f.StringVar(&r.Operation, "operation", "", `operation's name in the REST reference, "Put Blob"; * stands for any characters`)
-	f.StringVar(&r.Resource, "resource", "", "path below the account, photos/2026/*; * stands for any characters, ? for one")
-	f.StringVar(&r.Account, "account", "", "account's name")
-	f.StringVar(&r.Client, "client", "", "User-Agent header; * stands for any characters")
-	f.IntVar(&r.Skip, "skip", 0, "number of matching requests that pass first")
-	f.IntVar(&r.Nth, "nth", 0, "let every nth matching request fail")
+	f.StringVar(&r.Name, "name", "", "name of the rule (default: a generated name)")
+	f.StringVar(&r.Service, "service", "", "blob, queue or table (default: all)")
+	f.StringVar(&r.Operation, "operation", "", `operation's name in the REST reference, "Put Blob"; * matches any characters`)
+	f.StringVar(&r.Resource, "resource", "", "path below the account, photos/2026/*; * matches any characters, ? matches one")
+	f.StringVar(&r.Account, "account", "", "name of the account")
+	f.StringVar(&r.Client, "client", "", "User-Agent header; * matches any characters")
+	f.IntVar(&r.Skip, "skip", 0, "number of matching requests that succeed before the rule takes effect")
+	f.IntVar(&r.Nth, "nth", 0, "fail every nth matching request")
 	f.Float64Var(&r.Share, "share", 0, "share of matching requests that fail, 0.1 for a tenth")
 	f.Uint64Var(&r.Seed, "seed", 0, "seed that makes the choice of --share repeatable")
-	f.IntVar(&r.Count, "count", 0, "number of requests that fail at most; 0 is no limit")
-	f.DurationVar(&window, "for", 0, "time for which the rule has effect; 0 is no limit")
+	f.IntVar(&r.Count, "count", 0, "maximum number of requests that fail; 0: no limit")
+	f.DurationVar(&window, "for", 0, "duration of the rule; 0: no limit")
 	f.DurationVar(&delay, "delay", 0, "time to wait before the operation")
 	f.IntVar(&r.Slow, "slow", 0, "speed of the bodies of request and response in bytes per second")
-	f.StringVar(&r.Error, "error", "", "error to answer with: ServerBusy, OperationTimedOut or InternalError")
+	f.StringVar(&r.Error, "error", "", "error of the response: ServerBusy, OperationTimedOut or InternalError")
 	f.DurationVar(&retryAfter, "retry-after", 0, "Retry-After header of --error and --throttle-*, in whole seconds")
-	f.StringVar(&r.Reset, "reset", "", "break the connection: before the operation, during the response, or after it")
-	f.Int64Var(&truncate, "truncate", 0, "end the connection after so many bytes of the response's body")
+	f.StringVar(&r.Reset, "reset", "", "reset the connection: before the operation, during the response, or after it")
+	f.Int64Var(&truncate, "truncate", 0, "close the connection after this number of bytes of the response's body")
 	f.Int64Var(&corrupt, "corrupt", 0, "change one bit of the byte at this offset of the response's body")
-	f.BoolVar(&r.CorruptRequest, "corrupt-request", false, "let --corrupt change the request's body")
-	f.BoolVar(&r.Unanswered, "unanswered", false, "run the operation and break the connection in place of the response")
-	f.Float64Var(&t.Requests, "throttle-requests", 0, "requests per second, beyond which 503 ServerBusy is answered")
-	f.Float64Var(&t.Bytes, "throttle-bytes", 0, "bytes per second, beyond which 503 ServerBusy is answered")
-	f.StringVar(&t.Per, "throttle-per", "", "what has the rate: account, container or partition (default account)")
+	f.BoolVar(&r.CorruptRequest, "corrupt-request", false, "make --corrupt change the request's body")
+	f.BoolVar(&r.Unanswered, "unanswered", false, "run the operation and reset the connection instead of sending the response")
+	f.Float64Var(&t.Requests, "throttle-requests", 0, "maximum requests per second; requests above it get 503 ServerBusy")
+	f.Float64Var(&t.Bytes, "throttle-bytes", 0, "maximum bytes per second; requests above it get 503 ServerBusy")
+	f.StringVar(&t.Per, "throttle-per", "", "scope of the rate: account, container or partition (default account)")
 	return cmd
 }
 
@@ -157,16 +157,16 @@ func newFaultRemove(ask adminCaller) *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case all && len(names) > 0:
-				return usageError{errors.New("--all and names exclude each other")}
+				return usageError{errors.New("--all cannot be combined with names")}
 			case all:
 				_, err := ask(cmd, http.MethodDelete, "", nil)
 				return err
 			case len(names) == 0:
-				return usageError{errors.New("which rule? give its name, or --all")}
+				return usageError{errors.New("give the name of a rule, or --all")}
 			}
 			for _, name := range names {
 				if strings.TrimSpace(name) == "" {
-					return usageError{errors.New("the name of a rule is not empty")}
+					return usageError{errors.New("the name of a rule must not be empty")}
 				}
 				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(name), nil); err != nil {
 					return err

@@ -45,7 +45,7 @@ func TestFaultCommand(t *testing.T) {
 		{"add", exitFailure, "no action"},
 		{"ls --json", exitOK, `"throttle":{"requests":10,"per":"container"}`},
 		{"rm fault-1 other", exitFailure, "there is no fault rule of that name: other"},
-		{"rm", exitUsage, "which rule?"},
+		{"rm", exitUsage, "give the name of a rule"},
 		{"rm --all", exitOK, ""},
 		{"ls", exitOK, "no fault rules\n"},
 	} {

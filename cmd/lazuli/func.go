@@ -50,13 +50,13 @@ func newFuncStartCommand(m *Main) *cobra.Command {
 		Short: "Run the function app of a folder",
 		Long: `Run the function app of a folder: host.json, local.settings.json, and a folder with a function.json for each function.
 
-The handler that host.json names (customHandler) is started with the settings in its environment, and is kept running.
-Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true is the Lazuli
-on this machine, or --connection-string. HTTP triggers are at http://localhost:7071/api/..., without keys, as with the
+The command starts the handler that host.json names (customHandler), with the settings in its environment, and restarts it if it
+exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
+server on this machine, or --connection-string. HTTP triggers are at http://localhost:7071/api/... and need no keys, as with the
 Core Tools.
 
 SIGINT or SIGTERM lets running invocations finish, within --drain-timeout; a second signal ends the process at once, and
-its messages come back when their leases end.`,
+its messages are delivered again when their leases end.`,
 		Example: `  lazuli func start
   lazuli func start --dir examples/functions/python --port 7072
   curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
@@ -69,11 +69,11 @@ its messages come back when their leases end.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.dir, "dir", ".", "folder of the function app")
 	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
-	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 for a free one")
+	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
-	fl.DurationVar(&f.lease, "lease", time.Minute, "how long a received message is hidden, and so how late it comes back if this process dies; whole seconds, renewed at half")
-	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long running invocations may take to finish at a stop")
-	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication, so on loopback (default: none)")
+	fl.DurationVar(&f.lease, "lease", time.Minute, "lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole seconds")
+	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time limit for running invocations when the process stops")
+	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; without authentication; use a loopback address (default: none)")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd
 }

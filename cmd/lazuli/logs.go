@@ -62,7 +62,7 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 	fl.StringVar(&f.to, "to", "0s", "end of the range: a time, or a duration before now")
 	fl.StringVar(&f.level, "level", "", "minimum level (default: all)")
 	fl.StringVar(&f.format, "format", "text", "text, json, or raw (the lines as stored)")
-	fl.IntVar(&f.limit, "limit", 0, "maximum number of lines; 0 is no limit")
+	fl.IntVar(&f.limit, "limit", 0, "maximum number of lines; 0: no limit")
 	fl.BoolVar(&f.stats, "stats", false, "print the cost of the query on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		account, err := connection()
@@ -115,7 +115,7 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-03-01T12:00:00Z nor how long ago, such as 90m", s)
+	return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-03-01T12:00:00Z nor a duration before now such as 90m", s)
 }
 
 func (f *logsQuery) run(ctx context.Context, connectionString string, out, stderr io.Writer, now time.Time) error {

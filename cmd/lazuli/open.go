@@ -34,7 +34,7 @@ listener is. The address is printed in any case.`,
 				return nil
 			}
 			if err := browse(address); err != nil {
-				return fmt.Errorf("the browser did not start, open the address by hand: %w", err)
+				return fmt.Errorf("cannot start the browser; open the address manually: %w", err)
 			}
 			return nil
 		},

@@ -116,7 +116,7 @@ func newQueuePutCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live; -1s: the message does not expire (default: 7 days)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Delay < 0 || o.Delay%time.Second != 0 || o.TTL%time.Second != 0 {
-			return usageError{errors.New("--delay and --ttl are whole seconds")}
+			return usageError{errors.New("--delay and --ttl must be in whole seconds")}
 		}
 		body := []byte(args[1])
 		if args[1] == "-" {
@@ -156,7 +156,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 			return err
 		}
 		if delay < 0 || delay%time.Second != 0 {
-			return usageError{errors.New("--delay is whole seconds")}
+			return usageError{errors.New("--delay must be in whole seconds")}
 		}
 		if to == "" {
 			if to, err = queuetool.Origin(args[0]); err != nil {

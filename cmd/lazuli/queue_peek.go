@@ -24,11 +24,11 @@ func newQueuePeekCommand() *cobra.Command {
 	var poison, hidden, asJSON bool
 	cmd := &cobra.Command{
 		Use: "peek queue", Short: "Show messages without changing them", Args: cobra.ExactArgs(1),
-		Long: `Show up to 32 visible messages, and leave them as they are. On Lazuli, --hidden shows up to 1,000, also those that are in work, or wait
-for their next attempt or the end of their delay.
+		Long: `Show up to 32 visible messages without changing them. On Lazuli, --hidden shows up to 1,000 messages, including those that a worker is
+handling and those that wait for their next attempt or the end of their delay.
 
-Of poisoned messages the reason is shown, and when and by which function they were given up, where Lazuli's workers have
-recorded it.`,
+For poisoned messages that Lazuli's workers have recorded, the output has the reason, the time and the function that moved them
+to the poison queue.`,
 		Example: `  lazuli queue peek orders --poison --reason 'connection refused'
   lazuli queue peek orders --hidden`,
 	}
@@ -153,9 +153,9 @@ func filterFlags(cmd *cobra.Command) *queueFilter {
 	fl.StringVarP(&f.match, "match", "m", "", "only messages whose decoded body matches this regular expression (RE2)")
 	fl.StringVar(&f.id, "id", "", "only the message with this id")
 	fl.StringVar(&f.reason, "reason", "", "only poisoned messages whose recorded reason, last error or stack matches this regular expression")
-	fl.StringVar(&f.function, "function", "", "only poisoned messages that this function has given up")
-	fl.DurationVar(&f.olderThan, "older-than", 0, "only poisoned messages that were given up longer ago than this")
-	fl.IntVarP(&f.limit, "limit", "n", 0, "at most so many messages (default: all that can be had)")
+	fl.StringVar(&f.function, "function", "", "only messages that this function moved to the poison queue")
+	fl.DurationVar(&f.olderThan, "older-than", 0, "only messages that were moved to the poison queue at least this long ago")
+	fl.IntVarP(&f.limit, "limit", "n", 0, "maximum number of messages (default: all available)")
 	return f
 }
 
@@ -163,9 +163,9 @@ func (f *queueFilter) read() (queuetool.Filter, error) {
 	chosen := queuetool.Filter{Limit: f.limit, ID: f.id, Function: f.function}
 	switch {
 	case f.limit < 0:
-		return chosen, usageError{fmt.Errorf("--limit is %d", f.limit)}
+		return chosen, usageError{fmt.Errorf("--limit must not be negative, but is %d", f.limit)}
 	case f.olderThan < 0:
-		return chosen, usageError{fmt.Errorf("--older-than is %v", f.olderThan)}
+		return chosen, usageError{fmt.Errorf("--older-than must not be negative, but is %v", f.olderThan)}
 	case f.olderThan > 0:
 		chosen.Before = time.Now().Add(-f.olderThan)
 	}

@@ -155,7 +155,7 @@ func (s *roleSet) queue(ctx context.Context, name string) error {
 func (s *roleSet) made(errs ...error) error {
 	for _, err := range errs {
 		if err != nil && !existsAlready(err) {
-			return fmt.Errorf("create what the role needs: %w", err)
+			return fmt.Errorf("create the resources of the role: %w", err)
 		}
 	}
 	return nil

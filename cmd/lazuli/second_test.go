@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
-// Whoever starts a second Lazuli without any flag is told how.
+// A second server without flags fails with an error that names the flags to set.
 func TestSecondLazuli(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

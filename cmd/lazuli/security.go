@@ -57,7 +57,7 @@ func newSecurity(c *config.Config) (*security, error) {
 	return &s, s.trust(c)
 }
 
-// newIssuer makes the development issuer. Its key lies inside the data folder, so that tokens outlive a restart.
+// newIssuer makes the development issuer. Its key is stored in the data folder, so that tokens stay valid after a restart.
 func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	is := devissuer.Config{Groups: make(map[string][]string)}
 	for _, m := range c.OAuth.Groups {

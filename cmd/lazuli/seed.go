@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cli/seed"
 )
 
-// loadSeed reads a seed file, for accounts that are served. What stands in it outside of any account is the development account's,
-// or the only account's.
+// loadSeed reads a seed file for the accounts of the server. Entries outside any account belong to the
+// only account, or to the development account if there are several.
 func loadSeed(path string, accounts *auth.Accounts) (*seed.Seed, error) {
 	fallback := auth.DevelopmentAccount
 	if names := accounts.Names(); len(names) == 1 {

@@ -31,7 +31,7 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 		account = sec.first
 	}
 	if sec.accounts.Get(account) == nil {
-		return nil, usageError{fmt.Errorf("durable-account: there is no account %q", account)}
+		return nil, usageError{fmt.Errorf("durable-account: unknown account %q", account)}
 	}
 	storage, err := inProcessStorage(s, account)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestLifeOfAServer(t *testing.T) {
 	if code := r.end(t); code != exitOK {
 		t.Errorf("ended with %d", code)
 	}
-	// Whoever listens there by now, it is not this server.
+	// Another process may listen there by now, but not this server.
 	if _, body, err := fetch(t.Context(), admin+"/readyz"); err == nil && strings.Contains(body, errFakeStops.Error()) {
 		t.Error("the admin listener outlives the server")
 	}
@@ -292,7 +292,7 @@ func TestSignals(t *testing.T) {
 		twice   bool
 		code    int
 	}{
-		{"one signal drains, then breaks off", "50ms", false, exitOK},
+		{"one signal drains, then cancels", "50ms", false, exitOK},
 		{"a second one exits at once", "1h", true, 128 + int(syscall.SIGTERM)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
-// What a service refuses is told in one line, and a server that is not there at once.
+// An error of a service is printed on one line; a server that cannot be reached is reported without delay.
 func TestFailuresOfStorageVerbs(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	absent := "AccountName=" + connstr.DevelopmentAccount + ";AccountKey=" + connstr.DevelopmentKey

@@ -77,7 +77,7 @@ does not show, as in the REST reference. A number without a fraction or such a m
 	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "maximum number of entities (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 0 {
-			return usageError{fmt.Errorf("--top is %d", o.Top)}
+			return usageError{fmt.Errorf("--top must not be negative, but is %d", o.Top)}
 		}
 		service, err := open()
 		if err != nil {
@@ -107,7 +107,7 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 	cmd.Flags().IntVar(&pages, "pages", 0, "maximum number of pages of 1,000 entities (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if pages < 0 {
-			return usageError{fmt.Errorf("--pages is %d", pages)}
+			return usageError{fmt.Errorf("--pages must not be negative, but is %d", pages)}
 		}
 		service, err := open()
 		if err != nil {
@@ -144,7 +144,7 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 	cmd.Flags().DurationVar(&window, "window", time.Hour, "how far back changes are counted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 1 || window <= 0 {
-			return usageError{errors.New("--top and --window are positive")}
+			return usageError{errors.New("--top and --window must be positive")}
 		}
 		service, err := open()
 		if err != nil {

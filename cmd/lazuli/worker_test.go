@@ -42,7 +42,7 @@ func TestWorkerArchives(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); !holds(); {
 			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s; log:\n%s", what, &log)
+				t.Fatalf("timeout waiting until %s; log:\n%s", what, &log)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -57,7 +57,7 @@ func (p *archivePattern) create(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the tables. What is not there is no error.
+// remove deletes the tables. Missing tables are not an error.
 func (p *archivePattern) remove(ctx context.Context) (err error) {
 	for _, table := range []string{p.current, p.target} {
 		if _, e := p.storage.Tables.DeleteTable(ctx, table, nil); e != nil && !notFound(e) {
@@ -149,7 +149,7 @@ func (p *archivePattern) conclude(ctx context.Context, r *run) (problems []strin
 		complain("records changed", all.Changed),
 		complain("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
 		complain("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
-		complain("entities nobody loaded are in Current", strangers(p.loaded, current)),
-		complain("entities nobody loaded are in the archive", strangers(p.loaded, archived)),
+		complain("entities that were not loaded are in Current", strangers(p.loaded, current)),
+		complain("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
 	), fmt.Sprintf("%d records: %d in Current, %d in the archive. Every record is in exactly one table, unchanged", r.report.Records, len(current), len(archived)), nil
 }

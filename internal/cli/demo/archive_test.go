@@ -73,7 +73,7 @@ var variants = map[string]func(v *variantRole) workers.QueueHandler{
 	"takes back": func(v *variantRole) workers.QueueHandler {
 		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete", v.remember)
 		return func(ctx context.Context, m workers.QueueMessage) error {
-			ctx = context.WithoutCancel(ctx) // Nor does it listen when it is told.
+			ctx = context.WithoutCancel(ctx) // It also ignores the request to stop.
 			if err := work(ctx, m); err != nil {
 				return err
 			}
@@ -331,7 +331,7 @@ func TestWrongWorkersAreCaught(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			config := newConfig(a, variant)
-			config.Points, config.plain = c.points, true // A second delivery could mend what the first one did.
+			config.Points, config.plain = c.points, true // A second delivery could repair the effect of the first one.
 			report, err := Archive(t.Context(), config)
 			if !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), c.says) {
 				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.says)
@@ -353,7 +353,7 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 		patience time.Duration
 		says     string
 	}{
-		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience, "not by SIGKILL: exit status 3\nbye"},
+		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience, "without SIGKILL: exit status 3\nbye"},
 		"idles":          {func(WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second, "was not killed at its fault point"},
 		"does not exist": {func(WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience, "start the worker"},
 	} {
@@ -390,7 +390,7 @@ func TestMissedPoint(t *testing.T) {
 				t.Fatalf("%v\n%s", err, &progress)
 			}
 			row := report.Rows[0]
-			if !strings.Contains(progress.String(), "once more, with leases of 2s") || row.Messages < 2*row.Records || row.OK != row.Records {
+			if !strings.Contains(progress.String(), "retrying with leases of 2s") || row.Messages < 2*row.Records || row.OK != row.Records {
 				t.Errorf("%+v\n%s", row, &progress)
 			}
 		})

@@ -24,7 +24,7 @@ type census struct {
 	Lost []entityKey
 	// Changed are those, wherever they are, whose content differs from what was loaded.
 	Changed []entityKey
-	// Orphaned counts what belongs to no item: blobs that nothing refers to.
+	// Orphaned counts blobs that no item references.
 	Orphaned int
 }
 
@@ -51,7 +51,7 @@ func take(loaded, current, archive contents) census {
 	return c
 }
 
-// strangers are entities that nobody loaded.
+// strangers returns the entities of a table that the run did not load.
 func strangers(loaded, table contents) []entityKey {
 	var s []entityKey
 	for k := range table {
@@ -62,7 +62,7 @@ func strangers(loaded, table contents) []entityKey {
 	return s
 }
 
-// complain describes a set of keys that should be empty; it returns nothing for an empty one.
+// complain describes the keys of a set that should be empty; it returns nil if the set is empty.
 func complain(what string, keys []entityKey) []string {
 	if len(keys) == 0 {
 		return nil

@@ -46,7 +46,7 @@ func (c *child) waitForKill(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the worker ended by itself, not by SIGKILL: %v\n%s", c.err, c.output)
+	return fmt.Errorf("the worker exited without SIGKILL: %v\n%s", c.err, c.output)
 }
 
 // stop asks the process to end, and expects it to do so in good order.

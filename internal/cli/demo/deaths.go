@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// longLease is that of a worker that nobody kills: a machine on which it cannot be kept does nothing else in time either.
+// longLease is the lease of a worker that is not killed. A machine too slow to renew it would miss the other time limits as well.
 const longLease = 30 * time.Second
 
-// start starts a worker. One with a fault has the run's lease, so that what it has in work comes back soon after its death.
+// start starts a worker. A worker with a fault uses the run's lease, so that its messages become visible soon after its death.
 func (r *run) start(fault string) (*child, error) {
 	lease := r.Lease
 	if fault == "" {
@@ -21,39 +21,39 @@ func (r *run) start(fault string) (*child, error) {
 	return startChild(r.Worker(s))
 }
 
-// tries is how often a share is worked on until a worker comes to its point, idleFor how long it must have had nothing to do to count as one
-// that will not.
+// tries is the maximum number of attempts to make a worker reach its fault point. A worker that has been idle for idleFor is assumed not to
+// reach it.
 const (
 	tries   = 6
 	idleFor = 2 * time.Second
 )
 
-// runUntilKilled puts the messages and runs a worker until it is killed. On a very slow machine it may not come to its point: leases are lost, and a
-// request takes effect whose answer nobody waits for. Then the items are made as they were, and worked on again under longer leases.
+// runUntilKilled puts the messages and runs a worker until it is killed. On a very slow machine, the worker may not reach its point, because it
+// loses leases and requests take effect after their timeout. Then runUntilKilled resets the items and tries again with longer leases.
 func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys []entityKey, k kill) error {
 	for try := 1; ; try++ {
 		if err := r.ask(ctx, row, keys, true); err != nil {
 			return err
 		}
-		r.say.update("round %s: the worker runs, to be %s", number, k.text())
+		r.say.update("round %s: the worker is running, to be %s", number, k.text())
 		killed, err := r.killedOrIdle(ctx, k)
 		if killed || err != nil {
 			return err
 		}
 		if try == tries {
-			return fmt.Errorf("the worker did all its work %d times and did not come to its fault point", tries)
+			return fmt.Errorf("the worker finished all its work %d times without reaching its fault point", tries)
 		}
 		if err := r.pattern.reset(ctx, keys); err != nil {
-			return fmt.Errorf("make the items as they were: %w", err)
+			return fmt.Errorf("reset the items: %w", err)
 		}
 		r.Lease *= 2
-		r.say.line("round %s: the worker lost its leases and did not come to %s: once more, with leases of %v", number, k.point, r.Lease)
+		r.say.line("round %s: the worker lost its leases and did not reach %s; retrying with leases of %v", number, k.point, r.Lease)
 	}
 }
 
-// killedOrIdle runs a worker until it is killed, and reports false if it does not come to its point and has nothing left to do.
+// killedOrIdle runs a worker until it is killed. It reports false if the worker becomes idle without reaching its point.
 func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no progress for %v", r.Patience))
 	defer cancel()
 	worker, err := r.start(r.pattern.plan(k))
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error)
 	return false, worker.stop(ctx)
 }
 
-// left returns how many messages there are, invisible ones too, and whether there are none and nothing else is to be done.
+// left returns the number of messages, including invisible ones, and whether all work is done.
 func (r *run) left(ctx context.Context) (messages int, done bool, err error) {
 	messages, err = r.queue.waiting(ctx)
 	if messages > 0 || err != nil {
@@ -93,15 +93,15 @@ func (r *run) left(ctx context.Context) (messages int, done bool, err error) {
 	return messages, done, err
 }
 
-// lastInWork is how many messages are in work at most when a worker is frozen: no more than it receives at once.
+// lastInWork is the maximum number of in-flight messages of a frozen worker: the number that it receives in one request.
 const lastInWork = 10
 
-// heldFor is how long the others have to come to the point at which the first one freezes them all.
+// heldFor is the delay at the point that lets the other handlers reach it before the first one freezes the process.
 const heldFor = 500 * time.Millisecond
 
-// runUntilFrozen runs a worker until it has messages in work, about to have an effect, and freezes itself.
+// runUntilFrozen runs a worker until it freezes itself with messages in flight, just before an effect.
 func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no progress for %v", r.Patience))
 	defer cancel()
 	point := r.pattern.holdUp()
 	worker, err := r.start(fmt.Sprintf("%s=delay:%v,%[1]s=say@1,%[1]s=stop@1", point, heldFor))
@@ -115,7 +115,7 @@ func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
 		if strings.Contains(worker.output.String(), "fault: "+point) {
 			return true, nil
 		}
-		left, err := r.queue.waiting(ctx) // Few messages may all go another way.
+		left, err := r.queue.waiting(ctx) // If there are few messages, none may reach the point.
 		return left == 0, err
 	})
 	if err != nil {
@@ -125,9 +125,9 @@ func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
 	return worker, nil
 }
 
-// letGoOn thaws a worker and asks it to stop, which lets the handlers finish that it was frozen in.
+// letGoOn thaws a worker and asks it to stop, which lets its running handlers finish.
 func (r *run) letGoOn(ctx context.Context, worker *child) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("nothing happened for %v", r.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no progress for %v", r.Patience))
 	defer cancel()
 	if err := worker.thaw(); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *run) letGoOn(ctx context.Context, worker *child) error {
 	return worker.stop(ctx)
 }
 
-// runUntilDone runs a worker without faults until no message is left, visible or not, and nothing else is to be done.
+// runUntilDone runs a worker without faults until no message, visible or not, and no other work is left.
 func (r *run) runUntilDone(ctx context.Context, number string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package demo shows the built-in roles at work on real records while their process is killed under them, and checks
-// afterwards that nothing was lost.
+// afterwards that no record was lost.
 //
 // [Archive] is one demonstration. It loads records into a table of its own, asks for the old ones to be archived through a
 // queue, and runs the worker as a process of its own, which a fault plan kills with SIGKILL at a named step. Then it starts

@@ -14,18 +14,18 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// WorkerSettings are what a worker's process is started with.
+// WorkerSettings are the settings of a worker process.
 type WorkerSettings struct {
 	ConnectionString string
-	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container where the other roles
-	// keep blobs; a role has only what it needs.
+	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container the container of the other
+	// roles' blobs. Names that a role does not need are empty.
 	Queue, Current, Archive, Container string
-	// Kind is which of its kinds the table-index role keeps.
+	// Kind is the kind of index that the table-index role maintains.
 	Kind string
-	// Lease is the worker's lease on a message, Concurrency how many messages it works on at most.
+	// Lease is the worker's lease on a message, Concurrency its maximum number of in-flight messages.
 	Lease       time.Duration
 	Concurrency int
-	// MaxDequeueCount is how often a message may be received before it counts as poison.
+	// MaxDequeueCount is the number of times that a message may be received before it counts as poison.
 	MaxDequeueCount int
 	// Fault is a fault plan in the form that package fault parses; empty means none.
 	Fault string
@@ -39,7 +39,7 @@ func (s WorkerSettings) Options() []workers.QueueOption {
 // Config describes a run of a demonstration.
 type Config struct {
 	ConnectionString string
-	// Worker returns the command of a worker process. It must stop in good order at SIGTERM.
+	// Worker returns the command of a worker process, which must stop gracefully on SIGTERM.
 	Worker func(WorkerSettings) *exec.Cmd
 	// Points are the fault points to visit, and Frozen; nil means all.
 	Points []string
@@ -53,32 +53,32 @@ type Config struct {
 	Seed uint64
 	// Lease is the worker's lease in whole seconds, and so how long a killed process's messages stay hidden. 0 means 1 s.
 	Lease time.Duration
-	// Patience is how long a round may take from a restart to an empty queue before its messages count as stuck. 0 means 60 s.
+	// Patience is the maximum time from a restart to an empty queue; messages that are left after it count as stuck. 0 means 60 s.
 	Patience time.Duration
 	// Keep leaves tables and queue in place at the end.
 	Keep bool
-	// plain leaves chance out, for tests of workers whose fault it could mend: no message is put twice, and a worker dies when it first comes
-	// to its point.
+	// plain removes chance, for tests of workers with a fault that chance could hide: no message is put twice, and a worker dies when it
+	// first reaches its point.
 	plain bool
 	// stuckAfter is the part of Patience that begins with the last restart. 0 means the same.
 	stuckAfter time.Duration
-	// Progress receives what happens while it happens. If Live, lines are rewritten in place as on a terminal.
+	// Progress receives progress messages. If Live is set, lines are rewritten in place as on a terminal.
 	Progress io.Writer
 	Live     bool
 }
 
-// maxDequeueCount leaves room for a machine so busy that leases of a second lapse: on such a one the default of 5 would poison
-// messages that nothing is wrong with.
+// maxDequeueCount allows for a machine so busy that leases of one second expire: with the default of 5, messages without an error
+// would move to the poison queue.
 const maxDequeueCount = 100
 
 // duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
 const duplicateEvery = 10
 
-// Frozen stands among the points for a worker that is not killed but stopped in the middle of its work (SIGSTOP), for longer than its
-// leases last, and goes on when another worker has finished everything: whatever it does then, it does with stale leases.
+// Frozen is the point of a round in which the worker is not killed but stopped (SIGSTOP) during its work, for longer than its leases,
+// and continues after another worker has finished everything, with expired leases.
 const Frozen = "frozen"
 
-// ErrInvariant is in the chain of the error of a run whose records were not all where they belong.
+// ErrInvariant is wrapped by the error of a run that ended with lost, duplicated or wrong records.
 var ErrInvariant = errors.New("an invariant does not hold")
 
 // pattern is a role with its data, as the harness sees it. Items are known by keys.
@@ -104,7 +104,7 @@ type pattern interface {
 	reset(ctx context.Context, keys []entityKey) error
 	// look says where items are; atEnd: when all work is done, so that what is not done is lost.
 	look(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
-	// converged reports whether nothing is left to do beside messages.
+	// converged reports whether all work is done, except that of messages.
 	converged(ctx context.Context) (bool, error)
 	// conclude counts everything once more, and returns what is wrong; summary is one sentence for the report.
 	conclude(ctx context.Context, r *run) (problems []string, summary string, err error)

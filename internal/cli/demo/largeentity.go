@@ -317,7 +317,7 @@ func (p *largePattern) orphans(ctx context.Context) (int, error) {
 	return n + len(blobs), nil
 }
 
-// converged: nothing is orphaned. As nothing writes any more, it stays so.
+// converged reports that no blob is orphaned. No process writes any more, so this does not change.
 func (p *largePattern) converged(ctx context.Context) (bool, error) {
 	n, err := p.orphans(ctx)
 	return n == 0, err
@@ -338,8 +338,8 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 	problems = slices.Concat(
 		complain("entities are lost or have lost a blob", all.Lost),
 		complain("entities changed", all.Changed),
-		complain("entities are as if nobody had worked on them", all.Kept),
-		complain("entities that nobody was to work on are not as they were", touched),
+		complain("entities were not processed", all.Kept),
+		complain("entities that no message names changed", touched),
 	)
 	if all.Orphaned > 0 {
 		problems = append(problems, fmt.Sprintf("%d blobs, pointers or reservations are orphaned", all.Orphaned))
@@ -369,7 +369,7 @@ func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *wo
 	return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
 }
 
-// do is idempotent, as every handler of messages must be: what is done already is left alone.
+// do is idempotent, as every message handler must be: it does not repeat finished work.
 func (c command) do(ctx context.Context, store *largeentity.Store[page], book *bookOfTerms) error {
 	k := largeentity.Key{PartitionKey: c.PartitionKey, RowKey: c.RowKey}
 	if c.Version == 0 {
@@ -380,7 +380,7 @@ func (c command) do(ctx context.Context, store *largeentity.Store[page], book *b
 	switch {
 	case errors.Is(err, largeentity.ErrNotFound):
 		if _, err = store.Insert(ctx, k, value); errors.Is(err, largeentity.ErrExists) {
-			return workers.RetryAfter(err, 0) // somebody else has the same message; look again
+			return workers.RetryAfter(err, 0) // another worker has a copy of the message; read again
 		}
 	case err == nil && old.Value.Version < c.Version:
 		_, err = store.Replace(ctx, k, value, old.ETag)
@@ -391,7 +391,7 @@ func (c command) do(ctx context.Context, store *largeentity.Store[page], book *b
 // sweepBlobsEvery is the longest pause between two sweeps of a worker.
 const sweepBlobsEvery = 200 * time.Millisecond
 
-// runSweeping runs an app and, beside it, sweeps again and again. The role's timer would let one instance sweep, by a lease that outlives
+// runSweeping runs an app and sweeps repeatedly at the same time. The role's timer would let one instance sweep, by a lease that outlives
 // a killed process for longer than a demonstration should take; sweepers are safe without it.
 func runSweeping(ctx context.Context, app *workers.App, longest time.Duration, sweep func(context.Context)) error {
 	sweeping, stop := context.WithCancel(ctx)

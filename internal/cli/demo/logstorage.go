@@ -176,14 +176,14 @@ func (p *logPattern) conclude(ctx context.Context, _ *run) (problems []string, s
 		return nil, "", err
 	}
 	if len(all) > len(p.records) {
-		problems = append(problems, fmt.Sprintf("%d lines that nobody logged are shown", len(all)-len(p.records)))
+		problems = append(problems, fmt.Sprintf("%d lines that were not logged are shown", len(all)-len(p.records)))
 	}
 	blobs, wrong, err := p.misplaced(ctx, lines)
 	if err != nil {
 		return nil, "", err
 	}
 	if wrong > 0 {
-		problems = append(problems, fmt.Sprintf("%d blobs say of themselves what is not so", wrong))
+		problems = append(problems, fmt.Sprintf("%d blobs have wrong metadata", wrong))
 	}
 	return problems, fmt.Sprintf("%d records are lines in %d blobs. Each is shown once, unchanged", len(p.records), blobs), nil
 }

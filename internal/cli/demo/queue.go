@@ -31,7 +31,7 @@ func (q queues) create(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the queues. What is not there is no error.
+// remove deletes the queues. Missing queues are not an error.
 func (q queues) remove(ctx context.Context) (err error) {
 	for _, name := range []string{q.name, q.poison()} {
 		if _, e := q.service.DeleteQueue(ctx, name, nil); e != nil && !notFound(e) {

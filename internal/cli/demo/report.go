@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Seed uint64
 	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive role's two tables at
@@ -29,8 +29,8 @@ type Row struct {
 	Records, Messages int
 	// Crashes is the state right after each kill.
 	Crashes []Crash
-	// OK, Lost, Duplicated, Changed and Stuck count the share's items at the end of the round: as they should be, gone, there
-	// twice, with other content, as if nobody had worked on them. Orphaned counts what belongs to no item.
+	// OK, Lost, Duplicated, Changed and Stuck count the share's items at the end of the round: correct, missing, present
+	// twice, with other content, not processed. Orphaned counts blobs that belong to no item.
 	OK, Lost, Duplicated, Changed, Stuck, Orphaned int
 	// Recovered is the time from the last restart to an empty queue, most of which is waiting for the dead process's leases.
 	Recovered, Took time.Duration
@@ -39,7 +39,7 @@ type Row struct {
 	settled bool
 }
 
-// Crash is where a share's items were right after a kill: done, not yet begun, half done, in no place; and what belonged to none.
+// Crash counts a share's items right after a kill: done, not begun, half done, lost; and the orphaned blobs and the messages.
 type Crash struct{ Moved, Kept, Both, Lost, Orphaned, Messages int }
 
 func (r *Row) settle(c census) {
@@ -49,9 +49,9 @@ func (r *Row) settle(c census) {
 
 func (r *Row) verdict() string {
 	if r.well() {
-		return fmt.Sprintf("all %d are well", r.OK)
+		return fmt.Sprintf("all %d are correct", r.OK)
 	}
-	return fmt.Sprintf("%d of %d are well, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records, r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
+	return fmt.Sprintf("%d of %d are correct, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records, r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
 }
 
 func (r *Row) well() bool { return r.settled && r.OK == r.Records && r.Changed == 0 && r.Orphaned == 0 }
@@ -105,7 +105,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			point := k.point
 			switch {
 			case point == Frozen:
-				point = "(frozen with so many messages in work, went on when another worker was done)"
+				point = "(frozen with this many in-flight messages, continued after another worker finished)"
 			case i > 0:
 				point = "then " + point
 			}
@@ -116,10 +116,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 		return err
 	}
 	if r.Took == 0 { // The run did not come to its end.
-		_, err := fmt.Fprintf(w, "\nThe run was broken off. Seed %d.\n", r.Seed)
+		_, err := fmt.Fprintf(w, "\nThe run was interrupted. Seed %d.\n", r.Seed)
 		return err
 	}
-	state := r.Summary + "; the queue is empty; nothing is poisoned."
+	state := r.Summary + "; the queue and the poison queue are empty."
 	if err := r.Err(); err != nil {
 		state = "NOT every invariant holds; see below."
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/saga"
 )
 
-// SagaSettings are what a worker's process of the saga is started with.
+// SagaSettings are the settings of a worker process of the saga.
 type SagaSettings struct {
 	ConnectionString                         string
 	Hub, Orders, Archive, Payments, Receipts string
-	// Visibility is how long the messages of a process that died stay hidden.
+	// Visibility is the time for which the messages of a dead process stay hidden.
 	Visibility time.Duration
 	// Fault is a fault plan in the form that package fault parses; empty means none.
 	Fault string
@@ -33,9 +33,9 @@ type SagaSettings struct {
 // SagaConfig describes a run of the saga's demonstration.
 type SagaConfig struct {
 	ConnectionString string
-	// Worker returns the command of a worker process. It must stop in good order at SIGTERM.
+	// Worker returns the command of a worker process. It must stop gracefully on SIGTERM.
 	Worker func(SagaSettings) *exec.Cmd
-	// Points are the steps to be killed at, and Frozen; nil means all.
+	// Points are the steps at which workers are killed, and Frozen; nil means all.
 	Points []string
 	// Pairs also kills at every pair of steps; SamplePairs, if not 0, at so many of them.
 	Pairs       bool
@@ -46,7 +46,7 @@ type SagaConfig struct {
 	// Patience bounds a round. 0 means 2 min.
 	Patience time.Duration
 	Keep     bool
-	// Progress is told each round; nil: nobody.
+	// Progress receives a line for each round; it may be nil.
 	Progress io.Writer
 }
 
@@ -69,14 +69,14 @@ func SagaPoints() []string {
 // SagaRow is one round.
 type SagaRow struct {
 	Round string
-	// Orders were placed. Done and Compensated are those that took effect wholly or not at all, as they should. Half are all others.
+	// Orders is the number of orders placed. Done and Compensated count those that took effect completely or not at all. Half has all others.
 	Orders, Done, Compensated int
 	Half                      []string
 	Kills                     int
 	Took                      time.Duration
 }
 
-// SagaReport is what a run found.
+// SagaReport is the result of a run.
 type SagaReport struct {
 	Seed uint64
 	Rows []SagaRow
@@ -290,7 +290,7 @@ func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
 	defer worker.kill()
 	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
 		if worker.gone() {
-			return false, fmt.Errorf("the worker ended by itself: %w\n%s", worker.err, worker.output)
+			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.err, worker.output)
 		}
 		return strings.Contains(worker.output.String(), "fault: "+point), nil
 	})
@@ -361,7 +361,7 @@ func (r *sagaRun) finish(ctx context.Context, row *SagaRow) error {
 	defer worker.kill()
 	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
 		if worker.gone() {
-			return false, fmt.Errorf("the worker ended by itself: %w\n%s", worker.err, worker.output)
+			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.err, worker.output)
 		}
 		n, err := r.unfinished(ctx, "")
 		return n == 0, err

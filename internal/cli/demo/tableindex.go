@@ -349,7 +349,7 @@ func (p *indexPattern) conclude(ctx context.Context, r *run) (problems []string,
 const sweepIndexEvery = time.Second
 
 // RunTableIndexWorker works on the messages of the demonstrations of the table-index role until ctx is done: it makes the change that a message asks for,
-// then brings the targets up to date. It sweeps besides.
+// then brings the targets up to date. It also sweeps.
 func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 	w, err := openIndexWorker(storage, s)
 	if err != nil {
@@ -365,7 +365,7 @@ func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *wor
 	return runSweeping(ctx, app, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
 }
 
-// indexWorker is what a worker of the demonstrations has.
+// indexWorker has the tables and the role of a worker.
 type indexWorker struct {
 	role           *tableindex.Role
 	source, target *tables.Table[tables.Entity]

@@ -289,7 +289,7 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 		"large-entity: no condition":               {Frozen, "orphans are left"},
 		"large-entity: no sweep":                   {"large-entity/after-blob", "orphans are left"},
 		"log-storage: message deleted first":       {"log-storage/before-write", "lines are lost"},
-		"log-storage: another id each time":        {"log-storage/after-write", "nobody logged"},
+		"log-storage: another id each time":        {"log-storage/after-write", "were not logged"},
 		"log-storage: overwrites":                  {"workers/after-delete-message", "lines are lost"},
 		"log-storage: untrue metadata":             {"workers/before-delete-message", "lines are lost"},
 	} {
