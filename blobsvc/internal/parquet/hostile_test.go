@@ -135,8 +135,8 @@ func text(s string) string {
 }
 
 // Files that claim more than they are take no memory to speak of: neither to be opened, nor to be read.
+// The tests of this package run one after the other: they measure memory.
 func TestHostileFiles(t *testing.T) {
-	t.Parallel()
 	zeros := func(n int) []byte {
 		e, err := zstd.NewWriter(nil)
 		if err != nil {
@@ -239,7 +239,6 @@ func TestHostileFiles(t *testing.T) {
 
 // Encodings that the library does not write.
 func TestOtherEncodings(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		forged

@@ -140,7 +140,6 @@ func write(t interface{ Fatal(...any) }, rows []row, options ...writer.WriterOpt
 
 // What the library writes, in any encoding, compression and size of pages, is what comes back; of columns that are read alone, too.
 func TestReadsWhatIsWritten(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-3, 3))
 		text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "lazuli", "lazulite", "lapis lazuli"}), rapid.StringN(0, 50, 200))
@@ -203,7 +202,6 @@ func TestReadsWhatIsWritten(t *testing.T) {
 }
 
 func TestColumns(t *testing.T) {
-	t.Parallel()
 	type others struct {
 		Dec   int64    `parquet:"dec,decimal(2:10)"`
 		Date  int32    `parquet:"date,date"`
