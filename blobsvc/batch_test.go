@@ -114,7 +114,7 @@ func TestParametersInAnyCase(t *testing.T) {
 		f.do("GET", "/box/b?comp=blocklist&blocklisttype="+kind, "").want(t, 200, "")
 	}
 	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
-	f.do("DELETE", "/box/b?deletetype=Permanent&snapshot="+at, "").want(t, 409, "OperationNotAllowedOnSoftDeletedBlob")
+	f.do("DELETE", "/box/b?deletetype=Permanent&snapshot="+at, "").want(t, 409, "PermanentDeleteIsOff")
 	f.do("DELETE", "/box/b?deletetype=forever&snapshot="+at, "").want(t, 400, "InvalidQueryParameterValue")
 }
 

@@ -114,6 +114,6 @@ func (s *Service) snapshotBlob(c *call) error {
 	}
 	c.sendResult(&result)
 	c.Set("x-ms-snapshot", at.ISO())
-	c.Set("x-ms-request-server-encrypted", "false") // nothing was written but a reference
+	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil)) // without metadata nothing is written but a reference
 	return c.Status(http.StatusCreated)
 }

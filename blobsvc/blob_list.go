@@ -253,7 +253,7 @@ func (w *blobWriter) properties(b *state.Blob) {
 	if b.Sealed {
 		w.raw("<Sealed>true</Sealed>")
 	}
-	if tier, inferred := b.AccessTier(); tier != "" {
+	if tier, inferred := b.AccessTier(); tier != "" && !(inferred && b.IsSnapshot() && w.c.version() < v20190202) {
 		w.text("AccessTier", tier)
 		if inferred {
 			w.raw("<AccessTierInferred>true</AccessTierInferred>")

@@ -31,7 +31,7 @@ func (c *call) rangeHash() (name string, err error) {
 		case "", "false", "False":
 		case "true", "True":
 			if name != "" {
-				return "", wire.InvalidHeader(h[1], s)
+				return "", errBothRangeHashes
 			}
 			name = h[1]
 		default:
@@ -43,10 +43,7 @@ func (c *call) rangeHash() (name string, err error) {
 
 // getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
-	rng, partial, err := c.requestRange()
-	if err != nil {
-		return err
-	}
+	rng, partial := c.requestRange()
 	hashName, err := c.rangeHash()
 	if err != nil {
 		return err
@@ -128,6 +125,9 @@ func (s *Service) getBlobProperties(c *call) error {
 	}
 	var b state.Blob
 	if err := s.state.GetBlob(&r, &b); err != nil {
+		if errors.Is(err, state.ErrSoftDeleted) && c.version() >= v20201002 {
+			c.Set("x-ms-is-soft-deleted", "true")
+		}
 		return err
 	}
 	c.sendBlob(&b)

@@ -96,7 +96,7 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	b := f.container().NewBlockBlobClient("b")
-	sum := md5.Sum([]byte("another content"))
+	sum := md5.Sum([]byte("content"))
 	_, err := b.Upload(ctx, body("content"), &blockUpload{
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain"), BlobContentEncoding: to.Ptr("identity"),
 			BlobContentLanguage: to.Ptr("de"), BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache"), BlobContentMD5: sum[:]},
@@ -152,7 +152,8 @@ func TestPutBlobRefusals(t *testing.T) {
 		{"no MD5", "/box/b", "x", with("Content-MD5", "abc"), 400, "InvalidMd5"},
 		{"wrong CRC64", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("y"))), 400, "Crc64Mismatch"},
 		{"no CRC64", "/box/b", "x", with("x-ms-content-crc64", "abc"), 400, "InvalidHeaderValue"},
-		{"both hashes", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("x")), "Content-MD5", md5Of([]byte("x"))), 400, "InvalidHeaderValue"},
+		{"both hashes", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("x")), "Content-MD5", md5Of([]byte("x"))), 400, "BothCrc64AndMd5HeaderPresent"},
+		{"MD5 of another content", "/box/b", "x", with("x-ms-blob-content-md5", md5Of([]byte("y"))), 400, "Md5Mismatch"},
 		{"metadata name", "/box/b", "x", with("x-ms-meta-a-b", "x"), 400, "InvalidMetadata"},
 		{"tier", "/box/b", "x", with("x-ms-access-tier", "Warm"), 400, "InvalidHeaderValue"},
 		{"tags", "/box/b", "x", with("x-ms-tags", "a=b%26"), 400, "InvalidTag"},

@@ -120,6 +120,10 @@ func (s *Service) putBlockList(c *call) error {
 		return err
 	}
 	c.sendWritten(&result)
-	c.sendHashes(sums)
+	if sums.HasCRC64 { // alone, also if the request has an MD5
+		c.Set("x-ms-content-crc64", formatCRC(sums.CRC64))
+	} else {
+		c.sendMD5(sums)
+	}
 	return c.Status(http.StatusCreated)
 }

@@ -69,10 +69,6 @@ func (c *call) transportHashes() (h transportHashes, err error) {
 	return h, nil
 }
 
-// errBothHashes: a request may carry an MD5 or a CRC64, not both.
-var errBothHashes = fail(400, "InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.").
-	With("HeaderName", "x-ms-content-crc64")
-
 func parseMD5(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil || len(b) != md5.Size {

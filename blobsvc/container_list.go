@@ -95,7 +95,7 @@ func (s *Service) listContainers(c *call) error {
 func writeContainer(x *wire.XML, name string, rec *state.Container, metadata bool, now ticks.Ticks) {
 	x.Open("Container").Text("Name", name)
 	if rec.Deleted != 0 {
-		x.Text("Version", rec.DeletedVersion()).Bool("Deleted", true)
+		x.Bool("Deleted", true).Text("Version", rec.DeletedVersion())
 	}
 	x.Open("Properties")
 	x.Text("Last-Modified", rec.Changed.RFC1123()).Text("Etag", rec.Changed.QuotedHexETag())

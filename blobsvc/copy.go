@@ -16,7 +16,8 @@ import (
 
 // newCopy is the copy that the request begins.
 func (c *call) newCopy(src *copySource) *state.Copy {
-	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true")}
+	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true"),
+		Unseal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "false")}
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
@@ -39,10 +40,10 @@ func (s *Service) copyBlob(c *call) error {
 	cp := c.newCopy(&src)
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
-		return s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError)
+		return targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
 	}
 	if err != nil {
-		return copyError(err)
+		return copyError(targetError(err))
 	}
 	return c.answerCopy(&result.Result, cp, "")
 }
@@ -179,7 +180,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return err
 	}
 	if err := s.state.CheckPut(&w); err != nil {
-		return err
+		return targetError(err)
 	}
 	of, etag, err := s.describe(c, src)
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
 	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
 	if err != nil {
-		return err
+		return targetError(err)
 	}
 	return s.answerPending(c, &result, &job)
 }

@@ -187,7 +187,7 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 	}
 	// Another token for the same blob is the same source; an earlier snapshot, or another blob, is refused.
 	_, err := dst.StartCopyIncremental(ctx, e.url(), two, nil)
-	wantCode(t, err, 409, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed")
+	wantCode(t, err, 409, "IncrementalCopyOfEarlierSnapshotNotAllowed")
 	_, err = dst.StartCopyIncremental(ctx, strings.Replace(e.url(), "/disk", "/other", 1), two, nil)
 	wantCode(t, err, 409, "IncrementalCopyBlobMismatch")
 }

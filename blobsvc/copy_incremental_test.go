@@ -59,7 +59,7 @@ func TestIncrementalCopyBlob(t *testing.T) {
 	_, err = c.NewBlobClient("x").StartCopyFromURL(ctx, dst.URL(), nil)
 	wantCode(t, err, 409, "OperationNotAllowedOnIncrementalCopyBlob")
 	_, err = dst.StartCopyIncremental(ctx, src.URL(), one, nil)
-	wantCode(t, err, 409, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed")
+	wantCode(t, err, 409, "IncrementalCopyOfEarlierSnapshotNotAllowed")
 	other := c.NewPageBlobClient("other")
 	must(other.Create(ctx, 512, nil))(t)
 	snap := *must(other.CreateSnapshot(ctx, nil))(t).Snapshot

@@ -185,5 +185,17 @@ func syncCopyError(err error) error {
 	return err
 }
 
+// targetError is what Copy Blob answers for its destination: a condition that does not hold has a code of its own.
+func targetError(err error) error {
+	var src *state.SourceError
+	if errors.Is(err, state.ErrConditionNotMet) && !errors.As(err, &src) {
+		return errTargetConditionNotMet
+	}
+	return err
+}
+
+// errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
+var errTargetConditionNotMet = fail(http.StatusPreconditionFailed, "TargetConditionNotMet", "The target condition specified using HTTP conditional header(s) is not met.")
+
 // errSourceConditionNotMet: a conditional header of the source does not hold.
 var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet", "The source condition specified using HTTP conditional header(s) is not met.")

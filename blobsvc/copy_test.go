@@ -80,7 +80,7 @@ func TestCopyBlobRefusals(t *testing.T) {
 		{"another service", []string{"x-ms-copy-source", "https://example.com/devstoreaccount1/box/src"}, 403, "CannotVerifyCopySource"},
 		{"another account", []string{"x-ms-copy-source", strings.Replace(source, "devstoreaccount1", "other", 1)}, 403, "CannotVerifyCopySource"},
 		{"source condition", []string{"x-ms-copy-source", source, "x-ms-source-if-match", `"0x1"`}, 412, "SourceConditionNotMet"},
-		{"condition", []string{"x-ms-copy-source", source, "If-Match", `"0x1"`}, 412, "ConditionNotMet"},
+		{"condition", []string{"x-ms-copy-source", source, "If-Match", `"0x1"`}, 412, "TargetConditionNotMet"},
 		{"metadata", []string{"x-ms-copy-source", source, "x-ms-meta-1", "x"}, 400, "InvalidMetadata"},
 		{"another type", []string{"x-ms-copy-source", f.base + "/box/page"}, 409, "InvalidBlobType"},
 		{"token for the source", []string{"x-ms-copy-source", source, "x-ms-copy-source-authorization", "Bearer x"}, 403, "CannotVerifyCopySource"},

@@ -23,7 +23,8 @@ func (c *call) readKeys() (err error) {
 	return err
 }
 
-// readKey reads one key with its hash and algorithm: all three or none.
+// readKey reads one key with its hash and algorithm: all three or none. The algorithm alone means nothing: some clients send it with
+// every request.
 func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error) {
 	present := 0
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
@@ -31,7 +32,8 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 			present++
 		}
 	}
-	if present == 0 {
+	algorithm := c.Header(canonical + "Algorithm")
+	if present == 0 || present == 1 && algorithm == "AES256" {
 		return nil, nil
 	}
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
@@ -39,8 +41,8 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 			return nil, wire.MissingHeader(prefix + map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
 		}
 	}
-	if s := c.Header(canonical + "Algorithm"); s != "AES256" {
-		return nil, wire.InvalidHeader(prefix+"algorithm", s)
+	if algorithm != "AES256" {
+		return nil, wire.InvalidHeader(prefix+"algorithm", algorithm)
 	}
 	if c.HTTP.TLS == nil && !local(c.HTTP.RemoteAddr) {
 		return nil, wire.InvalidHeader(prefix+"key", "").WithMessage("A customer-provided key must be sent over https.")

@@ -22,6 +22,9 @@ var (
 	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
 	errRangeHashNeedsRange = wire.MissingHeader("Range")
 	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
+	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
+	errBothHashes      = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent", "Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
+	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent", "Both the CRC64 and the MD5 range header are present in the request; only one is allowed.")
 	// errInvalidTag, errTagsTooMany: tags that are sent.
 	errInvalidTag  = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
 	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
@@ -47,6 +50,7 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrSnapshotsPresent:   fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots."),
 	state.ErrCurrentVersion:     fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob."),
 	state.ErrPermanentDelete:    fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob."),
+	state.ErrPermanentDeleteOff: fail(http.StatusConflict, "PermanentDeleteIsOff", "Permanent deletion is not enabled on this account."),
 	state.ErrNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
 
 	// Preconditions.
@@ -99,14 +103,15 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),
 	state.ErrIncremental:           fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob."),
 	state.ErrIncrementalSource:     fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob."),
-	state.ErrIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierVersionSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
+	state.ErrIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
 	state.ErrIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot."),
 	state.ErrCopyGone:              fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
 
 	// Tiers.
-	state.ErrTier:        fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
-	state.ErrArchived:    fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
-	state.ErrRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
+	state.ErrTier:           fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
+	state.ErrArchived:       fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
+	state.ErrArchivedRecord: fail(http.StatusConflict, "BlobOperationNotSupported", "The specified operation is not supported on an archived snapshot or version."),
+	state.ErrRehydrating:    fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
 
 	// Immutability. Azure does not document the code for a container that is not enabled.
 	state.ErrImmutable:    fail(http.StatusConflict, "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable due to a policy."),

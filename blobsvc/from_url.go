@@ -36,8 +36,7 @@ func (c *call) sourceHashes() (h sourceHashes, err error) {
 
 func (h sourceHashes) check(up *content.Upload) error {
 	if h.md5 != nil && string(h.md5) != string(up.MD5) {
-		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.md5)).
-			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(up.MD5))
+		return wire.ErrMD5Mismatch // Azure names the two values only where the request has the content
 	}
 	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.CRC64) {
 		return wire.ErrCRC64Mismatch
@@ -167,6 +166,11 @@ func (c *call) sendFetched(up *content.Upload) {
 		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
 		return
 	}
+	c.sendMD5(up)
+}
+
+// sendMD5 sends the MD5 of content that was received.
+func (c *call) sendMD5(up *content.Upload) {
 	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }
 
@@ -195,7 +199,7 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if f.up.Length == 0 {
 		return errInvalidRange
 	}
-	return s.append(c, &w, conditions, f.up, func() { c.sendFetched(f.up) })
+	return s.append(c, &w, conditions, f.up, func() { c.sendMD5(f.up) })
 }
 
 // putPageFromURL: https://learn.microsoft.com/rest/api/storageservices/put-page-from-url
@@ -233,7 +237,11 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendFetched(f.up)
+	if c.version() >= v20190707 {
+		c.sendMD5(f.up)
+	} else {
+		c.sendFetched(f.up)
+	}
 	c.sendEncrypted(id)
 	return c.Status(http.StatusCreated)
 }
@@ -273,6 +281,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err := s.putContent(c, &w, &b, f.up); err != nil {
 		return err
 	}
+	c.sendFetched(f.up)
 	return c.Status(http.StatusCreated)
 }
 

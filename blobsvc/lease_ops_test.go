@@ -170,7 +170,11 @@ func TestLeaseBeforeConditions(t *testing.T) {
 		try("If-None-Match", "*", "").want(t, 412, "LeaseIdMissing")
 		try("If-Match", `"0x1"`, "").want(t, 412, "LeaseIdMissing")
 		try("If-Match", `"0x1"`, other).want(t, 412, "LeaseIdMismatchWithBlobOperation")
-		try("If-None-Match", "*", id).want(t, 409, "BlobAlreadyExists")
+		if write.method == "PUT" && write.target == "/box/b" { // the lease decides whether the blob is replaced
+			try("If-None-Match", "*", id).want(t, 201, "")
+		} else {
+			try("If-None-Match", "*", id).want(t, 409, "BlobAlreadyExists")
+		}
 		try("If-Match", `"0x1"`, id).want(t, 412, "ConditionNotMet")
 	}
 	f.do("GET", "/box/b", "", "If-Match", `"0x1"`, "x-ms-lease-id", other).want(t, 412, "ConditionNotMet")

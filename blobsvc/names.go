@@ -41,6 +41,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	if err != nil {
 		return c, onBlob, wire.ErrInvalidURI
 	}
+	c.blob = strings.ReplaceAll(c.blob, `\`, "/") // as Azure stores and lists it
 	if err := state.CheckBlobName(c.blob); err != nil {
 		return c, onBlob, err
 	}

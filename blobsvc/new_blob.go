@@ -1,6 +1,8 @@
 package blobsvc
 
 import (
+	"crypto/md5"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -17,7 +19,8 @@ import (
 )
 
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
-// ones are absent, as Put Blob does; elsewhere they describe the request's own body.
+// ones are absent, as Put Blob does; elsewhere they describe the request's own body. The MD5 may have any length: Azure does not check it
+// where the request has no content that it could be of.
 func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
@@ -32,9 +35,9 @@ func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 	h.Disposition = c.Header("X-Ms-Blob-Content-Disposition")
 	h.DispositionSet = c.HasHeader("X-Ms-Blob-Content-Disposition")
 	if s := c.Header("X-Ms-Blob-Content-Md5"); s != "" {
-		b, err := parseMD5(s)
+		b, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
-			return h, err
+			return h, wire.ErrInvalidMD5
 		}
 		h.MD5 = string(b)
 	}
@@ -52,6 +55,9 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	}
 	if b.Headers, err = c.contentHeaders(standard); err != nil {
 		return b, w, err
+	}
+	if kind == state.BlockBlob && b.Headers.MD5 != "" && len(b.Headers.MD5) != md5.Size {
+		return b, w, wire.ErrInvalidMD5
 	}
 	if b.Headers.ContentType == "" {
 		b.Headers.ContentType = defaultType

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
@@ -20,33 +21,40 @@ const (
 
 // sequenceConditions reads the conditions of Put Page on the sequence number.
 func (c *call) sequenceConditions() (q state.SequenceConditions, err error) {
-	read := func(canonical, name string) (int64, bool) {
+	read := func(canonical string) (int64, bool) {
 		text := c.Header(canonical)
 		if text == "" || err != nil {
 			return 0, false
 		}
 		n, ok := parseOffset(text)
 		if !ok {
-			err = wire.InvalidHeader(name, text)
+			err = wire.InvalidHeader(canonical, text)
+			if negative, _ := strconv.ParseInt(text, 10, 64); negative < 0 {
+				err = wire.ErrInvalidInput
+			}
 		}
 		return n, true
 	}
-	q.LE, q.HasLE = read("X-Ms-If-Sequence-Number-Le", "x-ms-if-sequence-number-le")
-	q.LT, q.HasLT = read("X-Ms-If-Sequence-Number-Lt", "x-ms-if-sequence-number-lt")
-	q.EQ, q.HasEQ = read("X-Ms-If-Sequence-Number-Eq", "x-ms-if-sequence-number-eq")
+	q.LE, q.HasLE = read("X-Ms-If-Sequence-Number-Le")
+	q.LT, q.HasLT = read("X-Ms-If-Sequence-Number-Lt")
+	q.EQ, q.HasEQ = read("X-Ms-If-Sequence-Number-Eq")
 	return q, err
 }
 
 // pageRange reads the range of a write of pages: aligned at both ends. end is exclusive.
 func (c *call) pageRange() (start, end int64, err error) {
-	r, ok, err := c.requestRange()
-	if err != nil {
-		return 0, 0, err
-	}
-	if !ok {
+	text := c.rangeHeader()
+	if text == "" {
 		return 0, 0, wire.MissingHeader("Range")
 	}
+	r, ok := parseRange(text)
+	if !ok {
+		return 0, 0, wire.InvalidHeader("Range", text)
+	}
 	if r.End == state.OpenEnd || r.Start%state.PageSize != 0 || (r.End+1)%state.PageSize != 0 {
+		if strings.EqualFold(c.Header("X-Ms-Page-Write"), "clear") {
+			return 0, 0, wire.InvalidHeader("Range", text)
+		}
 		return 0, 0, state.ErrPageRange
 	}
 	return r.Start, r.End + 1, nil
@@ -193,10 +201,7 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 // getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
 // With prevsnapshot it answers the differences to an earlier snapshot.
 func (s *Service) getPageRanges(c *call) error {
-	rng, partial, err := c.requestRange()
-	if err != nil {
-		return err
-	}
+	rng, partial := c.requestRange()
 	limit, err := c.pageRangeLimit()
 	if err != nil {
 		return err

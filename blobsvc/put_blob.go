@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"encoding/base64"
 	"net/http"
 	"strconv"
 
@@ -45,16 +44,20 @@ func (s *Service) putBlockBlob(c *call) error {
 		return err
 	}
 	defer up.Close()
+	if err := (transportHashes{md5: []byte(b.Headers.MD5)}).check(up); b.Headers.MD5 != "" && err != nil {
+		return err
+	}
 	if err := s.putContent(c, &w, &b, up); err != nil {
 		return err
 	}
+	c.sendMD5(up)
 	if up.HasCRC64 {
 		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
 	}
 	return c.Status(http.StatusCreated)
 }
 
-// putContent writes b with all that was received as its content, and sets the headers of the response.
+// putContent writes b with all that was received as its content, and sets the headers of the response but those with hashes.
 func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content.Upload) error {
 	if b.Headers.MD5 == "" {
 		b.Headers.MD5 = string(up.MD5)
@@ -64,7 +67,6 @@ func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content
 		return err
 	}
 	c.sendWritten(&result)
-	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 	return nil
 }
 

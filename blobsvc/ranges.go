@@ -4,23 +4,19 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range.
+// requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that cannot be parsed: Azure
+// answers such a read with the whole.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
-func (c *call) requestRange() (r state.Range, ok bool, err error) {
-	name, s := "x-ms-range", c.Header("X-Ms-Range")
-	if s == "" {
-		name, s = "Range", c.Header("Range")
+func (c *call) requestRange() (r state.Range, ok bool) { return parseRange(c.rangeHeader()) }
+
+// rangeHeader is x-ms-range, or Range if that is absent.
+func (c *call) rangeHeader() string {
+	if s := c.Header("X-Ms-Range"); s != "" {
+		return s
 	}
-	if s == "" {
-		return r, false, nil
-	}
-	if r, ok = parseRange(s); !ok {
-		return r, false, wire.InvalidHeader(name, s)
-	}
-	return r, true, nil
+	return c.Header("Range")
 }
 
 // parseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.

@@ -79,8 +79,10 @@ func (c *call) sendBlob(b *state.Blob) {
 	}
 	switch {
 	case b.IsSnapshot():
-		c.Set("x-ms-snapshot", b.Snapshot().ISO())
-	case b.IsBase():
+		if c.version() < v20190202 {
+			c.Set("x-ms-snapshot", b.Snapshot().ISO())
+		}
+	case b.IsBase() && !c.Query.Has("versionid"):
 		c.sendLease(b.Lease)
 	}
 	if b.Version != 0 && c.version() >= wire.V20191212 {
@@ -131,7 +133,7 @@ func (c *call) sendOverrides() {
 // sendTier sets the headers about the access tier, which Get Blob Properties alone has.
 func (c *call) sendTier(b *state.Blob) {
 	tier, inferred := b.AccessTier()
-	if tier == "" {
+	if tier == "" || inferred && b.IsSnapshot() && c.version() < v20190202 {
 		return
 	}
 	c.Set("x-ms-access-tier", tier)

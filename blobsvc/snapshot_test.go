@@ -31,8 +31,8 @@ func TestSnapshotBlob(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", snapshot, got, want)
 		}
 		p := must(at.GetProperties(ctx, nil))(t)
-		if p.LeaseState != nil || p.AccessTier != nil {
-			t.Errorf("a snapshot has a lease or an inferred tier: %+v", p)
+		if p.LeaseState != nil || p.AccessTier == nil || *p.AccessTier != "Hot" || p.AccessTierInferred == nil {
+			t.Errorf("a snapshot has a lease, or no inferred tier: %+v", p)
 		}
 		if want == "one" && *p.Metadata["A"] != "1" || want == "two" && (*p.Metadata["B"] != "2" || len(p.Metadata) != 1) {
 			t.Errorf("%s: metadata %v", want, p.Metadata)

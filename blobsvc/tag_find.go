@@ -36,7 +36,11 @@ func (s *Service) findBlobsByTags(c *call) error {
 		return err
 	}
 	x := wire.NewXML(1024).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
-	x.Text("Where", where).Open("Blobs")
+	x.Echo("Marker", c.Query.Get("marker")).Quoted("Where", where)
+	if c.Query.Has("maxresults") {
+		x.Int("MaxResults", int64(n))
+	}
+	x.Open("Blobs")
 	for _, f := range found {
 		x.Open("Blob").Text("Name", f.Blob).Text("ContainerName", f.Container).Open("Tags")
 		writeTagSet(x, f.Tags)

@@ -271,7 +271,7 @@ func TestTagsAndTiersOfVersions(t *testing.T) {
 	}
 	must(old.SetTier(ctx, blob.AccessTierArchive, nil))(t)
 	_, err := old.SetTier(ctx, blob.AccessTierHot, nil)
-	wantCode(t, err, 409, "BlobArchived")
+	wantCode(t, err, 409, "BlobOperationNotSupported")
 	if p := must(b.GetProperties(ctx, nil))(t); *p.AccessTier != "Hot" {
 		t.Errorf("the current version has tier %s", *p.AccessTier)
 	}

@@ -25,7 +25,8 @@ func (a Address) get(tx *store.Tx, gen generation, name string, now ticks.Ticks,
 	case err != nil:
 		return err
 	case b.Deleted != 0:
-		return notFound(b)
+		*b = Blob{}
+		return ErrSoftDeleted
 	case b.expired(now): // it becomes a previous version when the background deletes it
 		b.slot, b.Expires, b.Lease = Slot(b.Version), 0, Lease{}
 	case b.IsSnapshot(): // it expires with its blob

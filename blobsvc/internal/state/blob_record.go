@@ -101,7 +101,7 @@ type Headers struct {
 	ContentType, Encoding, Language, CacheControl, Disposition string
 	// DispositionSet tells an empty disposition, which is sent back as an empty header, from none.
 	DispositionSet bool
-	// MD5 is the 16 bytes of Content-MD5, or "".
+	// MD5 is Content-MD5 before base64, or "". A client may set one of another length than 16 bytes.
 	MD5 string
 }
 
@@ -360,7 +360,11 @@ func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
 // getBlob reads the record in a slot. It fails with errBlobNotFound, also for a blob that was soft-deleted, or has expired at now.
 func getBlob(tx *store.Tx, gen generation, name string, slot Slot, now ticks.Ticks, b *Blob) error {
 	err := loadBlob(tx, gen, name, slot, b)
-	if err == nil && (b.Deleted != 0 || b.expired(now)) {
+	switch {
+	case err == nil && b.Deleted != 0:
+		*b = Blob{}
+		return ErrSoftDeleted
+	case err == nil && b.expired(now):
 		return notFound(b)
 	}
 	return err

@@ -128,7 +128,7 @@ func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, err
 // checkBeforeList checks the preconditions, whose errors come before those of the block list.
 func (c *change) checkBeforeList(old *Blob) error {
 	if old.Kind != 0 {
-		return c.If.checkWrite(old, c.now)
+		return c.If.checkOverwrite(old, c.now)
 	}
 	return c.If.checkCreate()
 }

@@ -138,6 +138,17 @@ func (p *Preconditions) checkWrite(b *Blob, now ticks.Ticks) error {
 	return p.checkDelete(b, now)
 }
 
+// checkOverwrite is checkWrite for operations that replace the whole blob. With a lease ID the lease decides alone whether a blob that
+// exists may be replaced: Azure ignores If-None-Match: * then.
+func (p *Preconditions) checkOverwrite(b *Blob, now ticks.Ticks) error {
+	if p.LeaseID == "" || p.IfNoneMatch != "*" {
+		return p.checkWrite(b, now)
+	}
+	leased := *p
+	leased.IfNoneMatch = ""
+	return leased.checkWrite(b, now)
+}
+
 // checkDelete is checkWrite for Delete Blob, which may remove the destination of incremental copies.
 func (p *Preconditions) checkDelete(b *Blob, now ticks.Ticks) error {
 	b.finishRehydration(now)

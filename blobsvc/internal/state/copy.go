@@ -27,8 +27,8 @@ type Copy struct {
 	Sync bool
 	// Tags takes over the tags of the source.
 	Tags bool
-	// Seal seals the copy of an append blob.
-	Seal bool
+	// Seal seals the copy of an append blob. Without Seal and Unseal the copy of a sealed blob is sealed.
+	Seal, Unseal bool
 	// MD5 is the MD5 that the source must have, "" for any.
 	MD5 string
 }
@@ -182,10 +182,13 @@ func (c *change) finishCopy(b *Blob, cp *Copy) error {
 	return c.replace(b)
 }
 
-// shape checks the tier that b is to have, and seals it if the request asks for it.
+// shape checks the tier that b is to have, and seals it or not as the request asks.
 func (cp *Copy) shape(b *Blob) error {
 	if b.Tier != "" && b.Kind != BlockBlob {
 		return ErrTier
+	}
+	if cp.Unseal {
+		b.Sealed = false
 	}
 	if cp.Seal {
 		if b.Kind != AppendBlob {
@@ -198,7 +201,7 @@ func (cp *Copy) shape(b *Blob) error {
 
 // Adopt gives b everything of a source but its content, and the metadata only if b has none.
 func (b *Blob) Adopt(from *Blob) {
-	b.Kind, b.Length, b.Sequence, b.Blocks = from.Kind, from.Length, from.Sequence, from.Blocks
+	b.Kind, b.Length, b.Sequence, b.Blocks, b.Sealed = from.Kind, from.Length, from.Sequence, from.Blocks, from.Sealed
 	b.Headers = from.Headers
 	if b.Metadata == nil {
 		b.Metadata = from.Metadata

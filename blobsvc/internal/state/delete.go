@@ -37,8 +37,11 @@ func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err 
 		if err != nil {
 			return err
 		}
-		if len(slots) > 0 && snapshots == RefuseSnapshots {
+		switch {
+		case len(slots) > 0 && snapshots == RefuseSnapshots:
 			return ErrSnapshotsPresent
+		case len(slots) == 0 && snapshots == OnlySnapshots:
+			return ErrBlobNotFound
 		}
 		if err := c.removeSlots(slots); err != nil {
 			return err
@@ -185,8 +188,11 @@ func (s *Store) UndeleteBlob(w *Write) error {
 
 // DeletePermanently removes a soft-deleted snapshot or version before the end of its retention. w has no preconditions.
 func (s *Store) DeletePermanently(w *Write) error {
-	if w.At.IsBase() || !w.Policy.PermanentDelete {
+	switch {
+	case w.At.IsBase():
 		return ErrPermanentDelete
+	case !w.Policy.PermanentDelete:
+		return ErrPermanentDeleteOff
 	}
 	_, err := s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {

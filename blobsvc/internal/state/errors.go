@@ -29,8 +29,12 @@ var (
 	ErrSnapshotsPresent = errors.New("blob state: the blob has snapshots")
 	// ErrCurrentVersion: the current version is deleted by its ID. It is deleted as the blob, and then as a previous version.
 	ErrCurrentVersion = errors.New("blob state: the version is the current one")
-	// ErrPermanentDelete: permanent deletion of a base blob, or where the account does not allow it.
+	// ErrSoftDeleted: ErrBlobNotFound for what was soft-deleted.
+	ErrSoftDeleted = fmt.Errorf("%w: soft-deleted", ErrBlobNotFound)
+	// ErrPermanentDelete: permanent deletion of a base blob.
 	ErrPermanentDelete = errors.New("blob state: permanent deletion is not allowed")
+	// ErrPermanentDeleteOff: permanent deletion where the account does not allow it.
+	ErrPermanentDeleteOff = errors.New("blob state: permanent deletion is off")
 	// ErrNotSoftDeleted: permanent deletion of what is not soft-deleted.
 	ErrNotSoftDeleted = errors.New("blob state: not soft-deleted")
 	// ErrExpiry: an expiry time is not in the future, or has no form in a header.
@@ -181,6 +185,8 @@ var (
 	ErrTier = errors.New("blob state: the blob type has no such tier")
 	// ErrArchived: the content of an archived blob cannot be read.
 	ErrArchived = errors.New("blob state: the blob is archived")
+	// ErrArchivedRecord: a snapshot or a previous version is to leave the archive.
+	ErrArchivedRecord = errors.New("blob state: a snapshot or version leaves the archive only as a copy")
 	// ErrRehydrating: the blob is on its way out of the archive.
 	ErrRehydrating = errors.New("blob state: the blob is being rehydrated")
 )

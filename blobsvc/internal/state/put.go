@@ -35,7 +35,7 @@ func (s *Store) CheckPut(w *Write) error {
 		now := ticks.Of(w.Now)
 		switch err := getBlob(tx, gen, w.Blob, baseSlot, now, &b); {
 		case err == nil:
-			return w.If.checkWrite(&b, now)
+			return w.If.checkOverwrite(&b, now)
 		case errors.Is(err, ErrBlobNotFound):
 			return w.If.checkCreate()
 		default:
@@ -59,7 +59,7 @@ func (c *change) replace(b *Blob) error {
 		if !c.Rights.Overwrite {
 			return ErrOverwriteForbidden
 		}
-		err = c.If.checkWrite(&old, c.now)
+		err = c.If.checkOverwrite(&old, c.now)
 	} else {
 		err = c.If.checkCreate()
 	}

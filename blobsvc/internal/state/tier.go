@@ -13,12 +13,12 @@ const (
 	DefaultTier = "Hot"
 )
 
-// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots show a tier only if it was set.
+// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots of page and append blobs have none.
 func (b *Blob) AccessTier() (tier string, inferred bool) {
 	switch {
 	case b.Tier != "":
 		return b.Tier, false
-	case b.IsSnapshot():
+	case b.IsSnapshot() && b.Kind != BlockBlob:
 		return "", false
 	}
 	return DefaultTier, true
@@ -46,7 +46,7 @@ func (s *Store) SetTier(w *Write, tier string) (pending bool, err error) {
 			return ErrRehydrating
 		}
 		if b.slot != baseSlot && b.Tier == ArchiveTier && tier != ArchiveTier {
-			return ErrArchived // snapshots and versions leave the archive only as copies
+			return ErrArchivedRecord // snapshots and versions leave the archive only as copies
 		}
 		what := eventTier
 		c.previous.record(b)

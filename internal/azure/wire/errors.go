@@ -1,6 +1,9 @@
 package wire
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // The errors that all services share. Codes, statuses and texts are Azure's.
 // https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
@@ -127,11 +130,21 @@ var (
 
 // InvalidHeader is [ErrInvalidHeaderValue] for one header.
 func InvalidHeader(name, value string) *Error {
-	return ErrInvalidHeaderValue.With("HeaderName", name).With("HeaderValue", value)
+	return ErrInvalidHeaderValue.With("HeaderName", documented(name)).With("HeaderValue", value)
 }
 
 // MissingHeader is [ErrMissingRequiredHeader] for one header.
-func MissingHeader(name string) *Error { return ErrMissingRequiredHeader.With("HeaderName", name) }
+func MissingHeader(name string) *Error {
+	return ErrMissingRequiredHeader.With("HeaderName", documented(name))
+}
+
+// documented is the name of a header as the reference writes it: in lower case if it is one of Azure's own.
+func documented(name string) string {
+	if strings.HasPrefix(name, "X-Ms-") {
+		return strings.ToLower(name)
+	}
+	return name
+}
 
 // InvalidQuery is [ErrInvalidQueryParameterValue] for one parameter.
 func InvalidQuery(name, value, reason string) *Error {

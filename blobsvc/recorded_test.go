@@ -1,0 +1,248 @@
+package blobsvc_test
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+)
+
+// The tests of this file are about answers that the reference does not describe and that recorded exchanges with Azure show.
+
+// recordedBox starts a service with the container box and the block blob b in it.
+func recordedBox(t *testing.T) *fixture {
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	return f
+}
+
+// wantHeader fails unless a header of the answer has a value; "" is an absent header.
+func (r reply) wantHeader(t *testing.T, name, want string) {
+	t.Helper()
+	if got := r.header.Get(name); got != want {
+		t.Errorf("%s: %q, want %q", name, got, want)
+	}
+}
+
+func TestEncryptionAlgorithmAlone(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	alone := []string{"x-ms-encryption-algorithm", "AES256", "x-ms-blob-type", "BlockBlob"}
+	r := f.do("PUT", "/box/alone", "x", alone...).want(t, 201, "")
+	r.wantHeader(t, "x-ms-encryption-key-sha256", "")
+	r.wantHeader(t, "x-ms-request-server-encrypted", "true")
+	f.do("GET", "/box/alone", "", alone...).want(t, 200, "")
+	f.do("PUT", "/box/b", "x", "x-ms-encryption-algorithm", "AES128", "x-ms-blob-type", "BlockBlob").want(t, 400, "MissingRequiredHeader")
+	b := f.service().NewContainerClient("box").NewBlockBlobClient("secret")
+	must(b.Upload(ctx, body("x"), &blockUpload{CPKInfo: cpk(1)}))(t)
+	f.do("HEAD", "/box/secret", "", alone...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
+}
+
+func TestSnapshotHeaderOfReads(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	for _, method := range []string{"GET", "HEAD"} {
+		f.do(method, "/box/b?snapshot="+at, "", "x-ms-version", "2018-11-09").wantHeader(t, "x-ms-snapshot", at)
+		f.do(method, "/box/b?snapshot="+at, "", "x-ms-version", "2019-02-02").wantHeader(t, "x-ms-snapshot", "")
+	}
+}
+
+func TestTierOfSnapshots(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/page", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512").want(t, 201, "")
+	page := f.do("PUT", "/box/page?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	f.do("HEAD", "/box/page?snapshot="+page, "").want(t, 200, "").wantHeader(t, "x-ms-access-tier", "")
+	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	for version, want := range map[string]string{"2018-11-09": "", "2019-02-02": "Hot"} {
+		f.do("HEAD", "/box/b?snapshot="+at, "", "x-ms-version", version).want(t, 200, "").wantHeader(t, "x-ms-access-tier", want)
+		list := f.do("GET", "/box?restype=container&comp=list&include=snapshots&prefix=b", "", "x-ms-version", version).want(t, 200, "").body
+		tiers := 1 // that of the blob
+		if want != "" {
+			tiers = 2
+		}
+		if got := strings.Count(list, "<AccessTier>Hot</AccessTier><AccessTierInferred>true"); got != tiers {
+			t.Errorf("version %s lists %d tiers, want %d\n%s", version, got, tiers, list)
+		}
+	}
+	f.do("PUT", "/box/b?comp=tier&snapshot="+at, "", "x-ms-access-tier", "Archive").want(t, 200, "")
+	f.do("PUT", "/box/b?comp=tier&snapshot="+at, "", "x-ms-access-tier", "Hot").want(t, 409, "BlobOperationNotSupported")
+}
+
+func TestChecksumsOfWrites(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	source := f.base + "/box/b"
+	f.do("PUT", "/box/append", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
+	f.do("PUT", "/box/page", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512").want(t, 201, "")
+	pages := strings.Repeat("x", 512)
+	f.do("PUT", "/box/pages", pages, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	list := `<BlockList></BlockList>`
+	md5, crc := md5Of([]byte("x")), crcOf([]byte("x"))
+	for _, tc := range []struct {
+		name, path, content, version string
+		headers                      []string
+		md5, crc                     string
+	}{
+		{"append", "append?comp=appendblock", "", "2021-12-02", []string{"x-ms-copy-source", source}, md5, ""},
+		{"put", "c", "", "2021-12-02", []string{"x-ms-copy-source", source, "x-ms-blob-type", "BlockBlob"}, "", crc},
+		{"put, MD5 named", "c", "", "2021-12-02", []string{"x-ms-copy-source", source, "x-ms-blob-type", "BlockBlob", "x-ms-source-content-md5", md5}, md5, ""},
+		{"block list", "list?comp=blocklist", list, "2021-12-02", nil, "", crcOf([]byte(list))},
+		{"block list, MD5 named", "list?comp=blocklist", list, "2021-12-02", []string{"Content-MD5", md5Of([]byte(list))}, "", crcOf([]byte(list))},
+		{"block list, old", "list?comp=blocklist", list, "2018-11-09", nil, md5Of([]byte(list)), ""},
+		{"pages", "page?comp=page", "", "2019-07-07", []string{"x-ms-copy-source", f.base + "/box/pages", "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"},
+			md5Of([]byte(pages)), ""},
+		{"pages, old", "page?comp=page", "", "2019-02-02", []string{"x-ms-copy-source", f.base + "/box/pages", "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"},
+			"", crcOf([]byte(pages))},
+		{"put block blob", "d", "x", "2021-12-02", []string{"x-ms-blob-type", "BlockBlob"}, md5, crc},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := f.do("PUT", "/box/"+tc.path, tc.content, append(tc.headers, "x-ms-version", tc.version)...).want(t, 201, "")
+			r.wantHeader(t, "Content-MD5", tc.md5)
+			r.wantHeader(t, "x-ms-content-crc64", tc.crc)
+		})
+	}
+	r := f.do("PUT", "/box/c", "", "x-ms-copy-source", source, "x-ms-blob-type", "BlockBlob", "x-ms-source-content-md5", md5Of([]byte("y"))).want(t, 400, "Md5Mismatch")
+	if strings.Contains(r.body, "Md5>") {
+		t.Error(r.body)
+	}
+}
+
+func TestFindBlobsByTagsEchoesItsParameters(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for _, name := range []string{"m", "n"} {
+		f.do("PUT", "/box/"+name, "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v").want(t, 201, "")
+	}
+	for _, path := range []string{"/?comp=blobs", "/box?restype=container&comp=blobs"} {
+		path += "&maxresults=1&where=" + url.QueryEscape(`"k"='v'`)
+		first := f.do("GET", path, "").want(t, 200, "").body
+		if !strings.Contains(first, `/"><Where>&quot;k&quot;=&apos;v&apos;</Where><MaxResults>1</MaxResults><Blobs>`) {
+			t.Error(first)
+		}
+		_, marker, _ := strings.Cut(first, "<NextMarker>")
+		marker, _, _ = strings.Cut(marker, "<")
+		if second := f.do("GET", path+"&marker="+url.QueryEscape(marker), "").want(t, 200, "").body; !strings.Contains(second, "<Marker>"+marker+"</Marker><Where>") {
+			t.Error(second)
+		}
+	}
+}
+
+func TestContentMD5OfAnyLength(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	c := f.service().NewContainerClient("box")
+	sum := []byte{1, 2, 3, 4}
+	text := base64.StdEncoding.EncodeToString(sum)
+	b := c.NewBlockBlobClient("b")
+	must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentMD5: sum}, nil))(t)
+	if p := must(b.GetProperties(ctx, nil))(t); string(p.ContentMD5) != string(sum) {
+		t.Errorf("MD5 %x, want %x", p.ContentMD5, sum)
+	}
+	f.do("PUT", "/box/a", "", "x-ms-blob-type", "AppendBlob", "x-ms-blob-content-md5", text).want(t, 201, "")
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "0", "x-ms-blob-content-md5", text).want(t, 201, "")
+	for _, name := range []string{"a", "p"} {
+		f.do("HEAD", "/box/"+name, "").want(t, 200, "").wantHeader(t, "Content-MD5", text)
+	}
+	f.do("PUT", "/box/b?comp=properties", "", "x-ms-blob-content-md5", "no base64").want(t, 400, "InvalidMd5")
+}
+
+func TestNamesOfHeadersInErrors(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for header, request := range map[string][]string{"x-ms-lease-id": {"x-ms-lease-id", "1"}, "x-ms-source-if-modified-since": {"x-ms-source-if-modified-since", "1", "x-ms-copy-source", f.base + "/box/b"}} {
+		r := f.do("PUT", "/box/c", "", append(request, "x-ms-blob-type", "BlockBlob")...).want(t, 400, "InvalidHeaderValue")
+		if !strings.Contains(r.body, "<HeaderName>"+header+"</HeaderName>") {
+			t.Error(r.body)
+		}
+	}
+}
+
+func TestRefusedPageWrites(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512").want(t, 201, "")
+	clear := []string{"x-ms-page-write", "clear", "x-ms-range", "bytes=0-511"}
+	for _, name := range []string{"le", "lt", "eq"} {
+		r := f.do("PUT", "/box/p?comp=page", "", append(clear, "x-ms-if-sequence-number-"+name, "-1")...).want(t, 400, "InvalidInput")
+		if strings.Contains(r.body, "<HeaderName>") {
+			t.Error(r.body)
+		}
+		f.do("PUT", "/box/p?comp=page", "", append(clear, "x-ms-if-sequence-number-"+name, "one")...).want(t, 400, "InvalidHeaderValue")
+	}
+	r := f.do("PUT", "/box/p?comp=page", "", "x-ms-page-write", "clear", "x-ms-range", "bytes=0-512").want(t, 400, "InvalidHeaderValue")
+	if !strings.Contains(r.body, "<HeaderName>Range</HeaderName><HeaderValue>bytes=0-512</HeaderValue>") {
+		t.Error(r.body)
+	}
+	f.do("PUT", "/box/p?comp=page", "x", "x-ms-page-write", "update", "x-ms-range", "bytes=0-512").want(t, 416, "InvalidPageRange")
+	f.do("GET", "/box/p?comp=pagelist", "", "x-ms-range", "bytes=-2-497").want(t, 200, "")
+}
+
+func TestCopyOfSealedBlob(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/a", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
+	f.do("PUT", "/box/a?comp=seal", "").want(t, 200, "")
+	f.do("PUT", "/box/sealed", "", "x-ms-copy-source", f.base+"/box/a").want(t, 202, "")
+	f.do("PUT", "/box/sealed?comp=appendblock", "x").want(t, 409, "BlobIsSealed")
+	f.do("PUT", "/box/open", "", "x-ms-copy-source", f.base+"/box/a", "x-ms-seal-blob", "false").want(t, 202, "")
+	f.do("PUT", "/box/open?comp=appendblock", "x").want(t, 201, "")
+}
+
+func TestBackslashInNames(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	must(f.service().NewContainerClient("box").NewBlockBlobClient(`d\e`).Upload(ctx, body("slash"), nil))(t)
+	if r := f.do("GET", "/box/d/e", "").want(t, 200, ""); r.body != "slash" {
+		t.Errorf("content %q", r.body)
+	}
+	if r := f.do("GET", "/box?restype=container&comp=list&prefix=d/", ""); !strings.Contains(r.body, "<Name>d/e</Name>") {
+		t.Error(r.body)
+	}
+}
+
+func TestSoftDeletedHeader(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.keepDeleted(1, "")
+	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	f.do("DELETE", "/box/b", "", "x-ms-delete-snapshots", "include").want(t, 202, "")
+	for _, query := range []string{"", "?snapshot=" + at} {
+		f.do("HEAD", "/box/b"+query, "").want(t, 404, "BlobNotFound").wantHeader(t, "x-ms-is-soft-deleted", "true")
+		f.do("HEAD", "/box/b"+query, "", "x-ms-version", "2020-08-04").want(t, 404, "BlobNotFound").wantHeader(t, "x-ms-is-soft-deleted", "")
+	}
+	f.do("HEAD", "/box/none", "").want(t, 404, "BlobNotFound").wantHeader(t, "x-ms-is-soft-deleted", "")
+}
+
+func TestDeleteOfNoSnapshots(t *testing.T) {
+	t.Parallel()
+	b := recordedBox(t).service().NewContainerClient("box").NewBlobClient("b")
+	only := &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeOnly)}
+	_, err := b.Delete(ctx, only)
+	wantCode(t, err, 404, "BlobNotFound")
+	must(b.CreateSnapshot(ctx, nil))(t)
+	must(b.Delete(ctx, only))(t)
+}
+
+func TestTargetConditionOfCopy(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	b := f.service().NewContainerClient("box").NewBlobClient("b")
+	_, err := b.StartCopyFromURL(ctx, f.base+"/box/b", &blob.StartCopyFromURLOptions{AccessConditions: &blob.AccessConditions{
+		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(`"0x1"`))}}})
+	wantCode(t, err, 412, "TargetConditionNotMet")
+	f.do("PUT", "/box/b", "", "x-ms-copy-source", f.base+"/box/b", "x-ms-blob-type", "BlockBlob", "If-Match", `"0x1"`).want(t, 412, "ConditionNotMet")
+}
+
+func TestEncryptedHeaderOfSnapshot(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").wantHeader(t, "x-ms-request-server-encrypted", "false")
+	f.do("PUT", "/box/b?comp=snapshot", "", "x-ms-meta-a", "1").want(t, 201, "").wantHeader(t, "x-ms-request-server-encrypted", "true")
+}
