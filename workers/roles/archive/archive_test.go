@@ -459,7 +459,7 @@ func TestRegisterOwnType(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %+v", stats)
+			t.Fatalf("timeout waiting: %+v", stats)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -34,7 +34,7 @@ func Points() []string {
 	}
 }
 
-// ErrChanged is the failure of an attempt whose entity changed after it had been copied. The next attempt copies it anew.
+// ErrChanged is the error of an attempt whose entity changed after the copy. The next attempt copies it again.
 var ErrChanged = errors.New("archive: the entity changed while it was being archived")
 
 // Key names an entity. Its JSON, an object with both members, is the body of the role's messages. Either key may be the empty string.
@@ -85,8 +85,8 @@ func (r *Role) Register(app *workers.App, name string, options ...workers.QueueO
 	return Register(app, name, r, func(k Key) (Key, error) { return k, nil }, options...)
 }
 
-// Register makes the role the handler of a queue with messages of one's own type, of which key finds the entity's name. An error
-// of key sends the message to the poison queue.
+// Register makes the role the handler of a queue with messages of the caller's type. key returns the entity that a message names. If key
+// fails, the message moves to the poison queue.
 func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error), options ...workers.QueueOption) *workers.Function {
 	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
 		k, err := key(m.Body)
@@ -98,7 +98,7 @@ func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, e
 }
 
 // Archive moves one entity. It may be called again, at any time and by several callers at once, after any outcome; an entity
-// that is not in Current is no error.
+// that is not in Current is not an error.
 func (r *Role) Archive(ctx context.Context, k Key) error {
 	entity, err := r.read(ctx, k)
 	if err != nil || entity == nil {
@@ -124,7 +124,7 @@ func (r *Role) Archive(ctx context.Context, k Key) error {
 
 // read returns nil without an error if the entity is not there.
 func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
-	// The SDK's own answer has been through float64 and lost which numbers are doubles; the raw one has not.
+	// The SDK's decoded entity has converted numbers to float64 and lost their types; the raw response has not.
 	var raw *http.Response
 	addressed, partitionKey, check := k.addressed(ctx)
 	got, err := r.current.GetEntity(policy.WithCaptureResponse(addressed, &raw), partitionKey, k.RowKey, nil)
@@ -132,8 +132,8 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
 	}
 	if hasCode(err, aztables.ResourceNotFound) {
-		// Azure says the same for an entity and for a table that is not there, when one entity is read. The second is a
-		// mistake in a setting, and must not empty the queue.
+		// When one entity is read, Azure returns the same error for a missing entity and a missing table. A missing table is a
+		// configuration error, and must not empty the queue.
 		if err := r.currentExists(ctx); err != nil {
 			return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
 		}
@@ -153,7 +153,7 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 	return &Entity{Key: k, JSON: stored, etag: got.ETag}, nil
 }
 
-// currentExists fails if there is no table to take entities from: a query, unlike the read of one entity, tells.
+// currentExists returns an error if the source table does not exist. A query reports that; the read of one entity does not.
 func (r *Role) currentExists(ctx context.Context) error {
 	_, err := r.current.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1), Select: to.Ptr("PartitionKey")}).NextPage(ctx)
 	return err

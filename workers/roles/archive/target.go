@@ -19,10 +19,10 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Target is where archived entities go.
+// Target stores archived entities.
 type Target interface {
-	// Put stores an entity, in place of an earlier one with the same key. When it returns nil the entity must be as
-	// durable as it was in Current. It may be called again after any outcome, and by several callers at once.
+	// Put stores an entity and replaces an earlier one with the same key. When it returns nil, the entity must be as
+	// durable as it was in Current. It may be called again after any outcome, and concurrently.
 	Put(ctx context.Context, e Entity) error
 }
 
@@ -69,7 +69,7 @@ type blobTarget struct {
 }
 
 // Container archives to block blobs of a container, one for each entity, called =PARTITION/=ROW.json with both keys
-// percent-encoded. A key of which more than 500 bytes would be needed is cut, and ends in its SHA-256.
+// percent-encoded. A key longer than 500 bytes after encoding is truncated, and ends with its SHA-256.
 func Container(storage *workers.Storage, name string) (Target, error) {
 	if storage.Blobs == nil {
 		return nil, errors.New("archive: the connection string has no blob endpoint")
@@ -86,11 +86,11 @@ func (t blobTarget) Put(ctx context.Context, e Entity) error {
 
 type folderTarget struct{ path string }
 
-// Folder archives to files below a folder, one for each entity, called as Container calls its blobs, except that keys are cut at 255
-// bytes, which is the longest name of a file.
+// Folder archives to files below a folder, one for each entity, named like the blobs of Container, except that keys are truncated at 255
+// bytes, the maximum length of a file name.
 func Folder(path string) Target { return folderTarget{path} }
 
-// Put writes beside the file, syncs, and renames, so that a crash leaves the old file or the new one.
+// Put writes a temporary file in the same folder, syncs and renames it, so that a crash leaves the old file or the new one.
 func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
 	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key, maxFileName)))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -115,7 +115,7 @@ func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	// The name must be on disk too, also those of the folders that were made for it.
+	// The directory entry must be on disk too, and those of new parent folders.
 	return errors.Join(syncFolder(filepath.Dir(path)), syncFolder(t.path))
 }
 
@@ -140,14 +140,14 @@ const (
 	maxBlobPart = 500
 )
 
-// entityPath gives every key a path of its own that stays below its root: an encoded key holds no slash, and the leading "="
+// entityPath maps every key to a unique path below the root: an encoded key has no slash, and the leading "="
 // makes "", "." and ".." ordinary names. Each part has at most longest bytes.
 func entityPath(k Key, longest int) string {
 	const extension = ".json"
 	return pathPart(k.PartitionKey, longest) + "/" + pathPart(k.RowKey, longest-len(extension)) + extension
 }
 
-// pathPart encodes a key. One that is too long ends in its hash, behind "%~", which no encoded key contains.
+// pathPart encodes a key. A key that is too long ends with "%~", which no encoded key contains, and its hash.
 func pathPart(key string, longest int) string {
 	part := "=" + url.QueryEscape(key)
 	if len(part) <= longest {

@@ -52,7 +52,7 @@ func (b blobs) write(ctx context.Context, k Key, parts map[string]part, contents
 	return g.Wait()
 }
 
-// errGone: a blob is not there (any more).
+// errGone means that a blob does not exist.
 var errGone = errors.New("largeentity: a blob is gone")
 
 // read returns the contents of parts, verified. errGone if one is not there.
@@ -90,19 +90,19 @@ func (b blobs) readOne(ctx context.Context, name string, p part) ([]byte, error)
 	body := got.NewRetryReader(ctx, nil)
 	defer body.Close()
 	if got.ContentLength == nil || *got.ContentLength != p.Bytes {
-		return nil, fmt.Errorf("%w: the blob of %s has not the length of %d bytes that it was written with", ErrDamaged, name, p.Bytes)
+		return nil, fmt.Errorf("%w: the blob of %s does not have its original length of %d bytes", ErrDamaged, name, p.Bytes)
 	}
 	content := make([]byte, p.Bytes)
 	if _, err := io.ReadFull(body, content); err != nil {
 		return nil, fmt.Errorf("largeentity: read the blob of %s: %w", name, err)
 	}
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != p.SHA256 {
-		return nil, fmt.Errorf("%w: the blob of %s has another content than it was written with", ErrDamaged, name)
+		return nil, fmt.Errorf("%w: the content of the blob of %s has changed", ErrDamaged, name)
 	}
 	return content, nil
 }
 
-// remove deletes blobs that nothing refers to. One that is gone already is no error.
+// remove deletes unreferenced blobs. A missing blob is not an error.
 func (b blobs) remove(ctx context.Context, names []string, before, after fault.Name) error {
 	for _, name := range names {
 		if err := fault.Point(before); err != nil {

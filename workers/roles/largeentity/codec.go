@@ -33,7 +33,7 @@ var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
 // `table:"-"` leaves it out.
 func newCodec(t reflect.Type) (*codec, error) {
 	if t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("largeentity: %v is no struct", t)
+		return nil, fmt.Errorf("largeentity: %v is not a struct", t)
 	}
 	c := &codec{typ: t}
 	for _, f := range reflect.VisibleFields(t) {
@@ -50,9 +50,9 @@ func newCodec(t reflect.Type) (*codec, error) {
 		case slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp", PointerProperty}, name):
 			return nil, fmt.Errorf("largeentity: %v cannot have a property called %s", t, name)
 		case !propertyName.MatchString(name):
-			return nil, fmt.Errorf("largeentity: %q of %v is not a property's name", name, t)
+			return nil, fmt.Errorf("largeentity: %q of %v is not a valid property name", name, t)
 		case slices.ContainsFunc(c.fields, func(o field) bool { return o.name == name }):
-			return nil, fmt.Errorf("largeentity: two fields of %v are the property %s", t, name)
+			return nil, fmt.Errorf("largeentity: two fields of %v have the property name %s", t, name)
 		case slices.Contains([]reflect.Kind{reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer}, f.Type.Kind()):
 			return nil, fmt.Errorf("largeentity: the field %s of %v cannot be stored", f.Name, t)
 		}
@@ -73,7 +73,7 @@ var (
 	unmarshalText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// asText reports whether values of t are stored as the text that they make of themselves.
+// asText reports whether values of t are stored as the text of their MarshalText method.
 func asText(t reflect.Type) bool {
 	return t.Implements(marshalText) && reflect.PointerTo(t).Implements(unmarshalText)
 }
@@ -139,7 +139,7 @@ func encodeField(f field, v reflect.Value) (p property, ok bool, err error) {
 		return quoted(strconv.FormatInt(v.Int(), 10), "Edm.Int64", 8)
 	case reflect.Uint, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		if v.Uint() > math.MaxInt64 {
-			return p, false, errors.New("the number is larger than the service's largest")
+			return p, false, errors.New("the number exceeds the service's maximum")
 		}
 		return quoted(strconv.FormatUint(v.Uint(), 10), "Edm.Int64", 8)
 	case reflect.Float32, reflect.Float64:
@@ -197,7 +197,7 @@ func (c *codec) decode(v reflect.Value, entity fields, contents map[string][]byt
 	return nil
 }
 
-// reach is FieldByIndex that makes embedded structs that are nil.
+// reach is FieldByIndex, except that it allocates nil embedded structs.
 func reach(v reflect.Value, index []int) (reflect.Value, error) {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -214,7 +214,7 @@ func reach(v reflect.Value, index []int) (reflect.Value, error) {
 	return v, nil
 }
 
-// decodeContent takes a value from a blob: bytes as they are, or text.
+// decodeContent decodes a value from a blob: bytes, or text.
 func decodeContent(f field, target reflect.Value, content []byte) error {
 	switch {
 	case asText(f.typ) && f.typ != timeType:
@@ -243,7 +243,7 @@ func decodeField(f field, target reflect.Value, value json.RawMessage) error {
 		return err
 	case asText(f.typ), f.typ.Kind() == reflect.String:
 		if !isText {
-			return errors.New("the property is no text")
+			return errors.New("the property is not text")
 		}
 		return decodeContent(f, target, []byte(s))
 	}
@@ -264,7 +264,7 @@ func decodeField(f field, target reflect.Value, value json.RawMessage) error {
 		return err
 	}
 	if !isText {
-		return errors.New("the property is no text")
+		return errors.New("the property is not text")
 	}
 	return json.Unmarshal([]byte(s), target.Addr().Interface())
 }

@@ -355,7 +355,7 @@ func TestPointsAreDeclared(t *testing.T) {
 }
 
 // A writer sleeps, between its blobs and its entity, for longer than any age; meanwhile the sweeper takes its blobs. It must notice, and
-// begin anew.
+// start again.
 func TestSweepDuringWrite(t *testing.T) {
 	for _, before := range []string{"absent", "there"} {
 		t.Run(before, func(t *testing.T) {
@@ -540,7 +540,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 	}
 }
 
-// Two tables share a container; what is none of ours stays.
+// Two tables share a container; blobs of other programs are kept.
 func TestSweeperMindsItsOwn(t *testing.T) {
 	s := newSetup(t)
 	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
@@ -587,7 +587,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	_, err := largeentity.New[int](s.Storage, s.table, s.container)
-	check(err, "no struct")
+	check(err, "not a struct")
 	_, err = largeentity.New[struct{ RowKey string }](s.Storage, s.table, s.container)
 	check(err, "RowKey")
 	_, err = largeentity.New[struct{ F func() }](s.Storage, s.table, s.container)
@@ -595,7 +595,7 @@ func TestMistakes(t *testing.T) {
 	_, err = largeentity.New[struct {
 		A string `table:"a b"`
 	}](s.Storage, s.table, s.container)
-	check(err, "not a property's name")
+	check(err, "not a valid property name")
 	_, err = largeentity.New[report](s.Storage, "", s.container)
 	check(err, "missing")
 	_, err = largeentity.New[report](s.Storage, s.table, s.container, largeentity.WithInlineLimit(1<<20))

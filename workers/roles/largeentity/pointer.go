@@ -20,9 +20,9 @@ const PointerProperty = "LargeEntity"
 
 // pointers is the value of PointerProperty.
 type pointers struct {
-	// Reserved: the row is no entity yet; somebody writes one, or died over it.
+	// Reserved means that the row is not an entity yet: a writer is about to commit one, or crashed before it.
 	Reserved bool `json:"reserved,omitempty"`
-	// Parts are the properties in blobs by their names.
+	// Parts has the properties that are stored in blobs, by name.
 	Parts map[string]part `json:"parts,omitempty"`
 }
 
@@ -75,7 +75,7 @@ func parsePointers(value json.RawMessage) (pointers, error) {
 	}
 	var s string
 	if err := json.Unmarshal(value, &s); err != nil {
-		return p, fmt.Errorf("largeentity: %s is no text: %w", PointerProperty, err)
+		return p, fmt.Errorf("largeentity: %s is not text: %w", PointerProperty, err)
 	}
 	if err := json.Unmarshal([]byte(s), &p); err != nil {
 		return p, fmt.Errorf("largeentity: %s cannot be read: %w", PointerProperty, err)
@@ -96,7 +96,7 @@ func partOf(table string, k Key, p property) part {
 // blobPrefix begins the names of a table's blobs, so that several tables may share a container. Table names ignore case.
 func blobPrefix(table string) string { return strings.ToLower(table) + "/" }
 
-// keyHash stands for an entity in blob names: keys may be too long for them.
+// keyHash identifies an entity in blob names, for which keys may be too long.
 func keyHash(k Key) string {
 	h := sha256.New()
 	_ = binary.Write(h, binary.BigEndian, uint32(len(k.PartitionKey))) // a hash takes everything
@@ -119,7 +119,7 @@ func ownerMetadata(k Key) map[string]*string {
 	return map[string]*string{metaPartition: encode(k.PartitionKey), metaRow: encode(k.RowKey)}
 }
 
-// ownerOf reads an entity's key from its blob's metadata; false if the blob is none of this package's.
+// ownerOf reads an entity's key from its blob's metadata. It returns false if another program wrote the blob.
 func ownerOf(metadata map[string]*string) (Key, bool) {
 	decode := func(name string) (string, bool) {
 		for n, v := range metadata {

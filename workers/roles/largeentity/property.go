@@ -32,12 +32,12 @@ type property struct {
 	json json.RawMessage // the value in the service's format
 	// size is the value's size as the service counts it, in bytes.
 	size int
-	// content is what a blob would hold, for strings and binaries.
+	// content is the content of the property's blob, for strings and binaries.
 	content []byte
 	movable bool
 }
 
-// cost is what a property adds to its entity's size.
+// cost is the number of bytes that a property adds to its entity's size.
 func (p property) cost() int { return 8 + 2*len(p.name) + p.size + 4 }
 
 // text makes a string property. The service counts UTF-16.

@@ -43,7 +43,7 @@ func (t rows) get(ctx context.Context, k Key) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The SDK's own value has been through float64; the raw one has not.
+	// The SDK's decoded value has been converted to float64; the raw one has not.
 	body, err := runtime.Payload(raw)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func parseRow(body []byte) (*row, error) {
 	return r, nil
 }
 
-// dateOf is the service's clock, or ours where it does not tell.
+// dateOf returns the time of the service's Date header, or the local time if the header is missing.
 func dateOf(raw *http.Response) time.Time {
 	if raw != nil {
 		if t, err := http.ParseTime(raw.Header.Get("Date")); err == nil {
@@ -85,7 +85,7 @@ func dateOf(raw *http.Response) time.Time {
 	return time.Now()
 }
 
-// insert fails with 409 if there is a row.
+// insert fails with 409 if the row exists.
 func (t rows) insert(ctx context.Context, f fields) (azcore.ETag, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t rows) delete(ctx context.Context, k Key, etag azcore.ETag) error {
 	return err
 }
 
-// exists fails if there is no table: the read of one entity does not tell that from an entity that is not there.
+// exists returns an error if the table does not exist. The read of one entity cannot distinguish a missing table from a missing entity.
 func (t rows) exists(ctx context.Context) error {
 	one, keys := int32(1), "PartitionKey"
 	_, err := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: &one, Select: &keys}).NextPage(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// attempts is how often an operation begins anew because somebody else changed its entity.
+// attempts is the maximum number of attempts of an operation whose entity other clients change.
 const attempts = 16
 
 // Option changes a Store or a Sweeper.
@@ -27,10 +27,10 @@ type Option func(*engine)
 func WithInlineLimit(n int) Option { return func(e *engine) { e.limit = n } }
 
 // WithAge sets how old a blob or a reservation must be before the sweeper removes it, by the service's clock. It should
-// exceed the longest time that a write takes: a slower one fails, or begins anew. Default 1 h.
+// exceed the longest time that a write takes: a slower one fails or starts again. Default 1 h.
 func WithAge(d time.Duration) Option { return func(e *engine) { e.age = d } }
 
-// engine is what a Store does, without the type.
+// engine is the part of a Store that does not depend on its type.
 type engine struct {
 	table string
 	rows  rows
@@ -89,7 +89,7 @@ type Store[T any] struct {
 	codec   *codec
 }
 
-// Entity is what Get returns.
+// Entity is the result of Get.
 type Entity[T any] struct {
 	Key
 	Value T
@@ -115,17 +115,17 @@ func (s *Store[T]) Create(ctx context.Context) error { return s.engine.create(ct
 // Sweeper returns the sweeper for the store's table and container.
 func (s *Store[T]) Sweeper() *Sweeper { return &Sweeper{s.storage, s.engine} }
 
-// Insert stores a new entity. ErrExists if there is one.
+// Insert stores a new entity. It returns ErrExists if the entity exists.
 func (s *Store[T]) Insert(ctx context.Context, k Key, value T) (azcore.ETag, error) {
 	return s.write(ctx, k, value, condition{absent: true})
 }
 
-// Put stores an entity in place of the one that is there, if any.
+// Put stores an entity and replaces an existing one.
 func (s *Store[T]) Put(ctx context.Context, k Key, value T) (azcore.ETag, error) {
 	return s.write(ctx, k, value, condition{})
 }
 
-// Replace stores an entity in place of the one that etag names. ErrChanged if it is no longer that one, ErrNotFound if it is gone.
+// Replace replaces the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the entity does not exist.
 func (s *Store[T]) Replace(ctx context.Context, k Key, value T, etag azcore.ETag) (azcore.ETag, error) {
 	return s.write(ctx, k, value, condition{etag: etag})
 }
@@ -138,7 +138,7 @@ func (s *Store[T]) write(ctx context.Context, k Key, value T, c condition) (azco
 	return s.engine.write(ctx, k, properties, c)
 }
 
-// Get returns an entity, complete and verified, as it was at one moment. ErrNotFound if there is none.
+// Get returns an entity, complete, verified and as of one point in time. It returns ErrNotFound if the entity does not exist.
 func (s *Store[T]) Get(ctx context.Context, k Key) (*Entity[T], error) {
 	r, contents, err := s.engine.read(ctx, k, s.codec.wanted)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Store[T]) Get(ctx context.Context, k Key) (*Entity[T], error) {
 	return e, nil
 }
 
-// Delete removes an entity. That there is none is no error.
+// Delete removes an entity. It is not an error if the entity does not exist.
 func (s *Store[T]) Delete(ctx context.Context, k Key) error {
 	err := s.engine.remove(ctx, k, "")
 	if errors.Is(err, ErrNotFound) {
@@ -160,12 +160,12 @@ func (s *Store[T]) Delete(ctx context.Context, k Key) error {
 	return err
 }
 
-// DeleteIf removes the entity that etag names. ErrChanged if it is no longer that one, ErrNotFound if it is gone.
+// DeleteIf removes the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the entity does not exist.
 func (s *Store[T]) DeleteIf(ctx context.Context, k Key, etag azcore.ETag) error {
 	return s.engine.remove(ctx, k, etag)
 }
 
-// condition is what must hold for a write; the zero value always does.
+// condition is the precondition of a write; the zero value always holds.
 type condition struct {
 	absent bool
 	etag   azcore.ETag
@@ -184,7 +184,7 @@ func (c condition) check(r *row) error {
 	return nil
 }
 
-// errRaced: somebody else changed the row meanwhile.
+// errRaced means that another client changed the row in the meantime.
 var errRaced = errors.New("largeentity: lost a race")
 
 func (e *engine) write(ctx context.Context, k Key, properties []property, c condition) (azcore.ETag, error) {
@@ -241,7 +241,7 @@ func (e *engine) writeOnce(ctx context.Context, k Key, small, large []property, 
 	}
 	etag, err := e.commit(ctx, entity, old, fresh)
 	if err != nil {
-		if errors.Is(err, errRaced) { // Certain: nothing refers to the new blobs, nor ever will.
+		if errors.Is(err, errRaced) { // It is certain that the new blobs are not and never will be referenced.
 			_ = e.blobs.remove(ctx, fresh.blobs(), pointBeforeRemove, pointAfterRemove)
 		}
 		return "", err
@@ -250,7 +250,7 @@ func (e *engine) writeOnce(ctx context.Context, k Key, small, large []property, 
 		return "", err
 	}
 	if old != nil {
-		// Done is done: what cannot be removed now is the sweeper's.
+		// The write has succeeded. The sweeper removes what cannot be removed now.
 		_ = e.blobs.remove(ctx, old.pointers.blobs(), pointBeforeRemove, pointAfterRemove)
 	}
 	return etag, nil
@@ -277,7 +277,7 @@ func (e *engine) reserve(ctx context.Context, k Key) (*row, error) {
 	return &row{key: k, etag: etag, pointers: pointers{Reserved: true}}, fault.Point(pointAfterReserve)
 }
 
-// commit makes the entity what it should be, if the row is still the old one. errRaced if it is not.
+// commit writes the entity if the row has not changed. It returns errRaced if it has.
 func (e *engine) commit(ctx context.Context, entity fields, old *row, fresh pointers) (azcore.ETag, error) {
 	var etag azcore.ETag
 	var err error
@@ -293,7 +293,7 @@ func (e *engine) commit(ctx context.Context, entity fields, old *row, fresh poin
 		return "", fmt.Errorf("largeentity: write the entity: %w", err)
 	}
 	if old != nil && len(fresh.Parts) > 0 {
-		// The SDK repeats a request whose answer was lost; then the refusal is of the second one, and the first has won.
+		// The SDK repeats a request whose response was lost. Then the error can be that of the second request although the first one succeeded.
 		now, readErr := e.rows.get(ctx, old.key)
 		if readErr != nil {
 			return "", fmt.Errorf("largeentity: write the entity: %w", errors.Join(err, readErr))
@@ -303,7 +303,7 @@ func (e *engine) commit(ctx context.Context, entity fields, old *row, fresh poin
 		}
 	}
 	if hasStatus(err, http.StatusNotFound) {
-		if err := e.rows.exists(ctx); err != nil { // A mistake in a setting is no race.
+		if err := e.rows.exists(ctx); err != nil { // A configuration error is not a race.
 			return "", fmt.Errorf("largeentity: write the entity: %w", err)
 		}
 	}
@@ -330,12 +330,12 @@ func (e *engine) read(ctx context.Context, k Key, wanted func(map[string]part) m
 		case r.etag == before:
 			return nil, nil, fmt.Errorf("%w: a blob of %s/%s is missing", ErrDamaged, k.PartitionKey, k.RowKey)
 		}
-		before = r.etag // Replaced or deleted since the entity was read, or damaged: the next look tells.
+		before = r.etag // The entity was replaced or deleted since it was read, or is damaged: the next read decides.
 	}
 	return nil, nil, fmt.Errorf("%w: %s/%s, while it was read", ErrChanged, k.PartitionKey, k.RowKey)
 }
 
-// remove deletes the entity, then its blobs. An empty etag stands for any.
+// remove deletes the entity, then its blobs. An empty etag matches any.
 func (e *engine) remove(ctx context.Context, k Key, etag azcore.ETag) error {
 	for range attempts {
 		r, err := e.rows.get(ctx, k)
@@ -355,13 +355,13 @@ func (e *engine) remove(ctx context.Context, k Key, etag azcore.ETag) error {
 		switch {
 		case hasStatus(err, http.StatusPreconditionFailed):
 			continue
-		case err != nil && !hasStatus(err, http.StatusNotFound): // 404: somebody else was faster, or the answer was lost
+		case err != nil && !hasStatus(err, http.StatusNotFound): // 404: another client was faster, or the response was lost
 			return fmt.Errorf("largeentity: delete %s/%s: %w", k.PartitionKey, k.RowKey, err)
 		}
 		if err := fault.Point(pointAfterDelete); err != nil {
 			return err
 		}
-		_ = e.blobs.remove(ctx, r.pointers.blobs(), pointBeforeRemove, pointAfterRemove) // What stays is the sweeper's.
+		_ = e.blobs.remove(ctx, r.pointers.blobs(), pointBeforeRemove, pointAfterRemove) // The sweeper removes what remains.
 		return nil
 	}
 	return fmt.Errorf("%w: %s/%s", ErrChanged, k.PartitionKey, k.RowKey)

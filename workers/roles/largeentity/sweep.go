@@ -13,8 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Sweeper removes what writers that died left behind: blobs that no entity refers to, and reservations. It touches entities beside whose
-// blobs it finds such a blob: their ETag and Timestamp change.
+// Sweeper removes the unreferenced blobs and the reservations of crashed writers. If it finds such a blob of an existing entity, it touches
+// the entity: its ETag and Timestamp change.
 //
 // One sweep reads the names of all the table's blobs, 5000 with each request, and for each 50,000 of them, once, the keys of all entities
 // that have blobs, 1000 with each request.
@@ -38,7 +38,7 @@ func (s *Sweeper) Create(ctx context.Context) error { return s.engine.create(ctx
 // DefaultSchedule is when a registered sweeper runs unless an option says otherwise: every ten minutes.
 const DefaultSchedule = "0 */10 * * * *"
 
-// Register makes the sweeper the handler of a timer, which one instance at a time keeps, by a lease.
+// Register makes the sweeper the handler of a timer, which one instance at a time runs under a lease.
 func (s *Sweeper) Register(app *workers.App, name string, options ...workers.TimerOption) *workers.Function {
 	options = append([]workers.TimerOption{workers.WithSchedule(DefaultSchedule)}, options...)
 	return app.Timer(name, func(ctx context.Context, _ workers.TimerInfo) error {
@@ -47,12 +47,12 @@ func (s *Sweeper) Register(app *workers.App, name string, options ...workers.Tim
 	}, options...)
 }
 
-// Swept counts what a sweep saw and did.
+// Swept has the counts of a sweep.
 type Swept struct {
 	// Blobs were seen; Young ones of them, and of the reservations, were left alone for their age, Foreign ones because
 	// their metadata names no entity.
 	Blobs, Young, Foreign int
-	// Removed are blobs that nothing referred to, Reservations those of writers that died.
+	// Removed is the number of unreferenced blobs removed, Reservations that of reservations of crashed writers.
 	Removed, Reservations int
 	// Deferred were left for the next sweep, since their entity changed meanwhile.
 	Deferred int
@@ -102,7 +102,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 	return done, nil
 }
 
-// sweep removes those of candidates that nothing refers to, and, if asked, reservations.
+// sweep removes the unreferenced blobs among candidates, and, if requested, reservations.
 func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservations bool, done *Swept) error {
 	orphans := map[Key][]string{}
 	err := s.engine.rows.withPointers(ctx, func(r *row) error {
@@ -115,7 +115,7 @@ func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservat
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("largeentity: look through the table %s: %w", s.engine.table, err)
+		return fmt.Errorf("largeentity: scan the table %s: %w", s.engine.table, err)
 	}
 	for name, owner := range candidates {
 		orphans[owner] = append(orphans[owner], name)
@@ -128,7 +128,7 @@ func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservat
 	return nil
 }
 
-// settle removes blobs of one entity, once it is certain that nothing refers to them nor ever will.
+// settle removes blobs of one entity, after making sure that no writer references them or can do so later.
 func (s *Sweeper) settle(ctx context.Context, k Key, names []string, done *Swept) error {
 	r, err := s.engine.rows.get(ctx, k)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Sweeper) settle(ctx context.Context, k Key, names []string, done *Swept
 	return nil
 }
 
-// fence makes every write fail that has begun and not yet committed. False if the row must be left alone this time.
+// fence makes every uncommitted write fail. It returns false if the row must not be touched in this sweep.
 func (s *Sweeper) fence(ctx context.Context, r *row, blobs int, done *Swept) (bool, error) {
 	switch {
 	case r.pointers.Reserved && r.asked.Sub(r.modified.Truncate(time.Second)) < s.engine.age: // as whole as the answer's time

@@ -12,10 +12,10 @@
 //
 // A [Writer] takes records from Go, also as a slog.Handler ([NewHandler]), or from a queue ([Register]): then the message is deleted once
 // its line is in a blob. Each line is written at least once. One that was written twice, since a process died between the
-// two, has the same id both times, and queries show it once.
+// two, has the same ID both times, and queries return it once.
 //
-// A [Reader] finds lines of a time range and level. It lists the hours and days of the range by their prefixes, leaves
-// out blobs whose metadata says that they have nothing of interest, and reads the others. It also reads the logs of Storage
+// A [Reader] finds lines of a time range and level. It lists the hours and days of the range by their prefixes, skips
+// blobs whose metadata shows that they have no matching lines, and reads the others. It also reads the logs of Storage
 // Analytics, in the container $logs, in which Lazuli keeps its request log.
 //
 // [Points] names the moments between the effects, for fault injection.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// NewHandler returns a slog.Handler whose records become lines of a service's log, soon: see Writer.Enqueue. level is the least that
-// is written; nil means slog.LevelInfo.
+// NewHandler returns a slog.Handler that writes records to a service's log with Writer.Enqueue. level is the minimum level;
+// nil means slog.LevelInfo.
 func NewHandler(w *Writer, service string, level slog.Leveler) slog.Handler {
 	if level == nil {
 		level = slog.LevelInfo
@@ -102,7 +102,7 @@ func put(values map[string]any, groups []string, a slog.Attr) {
 	values[a.Key] = plain(v)
 }
 
-// plain is what a value looks like in JSON; what JSON cannot hold becomes text.
+// plain converts a value for JSON. Values that JSON cannot represent become text.
 func plain(v slog.Value) any {
 	switch x := v.Any().(type) {
 	case error:

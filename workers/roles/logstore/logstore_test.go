@@ -200,7 +200,7 @@ func TestQueryReadsNothingBeyond(t *testing.T) {
 	}
 }
 
-// Several writers write into the same hour; nobody overwrites anybody.
+// Several writers write into the same hour; no writer overwrites another one.
 func TestWritersShareASlot(t *testing.T) {
 	s := newSetup(t)
 	var wg sync.WaitGroup
@@ -327,7 +327,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// From a queue: messages are deleted when their lines are in a blob; hopeless ones are poisoned.
+// From a queue: messages are deleted when their lines are in a blob; invalid ones move to the poison queue.
 func TestQueueRole(t *testing.T) {
 	s := newSetup(t)
 	queue := s.Queue("logs")
@@ -354,7 +354,7 @@ func TestQueueRole(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %+v", stats)
+			t.Fatalf("timeout waiting: %+v", stats)
 		}
 	}
 	if err := app.Stop(context.Background()); err != nil {
@@ -416,7 +416,7 @@ func TestPointsAreDeclared(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	s := newSetup(t)
 	for says, o := range map[string]logstore.Option{
-		"flush bytes": logstore.WithFlushBytes(0), "every": logstore.WithFlushEvery(0), "divide": logstore.WithSlot(7 * time.Minute), "at most": logstore.WithMaxBuffered(1),
+		"WithFlushBytes": logstore.WithFlushBytes(0), "WithFlushEvery": logstore.WithFlushEvery(0), "divide": logstore.WithSlot(7 * time.Minute), "WithMaxBuffered": logstore.WithMaxBuffered(1),
 	} {
 		if _, err := logstore.NewWriter(s.Storage, s.container, o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want an error saying %q", err, says)

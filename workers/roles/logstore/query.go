@@ -22,27 +22,27 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Query says which lines are wanted.
+// Query selects lines.
 type Query struct {
 	// Service is the service whose log is read. Required.
 	Service string
 	// From and To bound the lines' times: from From to before To. Required.
 	From, To time.Time
-	// Level is the least level; nil means all.
+	// Level is the minimum level; nil means all.
 	Level slog.Leveler
 }
 
-// Entry is a line that was found.
+// Entry is a matching line.
 type Entry struct {
 	Record
-	// Line is the line as it stands in its blob, without the newline, Blob the blob's name.
+	// Line is the stored line without the newline, Blob the name of its blob.
 	Line string
 	Blob string
 
 	number int // of the line in its blob
 }
 
-// Stats count what a query cost.
+// Stats counts the cost of a query.
 type Stats struct {
 	// Lists are requests that list, Listed the blobs that they named.
 	Lists, Listed int
@@ -74,11 +74,11 @@ func NewReader(storage *workers.Storage, container string) (*Reader, error) {
 	return r, nil
 }
 
-// Query returns the lines that q wants, in the order of time, each once. Lines are read as the caller comes to them. An error ends it.
-// What is counted in stats, which may be nil, is complete at the end.
+// Query returns the matching lines in the order of time, each once. It reads blobs as the caller consumes lines. An error ends the sequence.
+// The counts in stats, which may be nil, are complete at the end.
 //
-// The prefixes of hours and whole days of the range are listed, nothing else. Of the blobs that they name, those are read whose metadata
-// does not rule out that they have wanted lines.
+// Query lists only the prefixes of the hours and whole days of the range, and reads only the blobs whose metadata allows matching
+// lines.
 func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
@@ -86,7 +86,7 @@ func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Ent
 			yield(Entry{}, fmt.Errorf("logstore: %.80q is not the name of a service", q.Service))
 			return
 		case q.From.IsZero() || !q.From.Before(q.To):
-			yield(Entry{}, fmt.Errorf("logstore: there is no time from %v to before %v", q.From, q.To))
+			yield(Entry{}, fmt.Errorf("logstore: the time range from %v to %v is empty", q.From, q.To))
 			return
 		}
 		if stats == nil {
@@ -107,7 +107,7 @@ func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Ent
 }
 
 // scan is a query at work. Blobs are read in the order of their first lines, each when the lines of all before it
-// have been handed out up to its beginning: what is in memory are the wanted lines of blobs that overlap.
+// have been returned up to its beginning. Only the matching lines of overlapping blobs are in memory.
 type scan struct {
 	reader   *Reader
 	query    Query
@@ -181,7 +181,7 @@ func (s *scan) list(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// candidate looks at what a listing says of a blob.
+// candidate decides from a blob's listing entry whether it may have matching lines.
 func (s *scan) candidate(name string, m map[string]*string) (candidate, bool) {
 	slot, ok := slotOf(s.query.Service, name)
 	if !ok {

@@ -24,8 +24,8 @@ type Record struct {
 	Level slog.Level
 	// Message is the text.
 	Message string
-	// ID tells the record from others with the same time. Records with the same time and ID are one. Empty means a new one, or, from a
-	// queue, the message's.
+	// ID distinguishes records with the same time. Records with the same time and ID are duplicates. Empty means a new ID, or, for a record
+	// from a queue, the message's ID.
 	ID string
 	// Attrs is a JSON object with further values, or nil.
 	Attrs json.RawMessage
@@ -37,14 +37,14 @@ const MaxLine = 1 << 20
 // serviceName are the services that a blob's name may begin with.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ErrRecord is in the chain of the error for a record that can never be written.
+// ErrRecord is wrapped by the error for a record that can never be written.
 var ErrRecord = errors.New("logstore: the record is not valid")
 
-// line is the record as it stands in a blob, with its newline.
+// line returns the record as stored in a blob, with its newline.
 func (r Record) line() ([]byte, error) {
 	switch {
 	case !serviceName.MatchString(r.Service):
-		return nil, fmt.Errorf("%w: the service %.80q is not made of letters, digits, dashes and underscores", ErrRecord, r.Service)
+		return nil, fmt.Errorf("%w: the service %.80q must have only letters, digits, dashes and underscores", ErrRecord, r.Service)
 	case r.Time.Year() < 1 || r.Time.Year() > 9999:
 		return nil, fmt.Errorf("%w: the year %d", ErrRecord, r.Time.Year())
 	}
@@ -54,9 +54,9 @@ func (r Record) line() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	if len(b) >= MaxLine {
-		return nil, fmt.Errorf("%w: %d bytes, and the most is %d", ErrRecord, len(b), MaxLine)
+		return nil, fmt.Errorf("%w: %d bytes; the maximum is %d", ErrRecord, len(b), MaxLine)
 	}
-	return append(b, '\n'), nil // JSON has no newline of its own: Marshal also compacts Attrs
+	return append(b, '\n'), nil // The JSON has no newline: Marshal also compacts Attrs
 }
 
 func parseRecord(line []byte) (Record, error) {

@@ -40,14 +40,14 @@ func WithSlot(d time.Duration) Option { return func(w *Writer) { w.slot = d } }
 // WithMaxBuffered bounds the lines that wait to be written, in bytes: beyond, records are refused with ErrFull. Default 64 MiB.
 func WithMaxBuffered(n int) Option { return func(w *Writer) { w.maxBuffered = n } }
 
-// WithLogger takes what the writer has to say of itself: that storage does not answer. Nil means slog.Default(). It must not lead to the
-// writer's own handler.
+// WithLogger sets the logger for the writer's errors, such as unreachable storage. Nil means slog.Default(). The logger must not write to the
+// same Writer.
 func WithLogger(l *slog.Logger) Option { return func(w *Writer) { w.log = l } }
 
 var (
-	// ErrFull refuses a record while more lines wait than may, since storage does not take them fast enough.
+	// ErrFull is returned for a record while the buffer is full, because storage is too slow or unreachable.
 	ErrFull = errors.New("logstore: too many lines wait to be written")
-	// ErrClosed refuses a record after Close.
+	// ErrClosed is returned for a record after Close.
 	ErrClosed = errors.New("logstore: the writer is closed")
 )
 
@@ -114,13 +114,13 @@ func NewWriter(storage *workers.Storage, container string, options ...Option) (*
 	case container == "":
 		return nil, errors.New("logstore: the name of the container is missing")
 	case w.flushBytes < 1 || w.flushBytes > 256<<20:
-		return nil, fmt.Errorf("logstore: %d flush bytes are not within 1 to 256 MiB", w.flushBytes)
+		return nil, fmt.Errorf("logstore: WithFlushBytes: %d bytes is not within 1 byte to 256 MiB", w.flushBytes)
 	case w.flushEvery <= 0:
-		return nil, fmt.Errorf("logstore: lines cannot be written every %v", w.flushEvery)
+		return nil, fmt.Errorf("logstore: WithFlushEvery: %v is not positive", w.flushEvery)
 	case w.slot < time.Minute || w.slot > time.Hour || w.slot%time.Minute != 0 || time.Hour%w.slot != 0:
 		return nil, fmt.Errorf("logstore: a slot of %v does not divide an hour into whole minutes", w.slot)
 	case w.maxBuffered < w.flushBytes:
-		return nil, fmt.Errorf("logstore: at most %d bytes may wait, which is less than the %d that are written at once", w.maxBuffered, w.flushBytes)
+		return nil, fmt.Errorf("logstore: WithMaxBuffered: %d is less than the flush size of %d bytes", w.maxBuffered, w.flushBytes)
 	}
 	if w.log == nil {
 		w.log = slog.Default()
@@ -147,7 +147,7 @@ func (w *Writer) logInOrder(ctx context.Context, r Record, order uint64) error {
 	}
 }
 
-// Enqueue takes a record to be written soon. What is not written when the process dies is lost.
+// Enqueue buffers a record. Buffered records are lost if the process crashes.
 func (w *Writer) Enqueue(r Record) error {
 	_, err := w.add(r, 0)
 	return err
@@ -212,7 +212,7 @@ func (w *Writer) flushForever() {
 		stop := make(chan struct{})
 		go func() {
 			select {
-			case <-w.closing: // Close has a context of its own.
+			case <-w.closing: // Close uses its own context.
 				cancel()
 			case <-stop:
 			}
@@ -223,11 +223,11 @@ func (w *Writer) flushForever() {
 	}
 }
 
-// Flush writes what waits, and returns once it is in blobs, or with the first error; what was not written is tried again.
+// Flush writes the buffered lines. It returns when they are in blobs, or with the first error; later flushes retry the other lines.
 func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx) }
 
-// Close writes what waits, until ctx is done, and ends. Its error says how many lines could not be written and are lost. Closing again does
-// nothing.
+// Close writes the buffered lines, until ctx is done, and stops the writer. Its error has the number of lines that could not be written and
+// are lost. Further calls have no effect.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if w.closed {
@@ -252,7 +252,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	return nil
 }
 
-// flush writes all pages; one after another, since they mostly are one.
+// flush writes all pages in sequence: usually there is only one.
 func (w *Writer) flush(ctx context.Context) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
@@ -288,10 +288,10 @@ func (w *Writer) report(ctx context.Context, err error) {
 	switch {
 	case err == nil && w.failing != "":
 		w.failing = ""
-		w.log.Info("log storage works again", "container", w.container)
+		w.log.Info("log storage is available again", "container", w.container)
 	case err != nil && ctx.Err() == nil && err.Error() != w.failing:
 		w.failing = err.Error()
-		w.log.Error("log lines cannot be written; trying on", "container", w.container, "err", err)
+		w.log.Error("cannot write log lines; retrying", "container", w.container, "err", err)
 	}
 }
 
@@ -310,7 +310,7 @@ func (w *Writer) write(ctx context.Context, p *page) error {
 			metaType:    to.Ptr(levelList(p.levels)),
 			metaVersion: to.Ptr(version),
 		},
-		// Another writer may take the same number: whoever is later takes another.
+		// Two writers can choose the same number. The one that writes second takes another number.
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
 	}
 	if err := fault.Point(pointBeforeWrite); err != nil {
@@ -340,7 +340,7 @@ func (w *Writer) write(ctx context.Context, p *page) error {
 	return fmt.Errorf("logstore: write to %s/%s: %w", w.container, p.prefix, err)
 }
 
-// attempts is how often a number is looked for, one after another, when others take it first.
+// attempts is the maximum number of blob numbers that are tried when other writers take them first.
 const attempts = 64
 
 // maxSlots bounds the slots whose numbers are remembered.

@@ -1,11 +1,11 @@
-// Package saga is an order that takes effect in a table, a queue and a blob, as a durable workflow: all of it, or none.
+// Package saga runs an order over a table, a queue and a blob as a durable workflow. The order takes effect completely or not at all.
 //
-// There is no transaction over the three. Each step has a compensation that takes it back; when a step fails for good, the compensations of the
-// steps before it run, in reverse. An order that succeeds is then moved to another table, an eventually consistent transaction: copied first,
-// then marked as moved. The workflow survives any crash, so neither can stop half-way.
+// The three services have no common transaction. Each step has a compensation that reverts it; when a step fails permanently, the compensations
+// of the steps before it run in reverse order. A successful order is then moved to another table, as an eventually consistent transaction: first
+// copied, then marked as moved. The workflow survives any crash, so both always complete.
 //
-// An activity may run more than once, and the second time may come late: after the workflow has gone on, or has taken the step back. So a step
-// does nothing the second time, and nothing that was taken back is deleted, only marked: a late "reserve" then finds that it is over.
+// An activity can run more than once, and a later run can start after the workflow has continued or reverted the step. So a step has no effect
+// the second time, and a compensation does not delete data but marks it: a late "reserve" finds the mark and stops.
 package saga
 
 import (
@@ -30,7 +30,7 @@ import (
 type Order struct {
 	ID   string
 	Item string
-	// Refused makes the last step fail for good: the order is to be compensated.
+	// Refused makes the last step fail permanently, so that the order is compensated.
 	Refused bool
 }
 
@@ -39,7 +39,7 @@ type Payment struct {
 	Key, Order, Kind string
 }
 
-// Saga is where an order takes effect.
+// Saga has the resources in which orders take effect.
 type Saga struct {
 	Storage *workers.Storage
 	// Orders has the orders in progress, Archive those that are done; Payments is a queue, Receipts a container.
@@ -61,19 +61,19 @@ func (s *Saga) Register(app *workers.App) {
 // steps are those of an order, each with its compensation.
 var steps = []struct{ do, undo string }{{"reserve", "release"}, {"charge", "refund"}, {"receipt", "withdraw"}}
 
-// retries are for what passes: a service that cannot be reached.
+// retries is the policy for transient errors, such as an unreachable service.
 var retries = durable.RetryPolicy{MaxAttempts: 3, InitialRetryInterval: 100 * time.Millisecond, BackoffCoefficient: 2}
 
-// place is the saga. It returns "done" or "compensated".
+// place is the workflow of an order. It returns "done" or "compensated".
 func place(ctx *durable.Context, o Order) (string, error) {
 	for i, step := range steps {
 		_, err := durable.CallWithRetry[struct{}](ctx, step.do, o, retries)
 		if err == nil {
 			continue
 		}
-		for ; i >= 0; i-- { // The failed step may have taken effect all the same: its compensation comes first.
+		for ; i >= 0; i-- { // The failed step may have taken effect: its compensation runs first.
 			if _, err := durable.Call[struct{}](ctx, steps[i].undo, o); err != nil {
-				return "", err // Someone has to look at it: lazuli durable rewind goes on from here.
+				return "", err // An operator must resolve this: lazuli durable rewind continues from here.
 			}
 		}
 		return "compensated", nil
@@ -112,7 +112,7 @@ func (s *Saga) reserve(ctx context.Context, o Order) error {
 	return err
 }
 
-// mark ends a reservation, also one that was never made.
+// mark ends a reservation, even one that does not exist.
 func (s *Saga) mark(state string) func(context.Context, Order) error {
 	return func(ctx context.Context, o Order) error {
 		text, err := json.Marshal(map[string]any{"PartitionKey": o.ID, "RowKey": row, "Item": o.Item, "State": state})
@@ -124,7 +124,7 @@ func (s *Saga) mark(state string) func(context.Context, Order) error {
 	}
 }
 
-// pay puts a message. A queue cannot know that it has had a message before: the receiver does, by its key.
+// pay puts a message. A queue does not detect duplicates; the receiver does, by the key.
 func (s *Saga) pay(kind string) func(context.Context, Order) error {
 	return func(ctx context.Context, o Order) error {
 		text, err := json.Marshal(Payment{Key: o.ID + "/" + kind, Order: o.ID, Kind: kind})
@@ -152,13 +152,13 @@ func (s *Saga) receipt(ctx context.Context, o Order) error {
 	return err
 }
 
-// withdraw leaves an empty blob in place of the receipt.
+// withdraw replaces the receipt by an empty blob.
 func (s *Saga) withdraw(ctx context.Context, o Order) error {
 	_, err := s.receiptOf(o).UploadBuffer(ctx, nil, nil)
 	return err
 }
 
-// copy puts the order into the archive. One that is not reserved any more was copied before.
+// copy copies the order to the archive. An order that is no longer reserved has been copied before.
 func (s *Saga) copy(ctx context.Context, o Order) error {
 	got, err := s.Storage.Tables.NewClient(s.Orders).GetEntity(ctx, o.ID, row, nil)
 	if err != nil {

@@ -8,21 +8,21 @@
 //	})
 //	role, err := tableindex.New(storage, "Employees", "EmployeesByName", byName)
 //	role.Register(app, "by-name")               // on Lazuli, by the table's changes
-//	role.RegisterQueue(app, "by-name-requests") // anywhere: whoever changes an entity puts a Message first
+//	role.RegisterQueue(app, "by-name-requests") // on any service: a program puts a Message before it changes an entity
 //
-// # Why it is right
+// # Correctness
 //
 // A [Projection] says which entities of the target an entity of the source belongs to. For a change, the role visits the targets of the state before and of
 // the state after it. At each one it
 //
 //  1. reads the target, and so its ETag,
 //  2. reads the source as it is now, not as the change found it,
-//  3. writes what the target should be, on condition that it still has the ETag, or that there is still none; otherwise it begins again.
+//  3. writes the new target if the target still has the ETag, or still does not exist; otherwise it starts again.
 //
-// So a late or repeated attempt writes the present state, or nothing. The write happens also when nothing differs: the new ETag makes attempts fail that
-// read the source earlier. One case is left: an attempt that saw no target, slept while another one inserted and deleted it, and then inserts
-// it. Such a leftover disagrees with the source; [Role.Sweep] finds and removes it, and [Role.Register] sweeps from time to time.
-// Readers that cannot wait compare what they find with the source.
+// So a late or repeated attempt writes the current state or fails. The role writes the target even if it is unchanged: the new ETag makes attempts fail
+// that read the source earlier. One case remains: an attempt finds no target, is delayed while another one inserts and deletes it, and then inserts
+// it. Such a target does not match the source; [Role.Sweep] removes it, and [Role.Register] sweeps every hour.
+// Readers that need exact results compare targets with the source.
 //
-// Everything is at least once: the trigger tells changes again after a crash, the queue returns messages.
+// Delivery is at least once: after a crash, the trigger delivers changes again, and the queue delivers messages again.
 package tableindex

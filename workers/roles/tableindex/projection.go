@@ -14,12 +14,12 @@ import (
 // Table is a table whose properties the role does not know.
 type Table = tables.Table[tables.Entity]
 
-// Projection says what the target table has. [Copies], [Lists] and [Counts] make the usual ones.
+// Projection defines the content of the target table. [Copies], [Lists] and [Counts] return common projections.
 type Projection struct {
 	// Target returns the target that an entity of the source belongs to, or false if it belongs to none. It must depend on the entity alone.
 	Target func(e *tables.Entity) (tables.Key, bool)
-	// Build returns what a target should be, or nil for none. old is what it is, nil if there is none. now is the entity of the source under key as it
-	// is now, nil if it is gone or does not belong to the target. Build may read the source, and may be called again.
+	// Build returns the new target, or nil to delete it. old is the current target, or nil. now is the current entity of the source under
+	// key, or nil if it does not exist or does not belong to the target. Build may read the source, and may be called again.
 	Build func(ctx context.Context, source *Table, target tables.Key, old *tables.Entity, key tables.Key, now *tables.Entity) (*tables.Entity, error)
 	// Sources returns the keys of the source that a target was made of, as far as it has noted them.
 	Sources func(target *tables.Entity) ([]tables.Key, error)
@@ -27,7 +27,7 @@ type Projection struct {
 	Whole bool
 }
 
-// The properties in which a copy notes what it is a copy of.
+// The properties of a copy that have the keys of its source.
 const (
 	SourcePartition = "SourcePartitionKey"
 	SourceRow       = "SourceRowKey"
@@ -104,8 +104,8 @@ func ReadList(e *tables.Entity) (list []tables.Key, err error) {
 	return list, nil
 }
 
-// Counts makes an entity for each group of the source, with the number of its entities by kind (materialised view). It counts the group anew for each change, so that
-// a change that is told twice counts once; members must be a range or a partition for that to be cheap. The properties are the kinds, with
+// Counts makes an entity for each group of the source, with the number of its entities by kind (materialised view). It counts the whole group for each change, so that
+// a change that is delivered twice counts once; members must be a range or a partition for that to be cheap. The properties are the kinds, with
 // the prefix "Count"; kind must return letters and digits only.
 func Counts(group func(e *tables.Entity) (tables.Key, bool), members func(target tables.Key) []tables.Expr, kind func(e *tables.Entity) string) Projection {
 	return Projection{

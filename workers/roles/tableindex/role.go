@@ -52,7 +52,7 @@ func New(storage *workers.Storage, from, to string, p Projection) (*Role, error)
 	return &Role{source, target, p}, nil
 }
 
-// Register keeps the target in step by the changes of the source, from the entities that are there on, and sweeps every hour. It works on Lazuli only; see
+// Register keeps the target in step by the changes of the source, including the existing entities, and sweeps every hour. It works on Lazuli only; see
 // [workers.InOrder].
 func (r *Role) Register(app *workers.App, name string, options ...workers.TableOption) *workers.Function {
 	f := workers.Table(app, name, func(ctx context.Context, c *workers.Change[change]) error {
@@ -83,7 +83,7 @@ func (r *Role) changed(ctx context.Context, c workers.TableChange) error {
 	return r.Handle(ctx, tables.Key{PartitionKey: c.PartitionKey, RowKey: c.RowKey}, r.targets(states...))
 }
 
-// targets are those of states, each once.
+// targets returns the targets of the states, without duplicates.
 func (r *Role) targets(states ...*tables.Entity) (all []tables.Key) {
 	seen := map[tables.Key]bool{}
 	for _, e := range states {
@@ -105,8 +105,8 @@ type Message struct {
 	Targets []tables.Key
 }
 
-// Message returns the message for a change of the entity under key, which is put before the change is made: were it put after, a crash in between would
-// lose it. A message that comes before its change finds nothing to do, so put it with a delay, and put it again if the change may have come late.
+// Message returns the message for a change of the entity under key, which must be put before the change: after the change, a crash in between would
+// lose it. A message that is handled before its change has no effect. Put it with a delay, and again if the change may have been late.
 // before and after may be nil.
 func (r *Role) Message(key tables.Key, before, after *tables.Entity) Message {
 	return Message{key.PartitionKey, key.RowKey, r.targets(before, after)}
@@ -129,10 +129,10 @@ func (r *Role) Handle(ctx context.Context, key tables.Key, targets []tables.Key)
 	return nil
 }
 
-// maxRaces is how often a target is tried against others that write it.
+// maxRaces is the maximum number of attempts to write a target that other writers change.
 const maxRaces = 100
 
-// reconcile makes one target what it should be; see the package comment for why the order matters.
+// reconcile updates one target; the package comment explains the order of the steps.
 func (r *Role) reconcile(ctx context.Context, target, key tables.Key) error {
 	for range maxRaces {
 		done, err := r.try(ctx, target, key)
@@ -140,7 +140,7 @@ func (r *Role) reconcile(ctx context.Context, target, key tables.Key) error {
 			return err
 		}
 	}
-	return errors.New("others change it all the time")
+	return errors.New("other writers keep changing it")
 }
 
 // try returns false if another writer was faster.
@@ -203,7 +203,7 @@ func (r *Role) remove(ctx context.Context, old *tables.Entity) (done bool, err e
 
 // belonging returns the entity of the source under key if it belongs to the target.
 func (r *Role) belonging(ctx context.Context, target, key tables.Key) (*tables.Entity, error) {
-	if key == (tables.Key{}) { // Of figures that have noted no sources.
+	if key == (tables.Key{}) { // Counts that have recorded no sources.
 		return nil, nil
 	}
 	e, err := find(ctx, r.source, key)
@@ -216,7 +216,7 @@ func (r *Role) belonging(ctx context.Context, target, key tables.Key) (*tables.E
 	return e, nil
 }
 
-// find reads an entity, or returns nil if there is none.
+// find reads an entity. It returns nil if the entity does not exist.
 func find(ctx context.Context, t *Table, k tables.Key) (*tables.Entity, error) {
 	e, err := t.Get(ctx, k)
 	if errors.Is(err, tables.ErrNotFound) || errors.Is(err, tables.ErrTableNotFound) {
@@ -225,7 +225,7 @@ func find(ctx context.Context, t *Table, k tables.Key) (*tables.Entity, error) {
 	return &e, err
 }
 
-// Sweep goes through the target and makes right what disagrees with the source: leftovers of writers that slept. It returns how many entities were wrong.
+// Sweep scans the target and corrects entities that do not match the source, which delayed writers can leave. It returns their number.
 func (r *Role) Sweep(ctx context.Context) (wrong int, err error) {
 	for e, err := range r.target.Query().AllowScan().All(ctx) {
 		if errors.Is(err, tables.ErrTableNotFound) {
@@ -257,7 +257,7 @@ func (r *Role) Sweep(ctx context.Context) (wrong int, err error) {
 	return wrong, nil
 }
 
-// agrees reports whether a target is what its source says.
+// agrees reports whether a target matches its source.
 func (r *Role) agrees(ctx context.Context, target tables.Key, e *tables.Entity, key tables.Key) (bool, error) {
 	now, err := r.belonging(ctx, target, key)
 	if err != nil {
@@ -267,14 +267,14 @@ func (r *Role) agrees(ctx context.Context, target tables.Key, e *tables.Entity, 
 	return next != nil && reflect.DeepEqual(next.Properties, e.Properties), err
 }
 
-// Difference is where the target is not what the source says.
+// Difference is a target that does not match the source.
 type Difference struct {
 	Target tables.Key
 	// What is "missing", "extra" or "different".
 	What string
 }
 
-// Verify builds the target anew, in memory, from a scan of the source, and compares. While others write, differences may be changes under way.
+// Verify builds the target in memory from a scan of the source and compares it with the stored one. During writes, differences may be changes in progress.
 func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 	want := map[tables.Key]*tables.Entity{}
 	for e, err := range r.source.Query().AllowScan().All(ctx) {
@@ -312,7 +312,7 @@ func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 	return all, nil
 }
 
-// empty reports whether a target is a list or a count of nothing, which stays.
+// empty reports whether a target is an empty list or a count of zero, which is kept.
 func empty(e *tables.Entity) bool {
 	switch n := e.Properties["Count"].(type) {
 	case int32:

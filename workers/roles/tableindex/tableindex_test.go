@@ -130,7 +130,7 @@ func TestLateAttemptsAndSweep(t *testing.T) {
 			if d, err := f.role.Verify(ctx); len(d) > 0 || err != nil {
 				t.Fatalf("after a late attempt: %v, %v", d, err)
 			}
-			// A writer that slept leaves what belongs to nobody.
+			// A writer that slept leaves a target without a source.
 			target, err := tables.New[tables.Entity](f.Tables, f.target)
 			ok(t, err)
 			if name == "copies" {
