@@ -475,7 +475,7 @@ func TestSeedAndReset(t *testing.T) {
 	}{
 		{"/snapshots/empty%20name", 400, "a snapshot's name"},
 		{"/snapshots/one", 201, ""},
-		{"/snapshots/one", 409, "there is a snapshot"},
+		{"/snapshots/one", 409, "a snapshot with that name"},
 		{"/snapshots/one?replace=true", 201, ""},
 		{"/reset?service=disk", 400, "service must be"},
 		{"/reset?prefixes=x", 400, "no parameter prefixes"},

@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Verify checks a key with its value and returns why they are not what was written.
+// Verify checks a key with its value. It returns an error that describes how they differ from what was written.
 type Verify func(key, value []byte) error
 
-// Cursor walks one bucket in key order. It checks each leaf that it enters. Its methods return a *DamageError, what Verify returned,
-// or the error of a system call; the Cursor must not be used after that.
+// Cursor walks one bucket in key order. It checks each leaf that it enters. Its methods return a *DamageError, the error of Verify, or the error
+// of a system call. After an error the Cursor must not be used.
 type Cursor struct {
 	s       *Snapshot
 	tree    Tree
@@ -26,11 +26,11 @@ type Cursor struct {
 	key    []byte
 	value  []byte
 
-	branch *[]byte // buffer for the branch above the leaf, unless that is mapped
-	run    *[]byte // what was read last: leaves that follow each other in the file
+	branch *[]byte // buffer for the branch above the leaf; unused if the branch is mapped
+	run    *[]byte // the last read: consecutive leaves of the file
 	start  uint64  // id of the first page of run
 	have   int     // pages of run
-	ahead  int     // how many pages are read at once: more with each read that goes on where the last one ended
+	ahead  int     // number of pages to read at once; it grows with each sequential read
 }
 
 type level struct {
@@ -39,9 +39,8 @@ type level struct {
 	i  int
 }
 
-// Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is called with
-// each pair that the cursor moves to, and with the one before the key of a Seek: if that key was damaged, it may be the one
-// that was sought.
+// Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is called with each pair that
+// the cursor moves to, and with the pair before the key of a Seek: if that pair's key is damaged, it may be the key that was sought.
 func (s *Snapshot) Cursor(t Tree, verify Verify) *Cursor {
 	c := s.mappedCursor(t)
 	c.verify = verify
@@ -54,7 +53,7 @@ func (s *Snapshot) mappedCursor(t Tree) *Cursor {
 	return c
 }
 
-// Scan is Cursor, but what it returns is valid until its next Seek or Next only. It reads a direct snapshot with few system calls.
+// Scan is like Cursor, but the returned slices are valid only until the next Seek or Next. It reads a direct snapshot with few system calls.
 func (s *Snapshot) Scan(t Tree, verify Verify) *Cursor {
 	c := s.Cursor(t, verify)
 	if s.direct && t.inline == nil {
@@ -96,7 +95,7 @@ func (c *Cursor) Seek(key []byte) error {
 	return c.settle()
 }
 
-// fromRoot descends from the root to the leaf where key is, or would be.
+// fromRoot descends from the root to the leaf that contains key, or would contain it.
 func (c *Cursor) fromRoot(key []byte) error {
 	err := c.descend(c.tree.root, key, nil)
 	if err == errDepth {
@@ -107,8 +106,8 @@ func (c *Cursor) fromRoot(key []byte) error {
 	return err
 }
 
-// errDepth means that the hint at the level of the leaves was too low: the tree has grown since.
-var errDepth = errors.New("the leaves are further down")
+// errDepth means that the hint for the level of the leaves was too low, because the tree has grown.
+var errDepth = errors.New("the leaves are at a lower level")
 
 // Next moves to the next key.
 func (c *Cursor) Next() error {
@@ -127,8 +126,8 @@ func (c *Cursor) verified(i int) error {
 	return c.verify(k, v)
 }
 
-// descend goes from a page, of the level below those we have, down to the leaf where key is, or would be. bound is the key by which
-// the page was reached; nil means that there is none.
+// descend goes from a page of the level below levels down to the leaf that contains key, or would contain it. bound is the key by which the page
+// was reached; nil means no bound.
 func (c *Cursor) descend(id uint64, key, bound []byte) error {
 	for c.depth == 0 || len(c.levels) < c.depth {
 		at := len(c.levels)
@@ -172,7 +171,7 @@ func (c *Cursor) descend(id uint64, key, bound []byte) error {
 
 const maxDepth = 64
 
-// follow returns the page that the position leads to and the key by which it is reached.
+// follow returns the page at the current position and the key of the branch element that points to it.
 func (l *level) follow() (id uint64, bound []byte, err error) {
 	bound, id, ok := l.p.child(l.i)
 	if !ok {
@@ -199,7 +198,7 @@ func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
 	return nil
 }
 
-// fetch returns the page id with those that it overflows to, from the run if it is there, which else it replaces.
+// fetch returns the page id with its overflow pages. It takes them from run if they are there, and otherwise reads a new run.
 func (c *Cursor) fetch(id uint64) (Page, error) {
 	if !c.direct {
 		return c.s.page(id)

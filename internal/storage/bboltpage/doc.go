@@ -9,20 +9,20 @@
 //
 // # Versions
 //
-// The package knows version 2 of the file format ([Version]), which bbolt has had since its first release; it was compared with
-// go.etcd.io/bbolt v1.5.0 ([KnownRelease]). [ReadMeta] refuses any other version. The tests compare this package with bbolt's own
-// cursor on files of every shape, and fail when the module's version of bbolt is another one: whoever upgrades bbolt runs
-// them, compares the format, and changes the constant.
+// The package supports version 2 of the file format ([Version]), which bbolt has used since its first release. It was compared with
+// go.etcd.io/bbolt v1.5.0 ([KnownRelease]). [ReadMeta] refuses any other version. The tests compare this package with bbolt's own cursor on
+// files of every shape. They fail if go.mod names another version of bbolt: to upgrade bbolt, run them, compare the format, and change the
+// constant.
 //
-// Besides the format, the package relies on these properties of the files that bbolt writes, which the tests check as well:
+// Besides the format, the package relies on these properties of the files that bbolt writes. The tests check them as well:
 //   - keys and values of a page follow its elements without gaps, in order;
-//   - the key of a branch element is the first key of the page that it leads to;
+//   - the key of a branch element is the first key of its child page;
 //   - all leaves of a tree are on one level;
-//   - each page is in one tree once, is an overflow page, is free, or belongs to the list of free pages.
+//   - each page is reachable once from one tree, or is an overflow page, or is free, or belongs to the free list.
 //
 // # What it finds
 //
-// [CheckStructure] reads the list of free pages and all pages above the leaves, some thousandths of a file, and accounts for
-// every page. [Cursor] checks each leaf that it enters: its layout, the order of its keys, and that its first key is the one by
-// which it was reached. Values are not covered; package store keeps a checksum in each.
+// [CheckStructure] reads the free list and all pages above the leaves, some thousandths of a file, and accounts for every page. [Cursor] checks
+// each leaf that it enters: its layout, the order of its keys, and that its first key equals the key in the branch above. Values are not
+// covered; package store keeps a checksum in each.
 package bboltpage

@@ -6,7 +6,7 @@ import "fmt"
 type DamageError struct {
 	// Page is the number of the page; its offset in the file is Page times the page size.
 	Page uint64
-	// Problem says what is wrong.
+	// Problem describes the damage.
 	Problem string
 }
 

@@ -4,10 +4,11 @@ import (
 	"bytes"
 )
 
-// Get returns the value of key, nil if there is none. It calls verify with the pair, or, if there is none, with its neighbours,
-// after a check of the leaf: a damaged key must not pass for an absent one. The value is valid until the snapshot is released.
+// Get returns the value of key, or nil if the key does not exist. It calls verify with the pair. If the key does not exist, it checks the leaf
+// and calls verify with the neighbouring pairs: a damaged key must not pass for an absent one. The value is valid until the snapshot is
+// released.
 //
-// Errors: a *DamageError, that of verify, or that of a system call.
+// Errors: a *DamageError, the error of verify, or that of a system call.
 func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err error) {
 	l, err := s.leafOf(t, key)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err err
 	return s.absent(l, key, i, verify)
 }
 
-// absent makes sure that key, whose place would be element i of the leaf, is not there.
+// absent verifies that key, whose position would be element i of the leaf, does not exist.
 func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte, error) {
 	if i < l.page.count() || l.hi == nil {
 		if problem := l.check(); problem != "" {
@@ -50,7 +51,7 @@ func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte
 		}
 		return nil, nil
 	}
-	// Past the last key of its leaf: the next one has to begin with a higher key.
+	// Past the last key of its leaf: the next leaf must begin with a higher key.
 	c := s.Cursor(l.tree, verify)
 	if err := c.Seek(key); err != nil {
 		return nil, err
@@ -84,18 +85,18 @@ func (l *lastLeaf) check() string {
 
 func (l *lastLeaf) damaged(problem string) error { return damaged(l.id, "%s", problem) }
 
-// lastLeaf is the leaf that a snapshot has read last: its next key is often there as well.
+// lastLeaf is the leaf that a snapshot has read last. The next key is often in the same leaf.
 type lastLeaf struct {
 	s       *Snapshot
 	tree    Tree
 	id      uint64
 	page    Page    // nil if there is none
-	lo, hi  []byte  // what is in the bucket from lo to before hi is in the page; nil means no bound
-	checked bool    // check has found nothing
-	around  bool    // nor has it in the leaves beside it
+	lo, hi  []byte  // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
+	checked bool    // check found no damage in this leaf
+	around  bool    // check found no damage in the neighbouring leaves
 	branch  *[]byte // buffer of the branch above
 	leaf    kept    // buffer of the leaf, if it is not mapped
-	shared  bool    // values in leaf have been handed out
+	shared  bool    // a caller holds values in leaf
 }
 
 func (l *lastLeaf) covers(t Tree, key []byte) bool {
@@ -103,7 +104,7 @@ func (l *lastLeaf) covers(t Tree, key []byte) bool {
 		(l.lo == nil || bytes.Compare(l.lo, key) <= 0) && (l.hi == nil || bytes.Compare(key, l.hi) < 0)
 }
 
-// leafOf returns the leaf in which key is, or would be.
+// leafOf returns the leaf that contains key, or would contain it.
 func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
 	l := s.last
 	if l == nil {
@@ -185,7 +186,7 @@ func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err erro
 	return err
 }
 
-// load reads a page that takes n.
+// load reads a page that consists of n pages.
 func (l *lastLeaf) load(id uint64, n int) (err error) {
 	size := n * l.s.r.pageSize
 	if size > maxRead {

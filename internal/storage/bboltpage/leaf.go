@@ -6,9 +6,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// CheckLeaf verifies the leaf in which key is, or would be, before key is put or deleted. With neighbours it verifies those on both
-// sides as well: bbolt merges them with a leaf of which keys are deleted. verify, which may be nil, is called with the pair of key, if
-// there is one: it may be another pair whose key has become this one, which would be overwritten.
+// CheckLeaf verifies the leaf that contains key, or would contain it, before key is put or deleted. With neighbours it also verifies the leaves
+// on both sides: bbolt merges them with a leaf from which keys are deleted. verify, which may be nil, is called with the pair of key if it
+// exists: it may be another pair whose damaged key now equals key, and which would be overwritten.
 func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify) error {
 	l, err := s.leafOf(t, key)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify)
 	return nil
 }
 
-// turn enters the leaf after that of the last Seek, or the one before it, if there is one.
+// turn enters the leaf after that of the last Seek, or the one before it, if it exists.
 func (c *Cursor) turn(step int) error {
 	for n := len(c.levels) - 1; n >= 0; n-- {
 		c.levels = c.levels[:n+1]
@@ -61,5 +61,5 @@ func (c *Cursor) turn(step int) error {
 	return nil
 }
 
-// afterAll is higher than any key: bbolt's keys are shorter.
+// afterAll is higher than any key, because bbolt's keys are shorter.
 var afterAll = bytes.Repeat([]byte{0xff}, bolt.MaxKeySize+1)

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Version is the version of bbolt's file format that this package knows.
+// Version is the version of bbolt's file format that this package supports.
 const Version = 2
 
 // KnownRelease is the release of go.etcd.io/bbolt with which this package was compared.
@@ -23,7 +23,7 @@ var (
 	ErrTruncated = errors.New("the file is truncated")
 )
 
-// Meta is what the two first pages of a file say; the newer valid one counts.
+// Meta is the content of the newer valid meta page. A file begins with two meta pages:
 //
 //	 0   4  magic
 //	 4   4  version
@@ -32,7 +32,7 @@ var (
 //	16   8  page of the root bucket
 //	24   8  its sequence
 //	32   8  page of the list of free pages
-//	40   8  number of pages in use: all beyond are unused
+//	40   8  number of pages in use; later pages are unused
 //	48   8  transaction
 //	56   8  FNV-1a of bytes 0 to 55
 //
@@ -43,7 +43,7 @@ type Meta struct {
 	Freelist uint64
 	Pages    uint64 // number of pages, free ones included
 	Tx       uint64
-	// Alone says that the other meta page is invalid: a commit was interrupted, or the page is damaged.
+	// Alone is set if the other meta page is invalid: a commit was interrupted, or the page is damaged.
 	Alone bool
 }
 
@@ -51,12 +51,12 @@ const metaSize = 64
 
 // ReadMeta reads the meta pages of a file of the given size.
 //
-// Errors: ErrFormat, ErrTruncated, or that of f.
+// Errors: ErrFormat, ErrTruncated, or the error of f.
 func ReadMeta(f io.ReaderAt, size int64) (Meta, error) {
 	var found []Meta
 	problem := ErrFormat
 	var b [headerSize + metaSize]byte
-	// The second meta page lies one page in. Its page size is its own, which need not be this machine's.
+	// The second meta page follows the first. Its page size is read from the file, since it may differ from this machine's.
 	for at := int64(0); at <= 64<<10 && at+int64(len(b)) <= size; at = max(2*at, 1<<10) {
 		if _, err := f.ReadAt(b[:], at); err != nil {
 			return Meta{}, err
@@ -84,7 +84,7 @@ func ReadMeta(f io.ReaderAt, size int64) (Meta, error) {
 	}
 	m.Alone = len(found) == 1
 	if int64(m.Pages) > size/int64(m.PageSize) {
-		return m, fmt.Errorf("%w: %d bytes, and its meta page names %d", ErrTruncated, size, m.Pages*uint64(m.PageSize))
+		return m, fmt.Errorf("%w: %d bytes; its meta page says %d", ErrTruncated, size, m.Pages*uint64(m.PageSize))
 	}
 	return m, nil
 }

@@ -6,17 +6,17 @@ import (
 	"sort"
 )
 
-// Page is a page of a bbolt file with the pages that it overflows to, or the first of them only:
+// Page is a page of a bbolt file, either with its overflow pages or without them:
 //
-//	 0   8  id: the place in the file, in pages
+//	 0   8  id: the position in the file, in pages
 //	 8   2  kind
 //	10   2  number n of elements
-//	12   4  overflow: how many further pages belong to it
+//	12   4  overflow: number of further pages that belong to it
 //	16 16n  elements, in key order
 //	        branch: 4 position of the key from the start of the element, 4 its length, 8 id of the child
 //	        leaf:   4 flags, 4 position of the key, which the value follows, 4 length of the key, 4 of the value
 //
-// Integers are in the machine's byte order. Methods that return ok = false were asked for bytes outside of the page.
+// Integers are in the machine's byte order. Methods return ok = false if an offset lies outside of the page.
 type Page []byte
 
 const (
@@ -40,12 +40,12 @@ func (p Page) kind() uint16 { return p.u16(8) }
 func (p Page) leaf() bool   { return p.kind() == kindLeaf }
 func (p Page) count() int   { return int(p.u16(10)) }
 
-// is says whether p is the page id, of one of the two kinds that hold keys.
+// is reports whether p has the page number id and is a branch or a leaf.
 func (p Page) is(id uint64) bool {
 	return p.id() == id && (p.kind() == kindBranch || p.kind() == kindLeaf)
 }
 
-// pages is how many pages it takes with those that it overflows to.
+// pages returns the number of pages that p consists of, with its overflow pages.
 func (p Page) pages() int { return int(p.u32(12)) + 1 }
 
 // span returns n bytes of p at a position relative to element i.
@@ -57,10 +57,10 @@ func (p Page) span(i int, position, n uint64) (b []byte, ok bool) {
 	return p[at : at+n : at+n], true
 }
 
-// element says whether element i exists.
+// element reports whether element i exists.
 func (p Page) element(i int) bool { return i < p.count() && headerSize+(i+1)*elementSize <= len(p) }
 
-// child returns the key and the page that element i of a branch leads to.
+// child returns the key of element i of a branch and the page that it points to.
 func (p Page) child(i int) (key []byte, id uint64, ok bool) {
 	if !p.element(i) {
 		return nil, 0, false
@@ -70,7 +70,7 @@ func (p Page) child(i int) (key []byte, id uint64, ok bool) {
 	return key, p.u64(at + 8), ok
 }
 
-// pair returns element i of a leaf. bucket says that it is a nested bucket.
+// pair returns element i of a leaf. bucket is set for a nested bucket.
 func (p Page) pair(i int) (key, value []byte, bucket, ok bool) {
 	if !p.element(i) {
 		return nil, nil, false, false
@@ -95,7 +95,7 @@ func (p Page) key(i int) (key []byte, ok bool) {
 	return key, ok
 }
 
-// search returns the element of a branch under which key is, or the first element of a leaf at or after key.
+// search returns the element of a branch whose subtree contains key, or the first element of a leaf at or after key.
 func (p Page) search(key []byte) (i int, ok bool) {
 	ok = true
 	at := func(i int) []byte {
@@ -111,7 +111,7 @@ func (p Page) search(key []byte) (i int, ok bool) {
 	return max(i-1, 0), ok && p.count() > 0
 }
 
-// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns what is wrong, or "".
+// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the problem, or "".
 func (p Page) check(pageSize int) string {
 	n := p.count()
 	end := headerSize + n*elementSize

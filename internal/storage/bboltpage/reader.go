@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxRead is how much a system call reads at once, in bytes. Larger leaves are read through the mapping.
+	// maxRead is the largest read of one system call, in bytes. Larger leaves are read through the mapping.
 	maxRead = 64 << 10
 	// maxKept bounds the buffers that a Snapshot keeps for values. Later values are read through the mapping.
 	maxKept = 32
@@ -24,7 +24,7 @@ type Reader struct {
 	runs     sync.Pool // of *[]byte, maxRead each
 }
 
-// NewReader returns a Reader for files of that page size. file may be nil: then everything is read through the mapping.
+// NewReader returns a Reader for files of that page size. If file is nil, everything is read through the mapping.
 func NewReader(file io.ReaderAt, pageSize int) *Reader {
 	r := &Reader{file: file, pageSize: pageSize}
 	r.pages.New = func() any { b := make([]byte, r.pageSize); return &b }
@@ -32,14 +32,12 @@ func NewReader(file io.ReaderAt, pageSize int) *Reader {
 	return r
 }
 
-// Snapshot is the file as an open transaction of bbolt sees it. It belongs to one goroutine and must be released before the
-// transaction ends.
+// Snapshot is the file as an open transaction of bbolt sees it. It must be used by one goroutine only, and released before the transaction ends.
 //
-// Reading through the mapping costs page faults in files that are larger than the memory that the process may have mapped: the
-// kernel maps 64 KiB around each fault, so that random reads fill any bound, and each trim loses the upper levels of the tree.
-// Measured with a million values of 1 KiB, faults and trims took a quarter of the processor time of a Get. A direct
-// Snapshot reads the two lowest levels of trees, the leaves and the branches above them, with pread(2) into buffers; the levels
-// above are some thousandths of the file and stay mapped.
+// Reading through the mapping causes page faults in files that are larger than the memory that the process may have mapped. The kernel maps 64
+// KiB around each fault, so random reads exceed any bound, and each trim discards the upper levels of the tree. Measured with a million values
+// of 1 KiB, faults and trims took a quarter of the processor time of a Get. A direct Snapshot reads the two lowest levels of trees, the leaves
+// and the branches above them, with pread(2) into buffers; the upper levels are some thousandths of the file and stay mapped.
 type Snapshot struct {
 	r       *Reader
 	base    unsafe.Pointer
@@ -54,7 +52,7 @@ type Snapshot struct {
 	last    *lastLeaf
 }
 
-// SnapshotOptions are how a Snapshot reads. The zero value reads through the mapping.
+// SnapshotOptions configure a Snapshot. The zero value reads through the mapping.
 type SnapshotOptions struct {
 	// Direct reads the two lowest levels of trees by system calls, if the Reader has a file.
 	Direct bool
@@ -71,7 +69,7 @@ func (r *Reader) Snapshot(tx *bolt.Tx, o SnapshotOptions) Snapshot {
 	}
 	s := Snapshot{r: r, size: tx.Size(), direct: o.Direct && r.file != nil, copies: o.Copies, touched: o.Touched}
 	s.root = uint64(tx.Cursor().Bucket().Root())
-	// The address is not one of Go's heap, which is why it may be a number; vet cannot know.
+	// The address does not point into Go's heap, so converting it to a number is safe; vet cannot know that.
 	data := tx.DB().Info().Data
 	s.base = *(*unsafe.Pointer)(unsafe.Pointer(&data))
 	return s
@@ -97,13 +95,13 @@ func (s *Snapshot) Release() {
 // Tree is one bucket.
 type Tree struct {
 	root   uint64
-	inline Page // instead of root: the bucket lies in its parent's page
+	inline Page // set instead of root if the bucket is stored in its parent's page
 	name   string
 	depth  *atomic.Int32
 }
 
-// Bucket returns the bucket of that name; ok is false if there is none. depth, which may be nil, keeps the level of the bucket's
-// leaves from one call to the next; it is a hint.
+// Bucket returns the bucket of that name; ok is false if it does not exist. depth, which may be nil, keeps the level of the bucket's leaves
+// between calls; it is a hint.
 func (s *Snapshot) Bucket(name []byte, depth *atomic.Int32) (t Tree, ok bool, err error) {
 	if depth == nil {
 		depth = new(atomic.Int32)
@@ -183,7 +181,7 @@ func notA(p Page, id uint64) error {
 	return damaged(id, "says that it is page %d, of kind %#x", p.id(), p.kind())
 }
 
-// read reads pages from id on into buf, as many as fit or exist.
+// read reads pages from id on into buf, as many as fit and exist.
 func (s *Snapshot) read(id uint64, buf []byte) (Page, error) {
 	at, end := id*uint64(s.r.pageSize), uint64(s.size)
 	if id > end || at >= end {
@@ -196,8 +194,8 @@ func (s *Snapshot) read(id uint64, buf []byte) (Page, error) {
 	return buf, nil
 }
 
-// node returns a branch or leaf at a level: those above the two lowest from the mapping, the others read into buf if the snapshot is
-// direct. depth is the level of the leaves, 0 if that is not known.
+// node returns a branch or leaf at a level. Levels above the two lowest are read from the mapping; the others are read into buf if the snapshot
+// is direct. depth is the level of the leaves, 0 if unknown.
 func (s *Snapshot) node(direct bool, depth int, id uint64, level int, buf []byte) (Page, error) {
 	if !direct || depth == 0 || level < depth-1 {
 		return s.page(id)
@@ -210,12 +208,12 @@ func (s *Snapshot) node(direct bool, depth int, id uint64, level int, buf []byte
 		return nil, notA(p, id)
 	}
 	if p.pages() > 1 {
-		return s.page(id) // of very long keys
+		return s.page(id) // a page with very long keys
 	}
 	return p, nil
 }
 
-// found keeps the level of a tree's leaves.
+// found records the level of a tree's leaves.
 func (t *Tree) found(level int) {
 	if t.depth != nil && t.depth.Load() != int32(level) {
 		t.depth.Store(int32(level))
@@ -229,7 +227,7 @@ func (t *Tree) hint() int {
 	return int(t.depth.Load())
 }
 
-// kept is a buffer in which values lie.
+// kept is a buffer that holds returned values.
 type kept struct {
 	pool *sync.Pool
 	buf  *[]byte

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// Salvage reads what it can of a damaged file. It calls pair for each key and value that is laid out as bbolt does it; whether they are
-// what was written is for the caller to find out. bucket is "" for pairs of pages that belong to no tree because what leads to
-// them is damaged. damage is called with what is wrong. Pages that are free are not read: they have former states.
+// Salvage reads the intact part of a damaged file. It calls pair for each key and value whose layout is valid; the caller verifies their
+// content. bucket is "" for pairs of pages that cannot be assigned to a tree, because the path to them is damaged. damage is called for each
+// problem. Free pages are not read, because they hold former states.
 //
-// An error means that nothing can be read: neither meta page is valid, or that of f.
+// An error means that nothing can be read: neither meta page is valid, or f returned an error.
 func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error)) error {
 	m, err := ReadMeta(f, size)
 	if err != nil && !errors.Is(err, ErrTruncated) {
@@ -45,7 +45,7 @@ type salvage struct {
 	structure
 	pair   func(bucket string, key, value []byte)
 	damage func(error)
-	broken bool // a page that leads to others is damaged
+	broken bool // a page with references to other pages is damaged
 }
 
 func (s *salvage) lost(err error) {
@@ -127,7 +127,7 @@ func (s *salvage) tree(bucket string, id uint64, depth int) {
 	}
 }
 
-// leaf reads the pairs of a leaf as far as they are within it.
+// leaf reads the pairs of a leaf that lie within the page.
 func (s *salvage) leaf(bucket string, id uint64, p Page, pageSize int) {
 	if problem := p.check(pageSize); problem != "" {
 		s.damage(damaged(id, "%s", problem))
@@ -147,7 +147,7 @@ func (s *salvage) leaf(bucket string, id uint64, p Page, pageSize int) {
 	}
 }
 
-// elements returns how many elements a page has: its header and the position of its first key say that twice.
+// elements returns the number of elements of a page. The header and the position of the first key must agree on it.
 func (s *salvage) elements(p Page) int {
 	at := headerSize + 4
 	if !p.leaf() {
@@ -163,7 +163,7 @@ func (s *salvage) elements(p Page) int {
 	return min(p.count(), room)
 }
 
-// whole reads a leaf again whose header may name too few pages.
+// whole reads a leaf again if its header may have a too low number of overflow pages.
 func (s *salvage) whole(id uint64, p Page) Page {
 	end := uint64(len(p))
 	for i := range s.elements(p) {
@@ -182,7 +182,7 @@ func (s *salvage) whole(id uint64, p Page) Page {
 	return long
 }
 
-// orphans reads the leaves that no tree leads to and that are not free.
+// orphans reads the leaves that are neither reachable nor free.
 func (s *salvage) orphans() {
 	for id := uint64(2); id < s.m.Pages; id++ {
 		if s.use[id] != unknown {
@@ -190,7 +190,7 @@ func (s *salvage) orphans() {
 		}
 		p, err := s.page(id)
 		if err != nil || p.kind() != kindLeaf {
-			continue // overflow pages have any content
+			continue // overflow pages have no header
 		}
 		for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
 			s.use[i] = used

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Structure is what CheckStructure found in a file.
+// Structure is the result of CheckStructure.
 type Structure struct {
 	Meta
 	// Buckets are the names of the top-level buckets, in order.
@@ -16,11 +16,11 @@ type Structure struct {
 	Free int
 }
 
-// CheckStructure verifies the pages that lead to the leaves of a file of the given size: its meta pages, the list of free pages, the
-// root bucket, and the branches of each tree. It accounts for every page, so that no page is reachable twice, reachable and
-// free, or lost. It reads no leaf; those are checked by whoever reads them.
+// CheckStructure verifies the pages above the leaves of a file of the given size: its meta pages, the free list, the root bucket, and the
+// branches of each tree. It accounts for every page, so that no page is reachable twice, reachable and free, or lost. It does not read leaves;
+// readers check them.
 //
-// Nobody may be writing. Errors: ErrFormat, ErrTruncated, a *DamageError, or that of f.
+// The file must not change meanwhile. Errors: ErrFormat, ErrTruncated, a *DamageError, or the error of f.
 func CheckStructure(f io.ReaderAt, size int64) (Structure, error) {
 	m, err := ReadMeta(f, size)
 	if err != nil {
@@ -33,7 +33,7 @@ func CheckStructure(f io.ReaderAt, size int64) (Structure, error) {
 	return Structure{Meta: m, Buckets: c.names, Free: c.free}, nil
 }
 
-// use is what a page is for, as far as is known without reading leaves.
+// use is the purpose of a page, as far as it is known without reading leaves.
 type use byte
 
 const (
@@ -72,7 +72,7 @@ func (c *structure) run() error {
 	return nil
 }
 
-// page reads a page with those that it overflows to. A page's own length is believed up to the end of the file only.
+// page reads a page with its overflow pages. The length in the page's header is trusted only up to the end of the file.
 func (c *structure) page(id uint64) (Page, error) {
 	if id < 2 || id >= c.m.Pages {
 		return nil, damaged(id, "is not in the file, which has %d pages", c.m.Pages)
@@ -94,7 +94,7 @@ func (c *structure) page(id uint64) (Page, error) {
 	return p, nil
 }
 
-// claim notes that a page is used, and those that it overflows to.
+// claim marks a page and its overflow pages as used.
 func (c *structure) claim(id uint64, n int) error {
 	if id < 2 || id+uint64(n) > c.m.Pages {
 		return damaged(id, "is not in the file, which has %d pages", c.m.Pages)
@@ -111,27 +111,27 @@ func (c *structure) claim(id uint64, n int) error {
 	return nil
 }
 
-// freelist reads the list of free pages: their ids, ascending. Their number, if it exceeds 65534, stands in front of them.
+// freelist reads the ids of the free pages in ascending order. If there are more than 65534, their number precedes them.
 func (c *structure) freelist() error {
 	p, err := c.page(c.m.Freelist)
 	if err != nil {
-		return fmt.Errorf("the list of free pages: %w", err)
+		return fmt.Errorf("the free list: %w", err)
 	}
 	if p.kind() != kindFreelist {
-		return fmt.Errorf("the list of free pages: %w", notA(p, c.m.Freelist))
+		return fmt.Errorf("the free list: %w", notA(p, c.m.Freelist))
 	}
 	n, at := uint64(p.count()), headerSize
 	if n == 0xFFFF {
 		n, at = p.u64(at), at+8
 	}
 	if n > uint64(len(p)-at)/8 {
-		return damaged(c.m.Freelist, "the list of free pages is longer than its page")
+		return damaged(c.m.Freelist, "the free list is longer than its page")
 	}
 	last := uint64(1)
 	for i := range int(n) {
 		id := p.u64(at + 8*i)
 		if id <= last || id >= c.m.Pages {
-			return damaged(c.m.Freelist, "the list of free pages is not in order")
+			return damaged(c.m.Freelist, "the free list is not in order")
 		}
 		c.use[id], last = free, id
 	}
@@ -177,8 +177,7 @@ func inlineProblem(p Page) string {
 	return p.check(0)
 }
 
-// tree walks the branches of one tree level by level and claims its leaves. leaf, if it is not nil, is called with each; otherwise
-// leaves are not read.
+// tree walks the branches of one tree level by level and claims its leaves. If leaf is not nil, leaves are read and passed to it.
 func (c *structure) tree(root uint64, leaf func(id uint64, p Page) error) error {
 	depth, err := c.depth(root)
 	if err != nil {
@@ -186,7 +185,7 @@ func (c *structure) tree(root uint64, leaf func(id uint64, p Page) error) error 
 	}
 	type node struct {
 		id    uint64
-		bound []byte // the key by which it is reached
+		bound []byte // the key of the branch element that points to the page
 	}
 	nodes := []node{{root, nil}}
 	for at := range depth {

@@ -12,10 +12,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// IssuerKeyFile is the file inside the folder that keeps the key of the development issuer.
+// IssuerKeyFile is the name of the file that holds the key of the development issuer.
 const IssuerKeyFile = "issuer-key.pem"
 
-// DamagedFolder is the folder inside the folder that keeps the files that a repair replaced.
+// DamagedFolder is the name of the folder that holds the files that a repair replaced.
 const DamagedFolder = "damaged"
 
 // Dir is an open, locked data folder.
@@ -30,7 +30,7 @@ type Dir struct {
 // Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
 // folder keeps its permissions.
 //
-// Errors: a [PathError], [ErrLocked], [ErrFormat], or what the operating system answered.
+// Errors: a [PathError], [ErrLocked], [ErrFormat], or an error of the operating system.
 func Open(path string) (*Dir, error) {
 	path, err := clean(path)
 	if err != nil {
@@ -42,8 +42,7 @@ func Open(path string) (*Dir, error) {
 	return open(path, true)
 }
 
-// OpenExisting is Open for a folder that must hold data already; nothing is created but the lock. It fails with
-// [ErrNotFound] otherwise.
+// OpenExisting is like Open, but the folder must hold data already: it creates only the lock file. It returns [ErrNotFound] if there is no data.
 func OpenExisting(path string) (*Dir, error) {
 	path, err := clean(path)
 	if err != nil {
@@ -61,7 +60,7 @@ func open(path string, create bool) (*Dir, error) {
 		return nil, err
 	}
 	if err := finishRestore(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("finish the restoration of a snapshot: %w", err), l.release())
+		return nil, errors.Join(fmt.Errorf("finish restoring a snapshot: %w", err), l.release())
 	}
 	if err := checkFormat(path, create); err != nil {
 		return nil, errors.Join(err, l.release())
@@ -75,7 +74,7 @@ func clean(path string) (string, error) {
 	case path == "":
 		return "", &PathError{Path: `""`, Reason: "the path is empty"}
 	case strings.ContainsRune(path, 0):
-		return "", &PathError{Path: fmt.Sprintf("%q", path), Reason: "the path holds a NUL character"}
+		return "", &PathError{Path: fmt.Sprintf("%q", path), Reason: "the path contains a NUL character"}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -98,7 +97,7 @@ func clean(path string) (string, error) {
 	return abs, nil
 }
 
-// cause is what the operating system said, without the path.
+// cause returns the operating system's error text, without the path.
 func cause(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -128,16 +127,15 @@ func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, "encrypti
 // Queues is the path of the folder with the Queue service's streams.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 
-// Damaged is the path of the folder that keeps the files that a repair replaced.
+// Damaged is the path of the folder that holds the files that a repair replaced.
 func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 
-// Close gives the folder up, after everything in it was closed; a temporary folder is removed. Calling it twice is
-// fine.
+// Close releases the folder after all files in it were closed, and removes a temporary folder. A second call does nothing.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
 		if d.temp {
-			// While the lock is held: nobody else may find the folder half removed and unlocked. Windows removes no
-			// open file, so that the lock itself goes after it.
+			// Remove the content while the lock is held: no other process may find the folder half removed and unlocked. Windows cannot remove
+			// an open file, so the lock file is removed after it is closed.
 			d.err = removeEntries(d.path, notLock)
 		}
 		d.err = errors.Join(d.err, d.lock.release())

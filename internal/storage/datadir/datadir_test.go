@@ -115,9 +115,9 @@ func TestFormat(t *testing.T) {
 		{"own", "lazuli data folder, format 2\n", "", nil},
 		{"older", "lazuli data folder, format 1\n", "", nil},
 		{"newer", "lazuli data folder, format 3\n", "use the newer release", ErrFormat},
-		{"zero", "lazuli data folder, format 0\n", "not one of Lazuli's", ErrFormat},
-		{"foreign", "something else\n", "not one of Lazuli's", ErrFormat},
-		{"empty", "", "not one of Lazuli's", ErrFormat},
+		{"zero", "lazuli data folder, format 0\n", "not written by Lazuli", ErrFormat},
+		{"foreign", "something else\n", "not written by Lazuli", ErrFormat},
+		{"empty", "", "not written by Lazuli", ErrFormat},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := t.TempDir()

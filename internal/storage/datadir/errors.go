@@ -8,13 +8,13 @@ import (
 // ErrLocked is the error for a folder that another process uses. The error's text names the process.
 var ErrLocked = errors.New("data folder is in use")
 
-// ErrFormat is the error for a folder whose format this program does not read. The error's text says what to do.
-var ErrFormat = errors.New("data folder has a format that this program does not read")
+// ErrFormat is the error for a folder whose format this program cannot read. The error's text says how to proceed.
+var ErrFormat = errors.New("data folder has a format that this program cannot read")
 
 // ErrNotFound is the error of OpenExisting for a folder without data.
 var ErrNotFound = errors.New("no data folder")
 
-// PathError says that a path cannot be a data folder.
+// PathError reports a path that cannot be a data folder.
 type PathError struct {
 	Path, Reason string
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Format is the version of the layout that this program writes. A program reads older formats and brings a folder of one up to its own
-// when it opens it for writing; a newer one is refused.
+// Format is the version of the layout that this program writes. When a program opens a folder of an older format for writing, it upgrades the
+// folder. It refuses newer formats.
 //
-//  1. the first
-//  2. the queues' streams only grow, and their records carry checksums: a program of format 1 would not know them
+//  1. the first format
+//  2. the queues' streams are append-only, and their records have checksums: a program of format 1 cannot read them
 const Format = 2
 
 const (
 	formatFile = "FORMAT"
-	// formatHead precedes the version number, on a line of its own.
+	// formatHead precedes the version number, on a separate line.
 	formatHead = "lazuli data folder, format "
 )
 
-// checkFormat reads the folder's format; if create is set a folder without data gets one.
+// checkFormat reads the folder's format. If create is set, it writes a format to a folder without data.
 func checkFormat(path string, create bool) error {
 	name := filepath.Join(path, formatFile)
 	text, err := os.ReadFile(name)
@@ -39,10 +39,10 @@ func checkFormat(path string, create bool) error {
 	v, err := strconv.Atoi(number)
 	switch {
 	case !ok || err != nil || v < 1:
-		return fmt.Errorf("%w: %s is not one of Lazuli's; restore the folder from a copy, or choose another with --location",
+		return fmt.Errorf("%w: %s was not written by Lazuli; restore the folder from a copy, or choose another with --location",
 			ErrFormat, name)
 	case v > Format:
-		return fmt.Errorf("%w: %s has format %d and this program knows formats up to %d; use the newer release that wrote it, or choose another folder with --location",
+		return fmt.Errorf("%w: %s has format %d, and this program supports formats up to %d; use the newer release that wrote it, or choose another folder with --location",
 			ErrFormat, path, v, Format)
 	case v < Format && create:
 		return mark(path, name)
@@ -50,7 +50,7 @@ func checkFormat(path string, create bool) error {
 	return nil
 }
 
-// initialise marks an empty folder. The mark is on disk before any data is.
+// initialise writes the format to an empty folder. The format is on disk before any data is.
 func initialise(path, name string) error {
 	for _, file := range []string{"tables.db", "blobs.db"} {
 		if _, err := os.Lstat(filepath.Join(path, file)); err == nil {

@@ -13,7 +13,7 @@ import (
 
 const lockFile = "LOCK"
 
-// lock is a locked file. The operating system lets go of it when the process ends, however it ends; the file stays.
+// lock is a locked file. The operating system releases the lock when the process ends, for any reason; the file stays.
 type lock struct{ f *os.File }
 
 // acquire locks the file at name, creating it if absent, and writes this process's id to it.
@@ -39,10 +39,10 @@ func acquire(name string) (*lock, error) {
 	return &lock{f}, nil
 }
 
-// release lets go of the lock.
+// release releases the lock.
 func (l *lock) release() error { return l.f.Close() }
 
-// holder reads the process id from a lock file; 0 if there is none, as between another process's lock and its write.
+// holder reads the process id from a lock file. It returns 0 if the file has no id yet, between another process's lock and its write.
 func holder(f *os.File) int {
 	var b [20]byte
 	n, _ := f.ReadAt(b[:], 0)

@@ -2,5 +2,5 @@ package datadir
 
 import "os"
 
-// owned reports whether the file belongs to the user who runs this process: temporary folders are the user's own.
+// owned returns true: on Windows the folder for temporary files belongs to the user.
 func owned(os.FileInfo) bool { return true }

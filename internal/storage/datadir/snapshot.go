@@ -15,24 +15,24 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 )
 
-// The errors of snapshots.
+// Errors of the methods that handle snapshots.
 var (
-	// ErrSnapshotName: a name that no snapshot can have.
+	// ErrSnapshotName means that the name is not valid.
 	ErrSnapshotName = errors.New("a snapshot's name has 1 to 64 letters, digits, dashes and underscores")
-	// ErrSnapshotExists: the name is taken.
-	ErrSnapshotExists = errors.New("there is a snapshot of that name")
-	// ErrSnapshotNotFound: no snapshot has the name.
-	ErrSnapshotNotFound = errors.New("there is no snapshot of that name")
-	// ErrTemporary: the folder's files have no names, so that nothing can be copied.
+	// ErrSnapshotExists means that another snapshot has the name.
+	ErrSnapshotExists = errors.New("a snapshot with that name exists")
+	// ErrSnapshotNotFound means that no snapshot has the name.
+	ErrSnapshotNotFound = errors.New("no snapshot has that name")
+	// ErrTemporary means that the folder's files have no names and cannot be copied.
 	ErrTemporary = errors.New("a process with --in-memory has no files to copy; use a data folder, with --durability relaxed for speed")
 )
 
 const (
 	// SnapshotsFolder is the folder inside the data folder that holds its snapshots.
 	SnapshotsFolder = "snapshots"
-	// restoringFolder is a snapshot's copy that takes the place of the folder's content. It gets this name when it is whole.
+	// restoringFolder is the copy of a snapshot that replaces the folder's content. The copy gets this name when it is complete.
 	restoringFolder = "restoring"
-	// partSuffix marks a copy that is not whole yet.
+	// partSuffix marks an incomplete copy.
 	partSuffix = ".part"
 )
 
@@ -44,16 +44,16 @@ type Snapshot struct {
 	Time time.Time `json:"time"`
 }
 
-// own are the entries that do not belong to the content.
+// own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
 	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
-// Save copies the folder's content, which nobody may be writing to, to a snapshot. replace lets it take the place of one of
-// the same name. Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
+// Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a snapshot of the same name.
+// Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
 //
-// verify, if it is not nil, is called with the path of the copy, laid out as a data folder, before it gets its name. If it fails, there
-// is no snapshot, and one that was to be replaced stays.
+// verify, if it is not nil, is called with the path of the copy, laid out as a data folder, before the copy gets its name. If verify fails, Save
+// creates no snapshot and keeps an existing one.
 func (d *Dir) Save(name string, replace bool, verify func(path string) error) error {
 	path, err := d.snapshot(name)
 	if err != nil {
@@ -83,8 +83,8 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 	return syncFolder(filepath.Dir(path))
 }
 
-// Restore puts a snapshot in the place of the folder's content, which nobody may be using. A process that is killed meanwhile
-// leaves the old content or the new one. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
+// Restore replaces the folder's content, which must not be in use, by a snapshot. If the process is killed meanwhile, the folder has either the
+// old content or the new. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
 func (d *Dir) Restore(name string) error {
 	path, err := d.snapshot(name)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Dir) Restore(name string) error {
 	return finishRestore(d.path)
 }
 
-// finishRestore ends a restoration whose copy is whole, and removes one that is not. Each of its steps can be done again.
+// finishRestore finishes restoring from a complete copy, and removes an incomplete one. Each step is idempotent.
 func finishRestore(path string) error {
 	ready := filepath.Join(path, restoringFolder)
 	if err := os.RemoveAll(ready + partSuffix); err != nil {
@@ -124,7 +124,7 @@ func finishRestore(path string) error {
 	if err != nil {
 		return err
 	}
-	// First what the snapshot does not have, for afterwards nothing tells it from what was moved.
+	// Remove first what the snapshot does not have: after the move, such entries cannot be told from the snapshot's.
 	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
 		if err := removeEntries(path, func(name string) bool { return !own(name) }); err != nil {
 			return err
@@ -168,7 +168,7 @@ func (d *Dir) Snapshots() ([]Snapshot, error) {
 	return list, err
 }
 
-// RemoveSnapshot removes one. Errors: [ErrSnapshotName], [ErrSnapshotNotFound].
+// RemoveSnapshot removes a snapshot. Errors: [ErrSnapshotName], [ErrSnapshotNotFound].
 func (d *Dir) RemoveSnapshot(name string) error {
 	path, err := d.snapshot(name)
 	if err != nil {
@@ -193,7 +193,7 @@ func (d *Dir) snapshot(name string) (string, error) {
 	return filepath.Join(d.path, SnapshotsFolder, name), nil
 }
 
-// copyContent copies the content of a data folder into a new folder, and makes it durable.
+// copyContent copies the content of a data folder to a new folder, and makes it durable.
 func copyContent(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -232,7 +232,7 @@ func copyTree(from, to string) error {
 		case e.Type().IsRegular():
 			return copyFile(path, target)
 		}
-		return nil // sockets and the like are a running process's
+		return nil // sockets belong to a running process
 	})
 	for _, folder := range folders {
 		err = errors.Join(err, syncFolder(folder))
@@ -258,7 +258,7 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// removeEntries removes the folder's entries whose names are taken.
+// removeEntries removes the folder's entries for which take returns true.
 func removeEntries(path string, take func(name string) bool) error {
 	entries, err := os.ReadDir(path)
 	for _, e := range entries {

@@ -11,12 +11,12 @@ import (
 // tempPrefix begins the names of temporary folders.
 const tempPrefix = "lazuli-temp-"
 
-// sweepAge is how old a temporary folder must be before it is taken for abandoned: a younger one may be between its
-// creation and its lock.
+// sweepAge is the minimum age at which an unlocked temporary folder counts as abandoned. A younger folder may have been created and not locked
+// yet.
 const sweepAge = time.Minute
 
-// OpenTemp makes a folder for a process that keeps nothing, inside parent, or, if that is "", inside the system's
-// folder for temporary files. It also removes those that killed processes left there.
+// OpenTemp creates a folder for a process that keeps no data, inside parent, or inside the system's folder for temporary files if parent is "".
+// It also removes the folders that killed processes left there.
 func OpenTemp(parent string) (*Dir, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -34,11 +34,11 @@ func OpenTemp(parent string) (*Dir, error) {
 	return d, nil
 }
 
-// sweep removes this user's temporary folders inside parent that were made before the given time and that no process
-// holds. What cannot be removed is left for the next time.
+// sweep removes this user's temporary folders inside parent that were created before the given time and that no process has locked. Folders that
+// cannot be removed are left for the next sweep.
 func sweep(parent string, before time.Time) {
 	paths, err := filepath.Glob(filepath.Join(parent, tempPrefix+"*"))
-	if err != nil { // parent holds characters with a meaning in patterns: nothing is lost but room
+	if err != nil { // parent contains pattern characters: the old folders only take space
 		return
 	}
 	for _, path := range paths {
@@ -54,5 +54,5 @@ func sweep(parent string, before time.Time) {
 	}
 }
 
-// notLock are the entries of a temporary folder that go before its lock does.
+// notLock reports whether an entry of a temporary folder is to be removed before the lock is released.
 func notLock(name string) bool { return name != lockFile }

@@ -1,7 +1,7 @@
-// Package disk is the part of the file system that the storage engines write through, as an interface, so that tests can make
-// each call fail, shorten writes, and lose what was not synced.
+// Package disk is an interface to the part of the file system that the storage engines write through. With it, tests can make each call fail,
+// shorten writes, and lose data that was not synced.
 //
-// Reading of content does not go through it: a Reader of package extent hands files to the kernel.
+// Content is not read through this interface: a Reader of package extent passes files to the kernel.
 package disk
 
 import (
@@ -13,7 +13,7 @@ import (
 	"runtime"
 )
 
-// FS creates, renames and removes files. [OS] is the implementation for use; its errors are those of package os.
+// FS creates, renames and removes files. [OS] is the implementation on the operating system; its errors are those of package os.
 type FS interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Rename(from, to string) error
@@ -30,9 +30,10 @@ type File interface {
 	Name() string
 	Size() (int64, error)
 	Truncate(size int64) error
-	// Sync makes content and size durable. After an error what the disk holds is unknown, and a later Sync may succeed without it.
+	// Sync makes content and size durable. After an error the content of the disk is unknown, and a later Sync may succeed although data was
+	// lost.
 	Sync() error
-	// OS returns the file underneath.
+	// OS returns the underlying file.
 	OS() *os.File
 }
 
@@ -85,7 +86,7 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// MkdirAll is os.MkdirAll that makes each folder that it creates durable: it syncs the folders that hold them.
+// MkdirAll is like os.MkdirAll and makes each folder that it creates durable: it syncs the parent folders.
 func MkdirAll(path string, perm fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil

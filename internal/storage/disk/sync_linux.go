@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataSync writes a file's content, and its size, to disk.
+// dataSync writes the content and size of a file to disk.
 func dataSync(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate gives f space without writing it. Where the file system cannot do that, it writes zeros.
+// allocate reserves space for f without writing it. If the file system does not support that, it writes zeros.
 func allocate(f *os.File, n int64) error {
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, n); err != unix.EOPNOTSUPP {
 		return err

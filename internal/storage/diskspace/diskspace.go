@@ -1,8 +1,8 @@
-// Package diskspace lets a server go on when its disk is full: it notices that in time, and keeps a reserve.
+// Package diskspace lets a server continue when its disk is full: it detects a full disk early, and keeps a reserve.
 //
-// A [Guard] watches the free space of the data folder's disk. While it is short, requests that need room are refused, and reads and
-// deletes are served. The last megabytes, which deletes and an orderly start need, are kept in a file of the data folder that is
-// emptied when the disk is full, and filled again once there is room.
+// A [Guard] watches the free space of the data folder's disk. While there is too little, it refuses requests that need space; reads and deletes
+// are served. Deletes and an orderly start need a few megabytes. They are reserved in a file of the data folder that is emptied when the disk is
+// full, and filled again when there is space.
 package diskspace
 
 import (
@@ -20,26 +20,25 @@ import (
 const ReserveFile = "RESERVE"
 
 const (
-	// Reserve is the size of the reserve, in bytes: a step of each log file, and what the databases and the queues' server write when
-	// they start.
+	// Reserve is the size of the reserve, in bytes: one step of each log file, and the data that the databases and the queues' server write at
+	// the start.
 	Reserve = 32 << 20
-	// low is the free space in bytes, beside the reserve, below which growth is refused; plenty is that from which it is accepted
-	// again.
+	// low is the free space in bytes, without the reserve, below which growth is refused. At plenty it is allowed again.
 	low    = 32 << 20
 	plenty = 64 << 20
-	// interval is how often the free space is looked at.
+	// interval is the time between two checks of the free space.
 	interval = time.Second
 )
 
 // Options configure Open. The zero value watches the real disk.
 type Options struct {
-	// Log takes a line when the disk becomes full, and when it no longer is; nil is slog.Default().
+	// Log receives a line when the disk becomes full and when it has space again; nil means slog.Default().
 	Log *slog.Logger
 	// Free returns the free bytes of the disk that a folder is on; nil asks the operating system. For tests.
 	Free func(dir string) (int64, error)
 }
 
-// Guard watches one disk. Its methods are safe for concurrent use; those of the nil Guard do nothing.
+// Guard watches one disk. Its methods are safe for concurrent use; on a nil Guard they do nothing.
 type Guard struct {
 	dir  string
 	o    Options
@@ -49,8 +48,8 @@ type Guard struct {
 	done chan struct{}
 }
 
-// Open begins to watch the disk of a data folder, and makes the reserve if there is room. If the disk is full, it empties the reserve, so that
-// the folder can be opened. It fails never: without a reserve the server is as good as without a Guard.
+// Open starts watching the disk of a data folder, and creates the reserve if there is space. If the disk is full, it empties the reserve, so
+// that the folder can be opened. It never fails: without a reserve the server runs as without a Guard.
 func Open(dir string, o Options) *Guard {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -64,7 +63,7 @@ func Open(dir string, o Options) *Guard {
 	return g
 }
 
-// Close ends the watch. The reserve stays.
+// Close stops watching. The reserve stays.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -73,10 +72,10 @@ func (g *Guard) Close() {
 	<-g.done
 }
 
-// Full reports whether requests that need room are to be refused.
+// Full reports whether requests that need space must be refused.
 func (g *Guard) Full() bool { return g != nil && g.full.Load() }
 
-// Failed takes an error of a write. If the disk is full, that counts from now on, and the reserve is emptied.
+// Failed reports whether err, the error of a write, means that the disk is full. If so, it empties the reserve and refuses growth from then on.
 func (g *Guard) Failed(err error) bool {
 	if !IsFull(err) {
 		return false
@@ -89,7 +88,7 @@ func (g *Guard) Failed(err error) bool {
 	return true
 }
 
-// IsFull reports whether an error means that a disk, or a quota on it, is full.
+// IsFull reports whether an error means that a disk or its quota is full.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
 func (g *Guard) watch() {
@@ -106,7 +105,7 @@ func (g *Guard) watch() {
 	}
 }
 
-// Look looks at the free space once.
+// Look checks the free space once.
 func (g *Guard) Look() {
 	n, err := g.o.Free(g.dir)
 	if err != nil {
@@ -118,32 +117,32 @@ func (g *Guard) Look() {
 	case n < low:
 		g.enter("free", n)
 	case g.full.Load() && n < plenty+Reserve-have:
-		// Not yet: the reserve comes first, and leaving at once would begin to and fro.
+		// The reserve is filled before growth is allowed; otherwise the state would alternate.
 	default:
 		if have < Reserve && n < plenty+Reserve-have {
-			return // enough to go on, not for the reserve
+			return // enough space to continue, too little for the reserve
 		}
 		if have < Reserve && g.fill() != nil {
 			g.empty()
 			return
 		}
 		if g.full.CompareAndSwap(true, false) {
-			g.o.Log.Info("the disk has room again; writes are accepted", "folder", g.dir, "free", n)
+			g.o.Log.Info("the disk has free space again; accepting writes", "folder", g.dir, "free", n)
 		}
 	}
 }
 
-// enter refuses growth from now on. The caller holds mu.
+// enter refuses growth from now on. The caller must hold mu.
 func (g *Guard) enter(key string, value any) {
 	if g.full.CompareAndSwap(false, true) {
-		g.o.Log.Error("the disk is full: only reads and deletes are served until there is room", "folder", g.dir, key, value)
+		g.o.Log.Error("the disk is full: serving only reads and deletes until there is free space", "folder", g.dir, key, value)
 	}
 	g.empty()
 }
 
 func (g *Guard) path() string { return filepath.Join(g.dir, ReserveFile) }
 
-// size returns the bytes that the reserve has.
+// size returns the size of the reserve, in bytes.
 func (g *Guard) size() int64 {
 	info, err := os.Stat(g.path())
 	if err != nil {
@@ -152,10 +151,10 @@ func (g *Guard) size() int64 {
 	return info.Size()
 }
 
-// empty gives the reserve's space back. A file that cannot be made smaller keeps it: that is no worse.
+// empty frees the space of the reserve. If truncating fails, the reserve keeps its space, which does no harm.
 func (g *Guard) empty() { _ = os.Truncate(g.path(), 0) }
 
-// fill takes the space of the reserve.
+// fill allocates the space of the reserve.
 func (g *Guard) fill() error {
 	f, err := os.OpenFile(g.path(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

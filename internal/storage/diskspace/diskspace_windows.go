@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errQuota is ERROR_DISK_FULL: syscall.ENOSPC is an invention of package syscall on Windows.
+// errQuota is ERROR_DISK_FULL: on Windows, package syscall defines ENOSPC as a number that the system does not use.
 const errQuota = syscall.Errno(windows.ERROR_DISK_FULL)
 
 func free(dir string) (int64, error) {

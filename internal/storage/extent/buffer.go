@@ -8,7 +8,7 @@ var bufferSizes = [...]int{4<<10 + 512, 16<<10 + 512, 64<<10 + 512, 256<<10 + 51
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// buffer is room for one record, header included.
+// buffer holds one record with its header.
 type buffer struct {
 	bytes []byte
 	class int

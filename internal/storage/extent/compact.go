@@ -11,59 +11,57 @@ import (
 	"time"
 )
 
-// A Ref is one place in the metadata that refers to content.
+// A Ref is one reference to content in the metadata.
 type Ref struct {
 	Slice Slice
-	Key   []byte // the owner's name for the place; nothing to this package
+	Key   []byte // identifies the reference to the owner; this package does not interpret it
 }
 
-// A Move tells the owner that From, at Key, has a copy.
+// A Move tells the owner that From, referenced at Key, has been copied to To.
 type Move struct {
 	Key      []byte
 	From, To Slice
 }
 
-// Owner is whoever keeps the metadata.
+// Owner is the interface to the component that keeps the metadata.
 type Owner struct {
-	// Refs MUST call yield for every slice that any metadata refers to, deleted but recoverable things and uncommitted
-	// blocks included, as of one consistent state, no older than the call. It stops when yield returns false. Compact
-	// copies the Key if it needs it later.
+	// Refs MUST call yield for every slice that any metadata refers to, including soft-deleted objects and uncommitted blocks. All slices MUST
+	// belong to one consistent state that is not older than the call. Refs stops when yield returns false. Compact copies the Key if it needs it
+	// later.
 	Refs func(ctx context.Context, yield func(Ref) bool) error
 
-	// Move MUST make durable, for each move, that the place no longer refers to From but to To, and MUST leave a place
-	// alone that no longer refers to From. All moves of one call may be one transaction. From and To have the same
-	// length.
+	// Move MUST durably replace the reference From at Key by To for each move, and MUST NOT change a reference that is no longer From. All moves
+	// of one call may be one transaction. From and To have the same length.
 	Move func(ctx context.Context, moves []Move) error
 }
 
-// CompactOptions tune Compact. The zero value deletes dead extents and rewrites those less than half alive.
+// CompactOptions configure Compact. The zero value deletes dead extents and rewrites extents of which less than half is live.
 type CompactOptions struct {
-	// MinLive is the share of an extent, headers of live records included, below which it is rewritten; 0 means 0.5, 1 rewrites what
-	// has anything dead, negative means never.
+	// MinLive is the live share of an extent, headers of live records included, below which it is rewritten. 0 means 0.5, 1 rewrites every
+	// extent with dead content, negative means never.
 	MinLive float64
-	// MinSize is the size in bytes below which a finished extent is rewritten whatever its share, if there are at
-	// least two of them: restarts leave small ones. 0 means 1 MiB, negative means never.
+	// MinSize is the size in bytes below which finished extents are rewritten regardless of their live share, if there are at least two:
+	// restarts leave small extents. 0 means 1 MiB, negative means never.
 	MinSize int64
-	// BytesPerSecond bounds the rewriting; 0 means 32 MiB, negative means no bound.
+	// BytesPerSecond limits the rate of rewriting; 0 means 32 MiB, negative means no limit.
 	BytesPerSecond int64
 }
 
-// Compacted is what one Compact did.
+// Compacted is the result of one Compact.
 type Compacted struct {
 	Deleted      int   // extents
-	Freed        int64 // bytes of theirs
-	Rewritten    int   // extents that became dead: a later Compact deletes them
-	Moved        int64 // bytes of theirs that were copied
-	LiveBytes    int64 // bytes that metadata refers to, in the extents looked at
-	LookedAt     int   // extents
-	LookedAtSize int64 // bytes of theirs
+	Freed        int64 // total size
+	Rewritten    int   // extents that became dead; a later Compact deletes them
+	Moved        int64 // bytes copied from them
+	LiveBytes    int64 // referenced bytes in the examined extents
+	LookedAt     int   // extents examined
+	LookedAtSize int64 // their total size
 }
 
-// Compact deletes dead extents and moves the content of nearly dead ones elsewhere, once. The owner calls it now and
-// then.
+// Compact runs once: it deletes dead extents and moves the content of extents that are mostly dead. The owner calls it at intervals.
 //
-// It looks at extents that are finished and that no Writer holds: everything of theirs that is live is in the metadata
-// by then. An extent is deleted if it was dead in two looks at least Options.Grace apart, and no Reader holds it.
+// It examines extents that are finished and that no Writer holds: the metadata then refers to all of their live content. An extent is deleted if
+// it was dead in two examinations at least Options.Grace apart, and no Reader holds it.
 //
 // For this to be safe, the owner MUST put slices into metadata only
 //   - from a Writer, before that Writer is closed, or
@@ -88,18 +86,18 @@ func (s *Store) Compact(ctx context.Context, owner Owner, o CompactOptions) (Com
 	return c.result, err
 }
 
-// compaction is one Compact under way.
+// compaction is the state of one Compact.
 type compaction struct {
 	s      *Store
 	ctx    context.Context
 	owner  Owner
 	o      CompactOptions
-	usage  map[uint64]*usage // the extents looked at
-	damage []error           // slices that could not be moved because they are not what was written
+	usage  map[uint64]*usage // the extents examined
+	damage []error           // slices that could not be moved because they are damaged
 	result Compacted
 }
 
-// usage is what the metadata needs of one extent.
+// usage is the set of live ranges of one extent.
 type usage struct {
 	e    *extent
 	size int64
@@ -107,7 +105,7 @@ type usage struct {
 	sum  int64 // of live
 }
 
-// span is a part of an extent. Extents are shorter than 4 GiB by far.
+// span is a part of an extent. Extents are always shorter than 4 GiB.
 type span struct{ offset, length uint32 }
 
 func (c *compaction) run() error {
@@ -131,7 +129,7 @@ func (c *compaction) run() error {
 	return errors.Join(append(errs, c.damage...)...)
 }
 
-// rotate ends extents that have taken a good deal, so that a store that falls idle can be compacted as well.
+// rotate seals extents that hold enough data, so that an idle store can be compacted as well.
 func (s *Store) rotate() {
 	for _, l := range s.lanes() {
 		l.mu.Lock()
@@ -142,7 +140,7 @@ func (s *Store) rotate() {
 	}
 }
 
-// look picks the extents that no unknown slice can point into. It comes before mark.
+// look selects the extents that only known slices can point into. It runs before mark.
 func (c *compaction) look() {
 	c.s.mu.RLock()
 	defer c.s.mu.RUnlock()
@@ -157,7 +155,7 @@ func (c *compaction) look() {
 	}
 }
 
-// mark asks the owner what is live.
+// mark asks the owner for the live slices.
 func (c *compaction) mark() error {
 	err := c.owner.Refs(c.ctx, func(r Ref) bool {
 		if u := c.usage[r.Slice.Extent]; u != nil {
@@ -177,7 +175,7 @@ func (c *compaction) mark() error {
 
 func (u *usage) add(x Slice) {
 	if len(u.live) == cap(u.live) && len(u.live) > 1000 {
-		u.settle() // many places may share what they refer to
+		u.settle() // several references may share content
 	}
 	u.live = append(u.live, span{uint32(x.Offset), uint32(x.Length)})
 }
@@ -201,12 +199,12 @@ func (u *usage) settle() {
 	u.live = joined
 }
 
-// used is what the extent would be long with nothing but what is live, at least: payload and headers.
+// used returns the minimum length of the extent with only its live content: payload and headers.
 func (u *usage) used() int64 {
 	return u.sum + int64(len(u.live))*recordHeaderSize + fileHeaderSize
 }
 
-// sweep deletes what has been dead for long enough.
+// sweep deletes extents that have been dead for the grace period.
 func (c *compaction) sweep() error {
 	now := time.Now()
 	var errs []error
@@ -234,7 +232,7 @@ func (c *compaction) sweep() error {
 	return errors.Join(errs...)
 }
 
-// remove deletes an extent unless somebody holds it.
+// remove deletes an extent unless a reader or writer holds it.
 func (s *Store) remove(e *extent) (gone bool, err error) {
 	s.mu.Lock()
 	if s.closed || e.readers.Load() > 0 || e.writers.Load() > 0 {
@@ -257,7 +255,7 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 	return true, errors.Join(err, s.opts.FS.Remove(s.path(e.id, suffixOf(!s.opts.Ephemeral))))
 }
 
-// victims returns the extents to rewrite, the emptiest first.
+// victims returns the extents to rewrite, those with the least live content first.
 func (c *compaction) victims() []*usage {
 	var victims, small []*usage
 	for _, u := range c.usage {
@@ -277,13 +275,13 @@ func (c *compaction) victims() []*usage {
 }
 
 const (
-	// moveBatch bounds the moves that the owner gets at once.
+	// moveBatch is the maximum number of moves in one call to the owner.
 	moveBatch = 256
-	// rewriteShare bounds what one Compact moves, so that it ends; the next one goes on. In bytes.
+	// rewriteShare is the maximum number of bytes that one Compact moves, so that it ends; the next one continues.
 	rewriteShare = 1 << 30
 )
 
-// rewrite copies what is live in victims and has the owner refer to the copies.
+// rewrite copies the live content of victims and makes the owner refer to the copies.
 func (c *compaction) rewrite(victims []*usage) error {
 	chosen := map[uint64]bool{}
 	var sum int64
@@ -293,7 +291,7 @@ func (c *compaction) rewrite(victims []*usage) error {
 		}
 		chosen[u.e.id] = true
 	}
-	// Gather the places first: the owner's snapshot must not stay open while content is copied.
+	// Gather the references first: the owner's snapshot must not stay open while content is copied.
 	var refs []Ref
 	err := c.owner.Refs(c.ctx, func(r Ref) bool {
 		if chosen[r.Slice.Extent] {
@@ -304,7 +302,7 @@ func (c *compaction) rewrite(victims []*usage) error {
 	if err = cmp.Or(err, c.ctx.Err()); err != nil {
 		return err
 	}
-	// Places that share content come together, and share its copy.
+	// References that share content are adjacent, and share its copy.
 	slices.SortStableFunc(refs, func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Slice.Extent, b.Slice.Extent), cmp.Compare(a.Slice.Offset, b.Slice.Offset),
 			cmp.Compare(a.Slice.Length, b.Slice.Length))
@@ -320,7 +318,7 @@ func (c *compaction) rewrite(victims []*usage) error {
 	return nil
 }
 
-// batch returns how many refs to move together: at most moveBatch places and 16 MiB, but at least one.
+// batch returns the number of refs to move together: at most moveBatch references and 16 MiB, but at least one.
 func (c *compaction) batch(refs []Ref) int {
 	var sum int64
 	for i, r := range refs {
@@ -331,7 +329,7 @@ func (c *compaction) batch(refs []Ref) int {
 	return len(refs)
 }
 
-// move copies what refs refer to and tells the owner. The copies are held until the owner has answered.
+// move copies the content of refs and passes the moves to the owner. A Writer holds the copies until the owner has answered.
 func (c *compaction) move(refs []Ref) error {
 	begun := time.Now()
 	w := c.s.NewWriter(-1)
@@ -351,7 +349,7 @@ func (c *compaction) move(refs []Ref) error {
 	for i, x := range from {
 		copied, err := c.copy(w, x)
 		if errors.Is(err, ErrCorrupt) {
-			damage = append(damage, err) // it stays where it is
+			damage = append(damage, err) // the slice stays in its extent
 			continue
 		}
 		if err != nil {
@@ -381,12 +379,12 @@ func (c *compaction) move(refs []Ref) error {
 	return c.pause(begun, sum)
 }
 
-// same says whether two slices are the same bytes: one may know the checksum and the other not.
+// same reports whether two slices refer to the same bytes: one may have the checksum and the other not.
 func (s Slice) same(x Slice) bool {
 	return s.Extent == x.Extent && s.Offset == x.Offset && s.Length == x.Length
 }
 
-// copy appends x as one record and checks it on the way, so that damage does not get a fresh checksum.
+// copy appends x as one record and verifies it meanwhile, so that damaged content does not get a new checksum.
 func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 	if x.Length > MaxRecord {
 		return Slice{}, fmt.Errorf("%w: a slice of %d bytes", ErrCorrupt, x.Length)
@@ -416,7 +414,7 @@ func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 	return copied, nil
 }
 
-// pause waits until moving n bytes since begun is within the bound.
+// pause waits until the rate since begun is within the limit after moving n bytes.
 func (c *compaction) pause(begun time.Time, n int64) error {
 	if c.o.BytesPerSecond < 0 {
 		return c.ctx.Err()

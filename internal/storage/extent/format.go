@@ -27,9 +27,8 @@ const (
 	fileHeaderSize   = 32
 	recordHeaderSize = 16
 
-	// MaxRecord bounds a record's payload, in bytes. It is what a bulk writer holds in memory, and what a reader can
-	// pass to the kernel at once. Larger records would save little: a header is 16 bytes, and a slice of metadata
-	// about as much, per MiB.
+	// MaxRecord is the maximum size of a record's payload, in bytes. A bulk writer holds one record in memory, and a reader can pass one to the
+	// kernel at once. Larger records would save little: a header is 16 bytes, and a slice in the metadata about as much, per MiB.
 	MaxRecord = 1 << 20
 )
 
@@ -48,11 +47,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Slice is a reference to content: a record's payload, or a part of one.
 type Slice struct {
 	Extent         uint64
-	Offset, Length int64  // of the payload in the file, in bytes
-	CRC            uint32 // CRC-32C of the payload; 0 if not known, as of a part
+	Offset, Length int64  // position and length of the payload in the file, in bytes
+	CRC            uint32 // CRC-32C of the payload; 0 if unknown, as for a part of a payload
 }
 
-// Sub returns the part of s from off, n bytes long, both within s.
+// Sub returns the n bytes of s from off on. Both must lie within s.
 func (s Slice) Sub(off, n int64) Slice {
 	if off < 0 || n < 0 || off > s.Length-n {
 		panic(fmt.Sprintf("extent: part [%d, +%d) of a slice of %d bytes", off, n, s.Length))
@@ -79,7 +78,7 @@ func putRecordHeader(record []byte, crc uint32, id uint64, offset int64) {
 	binary.LittleEndian.PutUint32(record[12:], headerCRC(record, id, offset))
 }
 
-// parseRecordHeader returns what the header at offset says; ok is false if it is none.
+// parseRecordHeader parses the header at offset; ok is false if it is not a valid header.
 func parseRecordHeader(b []byte, id uint64, offset int64) (length int64, crc uint32, ok bool) {
 	length = int64(binary.LittleEndian.Uint32(b[4:]))
 	if string(b[:4]) != recordMagic || length == 0 || length > MaxRecord ||

@@ -6,25 +6,25 @@ import (
 	"sync"
 )
 
-// maxIdleHandles bounds the files that are kept open for later reads.
+// maxIdleHandles is the maximum number of files that are kept open for later reads.
 const maxIdleHandles = 128
 
-// handle is a file open for reading, with a position of its own, so that the kernel can copy from it.
+// handle is a file open for reading with its own position, so that the kernel can copy from it.
 type handle struct {
 	e    *extent
 	file *os.File
 	idle *list.Element // in handles.lru
 }
 
-// handles keeps files open that were read lately.
+// handles keeps recently read files open.
 type handles struct {
 	mu     sync.Mutex
 	idle   map[*extent][]*handle
-	lru    list.List // idle handles, the longest unused in front
+	lru    list.List // idle handles, least recently used first
 	closed bool
 }
 
-// acquire returns a handle that nobody else uses.
+// acquire returns a handle for the exclusive use of the caller.
 func (h *handles) acquire(e *extent) (*handle, error) {
 	h.mu.Lock()
 	if free := h.idle[e]; len(free) > 0 {
@@ -41,7 +41,7 @@ func (h *handles) acquire(e *extent) (*handle, error) {
 	return &handle{e: e, file: f}, nil
 }
 
-// release keeps x for the next reader, at the expense of the longest unused.
+// release keeps x for the next reader and closes the least recently used handle if there are too many.
 func (h *handles) release(x *handle) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *handles) release(x *handle) {
 	}
 }
 
-// forget closes the idle handles of an extent that goes away.
+// forget closes the idle handles of an extent that is being deleted.
 func (h *handles) forget(e *extent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +100,7 @@ func (h *handles) unlink(x *handle) {
 	}
 }
 
-// open opens the extent under the name it has at the moment.
+// open opens the extent under its current name.
 func (e *extent) open() (*os.File, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,23 +17,23 @@ type extent struct {
 	s  *Store
 	id uint64
 
-	writers atomic.Int64 // pins of writers that have not been closed; go up under Store.mu or the lane's lock
-	readers atomic.Int64 // pins of readers; go up under Store.mu
+	writers atomic.Int64 // pins of open writers; incremented under Store.mu or the lane's lock
+	readers atomic.Int64 // pins of readers; incremented under Store.mu
 
 	deadSince time.Time // guarded by Store.compacting
 
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // synced, syncing or err have changed
 	file     disk.File  // open for append; nil once finished, except for ephemeral ones
-	named    bool       // of a sealed extent: it has its final name; of an ephemeral one: it has any
+	named    bool       // a sealed extent has its final name; an ephemeral one has a name
 	size     int64
 	synced   int64 // bytes that are on disk
 	written  int64 // bytes whose writeback has begun
 	syncing  bool
-	sealed   bool  // nothing will be appended
-	index    index // of readers
-	finished bool  // sealed, synced, and named for good
-	err      error // a sync failed: what is not synced is lost
+	sealed   bool  // takes no more appends
+	index    index // used by readers
+	finished bool  // sealed, synced, and has its final name
+	err      error // a sync failed; data that was not synced is lost
 }
 
 func newExtent(s *Store, id uint64) *extent {
@@ -42,12 +42,12 @@ func newExtent(s *Store, id uint64) *extent {
 	return e
 }
 
-// lane is a sequence of extents of which one takes appends.
+// lane is a sequence of extents. One of them takes appends.
 type lane struct {
 	s       *Store
 	writers atomic.Int64 // large writers that chose this lane
 
-	mu     sync.Mutex // held while a record is written: records are in order
+	mu     sync.Mutex // held while a record is written, so that records are in order
 	active *extent
 	closed bool
 }
@@ -64,7 +64,7 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 	offset := e.size // only appends change it, and they hold l.mu
 	putRecordHeader(record, crc, e.id, offset)
 	if _, err := e.file.WriteAt(record, offset); err != nil {
-		// Take back what was written of it. If even that fails, it will be the torn tail of a sealed extent.
+		// Remove the partial record. If that fails, the record is the torn tail of a sealed extent.
 		if e.file.Truncate(offset) != nil {
 			l.seal()
 		}
@@ -79,7 +79,7 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 	return Slice{e.id, offset + recordHeaderSize, int64(len(record) - recordHeaderSize), crc}, nil
 }
 
-// target returns the extent to append to; l.mu is held.
+// target returns the extent to append to. The caller must hold l.mu.
 func (l *lane) target() (*extent, error) {
 	if l.closed {
 		return nil, ErrClosed
@@ -101,7 +101,7 @@ func (l *lane) target() (*extent, error) {
 	return e, nil
 }
 
-// seal ends the active extent; l.mu is held. Syncing and renaming happen in the background.
+// seal ends the active extent. The caller must hold l.mu. Syncing and renaming happen in the background.
 func (l *lane) seal() {
 	e := l.active
 	if e == nil {
@@ -114,7 +114,7 @@ func (l *lane) seal() {
 	l.s.sealing.Go(e.finish)
 }
 
-// create makes a new extent whose name is durable.
+// create creates an extent whose name is durable.
 func (s *Store) create() (*extent, error) {
 	if s.opts.ReadOnly {
 		return nil, ErrReadOnly
@@ -164,11 +164,11 @@ func (e *extent) finish() {
 	size := e.size
 	e.mu.Unlock()
 	if e.syncTo(size) != nil {
-		return // the name says that it must be walked
+		return // the name tells Open to walk the extent
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// A lost rename does no harm: then the next Open walks the extent.
+	// A lost rename does no harm: the next Open walks the extent.
 	if err := e.s.opts.FS.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix)); err != nil {
 		e.err = err
 		return
@@ -178,8 +178,7 @@ func (e *extent) finish() {
 	e.file = nil
 }
 
-// syncTo returns when the first end bytes are on disk. One sync serves everyone whose bytes were appended before it
-// began.
+// syncTo returns when the first end bytes are on disk. One sync covers all bytes that were appended before it began.
 func (e *extent) syncTo(end int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -194,7 +193,7 @@ func (e *extent) syncTo(end int64) error {
 		default:
 			e.syncing = true
 			e.mu.Unlock()
-			runtime.Gosched() // whoever was woken together with us gets into this sync
+			runtime.Gosched() // lets writers that woke at the same time join this sync
 			e.mu.Lock()
 			target, f := e.size, e.file
 			e.mu.Unlock()
@@ -202,7 +201,7 @@ func (e *extent) syncTo(end int64) error {
 			e.mu.Lock()
 			e.syncing = false
 			if err != nil {
-				// The kernel tells once, then takes the pages for clean. The extent takes no more appends.
+				// The kernel reports the error once, then marks the pages as clean. The extent takes no more appends.
 				e.err = fmt.Errorf("extent: sync: %w", err)
 			} else {
 				e.synced = target
@@ -213,7 +212,7 @@ func (e *extent) syncTo(end int64) error {
 	return nil
 }
 
-// writebackStep is how much a bulk extent gathers before its writeback begins, in bytes.
+// writebackStep is the number of bytes that a bulk extent gathers before it starts writeback.
 const writebackStep = 8 << 20
 
 // startWriteback asks the kernel to write early, so that the sync has little left to do.

@@ -6,21 +6,21 @@ import (
 	"io"
 )
 
-// Reader reads a range of a list of slices. It belongs to one goroutine. While it is open, the extents it reads from
-// are not deleted.
+// Reader reads a range of a list of slices. It must be used by one goroutine only. While it is open, the extents that it reads from are not
+// deleted.
 type Reader struct {
 	s      *Store
-	slices []piece // what is left to read; the first may be partly read
+	slices []piece // the remaining slices; the first may be partly read
 	pins   []*extent
 	cur    *handle // of slices[0]'s extent, if any
 	closed bool
 }
 
-// piece is a part of a slice that is to be read.
+// piece is a part of a slice that is yet to be read.
 type piece struct {
 	Slice
 	whole   Slice
-	checked bool // the record that it lies in was found intact by this reader
+	checked bool // this reader has verified the record that contains the piece
 }
 
 var (
@@ -28,11 +28,11 @@ var (
 	_ io.WriterTo   = (*Reader)(nil)
 )
 
-// smallRead is up to where bytes are copied through memory: it is cheaper than having the kernel copy, and they can
-// leave with the response's header.
+// smallRead is the largest size that is copied through memory. For such sizes a copy is cheaper than a copy by the kernel, and the bytes can be
+// sent together with the response's header.
 const smallRead = 64 << 10
 
-// NewReader reads n bytes from offset off of the content that slices are, in order. It must be closed.
+// NewReader returns a Reader of n bytes from offset off of the concatenation of slices. The caller must close it.
 //
 // Errors: ErrRange, ErrNotFound (see there), ErrCorrupt if an extent is too short, ErrClosed.
 func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
@@ -44,8 +44,8 @@ func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
 	return r, nil
 }
 
-// Reset makes r read another range, or the same again, as NewReader would. What was within r's slices before is certain to be
-// there still, for r has kept it.
+// Reset makes r read another range, or the same again, as NewReader would. Extents that r has read from before still exist, because r holds
+// them.
 func (r *Reader) Reset(slices []Slice, off, n int64) error {
 	if r.closed {
 		return ErrClosed
@@ -95,7 +95,7 @@ func (r *Reader) pin(x Slice) error {
 	return e.contains(x)
 }
 
-// contains tells early what would otherwise show in the middle of an answer.
+// contains detects slices that lie outside of the extent before a response is started.
 func (e *extent) contains(x Slice) error {
 	e.mu.Lock()
 	size := e.size
@@ -115,10 +115,10 @@ func (r *Reader) Len() int64 {
 	return n
 }
 
-// checkAhead is how many bytes Check reads at most: four records.
+// checkAhead is the maximum number of bytes that Check reads: four records.
 const checkAhead = 4 << 20
 
-// Check verifies what a Read or WriteTo would return first, so that damage there shows before anything was sent.
+// Check verifies the bytes that a Read or WriteTo would return first, so that damage there is found before anything was sent.
 func (r *Reader) Check() error {
 	left := r.slices
 	defer func() { r.slices = left }()
@@ -135,7 +135,7 @@ func (r *Reader) Check() error {
 	return nil
 }
 
-// check verifies the record of the first piece, unless this reader has done that.
+// check verifies the record of the first piece, unless this reader has verified it before.
 func (r *Reader) check(h *handle) error {
 	x := &r.slices[0]
 	if x.checked {
@@ -145,7 +145,7 @@ func (r *Reader) check(h *handle) error {
 	return r.s.check(h, x.Slice, x.whole)
 }
 
-// Read implements io.Reader. It returns ErrCorrupt before bytes of a damaged record.
+// Read implements io.Reader. It returns ErrCorrupt instead of bytes of a damaged record.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -186,14 +186,13 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// atOnce says whether a read of n bytes takes a whole record that has to be checked, so that reading it once suffices.
+// atOnce reports whether a read of n bytes covers a whole record that must be checked, so that reading it once suffices.
 func (r *Reader) atOnce(x *piece, n int) bool {
 	return !x.checked && x.Slice == x.whole && x.CRC != 0 && int64(n) == x.Length && !(x.Length > smallRead && r.s.isChecked(x.whole))
 }
 
-// WriteTo writes all that is left to dst. Long content is handed over as a file, slice by slice, so that a network
-// connection behind dst can let the kernel copy it: dst, and whatever wraps it, should implement io.ReaderFrom. It returns ErrCorrupt
-// before bytes of a damaged record.
+// WriteTo writes the rest of the range to dst. Long content is passed as a file, slice by slice, so that a network connection behind dst can let
+// the kernel copy it: dst and its wrappers should implement io.ReaderFrom. It returns ErrCorrupt instead of bytes of a damaged record.
 func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	if r.closed {
 		return 0, ErrClosed
@@ -211,7 +210,7 @@ func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	return total, nil
 }
 
-// writePiece writes the first piece: a short one through memory, since it is read there to be checked, a long one from the file.
+// writePiece writes the first piece: short pieces through memory, because they are read there to be checked, long ones from the file.
 func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 	h, err := r.handle()
 	if err != nil {
@@ -253,7 +252,7 @@ func (r *Reader) copySmall(dst io.Writer, n int64) (int64, error) {
 	return int64(m), err
 }
 
-// handle returns a file for the first slice.
+// handle returns a file handle for the first slice.
 func (r *Reader) handle() (*handle, error) {
 	if r.closed {
 		return nil, ErrClosed
@@ -286,7 +285,7 @@ func (r *Reader) advance(n int64) {
 	}
 }
 
-// readError makes ErrCorrupt of the end of a file where content should be.
+// readError converts an unexpected end of file to ErrCorrupt.
 func (s *Store) readError(x Slice, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return s.corrupt(x, "the extent is shorter")
@@ -314,9 +313,9 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Verify reads what x refers to and compares the checksums of its records.
+// Verify reads the content of x and compares the checksums of its records.
 //
-// Errors: ErrCorrupt, ErrNotFound, or what the operating system answered.
+// Errors: ErrCorrupt, ErrNotFound, or an error of the operating system.
 func (s *Store) Verify(x Slice) error {
 	r, err := s.NewReader([]Slice{x}, 0, x.Length)
 	if err != nil || x.Length == 0 {

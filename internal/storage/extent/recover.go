@@ -10,12 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// recoverAll finishes the extents that were being written when the process ended: it cuts their torn tails, and removes those that
-// hold nothing.
+// recoverAll finishes the extents that were being written when the process ended. It cuts their torn tails, and removes empty extents.
 //
-// A power failure may leave any part of what was not synced, so that intact records can follow torn ones. What the metadata refers
-// to was synced before. So if the metadata refers to anything that is not intact, bytes on disk have changed: then nothing is
-// cut, and Open fails.
+// A power failure may lose any part of the data that was not synced, so that intact records can follow torn ones. Content that the metadata
+// refers to was synced before. So if the metadata refers to damaged content, bytes on disk have changed: Open then cuts nothing and fails.
 func (s *Store) recoverAll(open []*extent) error {
 	examined := make([]examination, len(open))
 	var group errgroup.Group
@@ -51,7 +49,7 @@ func (e *extent) examine() (examination, error) {
 	return examine(f, e.id, info.Size(), nil)
 }
 
-// checkReferences asks the owner whether it needs anything that is not intact, if there is such a thing.
+// checkReferences asks the owner whether metadata refers to damaged content, if there is any.
 func (s *Store) checkReferences(open []*extent, examined []examination) error {
 	torn := map[uint64]*examination{}
 	for i, e := range open {
@@ -90,7 +88,7 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 func (x span) end() int64 { return int64(x.offset) + int64(x.length) }
 
 func damagedExtent(path string, at span, refs int) error {
-	return fmt.Errorf("%w: %s: %d bytes at offset %d are not what was written, and content needs %d such places; "+
+	return fmt.Errorf("%w: %s: %d bytes at offset %d are damaged, and content refers to %d damaged places; "+
 		"run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact",
 		ErrCorrupt, filepath.Base(path), at.length, at.offset, max(refs, 1))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Repair finishes extents that Open refuses, because content needs what is damaged in them: it copies each to the folder aside, which
-// it creates, and keeps all intact records. What is damaged stays where it is, and fails when it is read. report is called for
-// each. refs is as Options.Refs. Nobody may have the folder open.
+// Repair finishes extents that Open refuses because the metadata refers to damaged content in them. It copies each extent to the folder aside,
+// which it creates, and keeps all intact records. Damaged records stay in place; reading them fails. report is called for each extent. refs has
+// the contract of Options.Refs. No process may have the folder open.
 func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report func(string)) (repaired int, err error) {
 	s := &Store{dir: dir, opts: Options{FS: disk.OS, ReadOnly: true, Refs: refs}, extents: map[uint64]*extent{}}
 	entries, err := os.ReadDir(dir)
@@ -29,7 +29,7 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 			return repaired, err
 		}
 		if s.checkReferences([]*extent{e}, []examination{x}) == nil {
-			continue // Open deals with it
+			continue // Open handles this case
 		}
 		if err := disk.MkdirAll(aside, 0o700); err != nil {
 			return repaired, err

@@ -13,32 +13,31 @@ import (
 
 // Options configure Open. The zero value is a durable store.
 type Options struct {
-	// Relaxed lets Commit return before the content is synced. It survives the death of the process, but a power
-	// failure may lose the latest.
+	// Relaxed lets Commit return before the content is synced. A killed process loses nothing, but a power failure may lose the latest content.
 	Relaxed bool
-	// Ephemeral starts empty, syncs nothing, and leaves no names on disk where the operating system can remove those of
-	// open files; elsewhere Close removes them.
+	// Ephemeral starts with an empty store, does not sync, and leaves no names on disk if the operating system can remove open files; otherwise
+	// Close removes them.
 	Ephemeral bool
 	// ReadOnly neither creates nor repairs anything.
 	ReadOnly bool
-	// SealSize is the size at which an extent is finished, in bytes; 0 means 256 MiB, 1 GiB is the most. It bounds what Open has to walk
+	// SealSize is the size at which an extent is finished, in bytes; 0 means 256 MiB, the maximum is 1 GiB. It limits what Open has to walk
 	// after a crash, and what Compact rewrites at a time.
 	SealSize int64
-	// Grace is for how long an extent must have been dead before Compact deletes it: the time that a request may take
-	// from reading metadata to NewReader. 0 means one minute; negative means none.
+	// Grace is the time for which an extent must have been dead before Compact deletes it: the maximum time between a request's read of metadata
+	// and its NewReader. 0 means one minute; negative means no time.
 	Grace time.Duration
-	// Recheck is for how long a record whose checksum was right is read without checking it again, if it is larger than 64 KiB; 0
-	// means one hour, negative means not at all. Smaller ones are checked each time.
+	// Recheck is the time for which a record whose checksum was right is read without checking it again, if it is larger than 64 KiB. 0 means
+	// one hour, negative means no time. Smaller records are checked on each read.
 	Recheck time.Duration
-	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not
-	// intact throughout: what is referred to must be. Without it, Open fails if intact records follow damaged ones.
+	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not completely
+	// intact, since referenced content must be intact. Without Refs, Open fails if intact records follow damaged ones.
 	Refs func(yield func(Ref) bool) error
-	// FS is what extents are written through; nil means disk.OS.
+	// FS is the file system to write extents through; nil means disk.OS.
 	FS disk.FS
 }
 
 const (
-	bulkLanes     = 4         // extents that large writers spread over
+	bulkLanes     = 4         // extents that large writers are distributed over
 	bulkThreshold = 256 << 10 // bytes from which a writer is large
 )
 
@@ -49,7 +48,7 @@ type Store struct {
 
 	small   *lane
 	bulk    []*lane
-	moved   *lane // what Compact rewrites
+	moved   *lane // content that Compact rewrites
 	handles handles
 	checked checked
 	damages atomic.Int64
@@ -64,7 +63,7 @@ type Store struct {
 	closed  bool
 }
 
-// Open opens the folder dir, or creates it, and repairs what a crash left.
+// Open opens the folder dir, or creates it, and repairs extents that a crash left unfinished.
 func Open(dir string, o Options) (*Store, error) {
 	if o.SealSize == 0 {
 		o.SealSize = 256 << 20
@@ -103,12 +102,12 @@ func (s *Store) load() error {
 		return err
 	}
 	var open []*extent
-	// Ids are not used twice, even if the newest extent was deleted: hence the clock.
+	// Ids must not be used twice, even if the newest extent was deleted. So they start from the clock.
 	s.nextID = uint64(time.Now().Unix())
 	for _, entry := range entries {
 		id, sealed, ok := parseName(entry.Name())
 		if !ok {
-			continue // fsck tells about strangers
+			continue // fsck reports unknown files
 		}
 		if s.opts.Ephemeral {
 			if err := s.opts.FS.Remove(s.path(id, suffixOf(sealed))); err != nil {
@@ -151,8 +150,7 @@ func suffixOf(sealed bool) string {
 	return openSuffix
 }
 
-// Close finishes the extents being written and closes all files. Writers and Readers must have been closed; those that
-// were not fail.
+// Close finishes the extents being written and closes all files. Writers and Readers must be closed before; open ones fail.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -215,11 +213,11 @@ func (s *Store) pinForReader(id uint64) (*extent, error) {
 type Stat struct {
 	ID       uint64
 	Size     int64 // bytes of the file
-	Sealed   bool  // nothing will be appended
+	Sealed   bool  // takes no more appends
 	Finished bool  // everything is known to be on disk; not so after a crash, until Open has repaired the extent
 }
 
-// Stats describes all extents, in no order.
+// Stats describes all extents, in no particular order.
 func (s *Store) Stats() []Stat {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -232,7 +230,7 @@ func (s *Store) Stats() []Stat {
 	return stats
 }
 
-// Size returns the bytes of all extents.
+// Size returns the total size of all extents, in bytes.
 func (s *Store) Size() int64 {
 	var n int64
 	for _, x := range s.Stats() {

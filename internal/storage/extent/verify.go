@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// Reading checks the CRC of each record before bytes of it leave. Records up to 64 KiB are read into memory as a whole, and checked each
-// time. Larger ones go from the file to the kernel's socket; they are read and checked once, which a table notes, and again after
-// Options.Recheck.
+// Reading checks the CRC of each record before it returns bytes of the record. Records up to 64 KiB are read into memory as a whole, and checked
+// each time. Larger records go from the file to the kernel's socket. They are read and checked once, recorded in a table, and checked again
+// after Options.Recheck.
 
-// checked is a table of the records that were found intact lately. A record has one place in it, by the hash of where it is;
-// another record may take that place, which costs no more than checking again. An entry has 48 bits of the hash and 16 bits of
-// time, in units of Options.Recheck / recheckUnits.
+// checked is a table of the records that were recently found intact. A record has one entry, determined by the hash of its position. Another
+// record may replace the entry; then the first is checked again. An entry has 48 bits of the hash and 16 bits of time, in units of
+// Options.Recheck / recheckUnits.
 type checked [1 << 15]atomic.Uint64
 
-// recheckUnits is how many units of time an entry lasts.
+// recheckUnits is the number of time units that an entry lasts.
 const recheckUnits = 64
 
-// entry returns the place of the record of that payload and its hash, whose low 16 bits are 0.
+// entry returns the table entry for the record of that payload and its hash, whose low 16 bits are 0.
 func (c *checked) entry(x Slice) (place *atomic.Uint64, hash uint64) {
 	h := x.Extent*0x9e3779b97f4a7c15 ^ uint64(x.Offset)*0xd6e8feb86659fd93
 	h ^= h >> 32
@@ -47,16 +47,16 @@ func (s *Store) setChecked(x Slice) {
 	place.Store(hash | s.unit())
 }
 
-// Damages returns how many reads have failed since Open because what they read was damaged.
+// Damages returns the number of reads since Open that failed because of damage.
 func (s *Store) Damages() int64 { return s.damages.Load() }
 
-// corrupt counts a read that failed, and says what is damaged.
+// corrupt counts a failed read and returns an error that describes the damage.
 func (s *Store) corrupt(x Slice, format string, args ...any) error {
 	s.damages.Add(1)
 	return fmt.Errorf("%w: extent %016x, offset %d, %d bytes: %s", ErrCorrupt, x.Extent, x.Offset, x.Length, fmt.Sprintf(format, args...))
 }
 
-// check makes sure that the record of which x is a part is intact, unless it was lately. whole is the slice of which x is a part.
+// check verifies the record that contains x, unless it was verified recently. whole is the slice that x is a part of.
 func (s *Store) check(h *handle, x, whole Slice) error {
 	record, err := s.recordOf(h, x, whole)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Store) checkBytes(p []byte, record Slice) error {
 	return nil
 }
 
-// recordOf returns the payload of which x is a part, with its CRC: whole, if that is a record, or what the file says.
+// recordOf returns the payload that contains x, with its CRC: whole, if that is a complete record, or the record found in the file.
 func (s *Store) recordOf(h *handle, x, whole Slice) (Slice, error) {
 	if whole.CRC != 0 && whole.Length <= MaxRecord {
 		return whole, nil
@@ -100,17 +100,17 @@ func (s *Store) recordOf(h *handle, x, whole Slice) (Slice, error) {
 	return record, nil
 }
 
-// indexStep is how far apart the records are that an index knows, in bytes. Those between are found from there.
+// indexStep is the distance in bytes between the records in an index. The records between them are found by reading from there.
 const indexStep = 64 << 10
 
-// index knows where some of the records of an extent begin, so that the record around a part of one can be found. It is made as far
-// as it is needed. Of an extent of 1 GiB it takes 64 KiB.
+// index holds the offsets of some records of an extent, so that the record around a part of it can be found. It is built as far as it is needed.
+// An extent of 1 GiB needs 64 KiB.
 type index struct {
 	starts []uint32 // offsets of headers, at least indexStep apart
-	end    int64    // up to which the extent is covered
+	end    int64    // the index covers the extent up to here
 }
 
-// recordAt returns the record whose payload has the byte at an offset; its length is 0 if there is none.
+// recordAt returns the record whose payload contains the byte at an offset. Its length is 0 if there is no such record.
 func (e *extent) recordAt(f *os.File, offset int64) (Slice, error) {
 	b := newBuffer(indexStep)
 	defer b.free()
@@ -142,7 +142,7 @@ func (e *extent) recordAt(f *os.File, offset int64) (Slice, error) {
 	return Slice{}, nil
 }
 
-// before returns where to begin looking for the record around an offset.
+// before returns the offset at which to start the search for the record around an offset.
 func (x *index) before(offset int64) int64 {
 	if x.end > fileHeaderSize && offset >= x.end {
 		return x.end
@@ -153,7 +153,7 @@ func (x *index) before(offset int64) int64 {
 	return fileHeaderSize
 }
 
-// add notes a record, if it is far enough from the last one that is known.
+// add adds a record to the index if it is far enough from the last one.
 func (x *index) add(start, end int64) {
 	if end <= x.end {
 		return
@@ -164,7 +164,7 @@ func (x *index) add(start, end int64) {
 	}
 }
 
-// nextHeader returns where the first intact header behind an offset begins, or size if there is none.
+// nextHeader returns the offset of the first intact header after an offset, or size if there is none.
 func (w *window) nextHeader(id uint64, at, size int64) (int64, error) {
 	for at++; at+recordHeaderSize <= size; at++ {
 		head, err := w.bytes(at, recordHeaderSize)

@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Walk calls fn for every intact record of an extent, in order: a slice of its payload. It returns how many bytes of the file
-// are intact, header included, and how many are not: damaged records, or the torn tail of an extent that was being written. It reads
-// and checks everything, and goes on behind damage.
+// Walk calls fn with a slice of the payload of every intact record of an extent, in order. It returns the number of intact bytes of the file,
+// headers included, and of damaged bytes: damaged records, or the torn tail of an extent that was being written. It reads and checks the whole
+// file, and continues after damage.
 //
-// An error means that the extent could not be walked, or is fn's, which ends the walk.
+// An error means that the extent could not be walked, or that fn failed, which ends the walk.
 func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, damaged int64, err error) {
 	e, err := s.pinForReader(id)
 	if err != nil {
@@ -31,11 +31,11 @@ func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, damaged int64, er
 	return size - x.damaged(), x.damaged(), err
 }
 
-// examination is what is wrong with an extent.
+// examination is the damage found in an extent.
 type examination struct {
-	// gaps are the ranges that are no intact records. The last one reaches to the end of the file if there is a torn tail.
+	// gaps are the ranges without intact records. The last one reaches to the end of the file if there is a torn tail.
 	gaps []span
-	// end is where the last intact record ends; 0 if not even the file's header is intact and no record is.
+	// end is the end of the last intact record; 0 if neither the file's header nor any record is intact.
 	end int64
 }
 
@@ -46,7 +46,7 @@ func (x *examination) damaged() (n int64) {
 	return n
 }
 
-// touches says whether a slice is not intact.
+// touches reports whether a slice overlaps a gap.
 func (x *examination) touches(s Slice) bool {
 	for _, g := range x.gaps {
 		if s.Offset < int64(g.offset)+int64(g.length) && s.Offset+s.Length > int64(g.offset) {
@@ -95,7 +95,7 @@ func examine(f io.ReaderAt, id uint64, size int64, fn func(Slice) error) (x exam
 	return x, nil
 }
 
-// record returns the intact record whose header is at an offset; its length is 0 if there is none.
+// record returns the intact record whose header is at an offset. Its length is 0 if there is no such record.
 func (w *window) record(id uint64, at int64) (Slice, error) {
 	head, err := w.bytes(at, recordHeaderSize)
 	if err != nil || len(head) < recordHeaderSize {
@@ -112,7 +112,7 @@ func (w *window) record(id uint64, at int64) (Slice, error) {
 	return Slice{id, at + recordHeaderSize, length, crc}, nil
 }
 
-// nextRecord returns where the first intact record behind an offset begins, or size if there is none.
+// nextRecord returns the offset of the first intact record after an offset, or size if there is none.
 func (w *window) nextRecord(id uint64, at, size int64) (int64, error) {
 	// If the header is intact, it says where the next record is.
 	if head, err := w.bytes(at, recordHeaderSize); err != nil {
@@ -150,11 +150,11 @@ func (w *window) nextRecord(id uint64, at, size int64) (int64, error) {
 type window struct {
 	f    io.ReaderAt
 	buf  []byte
-	at   int64 // offset in the file of what buf holds
+	at   int64 // file offset of buf
 	have int
 }
 
-// bytes returns n bytes at offset, fewer only at the end of the file. n is at most len(buf).
+// bytes returns n bytes at offset, fewer only at the end of the file. n must not exceed len(buf).
 func (w *window) bytes(offset, n int64) ([]byte, error) {
 	if offset < w.at || offset+n > w.at+int64(w.have) {
 		m, err := w.f.ReadAt(w.buf, offset)

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Writer takes content and appends it as records. It belongs to one goroutine.
+// Writer takes content and appends it as records. It must be used by one goroutine only.
 type Writer struct {
 	s      *Store
 	lane   *lane // nil until the first record
 	hint   int64
-	buf    *buffer // nil when nothing is gathered
+	buf    *buffer // nil if empty
 	n      int     // bytes of payload in buf
 	slices []Slice
 	pins   []*extent
@@ -25,11 +25,11 @@ var (
 	_ io.ReaderFrom  = (*Writer)(nil)
 )
 
-// NewWriter returns a Writer. sizeHint is the expected length in bytes, -1 if unknown; it decides how much memory the
-// writer takes, and where the content goes, and need not be right.
+// NewWriter returns a Writer. sizeHint is the expected length in bytes, -1 if unknown. It need not be right: it determines how much memory the
+// writer allocates, and which extent the content goes to.
 func (s *Store) NewWriter(sizeHint int64) *Writer { return &Writer{s: s, hint: sizeHint} }
 
-// Write takes p. An error is final: every later call returns it.
+// Write appends p to the content. An error is final: every later call returns it.
 func (w *Writer) Write(p []byte) (int, error) {
 	total := len(p)
 	for len(p) > 0 {
@@ -44,7 +44,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return total, nil
 }
 
-// ReadFrom takes all of r without copying it once more. Its error is that of r, or final as that of Write.
+// ReadFrom appends all of r without an additional copy. Its error is that of r, or a final error as that of Write.
 func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
 	for {
 		space, err := w.space(1)
@@ -63,7 +63,7 @@ func (w *Writer) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 }
 
-// space returns free buffer, of at least one byte, for want bytes to come.
+// space returns the free part of the buffer, at least one byte, given that want bytes are expected.
 func (w *Writer) space(want int) ([]byte, error) {
 	if w.err == nil && w.done {
 		w.err = ErrClosed
@@ -73,7 +73,7 @@ func (w *Writer) space(want int) ([]byte, error) {
 	}
 	switch {
 	case w.buf == nil:
-		// The hint counts for the first buffer; then MaxRecord or what is left.
+		// The hint determines the first buffer; the next ones have MaxRecord, or the size that is left.
 		hint := w.hint - w.total()
 		if w.hint < 0 {
 			hint = int64(want)
@@ -102,7 +102,7 @@ func (w *Writer) total() int64 {
 	return n
 }
 
-// flush appends what is gathered as one record.
+// flush appends the buffer as one record.
 func (w *Writer) flush() error {
 	if w.n == 0 {
 		return nil
@@ -137,8 +137,8 @@ func (s *Store) choose(size int64) *lane {
 	return best
 }
 
-// pin keeps Compact away from e until Close. The extents of a lane follow each other, so only the last can be e. The
-// lane's lock is held, and e is its active extent.
+// pin keeps Compact from deleting e until Close. The extents of a lane follow each other, so only the last pin can be e. The caller must hold
+// the lane's lock, and e must be its active extent.
 func (w *Writer) pin(e *extent) {
 	if n := len(w.pins); n == 0 || w.pins[n-1] != e {
 		e.writers.Add(1)
@@ -146,8 +146,8 @@ func (w *Writer) pin(e *extent) {
 	}
 }
 
-// Commit makes the content durable and returns its slices, in order: none for empty content. After an error nothing
-// is stored, and the content must be written anew.
+// Commit makes the content durable and returns its slices, in order. Empty content has no slices. After an error nothing is stored, and the
+// content must be written again.
 func (w *Writer) Commit() ([]Slice, error) {
 	if w.err == nil && w.done {
 		w.err = ErrClosed
@@ -166,7 +166,7 @@ func (w *Writer) Commit() ([]Slice, error) {
 		end := w.ended
 		if i < len(w.pins)-1 {
 			e.mu.Lock()
-			end = e.size // sealed since
+			end = e.size // sealed meanwhile
 			e.mu.Unlock()
 		}
 		if err := e.syncTo(end); err != nil {
@@ -177,8 +177,8 @@ func (w *Writer) Commit() ([]Slice, error) {
 	return slices.Clip(w.slices), nil
 }
 
-// Close releases what the writer holds: from now on, its content is dead unless the metadata refers to it. Without a
-// Commit it abandons the content. Closing twice is allowed; the error is always nil.
+// Close releases the writer's pins: from then on, its content is dead unless the metadata refers to it. Without a Commit, the content is
+// discarded. Closing twice is allowed; the error is always nil.
 func (w *Writer) Close() error {
 	w.done = true
 	if w.buf != nil {

@@ -1,5 +1,5 @@
-// Package filelock locks files between processes. A lock belongs to the open file: the operating system lets go of it
-// when the file is closed or its process ends, however it ends.
+// Package filelock locks files between processes. A lock belongs to the open file: the operating system releases it when the file is closed or
+// its process ends, for any reason.
 package filelock
 
 import (

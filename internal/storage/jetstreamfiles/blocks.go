@@ -12,25 +12,24 @@ import (
 	"time"
 )
 
-// settled is how old a folder's modification time must be to prove that a later change will differ from it: file
-// systems stamp with the kernel's tick.
+// settled is the minimum age of a folder's modification time from which on a later change certainly gets another time: file systems use the
+// kernel's tick as the time.
 const settled = 50 * time.Millisecond
 
-// blocks syncs the files of one stream. JetStream appends to the block with the highest number (<n>.blk) and starts
-// the next when it is full. So usually one file is dirty; whenever the folder has changed, all blocks are looked at for
-// files that were not seen before, and for files that are missing.
+// blocks syncs the files of one stream. JetStream appends to the block with the highest number (<n>.blk) and starts the next when it is full. So
+// usually one file is dirty. When the folder has changed, all blocks are checked for new files and for missing ones.
 type blocks struct {
 	mu     sync.Mutex // guards the rest
 	dir    string
-	stamp  time.Time           // the folder's modification time at the last look; zero forces a look
-	last   *os.File            // the block that is appended to
+	stamp  time.Time           // the folder's modification time at the last check; zero forces a check
+	last   *os.File            // the block that takes appends
 	index  int                 // its number
-	synced map[int]fs.FileInfo // by block number, the files that were synced whole
+	synced map[int]fs.FileInfo // by block number, the files that were synced completely
 	used   time.Time           // when it was last synced
 }
 
-// same tells a full block from one that was written anew under its name. The inode alone does not: it may have been
-// freed and used again between two looks.
+// same reports whether a block is still the same file. A block that was written again under its name is not. The inode alone does not show that:
+// it may have been freed and used again between two checks.
 func same(a, b fs.FileInfo) bool {
 	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
@@ -54,8 +53,8 @@ func (b *blocks) sync() error {
 	return nil
 }
 
-// look syncs every block that is new or was rewritten, the folder itself, and opens the last block. A rewritten block
-// is synced before the last one: were it the other way round, the journal could make its new name durable first.
+// look syncs every block that is new or was rewritten, and the folder, and opens the last block. A rewritten block is synced before the last
+// one: otherwise the journal could make its new name durable first.
 func (b *blocks) look(stamp time.Time) error {
 	seen := time.Now()
 	present, last, err := b.list()
@@ -63,7 +62,7 @@ func (b *blocks) look(stamp time.Time) error {
 		return err
 	}
 	if b.last != nil && b.index != last {
-		// It was appended to until it was full, and may be dirty still.
+		// It took appends until it was full, and may still be dirty.
 		if err := fdatasync(b.last); err != nil {
 			return err
 		}
@@ -99,8 +98,8 @@ func (b *blocks) look(stamp time.Time) error {
 	return nil
 }
 
-// list returns the blocks of the folder by number, and the highest number. Only blocks at the old end may be gone that were there
-// at the last look: they were cut off.
+// list returns the blocks of the folder by number, and the highest number. Of the blocks that were present at the last check, only the oldest
+// may be missing: they were cut off.
 func (b *blocks) list() (present map[int]fs.FileInfo, last int, err error) {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
@@ -134,7 +133,7 @@ func (b *blocks) list() (present map[int]fs.FileInfo, last int, err error) {
 	return present, last, nil
 }
 
-// cut reports whether block n is gone because the stream's old end was cut off: a later one is there, and none before it.
+// cut reports whether block n is missing because the old end of the stream was cut off: a later block exists, and no earlier one.
 func (b *blocks) cut(n int) bool {
 	present, _, err := b.list()
 	if err != nil {
@@ -155,8 +154,7 @@ func (b *blocks) closeLast() {
 	}
 }
 
-// closeIdle closes the open file of a stream that is not being synced at the moment and was not since a time, and reports whether
-// that is so.
+// closeIdle closes the open file of a stream that is not being synced and was not synced since a time. It reports whether it closed the file.
 func (b *blocks) closeIdle(since time.Time) bool {
 	if !b.mu.TryLock() {
 		return false

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// SyncStream makes a stream's creation or its new configuration durable.
+// SyncStream makes the creation of a stream, or a change of its configuration, durable.
 func SyncStream(streamDir string) error {
 	for _, path := range []string{
 		filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, messagesFolder),
@@ -22,7 +22,7 @@ func SyncStream(streamDir string) error {
 	return nil
 }
 
-// SyncFolders makes the creation of a folder and of its parents durable, up to a folder that exists for long.
+// SyncFolders makes the creation of a folder and of its parents durable, up to the existing folder top.
 func SyncFolders(path, top string) error {
 	for {
 		if err := syncPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Prepare verifies all streams below a folder before the server reads them, and keeps the server from cutting off what can still be
-// read. It returns what was damaged. For each stream with damage:
+// Prepare verifies all streams below a folder before the server reads them, and prevents the server from cutting off readable records. It
+// returns the damage. For each stream with damage:
 //
 //   - A torn end is left to the server, which cuts it off. If it is a whole record, a copy is kept.
-//   - A meta file that does not match its checksum is moved to keep. The server leaves the stream out; making the stream anew, with the
-//     configuration that it had, brings its records back.
-//   - A damaged record of known length, of which it is certain what it is about (known), gets a new checksum of the server, so that
-//     the server delivers it, and its publisher's checksum tells readers that it is damaged.
-//   - Otherwise the block is copied to keep and written again without the damaged part. The loss is noted in keep; [Lost] returns it until
+//   - A meta file that does not match its checksum is moved to keep. The server then does not load the stream; creating the stream again, with
+//     the same configuration, restores its records.
+//   - A damaged record of known length whose subject is certain (known) gets a new checksum of the server, so that the server delivers it. The
+//     publisher's checksum tells readers that it is damaged.
+//   - Otherwise the block is copied to keep and written again without the damaged part. The loss is recorded in keep; [Lost] returns it until
 //     [Accept] is called.
 func Prepare(streamsDir, keep string, known func(DamagedRecord) bool) ([]Damage, error) {
 	entries, err := os.ReadDir(streamsDir)
@@ -61,12 +61,12 @@ func Prepare(streamsDir, keep string, known func(DamagedRecord) bool) ([]Damage,
 // DamagedRecord is a record that does not match the server's checksum.
 type DamagedRecord struct {
 	Subject string
-	// SubjectElsewhere says that the subject is in the block more than once.
+	// SubjectElsewhere is set if the block contains the subject more than once.
 	SubjectElsewhere bool
 	record           record
 }
 
-// Header returns the value of a header, nil if there is none of that name.
+// Header returns the value of a header, or nil if the record has no header of that name.
 func (r DamagedRecord) Header(name string) []byte { return r.record.header(name) }
 
 // preparer prepares one stream.
@@ -87,7 +87,7 @@ func (p *preparer) run() error {
 		}
 	}
 	found, err := Verify(p.dir)
-	if errors.Is(err, fs.ErrNotExist) { // no blocks were made: the creation was cut short
+	if errors.Is(err, fs.ErrNotExist) { // there are no blocks: the creation was interrupted
 		return nil
 	}
 	if err != nil {
@@ -107,14 +107,14 @@ func (p *preparer) run() error {
 		i = j
 	}
 	p.found = append(p.found, found...)
-	// The server's index of the stream says what it read before: it must read the blocks.
+	// The server's index of the stream describes the old files. Without it, the server reads the blocks.
 	if err := os.Remove(filepath.Join(p.dir, messagesFolder, indexFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	return nil
 }
 
-// indexFile is the server's index of a stream, which it can make again from the blocks.
+// indexFile is the server's index of a stream, which the server can create again from the blocks.
 const indexFile = "index.db"
 
 func (p *preparer) setMetaAside(wrong string) error {
@@ -136,7 +136,7 @@ func (p *preparer) setMetaAside(wrong string) error {
 	return SyncFolders(p.keep, filepath.Dir(p.keep))
 }
 
-// block treats the damage in one block.
+// block handles the damage in one block.
 func (p *preparer) block(found []Damage) error {
 	path := blockPath(p.dir, found[0].Block)
 	buf, err := readBlock(path, nil)
@@ -182,7 +182,7 @@ func (p *preparer) block(found []Damage) error {
 	return replaceFile(path, buf)
 }
 
-// seal gives a damaged record whose sequence and subject are believable a checksum that matches.
+// seal gives a damaged record whose sequence and subject are plausible a checksum that matches.
 func (p *preparer) seal(raw, block []byte, d *Damage) bool {
 	hash := blockHash(filepath.Base(p.dir), d.Block)
 	r, ok := parseRecord(raw, hash)
@@ -195,7 +195,7 @@ func (p *preparer) seal(raw, block []byte, d *Damage) bool {
 	return true
 }
 
-// likeOthers reports whether a subject is that of another record but for its last token.
+// likeOthers reports whether a subject equals that of another record except for its last token.
 func likeOthers(subject, block []byte) bool {
 	at := bytes.LastIndexByte(subject, '.')
 	return at > 0 && bytes.HasPrefix(subject, subjectStart) && bytes.Count(block, subject[:at+1]) > 1
@@ -212,13 +212,13 @@ func without(buf []byte, lost []*Damage) []byte {
 	return append(out, buf[at:]...)
 }
 
-// Keep writes data to a new file in keep, and returns its path.
+// Keep writes data to a new file in keep, and returns the file's path.
 func Keep(keep, name string, data []byte) (string, error) {
 	p := preparer{keep: keep}
 	return p.keepCopy(name, data)
 }
 
-// keepCopy writes data to a file in keep, unless there is one of that name, and returns its path.
+// keepCopy writes data to a file in keep, unless a file of that name exists, and returns the file's path.
 func (p *preparer) keepCopy(name string, data []byte) (string, error) {
 	if err := os.MkdirAll(p.keep, 0o700); err != nil {
 		return "", fmt.Errorf("jetstreamfiles: %w", err)
@@ -236,7 +236,7 @@ func (p *preparer) keepCopy(name string, data []byte) (string, error) {
 	return path, SyncFolders(p.keep, filepath.Dir(p.keep))
 }
 
-// replaceFile writes a file beside, syncs it, and renames it into place. The new name is durable when it returns.
+// replaceFile writes a new file, syncs it, and renames it to path. The new name is durable when it returns.
 func replaceFile(path string, data []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -257,7 +257,7 @@ func replaceFile(path string, data []byte) error {
 	return nil
 }
 
-// lostSuffix is that of the files in keep that list a stream's losses: one JSON document a line.
+// lostSuffix is the suffix of the files in keep that list a stream's losses: one JSON document per line.
 const lostSuffix = ".lost"
 
 // noteLost adds damage to the list of a stream's losses.
@@ -277,7 +277,7 @@ func (p *preparer) noteLost(lost []*Damage) error {
 	return replaceFile(path, old)
 }
 
-// Lost returns the losses of all streams that [Prepare] has noted in keep, by stream.
+// Lost returns the losses of all streams that [Prepare] has recorded in keep, by stream.
 func Lost(keep string) (map[string][]Damage, error) {
 	entries, err := os.ReadDir(keep)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -299,7 +299,7 @@ func Lost(keep string) (map[string][]Damage, error) {
 		for line := range bytes.Lines(text) {
 			var d Damage
 			if err := json.Unmarshal(line, &d); err != nil {
-				d = Damage{Stream: stream} // even if the note itself is damaged
+				d = Damage{Stream: stream} // even if the entry itself is damaged
 			}
 			all[stream] = append(all[stream], d)
 		}
@@ -307,7 +307,7 @@ func Lost(keep string) (map[string][]Damage, error) {
 	return all, nil
 }
 
-// Accept forgets the losses of a stream: a person has decided that it is used without them. The copies stay.
+// Accept removes the recorded losses of a stream: an operator has decided to use the stream without the lost records. The copies stay.
 func Accept(keep, stream string) error {
 	path := filepath.Join(keep, stream+lostSuffix)
 	if err := os.Rename(path, path+".accepted"); err != nil {
@@ -316,8 +316,8 @@ func Accept(keep, stream string) error {
 	return syncPath(keep)
 }
 
-// Rewrite writes the last two blocks of a stream again, durably, after a sync of theirs failed: pages that the operating system could not
-// write may be gone from the disk and still be in memory, and no later sync would write them. The server must not be running.
+// Rewrite writes the last two blocks of a stream again, durably, after a sync of them failed: pages that the operating system could not write
+// may be missing on the disk although they are in memory, and no later sync would write them. The server must not be running.
 func Rewrite(streamDir string) error {
 	numbers, err := Blocks(streamDir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record of a block, in little-endian order:
+// The format of a record in a block, in little-endian order:
 //
 //	length 4, highest bit: has headers | sequence 8, two highest bits: erased, tombstone | time 8 | subject length 2 |
 //	subject | with headers: header length 4, headers | payload | checksum 8
@@ -29,8 +29,8 @@ const (
 	headerLengthAt = 4
 )
 
-// HeaderSynced names a header that publishers put on each record: the last sequence of the stream that was known to be synced when
-// the record was published. It proves that the records up to there were on disk, see [Verify].
+// HeaderSynced is the name of a header that publishers set on each record: the last sequence of the stream that was known to be synced when the
+// record was published. It proves that the records up to that sequence were on disk, see [Verify].
 const HeaderSynced = "Lazuli-Synced"
 
 // record is a parsed record. Its slices are parts of the block.
@@ -40,7 +40,7 @@ type record struct {
 	tombstone bool
 	erased    bool
 	subject   []byte
-	headers   []byte // as on the wire, "NATS/1.0\r\n..."; nil if there are none
+	headers   []byte // as on the wire, "NATS/1.0\r\n..."; nil if the record has no headers
 	payload   []byte
 	size      int // of the whole record
 	valid     bool
@@ -71,7 +71,7 @@ func parseRecord(buf []byte, sum hash.Hash64) (r record, ok bool) {
 		n := int(binary.LittleEndian.Uint32(body))
 		body = body[headerLengthAt:]
 		if n > len(body) || n < 0 {
-			n = 0 // the length is damaged: the checksum cannot tell, as it does not cover it
+			n = 0 // the length is damaged; the checksum does not cover it
 			r.headers, r.payload = nil, body
 			return r, true
 		}
@@ -102,7 +102,7 @@ func blockHash(stream string, block int) hash.Hash64 {
 	return sum
 }
 
-// header returns the value of a header of the record, nil if it has none of that name.
+// header returns the value of a header of the record, or nil if the record has no header of that name.
 func (r *record) header(name string) []byte {
 	_, rest, ok := bytes.Cut(r.headers, []byte("\r\n"+name+":"))
 	if !ok {
@@ -112,8 +112,8 @@ func (r *record) header(name string) []byte {
 	return bytes.TrimSpace(value)
 }
 
-// provesSynced reports whether the record shows that the record with a sequence was synced before it was published. A record
-// that does not say what was synced counts as proof.
+// provesSynced reports whether the record shows that the record with a sequence was synced before it was published. A record without
+// [HeaderSynced] counts as proof.
 func (r *record) provesSynced(seq uint64) bool {
 	n, err := strconv.ParseUint(string(r.header(HeaderSynced)), 10, 64)
 	return err != nil || n >= seq

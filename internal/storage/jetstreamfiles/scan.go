@@ -10,22 +10,22 @@ import (
 	"slices"
 )
 
-// Damage is a part of a stream's files that cannot be read as it was written.
+// Damage is a damaged part of a stream's files.
 type Damage struct {
 	Stream string
 	// Block is the number of the block file, 0 if the damage is in the stream's meta file.
 	Block int
-	// Offset and Size are the damaged part of the file.
+	// Offset and Size are the position and length of the damage in the file.
 	Offset, Size int64
-	// First and Last are the sequences of the records that lay there: Last < First if that is not known to be any.
+	// First and Last are the sequences of the lost records. Last < First if it is not known whether any record was lost.
 	First, Last uint64
-	// Torn: nothing after the damage was ever synced. It is what a crash leaves, and no acknowledged record is lost.
+	// Torn is set if nothing after the damage was ever synced. A crash leaves such damage; no acknowledged record is lost.
 	Torn bool
-	// Framed: the damage is one record whose length is intact; its neighbours can be read.
+	// Framed is set if the damage is one record whose length is intact; its neighbours can be read.
 	Framed bool
-	// Kept is where a copy of the damaged file is; empty if none was made.
+	// Kept is the path of a copy of the damaged file; empty if no copy was made.
 	Kept string
-	// Meta says what is wrong with the meta file.
+	// Meta describes the problem of the meta file.
 	Meta string
 }
 
@@ -39,14 +39,14 @@ func (d Damage) String() string {
 	return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes: records %d to %d", d.Stream, d.Block, d.Offset, d.Size, d.First, d.Last)
 }
 
-// hole is a run of bytes in a block that are no valid records.
+// hole is a range of bytes in a block without valid records.
 type hole struct {
 	offset, size  int
 	framed        bool
-	before, after uint64 // the sequences of the valid records around it; 0 where there is none
+	before, after uint64 // the sequences of the valid records around it; 0 if there is none
 }
 
-// scanBlock finds the holes of a block. take gets the valid records in order and may be nil.
+// scanBlock finds the holes of a block. take, which may be nil, is called with the valid records in order.
 func scanBlock(buf []byte, sum hash.Hash64, before uint64, take func(*record)) (holes []hole, last uint64) {
 	last = before
 	for at := 0; at < len(buf); {
@@ -65,7 +65,7 @@ func scanBlock(buf []byte, sum hash.Hash64, before uint64, take func(*record)) (
 			continue
 		}
 		h := hole{offset: at, before: last}
-		if ok { // is the next record where this one's length says?
+		if ok { // is the length right: does a valid record follow?
 			if next, ok := parseRecord(buf[at+r.size:], sum); ok && next.valid || at+r.size == len(buf) {
 				h.size, h.framed = r.size, true
 			}
@@ -79,10 +79,10 @@ func scanBlock(buf []byte, sum hash.Hash64, before uint64, take func(*record)) (
 	return holes, last
 }
 
-// resync returns how many bytes stand before the next valid record of a message, or len(buf).
+// resync returns the number of bytes before the next valid record of a message, or len(buf).
 func resync(buf []byte, sum hash.Hash64) int {
 	for at := 0; at+recordHead+recordSum <= len(buf); at++ {
-		// Subjects of all records begin alike, which spares computing most checksums.
+		// Subjects of all records have a common prefix, which saves computing most checksums.
 		if !bytes.HasPrefix(buf[at+recordHead:], subjectStart) {
 			next := bytes.Index(buf[at+recordHead:], subjectStart)
 			if next < 0 {
@@ -97,7 +97,7 @@ func resync(buf []byte, sum hash.Hash64) int {
 	return len(buf)
 }
 
-// subjectStart begins the subjects of all streams of ours.
+// subjectStart is the prefix of the subjects of Lazuli's streams.
 var subjectStart = []byte("lazuli.")
 
 // Blocks returns the numbers of a stream's blocks, in order.
@@ -123,13 +123,13 @@ func blockPath(streamDir string, n int) string {
 	return filepath.Join(streamDir, messagesFolder, fmt.Sprintf("%d.blk", n))
 }
 
-// Verify reads all blocks of a stream, whose server must not be running, and returns what is damaged. A hole is
-// [Damage.Torn] if no record after it proves that what lay there had been synced ([HeaderSynced]).
+// Verify reads all blocks of a stream, whose server must not be running, and returns the damage. A hole is [Damage.Torn] if no later record
+// proves that the lost records had been synced ([HeaderSynced]).
 func Verify(streamDir string) ([]Damage, error) {
 	return verify(streamDir, nil)
 }
 
-// verify is Verify; take gets every valid record with its block.
+// verify implements Verify; take gets every valid record with its block.
 func verify(streamDir string, take func(block int, r *record)) ([]Damage, error) {
 	stream := filepath.Base(streamDir)
 	numbers, err := Blocks(streamDir)
@@ -148,7 +148,7 @@ func verify(streamDir string, take func(block int, r *record)) ([]Damage, error)
 		}
 		var at []hole
 		first := len(found)
-		// Pass 1: where are the holes. Pass 2 below, only after one was found: which later records prove something.
+		// Pass 1 finds the holes. Pass 2, below, runs only if there are any: it finds out which later records prove something.
 		at, last = scanBlock(buf, blockHash(stream, n), last, func(r *record) {
 			if take != nil {
 				take(n, r)
@@ -182,7 +182,7 @@ func verify(streamDir string, take func(block int, r *record)) ([]Damage, error)
 	return found, nil
 }
 
-// provenWithin looks for proof in the rest of the block.
+// provenWithin searches the rest of the block for proof.
 func provenWithin(buf []byte, sum hash.Hash64, found []Damage) {
 	for i := range found {
 		d := &found[i]
@@ -200,7 +200,7 @@ func provenWithin(buf []byte, sum hash.Hash64, found []Damage) {
 	}
 }
 
-// readBlock reads a whole file into buf, which it grows.
+// readBlock reads a whole file into buf, which it grows if needed.
 func readBlock(path string, buf []byte) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -216,7 +216,7 @@ func readBlock(path string, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// FirstSequences returns the sequence of the first record of each block, in order, with blocks that hold no record left out.
+// FirstSequences returns the sequence of the first record of each block, in order. It omits blocks without records.
 func FirstSequences(streamDir string) ([]uint64, error) {
 	numbers, err := Blocks(streamDir)
 	if err != nil {
@@ -241,8 +241,8 @@ func FirstSequences(streamDir string) ([]uint64, error) {
 	return list, nil
 }
 
-// firstSequence returns the sequence of the first record in the beginning of a block that is no tombstone. The record itself need
-// not be there completely.
+// firstSequence returns the sequence of the first record in head, the beginning of a block, that is not a tombstone. The record itself may be
+// incomplete in head.
 func firstSequence(head []byte) (uint64, bool) {
 	for len(head) >= recordHead {
 		r := record{seq: uint64le(head[4:]), size: int(uint32le(head) &^ headersBit)}
@@ -257,8 +257,8 @@ func firstSequence(head []byte) (uint64, bool) {
 	return 0, false
 }
 
-// CutPoint returns the largest sequence up to which a stream can be purged without touching a block that holds records from floor
-// on: the first sequence of the block in which floor lies. 0 means that nothing can be cut off.
+// CutPoint returns the largest sequence up to which a stream can be purged without touching a block that holds records from floor on: the first
+// sequence of the block that contains floor. 0 means that nothing can be cut off.
 func CutPoint(streamDir string, floor uint64) (uint64, error) {
 	firsts, err := FirstSequences(streamDir)
 	if err != nil {

@@ -4,5 +4,5 @@ package jetstreamfiles
 
 import "os"
 
-// fdatasync is a full sync where the system has nothing less.
+// fdatasync is a full sync on systems without fdatasync.
 func fdatasync(f *os.File) error { return f.Sync() }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Syncer makes a stream's records durable. It shares syncs: a call waits for the first sync that starts after it. While one runs, all that come gather for
-// the next, and nobody waits for a timer.
+// Syncer makes a stream's records durable. Callers share syncs: a call waits for the first sync that starts after it. While one sync runs, new
+// calls gather for the next one. No call waits for a timer.
 type Syncer struct {
 	target interface {
 		sync() error
@@ -17,12 +17,12 @@ type Syncer struct {
 	}
 
 	mu      sync.Mutex // guards the rest
-	next    *round     // has not started
+	next    *round     // the round that has not started
 	running bool
-	failed  error // set once, for good
+	failed  error // set once, never reset
 }
 
-// round is one sync and those who wait for it.
+// round is one sync and the calls that wait for it.
 type round struct {
 	done    chan struct{} // closed when err is set
 	err     error
@@ -41,12 +41,12 @@ func NewSyncer(streamDir string) *Syncer {
 	return newSyncer(&blocks{dir: filepath.Join(streamDir, messagesFolder)})
 }
 
-// Sync returns when everything that JetStream had acknowledged for the stream before the call is on disk. After an error, every
-// later call fails as well: what is on disk is not known then.
+// Sync returns when all records that JetStream had acknowledged for the stream before the call are on disk. After an error every later call
+// fails as well, because the content of the disk is unknown.
 func (y *Syncer) Sync() error { return y.wait() }
 
-// CloseIdle gives the file descriptor of a stream back that was not synced since a time, and reports whether it is closed. The next
-// Sync opens the file again.
+// CloseIdle closes the file descriptor of a stream that was not synced since a time, and reports whether it is closed. The next Sync opens the
+// file again.
 func (y *Syncer) CloseIdle(since time.Time) bool {
 	b, ok := y.target.(*blocks)
 	return ok && b.closeIdle(since)
@@ -70,9 +70,9 @@ func (y *Syncer) wait() error {
 	return r.err
 }
 
-// runLocked runs the next round; if meanwhile others came, a goroutine goes on with theirs.
+// runLocked runs the next round. If more calls came meanwhile, a goroutine continues with their round.
 func (y *Syncer) runLocked() {
-	// Those who were woken by the last round and are about to publish again get into this one.
+	// Publishers that the last round woke and that are about to publish again can join this round.
 	y.mu.Unlock()
 	runtime.Gosched()
 	y.mu.Lock()

@@ -8,33 +8,33 @@ import (
 	"strconv"
 )
 
-// Config says which NATS to use. The zero value is an embedded server in memory without a port.
+// Config selects the NATS server to use. The zero value is an embedded server in memory without a port.
 type Config struct {
-	// Dir is the folder of the embedded server's state. Empty keeps everything in memory, and nothing after Close.
+	// Dir is the folder of the embedded server's state. If it is empty, the state is in memory and lost on Close.
 	Dir string
-	// Relaxed acknowledges without waiting for a sync: what was written in the last seconds before a power failure
-	// may be lost. A killed process loses nothing either way.
+	// Relaxed acknowledges without waiting for a sync: a power failure may lose the writes of the last seconds. A killed process loses nothing
+	// either way.
 	Relaxed bool
-	// Listen opens the embedded server to NATS clients, such as the nats CLI, at host:port. Port 0 picks a free one.
-	// Empty opens no port. There is no authentication: keep it on a loopback address.
+	// Listen opens the embedded server to NATS clients, such as the nats CLI, at host:port. Port 0 selects a free one. If it is empty, no port
+	// is opened. There is no authentication: use a loopback address.
 	Listen string
 
-	// URL is an existing NATS server or cluster (several URLs separated by commas); nothing is embedded then, and
-	// Dir, Relaxed and Listen must be empty.
+	// URL is the address of an existing NATS server or cluster (several URLs separated by commas). Then no server is embedded, and Dir, Relaxed
+	// and Listen must be empty.
 	URL string
-	// Credentials is a NATS .creds file for URL; empty for none. User and password may stand in URL.
+	// Credentials is the path of a NATS .creds file for URL; it may be empty. URL may contain user and password.
 	Credentials string
-	// CAFile, CertFile and KeyFile are for TLS to URL: the authority that signed the server's certificate, and our
-	// own certificate with its key. Empty: the system's authorities, and no certificate.
+	// CAFile, CertFile and KeyFile configure TLS to URL: the authority that signed the server's certificate, and the client certificate with its
+	// key. If they are empty, the system's authorities and no client certificate are used.
 	CAFile, CertFile, KeyFile string
-	// Replicas is how many servers of the cluster keep each stream: 1 to 5, 0 means 1.
+	// Replicas is the number of servers of the cluster that keep each stream: 1 to 5, 0 means 1.
 	Replicas int
 
-	// Log receives what the embedded server has to say from warnings on, and lost connections. Nil is slog.Default().
+	// Log receives the warnings and errors of the embedded server, and lost connections. Nil means slog.Default().
 	Log *slog.Logger
 }
 
-// validate names the first field that is wrong.
+// validate returns an error that names the first invalid field.
 func (c *Config) validate() error {
 	if c.Replicas < 0 || c.Replicas > 5 {
 		return fmt.Errorf("natsserver: Replicas is %d: want 1 to 5", c.Replicas)

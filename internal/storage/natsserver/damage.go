@@ -14,15 +14,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
-// damagedFolder is the folder, beside the server's own, that holds copies of what was damaged, and notes of what was lost.
+// damagedFolder is the folder, next to the server's own, that holds copies of damaged data, and lists of lost records.
 const damagedFolder = "damaged"
 
 // HeaderSynced is the header that publishers put on their records; see [jetstreamfiles.HeaderSynced].
 const HeaderSynced = jetstreamfiles.HeaderSynced
 
-// HeaderSum is the header of records that carry a checksum of their publisher, who verifies it on reading: [Sum] of the subject's last
-// token and the value of [HeaderRecord], or, without that header, of the subject and the payload. A record whose payload alone is damaged
-// is served although JetStream's own checksum does not match.
+// HeaderSum is the header of records with a checksum of their publisher, who verifies it on reading: [Sum] of the subject's last token and the
+// value of [HeaderRecord], or, without that header, of the subject and the payload. A record of which only the payload is damaged is served
+// although JetStream's own checksum does not match.
 const (
 	HeaderSum    = "Lazuli-Sum"
 	HeaderRecord = "Lazuli-Message"
@@ -30,7 +30,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the CRC32C of two texts with a space between them, in hexadecimal.
+// Sum returns the CRC32C of two texts with a space between them, in hexadecimal.
 func Sum(first, second string) string {
 	var b [96 + 160]byte
 	text := append(append(append(b[:0], first...), ' '), second...)
@@ -38,8 +38,8 @@ func Sum(first, second string) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint32(digits[:0], crc32.Checksum(text, castagnoli)))
 }
 
-// knownAs reports whether it is certain what a damaged record is about: its subject and state match their checksum or, where the checksum
-// covers the payload, the subject is that of other records as well.
+// knownAs reports whether the subject of a damaged record is certain: its subject and state match their checksum or, if the checksum covers the
+// payload, other records have the subject as well.
 func knownAs(r jetstreamfiles.DamagedRecord) bool {
 	sum := string(r.Header(HeaderSum))
 	if sum == "" {
@@ -53,14 +53,14 @@ func knownAs(r jetstreamfiles.DamagedRecord) bool {
 	return Sum(token, string(value)) == sum
 }
 
-// prepare verifies the streams before the server reads them, and logs what is damaged.
+// prepare verifies the streams before the server reads them, and logs the damage.
 func (s *Server) prepare() error {
 	keep := filepath.Join(s.dir, damagedFolder)
 	found, err := jetstreamfiles.Prepare(s.streams, keep, knownAs)
 	for _, d := range found {
 		switch {
 		case d.Torn && d.Kept == "":
-			s.config.Log.Info("an incomplete write at the end of a stream is cut off", "stream", d.Stream, "block", d.Block, "bytes", d.Size)
+			s.config.Log.Info("cutting off an incomplete write at the end of a stream", "stream", d.Stream, "block", d.Block, "bytes", d.Size)
 		default:
 			s.config.Log.Error("damaged file of a stream", "damage", d.String(), "copy", d.Kept)
 		}
@@ -78,33 +78,33 @@ func (s *Server) prepare() error {
 	return nil
 }
 
-// Keep writes what is taken out of a stream because it is damaged to a file beside the copies of damaged files, and returns its path. It is
-// for files of our own.
+// Keep writes damaged data that was removed from a stream to a file next to the copies of damaged files, and returns the file's path. It needs
+// an embedded server with files.
 func (s *Server) Keep(name string, data []byte) (string, error) {
 	if s.dir == "" {
-		return "", errors.New("natsserver: there is no folder to keep damaged data in")
+		return "", errors.New("natsserver: no folder for damaged data")
 	}
 	return jetstreamfiles.Keep(filepath.Join(s.dir, damagedFolder), name, data)
 }
 
-// LostStreams returns the streams that [Server.Lost] knows of.
+// LostStreams returns the names of the streams for which [Server.Lost] returns losses.
 func (s *Server) LostStreams() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.lost))
 }
 
-// Damaged returns what was found damaged when the server started.
+// Damaged returns the damage that was found when the server started.
 func (s *Server) Damaged() []jetstreamfiles.Damage { return s.damaged }
 
-// Lost returns the losses of a stream that nobody has accepted: records that had been synced and cannot be read.
+// Lost returns the losses of a stream that were not accepted: records that had been synced and cannot be read.
 func (s *Server) Lost(stream string) []jetstreamfiles.Damage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lost[stream]
 }
 
-// Accept forgets the losses of a stream: it is used without them from now on. The copies of the damaged files stay.
+// Accept removes the recorded losses of a stream: it is used without the lost records from now on. The copies of the damaged files stay.
 func (s *Server) Accept(stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,5 +2,5 @@
 
 package natsserver
 
-// openFiles returns how many files the process may have open, where the system does not say.
+// openFiles returns a conservative limit of open files, because the system does not report one.
 func openFiles() int { return 8192 }

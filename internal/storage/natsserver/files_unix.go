@@ -4,7 +4,7 @@ package natsserver
 
 import "golang.org/x/sys/unix"
 
-// openFiles returns how many files the process may have open.
+// openFiles returns the number of files that the process may have open.
 func openFiles() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

@@ -5,8 +5,7 @@ import (
 	"log/slog"
 )
 
-// logger passes the embedded server's log on, from warnings up: what it reports of its start and stop is of no use to
-// who runs Lazuli.
+// logger passes warnings and errors of the embedded server to the log. Its messages on start and stop are of no use to operators of Lazuli.
 type logger struct{ out *slog.Logger }
 
 func (l *logger) Noticef(string, ...any)         {}

@@ -17,12 +17,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
-// ErrStorage means that the embedded server cannot write its files at the moment. The error that caused it is wrapped as well.
+// ErrStorage means that the embedded server currently cannot write its files. It wraps the cause.
 var ErrStorage = errors.New("queues cannot be written to disk")
 
-// JetStream stops using a stream for good once a write to it has failed, and a failed sync leaves unknown what is on disk. So after
-// such a failure the server refuses everything, tries until the disk takes writes again, and is started anew then: it reads its
-// files, and clients connect again by themselves.
+// JetStream stops using a stream permanently once a write to it has failed, and after a failed sync the content of the disk is unknown. So after
+// such a failure the Server refuses all requests, waits until the disk accepts writes again, and then restarts the embedded server: it reads its
+// files again, and clients reconnect.
 const (
 	probeSize  = 1 << 20
 	probePause = 200 * time.Millisecond
@@ -50,23 +50,23 @@ func (r *recovery) stop() {
 	}
 }
 
-// Failed returns nil, or while the server cannot write its files an [ErrStorage] with the reason. It recovers by itself.
+// Failed returns an [ErrStorage] with the reason while the server cannot write its files, and nil otherwise. The server recovers by itself.
 func (s *Server) Failed() error {
 	s.recover.mu.Lock()
 	defer s.recover.mu.Unlock()
 	return s.recover.failed
 }
 
-// OnRecovery has a function called after the server has recovered from a failure: it reads its files again then, and what had been
-// acknowledged by JetStream but not synced may be there or not.
+// OnRecovery registers a function that is called after the server has recovered from a failure. The server has read its files again then:
+// records that JetStream had acknowledged but not synced may be missing.
 func (s *Server) OnRecovery(f func()) {
 	s.recover.mu.Lock()
 	defer s.recover.mu.Unlock()
 	s.recover.notify = append(s.recover.notify, f)
 }
 
-// Suspect is called when the server did not answer a request on a stream for a while. It finds out whether writes to the stream have
-// failed, and returns the failure.
+// Suspect is called when the server did not answer a request on a stream for a while. It checks whether writes to the stream have failed, and
+// returns the failure.
 func (s *Server) Suspect(stream string) error {
 	if err := s.Failed(); err != nil || s.streams == "" {
 		return err
@@ -88,7 +88,7 @@ func (s *Server) Suspect(stream string) error {
 	return s.Failed()
 }
 
-// fail notes a failure and begins to recover from it.
+// fail records a failure and starts the recovery.
 func (s *Server) fail(cause error) {
 	r := &s.recover
 	r.mu.Lock()
@@ -96,20 +96,20 @@ func (s *Server) fail(cause error) {
 	if r.failed != nil || r.stopped {
 		return
 	}
-	if strings.Contains(cause.Error(), syscall.ENOSPC.Error()) && !diskspace.IsFull(cause) { // JetStream passes on the text alone
+	if strings.Contains(cause.Error(), syscall.ENOSPC.Error()) && !diskspace.IsFull(cause) { // JetStream only returns the text
 		cause = fmt.Errorf("%w: %w", syscall.ENOSPC, cause)
 	}
 	r.failed = fmt.Errorf("%w: %w", ErrStorage, cause)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
-	s.config.Log.Error("queues cannot be written; they are used again once the disk takes writes", "err", cause)
+	s.config.Log.Error("queues cannot be written; waiting until the disk accepts writes", "err", cause)
 	go func() {
 		defer close(r.done)
 		s.recoverFrom(ctx)
 	}()
 }
 
-// recoverFrom waits until the disk takes writes and starts the embedded server anew.
+// recoverFrom waits until the disk accepts writes and restarts the embedded server.
 func (s *Server) recoverFrom(ctx context.Context) {
 	began := time.Now()
 	for pause := probePause; ; pause = min(2*pause, probeMost) {
@@ -119,11 +119,11 @@ func (s *Server) recoverFrom(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		if err := s.probe(); err != nil {
-			s.config.Log.Debug("the disk of the queues does not take writes", "err", err)
+			s.config.Log.Debug("the disk of the queues does not accept writes", "err", err)
 			continue
 		}
 		if err := s.restart(ctx); err != nil {
-			s.config.Log.Warn("the queues could not be opened again", "err", err)
+			s.config.Log.Warn("cannot reopen the queues; retrying", "err", err)
 			continue
 		}
 		break
@@ -136,10 +136,10 @@ func (s *Server) recoverFrom(ctx context.Context) {
 	for _, f := range notify {
 		f()
 	}
-	s.config.Log.Info("queues are used again", "after", time.Since(began))
+	s.config.Log.Info("queues are available again", "after", time.Since(began))
 }
 
-// probe writes and syncs a file where the streams are.
+// probe writes and syncs a file in the folder of the streams.
 func (s *Server) probe() error {
 	f, err := os.CreateTemp(s.dir, "probe-")
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Server) restart(ctx context.Context) error {
 		y.Close()
 		if err := jetstreamfiles.Rewrite(filepath.Join(s.streams, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.mu.Lock()
-			s.syncers[name] = y // once more the next time
+			s.syncers[name] = y // retry the next time
 			s.mu.Unlock()
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *Server) restart(ctx context.Context) error {
 	s.mu.Lock()
 	s.embedded = e
 	s.mu.Unlock()
-	for !s.conn.IsConnected() { // it connects by itself
+	for !s.conn.IsConnected() { // it reconnects by itself
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -18,18 +18,18 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
-// startTimeout bounds how long the embedded server may take to read its streams back, and a connection to be made.
+// startTimeout is the time limit for the embedded server to read its streams, and for a connection to it.
 const startTimeout = 5 * time.Minute
 
-// An existing server is dialled for dialTimeout, and when the process starts, again and again for dialPatience: a machine that
-// is busy can take long to shake hands.
+// Each connection attempt to an existing server takes at most dialTimeout. At the start of the process, attempts are repeated for dialPatience:
+// the handshake can take long on a busy machine.
 const (
 	dialTimeout  = 5 * time.Second
 	dialPatience = time.Minute
 )
 
-// MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with
-// room for its record, and for the properties of a service.
+// MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with its record, or the
+// properties of a service.
 const MaxPayload = 1 << 20
 
 // Server is the process's NATS. It is safe for concurrent use.
@@ -37,8 +37,8 @@ type Server struct {
 	config  Config
 	conn    *nats.Conn
 	dir     string // the folder of the embedded server; "" in memory and with an external NATS
-	streams string // the folder that holds the embedded server's streams; "" like dir
-	durable bool   // Sync syncs
+	streams string // the folder that holds the embedded server's streams; "" if dir is
+	durable bool   // Sync makes records durable
 	scratch string // removed by Close
 	damaged []jetstreamfiles.Damage
 	recover recovery
@@ -48,7 +48,7 @@ type Server struct {
 	syncers  map[string]*jetstreamfiles.Syncer  // by stream
 	lost     map[string][]jetstreamfiles.Damage // by stream
 	closed   bool
-	// foldersSynced: the folders above the streams are durable.
+	// foldersSynced is set once the folders above the streams are durable.
 	foldersSynced bool
 }
 
@@ -75,7 +75,7 @@ func Start(c Config) (*Server, error) {
 func (s *Server) embed() error {
 	dir := s.config.Dir
 	if dir == "" {
-		// JetStream wants a folder even if all of its streams live in memory.
+		// JetStream needs a folder even if all of its streams are in memory.
 		scratch, err := os.MkdirTemp("", "lazuli-nats-")
 		if err != nil {
 			return fmt.Errorf("natsserver: %w", err)
@@ -104,7 +104,7 @@ func (s *Server) embed() error {
 	return nil
 }
 
-// inProcess connects to the embedded server that runs at the moment: it is another one after [Server.recoverFrom].
+// inProcess connects to the embedded server that currently runs: [Server.recoverFrom] replaces it.
 type inProcess struct{ s *Server }
 
 func (p inProcess) InProcessConn() (net.Conn, error) {
@@ -134,10 +134,10 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		Port:       port,
 		DontListen: s.config.Listen == "",
 		MaxPayload: MaxPayload,
-		// Without a limit JetStream takes a share of the machine's memory and free disk, and refuses writes beyond.
+		// Without a limit JetStream takes a share of the machine's memory and free disk, and refuses writes beyond it.
 		JetStreamMaxMemory: 1 << 40,
 		JetStreamMaxStore:  1 << 60,
-		// The default of ten seconds ends the connection of a process that gets no processor time for so long.
+		// The default of ten seconds would end the connection of a process that gets no processor time for that long.
 		WriteDeadline: time.Minute,
 		NoSigs:        true,
 	})
@@ -145,17 +145,17 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		return nil, fmt.Errorf("natsserver: %w", err)
 	}
 	e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
-	if s.config.Listen != "" { // the server itself only logs it, and ends the process
+	if s.config.Listen != "" { // the server itself would only log the error, and exit
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 		if err != nil {
-			return nil, fmt.Errorf("natsserver: the NATS address is taken: %w", err)
+			return nil, fmt.Errorf("natsserver: the NATS address is in use: %w", err)
 		}
 		l.Close()
 	}
 	go e.Start()
 	switch {
 	case !e.ReadyForConnections(startTimeout):
-		err = errors.New("natsserver: the embedded NATS server did not get ready")
+		err = errors.New("natsserver: the embedded NATS server did not become ready")
 	case !e.JetStreamEnabled():
 		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
 	default:
@@ -170,7 +170,7 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 func (s *Server) connect() error {
 	options := []nats.Option{
 		nats.Name("lazuli"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.Timeout(dialTimeout),
-		nats.ReconnectBufSize(-1), // while it is away, fail: who waits for the answer cannot wait for long
+		nats.ReconnectBufSize(-1), // fail while disconnected: callers cannot wait for long
 		nats.ErrorHandler(s.onError),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -196,19 +196,19 @@ func (s *Server) connect() error {
 	}
 	s.conn = conn
 	if conn.MaxPayload() < 128<<10 {
-		return fmt.Errorf("natsserver: %s takes messages of %d bytes at most: set max_payload to 256KB or more", redact(s.config.URL),
+		return fmt.Errorf("natsserver: %s accepts messages of at most %d bytes: set max_payload to 256KB or more", redact(s.config.URL),
 			conn.MaxPayload())
 	}
 	return nil
 }
 
-// isTimeout reports whether a server did not answer in time, rather than with a refusal.
+// isTimeout reports whether a server did not answer in time, as opposed to a refusal.
 func isTimeout(err error) bool {
 	var e net.Error
 	return errors.Is(err, nats.ErrTimeout) || errors.As(err, &e) && e.Timeout()
 }
 
-// redact writes a list of URLs for people: without passwords and tokens.
+// redact returns a list of URLs for logs: without passwords and tokens.
 func redact(list string) string {
 	parts := strings.Split(list, ",")
 	for i, part := range parts {
@@ -225,10 +225,10 @@ func redact(list string) string {
 }
 
 func (s *Server) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	s.config.Log.Warn("NATS reports an error", "err", err)
+	s.config.Log.Warn("NATS reported an error", "err", err)
 }
 
-// Conn is the connection that everything goes through.
+// Conn returns the connection to the server.
 func (s *Server) Conn() *nats.Conn { return s.conn }
 
 // InMemory reports whether streams must use memory storage.
@@ -237,13 +237,13 @@ func (s *Server) InMemory() bool { return s.config.URL == "" && s.config.Dir == 
 // Replicas is the number of replicas for each stream.
 func (s *Server) Replicas() int { return s.config.Replicas }
 
-// Shared reports whether others may write to the streams as well: another process, or somebody at the open port.
+// Shared reports whether others may write to the streams as well: another process, or a client at the open port.
 func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" }
 
-// External reports whether NATS is another process: it can be away, and answers can be lost.
+// External reports whether NATS is another process: it can be unreachable, and answers can be lost.
 func (s *Server) External() bool { return s.config.URL != "" }
 
-// ClientURL is where the embedded server can be reached from outside; "" if it opened no port.
+// ClientURL returns the address of the embedded server for other processes; "" if it opened no port.
 func (s *Server) ClientURL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *Server) ClientURL() string {
 	return s.embedded.ClientURL()
 }
 
-// Healthy returns nil while NATS can be used and its disk written.
+// Healthy returns nil if NATS can be used and its disk can be written.
 func (s *Server) Healthy() error {
 	if err := s.Failed(); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (s *Server) Healthy() error {
 	return nil
 }
 
-// Close disconnects and stops the embedded server. It waits until its files are closed; a second call does nothing.
+// Close disconnects and stops the embedded server. It waits until the server's files are closed; a second call does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {

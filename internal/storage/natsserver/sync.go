@@ -9,15 +9,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
-// Durable reports whether Sync makes records durable: on an embedded server with files that is not relaxed. On an external NATS, its
-// own configuration decides.
+// Durable reports whether Sync makes records durable: on an embedded server with files that is not relaxed. For an external NATS, its own
+// configuration applies.
 func (s *Server) Durable() bool { return s.durable }
 
-// Sync returns when everything that JetStream had acknowledged for the stream before the call is on disk. Concurrent
-// calls share syncs. Where the durability is not ours (relaxed, in memory, external NATS) it returns at once.
+// Sync returns when all records that JetStream had acknowledged for the stream before the call are on disk. Concurrent calls share syncs. If
+// Sync does not control the durability (relaxed, in memory, external NATS) it returns at once.
 //
-// A missing file is an error. After an error what is on disk is unknown, every later Sync of that stream fails as well, and the
-// server recovers as [Server.Failed] describes: what JetStream had acknowledged must be read again.
+// A missing file is an error. After an error the content of the disk is unknown, every later Sync of that stream fails as well, and the server
+// recovers as [Server.Failed] describes: records that JetStream had acknowledged must be read again.
 func (s *Server) Sync(stream string) error {
 	if !s.durable {
 		return nil
@@ -40,7 +40,7 @@ func (s *Server) Sync(stream string) error {
 		s.mu.Lock()
 		current := s.syncers[stream] == y
 		s.mu.Unlock()
-		if current { // neither forgotten, for its stream was deleted, nor replaced after a recovery
+		if current { // neither forgotten because its stream was deleted, nor replaced after a recovery
 			s.fail(fmt.Errorf("syncing stream %s: %w", stream, err))
 		}
 		return err
@@ -50,8 +50,8 @@ func (s *Server) Sync(stream string) error {
 
 func (s *Server) streamDir(stream string) string { return filepath.Join(s.streams, stream) }
 
-// CutPoint returns up to which sequence a stream can be purged, given that records from floor on are needed: on files of our own
-// the purge then removes whole blocks and writes none, elsewhere it is floor. 0 is nothing.
+// CutPoint returns the sequence up to which a stream can be purged if records from floor on are needed. On an embedded server with files the
+// purge then removes whole blocks and writes none; otherwise it is floor. 0 means that nothing can be purged.
 func (s *Server) CutPoint(stream string, floor uint64) (uint64, error) {
 	if s.streams == "" {
 		return floor, nil
@@ -59,8 +59,8 @@ func (s *Server) CutPoint(stream string, floor uint64) (uint64, error) {
 	return jetstreamfiles.CutPoint(s.streamDir(stream), floor)
 }
 
-// NextCut returns a sequence after oldest up to which the stream could be cut if nothing before it were needed: on files of our own the
-// begin of the next block, elsewhere an eighth of the way to newest. 0 is none.
+// NextCut returns a sequence after oldest up to which the stream could be cut if nothing before it were needed: on an embedded server with files
+// the start of the next block, otherwise an eighth of the way to newest. 0 means that there is none.
 func (s *Server) NextCut(stream string, oldest, newest uint64) (uint64, error) {
 	if s.streams == "" {
 		if newest-oldest < 64 {
@@ -80,7 +80,7 @@ func (s *Server) NextCut(stream string, oldest, newest uint64) (uint64, error) {
 	return 0, nil
 }
 
-// SyncConfig makes a stream's creation or its new configuration durable.
+// SyncConfig makes the creation of a stream, or a change of its configuration, durable.
 func (s *Server) SyncConfig(stream string) error {
 	if !s.durable {
 		return nil
@@ -91,7 +91,7 @@ func (s *Server) SyncConfig(stream string) error {
 	return s.syncFolders()
 }
 
-// syncFolders makes the folders above the streams durable, once: JetStream makes some of them with the first stream.
+// syncFolders makes the folders above the streams durable, once: JetStream creates some of them with the first stream.
 func (s *Server) syncFolders() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Server) syncFolders() error {
 	return err
 }
 
-// Forget is called after a stream was deleted: it makes that durable and releases what Sync holds for the stream.
+// Forget is called after a stream was deleted: it makes the deletion durable and releases the stream's syncer.
 func (s *Server) Forget(stream string) error {
 	if !s.durable {
 		return nil
@@ -118,15 +118,14 @@ func (s *Server) Forget(stream string) error {
 	return jetstreamfiles.SyncFolders(s.streams, s.streams)
 }
 
-// idleTime is how long a stream must not have been synced for its file to be closed.
+// idleTime is the time without a sync after which the file of a stream may be closed.
 const idleTime = 10 * time.Second
 
-// closeIdleAt is the number of streams from which on the files of idle ones are closed: a small part of the files that the process may
-// open.
+// closeIdleAt is the number of streams from which on the files of idle streams are closed: a small part of the files that the process may open.
 func (s *Server) closeIdleAt() int { return max(16, openFiles()/16) }
 
-// closeIdleLocked closes the files of streams that were not synced lately. It is called as often as streams are synced for the first
-// time, and drops what it closed, so that it looks at few.
+// closeIdleLocked closes the files of streams that were not synced recently. It is called when a stream is synced for the first time, and
+// removes the syncers that it closed, so that it has to check few.
 func (s *Server) closeIdleLocked() {
 	before := time.Now().Add(-idleTime)
 	for name, y := range s.syncers {

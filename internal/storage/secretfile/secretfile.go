@@ -1,5 +1,5 @@
-// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. They are
-// readable by their owner alone, and always whole: a crash leaves the old content or the new.
+// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. Only their owner can read them, and
+// writes are atomic: after a crash a file has the old content or the new.
 package secretfile
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// ErrExposed means that others than the file's owner may change a file with secrets.
-var ErrExposed = errors.New("others than its owner may write to the file")
+// ErrExposed means that users other than the file's owner may change a file with secrets.
+var ErrExposed = errors.New("users other than the owner may write to the file")
 
 // Mode is the mode of every file that this package writes.
 const Mode fs.FileMode = 0o600
 
-// Write puts data in the place of path's content, in one step, synced. The folder must exist.
+// Write replaces the content of path with data, atomically and synced. The folder must exist.
 func Write(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with Mode
 	if err != nil {
@@ -50,7 +50,7 @@ func Write(path string, data []byte) (err error) {
 	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
 }
 
-// Create is [Write] for a file that must not exist yet; it fails with fs.ErrExist if it does.
+// Create is like [Write] for a file that must not exist yet; it returns fs.ErrExist if it does.
 func Create(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, Mode)
 	if err != nil {
@@ -66,9 +66,8 @@ func Create(path string, data []byte) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// Read returns the content of a file of at most limit bytes. It fails with [ErrExposed] if its group or everybody may
-// write to it: whoever can, can choose the secrets. Files that others may read are taken, for that is how container
-// platforms mount secrets.
+// Read returns the content of a file of at most limit bytes. It returns [ErrExposed] if the file's group or all users may write to it, because
+// they could replace the secrets. Files that other users may read are accepted, because container platforms mount secrets like that.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

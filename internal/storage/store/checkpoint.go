@@ -17,28 +17,27 @@ import (
 )
 
 const (
-	// memtableSize is the memory from which a memtable is frozen and written to bbolt, in bytes. Two may be alive.
+	// memtableSize is the size from which a memtable is frozen and written to bbolt, in bytes. Two memtables may exist at a time.
 	memtableSize = 4 << 20
-	// memtableWait is the multiple of that at which writers wait.
+	// memtableWait is the multiple of memtableSize at which writers wait.
 	memtableWait = 3
 
-	// chunkSize is how many keys a transaction of bbolt takes. Each may need a page of its own, of which bbolt holds the
-	// old and the new content in memory until it commits.
+	// chunkSize is the number of keys in a transaction of bbolt. Each key may need its own page, of which bbolt holds the old and the new
+	// content in memory until it commits.
 	chunkSize = 512
 
-	// fillPercent is how full bbolt leaves the pages that it splits. Its own 0.5 wastes half of the file on ascending
-	// keys.
+	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending keys.
 	fillPercent = 0.8
 )
 
-// layers is what lies above the file. The file has everything up to the frozen memtable, and may have that as well:
-// seen through it, it looks the same.
+// layers are the memtables above the file. The file has everything up to the frozen memtable, and may have the content of that as well: the
+// merged view is the same.
 type layers struct {
 	active *memtable
 	frozen *memtable // nil if there is none
 }
 
-// checkpoints moves frozen memtables into bbolt, one at a time, in the background.
+// checkpoints writes frozen memtables to bbolt, one at a time, in the background.
 type checkpoints struct {
 	mu      sync.Mutex // guards what follows
 	ended   sync.Cond
@@ -46,8 +45,8 @@ type checkpoints struct {
 	err     error // of the last one
 }
 
-// makeRoom is called by the leader before a group. It freezes a memtable that is full, and waits if the one before is
-// not yet written. Its error is why that cannot be written.
+// makeRoom is called by the leader before a group. It freezes a full memtable, and waits if the previous one is not yet written. It returns an
+// error if that one cannot be written.
 func (db *DB) makeRoom() error {
 	for {
 		l := db.layers.Load()
@@ -67,8 +66,8 @@ func (db *DB) makeRoom() error {
 	}
 }
 
-// freeze begins a new memtable and a new generation of the log, and has the old one written. The caller leads, and
-// nothing is frozen.
+// freeze begins a new memtable and a new generation of the log, and starts a checkpoint of the old one. The caller leads, and there is no frozen
+// memtable.
 func (db *DB) freeze() error {
 	l := db.layers.Load()
 	if db.log != nil {
@@ -103,7 +102,7 @@ func (db *DB) startCheckpoint() {
 	}()
 }
 
-// awaitCheckpoint waits for the one that is running, if any, and returns the error of the last.
+// awaitCheckpoint waits for the running checkpoint, if any, and returns the error of the last one.
 func (db *DB) awaitCheckpoint() error {
 	c := &db.checkpoints
 	c.mu.Lock()
@@ -114,7 +113,7 @@ func (db *DB) awaitCheckpoint() error {
 	return c.err
 }
 
-// checkpoint writes the frozen memtable to bbolt. If that fails, it stays where it is, and in the log.
+// checkpoint writes the frozen memtable to bbolt. If that fails, the memtable and the log stay.
 func (db *DB) checkpoint() error {
 	if cause := db.failed.Load(); cause != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, *cause)
@@ -131,8 +130,8 @@ func (db *DB) checkpoint() error {
 	}
 }
 
-// commit writes a memtable to bbolt, a chunk at a time, and at last how far the file is: the generation that the memtable came from.
-// Ending in between does no harm: the log has it all, and so has the memtable, through which the file is seen.
+// commit writes a memtable to bbolt, a chunk at a time, and at the end the progress of the file: the generation of the memtable. An interruption
+// does no harm: the log has all entries, and so has the memtable, which hides those of the file.
 func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	for i := range m.lists {
 		list := &m.lists[i]
@@ -149,7 +148,7 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	return db.transact(func(tx *bolt.Tx) error { return putProgress(tx, gen, m.newest, closed) })
 }
 
-// commitChunk writes the entries of a bucket from e on, and returns the first that it leaves.
+// commitChunk writes the entries of a bucket from e on, and returns the first entry that it did not write.
 func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	if err := db.checkLeaves(tx, bucket, e); err != nil {
 		return e, err
@@ -168,8 +167,8 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	return e, err
 }
 
-// checkLeaves verifies the leaves that a chunk changes, because bbolt would write a damaged one anew, without what was lost
-// in it, and nothing would show the loss afterwards.
+// checkLeaves verifies the leaves that a chunk changes. Otherwise bbolt would write a damaged leaf again without the lost entries, and the loss
+// could not be detected any more.
 func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) error {
 	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
 	defer s.Release()
@@ -191,7 +190,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	before := db.fileSize()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		// A panic of bbolt must not end the process: the data is in the log.
+		// A panic of bbolt must not end the process: the log has the data.
 		if v := recover(); v != nil {
 			err = &DamageError{File: filepath.Base(db.path), Problem: fmt.Sprint(v)}
 		}
@@ -217,19 +216,18 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	return tx.Commit()
 }
 
-// judge decides whether the store may go on after a commit has failed with err.
+// judge decides whether the store may continue after a commit has failed with err.
 //
-// It may if a write was refused, say for lack of space: bbolt writes to free pages first, and forgets about them. It
-// may not if a sync failed: the kernel reports that once, then takes the pages for clean, and a later sync would
-// succeed without them.
+// It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards them. It may not if a
+// sync failed: the kernel reports that once and then marks the pages as clean, so that a later sync would succeed without them.
 func (db *DB) judge(err error, sizeBefore int64) {
 	var refused *fs.PathError
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &refused):
-		// A write; all others come without a path.
+		// The error of a write; all others have no path.
 	case !errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.fileSize() == sizeBefore && db.readable():
-		// The file could not grow: bbolt tries that before it writes.
+		// The file could not grow: bbolt grows it before it writes.
 	default:
 		db.failed.CompareAndSwap(nil, &err)
 	}

@@ -7,19 +7,18 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
-// Each value is kept with a checksum behind it, in the log, in memtables and in the file alike:
+// Each value is followed by a checksum, in the log, in memtables and in the file:
 //
 //	0  n  value
 //	n  4  CRC-32C of the bucket's name, the length of the key, the key and the value, little-endian
 //
-// It is computed once, when the group is encoded, and checked each time the value is read from the file or the log, and when it goes
-// from memory to the file. It covers the key, so that a key that was damaged, or a value that lies under another key, does not
-// pass.
+// The checksum is computed once, when the group is encoded. It is checked each time the value is read from the file or the log, and when it is
+// written from memory to the file. It covers the key, so that a damaged key, or a value under another key, is detected.
 //
-// Files of version 1 have values without it.
+// Values in files of version 1 have no checksum.
 const sumSize = 4
 
-// bucketSeed is the CRC of a bucket's name, from which those of its values go on.
+// bucketSeed returns the CRC of a bucket's name, from which the CRCs of its values continue.
 func bucketSeed(b Bucket) uint32 { return crc32.Checksum([]byte(b), castagnoli) }
 
 func checksum(seed uint32, key, value []byte) uint32 {
@@ -42,7 +41,7 @@ func unseal(seed uint32, key, sealed []byte) (value []byte, ok bool) {
 	return sealed[:n:n], checksum(seed, key, sealed[:n]) == binary.LittleEndian.Uint32(sealed[n:])
 }
 
-// unseal is the function above for bucket i of the file, whose version may know no checksums.
+// unseal returns the value without its checksum for bucket i of the file. Values of files of version 1 have none.
 func (db *DB) unseal(i int, key, sealed []byte) (value []byte, err error) {
 	if db.version == 1 {
 		return sealed, nil
@@ -54,7 +53,7 @@ func (db *DB) unseal(i int, key, sealed []byte) (value []byte, err error) {
 	return value, nil
 }
 
-// strip is unseal for a value that was checked before.
+// strip removes the checksum of a value that was verified before.
 func (db *DB) strip(sealed []byte) []byte {
 	if db.version == 1 {
 		return sealed
@@ -63,7 +62,7 @@ func (db *DB) strip(sealed []byte) []byte {
 	return sealed[:n:n]
 }
 
-// verify returns the check that the pages of bucket i are read with.
+// verify returns the function that verifies the pairs of bucket i on reading.
 func (db *DB) verify(i int) bboltpage.Verify {
 	return func(key, sealed []byte) error {
 		_, err := db.unseal(i, key, sealed)

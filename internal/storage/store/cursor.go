@@ -9,14 +9,13 @@ import (
 // Cursor walks the keys of one bucket in byte order. The slices it returns must not be modified and are valid until
 // the closure returns.
 //
-// It merges sorted sources, of which the newer hide the older: the closure's own writes, those of its group, what is
-// only in the log, and what is in bbolt.
+// It merges sorted sources, of which the newer hide the older: the closure's own writes, the writes of its group, the memtables, and bbolt.
 type Cursor struct {
 	sources []source // the newest first
 	key     []byte   // last key returned, nil before Seek and at the end
 	ended   bool
 
-	// Room for the sources, so that a cursor is one allocation.
+	// Space for the sources, so that a cursor needs one allocation.
 	room  [5]source
 	own   overlaySource
 	group overlaySource
@@ -37,8 +36,8 @@ type source interface {
 // Cursor returns a cursor over b, which sees the transaction's own writes, also later ones.
 func (tx *Tx) Cursor(b Bucket) *Cursor { return tx.cursor(b, (*bboltpage.Snapshot).Cursor) }
 
-// Scan is Cursor for walks of any length: the slices that it returns are valid until its next Seek or Next only. For that
-// it reads files that are larger than what may be mapped with few system calls. In an Update it is Cursor.
+// Scan is like Cursor, but the slices that it returns are valid only until its next Seek or Next. In return it reads files that are larger than
+// the mapping limit with few system calls. In an Update it is the same as Cursor.
 func (tx *Tx) Scan(b Bucket) *Cursor {
 	if tx.writes != nil {
 		return tx.Cursor(b)
@@ -51,14 +50,14 @@ func (tx *Tx) cursor(b Bucket, open func(*bboltpage.Snapshot, bboltpage.Tree, bb
 	c := &Cursor{}
 	c.sources = c.above(tx, b, i)
 	if t := tx.tree(i); t.exists {
-		// The file comes last: what a Scan returned is overwritten when it moves on.
+		// The file comes last: the next move overwrites the slices that a Scan returned.
 		c.file = fileSource{tx: tx, c: open(&tx.file, t.Tree, tx.db.verifiers[i])}
 		c.sources = append(c.sources, &c.file)
 	}
 	return c
 }
 
-// above returns the sources above the file. The cursor has room for that one as well.
+// above returns the sources above the file. The cursor has space for the file's source as well.
 func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 	sources := c.room[:0]
 	if tx.writes != nil {
@@ -78,8 +77,8 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 	return sources
 }
 
-// Seek moves to the first key at or after key and returns it with its value; k is nil if there is none. A nil key
-// means the first of the bucket.
+// Seek moves to the first key at or after key and returns it with its value; k is nil if no such key exists. A nil key means the first key of
+// the bucket.
 func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	for _, s := range c.sources {
 		s.seek(key)
@@ -87,8 +86,7 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	return c.settle()
 }
 
-// Next moves to the key after the last returned one. After the end it stays there. Without a Seek before it, it
-// moves to the first key.
+// Next moves to the key after the last returned one. At the end it stays there. Without a Seek before it, it moves to the first key.
 func (c *Cursor) Next() (k, v []byte) {
 	switch {
 	case c.ended:
@@ -102,7 +100,7 @@ func (c *Cursor) Next() (k, v []byte) {
 	return c.settle()
 }
 
-// settle returns the smallest key of all sources, from the newest that has it, and skips what was deleted.
+// settle returns the smallest key of all sources, from the newest source that has it, and skips deleted keys.
 func (c *Cursor) settle() (k, v []byte) {
 	for {
 		var first Write
@@ -121,7 +119,7 @@ func (c *Cursor) settle() (k, v []byte) {
 	}
 }
 
-// overlaySource reads writes that may increase while it is in use.
+// overlaySource reads a write set that may grow meanwhile.
 type overlaySource struct {
 	b   *bucketWrites
 	pos position

@@ -8,21 +8,21 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
-// ErrDamaged means that bytes on disk are not those that were written. Every error of that kind is a *DamageError.
+// ErrDamaged means that bytes on disk differ from those that were written. Every error of that kind is a *DamageError.
 var ErrDamaged = errors.New("store: damaged")
 
-// DamageError says what is damaged.
+// DamageError describes damaged data.
 type DamageError struct {
 	// File is the name of the file, without its folder.
 	File string
-	// Bucket and Key name the damaged value, if it is one.
+	// Bucket and Key name the damaged value, if the damage is in a value.
 	Bucket Bucket
 	Key    []byte
-	// Problem says what is wrong.
+	// Problem describes the damage.
 	Problem string
 }
 
-// Error names the file, and the bucket and key, or the place, that are damaged.
+// Error names the file, and the bucket and key, or the position, of the damage.
 func (e *DamageError) Error() string {
 	if e.Key == nil {
 		return fmt.Sprintf("%v: %s: %s", ErrDamaged, e.File, e.Problem)
@@ -33,7 +33,7 @@ func (e *DamageError) Error() string {
 // Is makes errors.Is find ErrDamaged.
 func (e *DamageError) Is(target error) bool { return target == ErrDamaged }
 
-// maxQuoted bounds the part of a key that an error's text has, in bytes.
+// maxQuoted limits the part of a key in an error's text, in bytes.
 const maxQuoted = 256
 
 func quoteKey(key []byte) string {
@@ -47,7 +47,7 @@ func (db *DB) damagedValue(bucket int, key []byte) error {
 	return &DamageError{File: filepath.Base(db.path), Bucket: db.buckets[bucket], Key: append([]byte{}, key...), Problem: "the checksum does not match"}
 }
 
-// asDamage makes a *DamageError of what the page reader found; other errors stay what they are.
+// asDamage converts the damage that the page reader reports to a *DamageError. It returns other errors unchanged.
 func asDamage(path string, err error) error {
 	var page *bboltpage.DamageError
 	if errors.As(err, &page) || errors.Is(err, bboltpage.ErrTruncated) {
@@ -56,8 +56,8 @@ func asDamage(path string, err error) error {
 	return err
 }
 
-// readFailure is what a transaction panics with when a read fails: neither Get nor a Cursor has an error to return, and the closure
-// must not go on as if the key did not exist. View and Update return the error.
+// readFailure is the panic value of a transaction whose read fails: neither Get nor a Cursor has an error to return, and the closure must not
+// continue as if the key did not exist. View and Update return the error.
 type readFailure struct{ err error }
 
 // failRead ends the closure.
@@ -69,7 +69,7 @@ func (tx *Tx) failRead(err error) {
 	panic(readFailure{err})
 }
 
-// failureOf returns the error that a closure's panic stands for; ok is false for panics of the closure's own.
+// failureOf returns the error of a readFailure; ok is false for other panics of the closure.
 func (db *DB) failureOf(v any) (err error, ok bool) {
 	if f, ok := v.(readFailure); ok {
 		return f.err, true
@@ -90,5 +90,5 @@ func (db *DB) inMapping(addr uintptr) bool {
 	return info != nil && addr >= info.Data && addr-info.Data < mapSize
 }
 
-// Damages returns how many reads have failed since Open because what they read was damaged.
+// Damages returns the number of reads since Open that failed because of damage.
 func (db *DB) Damages() int64 { return db.damages.Load() }

@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// Returned by Open.
+// Errors of Open.
 var (
 	// ErrLocked means that another process, or another DB of this process, has the file open.
 	ErrLocked = errors.New("store: file is in use by another process")
@@ -11,13 +11,13 @@ var (
 	ErrFormat = errors.New("store: unknown file format")
 )
 
-// Returned by View and Update.
+// Errors of View and Update.
 var (
 	// ErrClosed means that Close was called. Nothing has been written.
 	ErrClosed = errors.New("store: closed")
 
-	// ErrFailed means that an earlier commit could not be synced, so that what the disk holds is unknown. Nothing has
-	// been written, and nothing will be until the file is opened again; View still works.
+	// ErrFailed means that an earlier commit could not be synced, so that the content of the disk is unknown. Nothing has been written, and
+	// later writes are refused until the file is opened again; View still works.
 	ErrFailed = errors.New("store: an earlier sync failed; restart to recover")
 
 	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// allocSize is how far the file grows beyond what is needed, in bytes. Each growth costs a sync of its own.
+	// allocSize is the size by which the file grows beyond the needed size, in bytes. Each growth costs a sync.
 	allocSize = 32 << 20
 
-	// mapSize is how much address space is reserved at once. While the file is smaller, it never has to be mapped
-	// again, for which a writer would have to wait for every reader. Address space costs nothing on 64 bits.
+	// mapSize is the size of the address space that is reserved at once. While the file is smaller, it never has to be mapped again, for which a
+	// writer would have to wait for every reader. Address space costs nothing on 64 bits.
 	mapSize = 16 << 30
 )
 
@@ -31,17 +31,17 @@ func boltOptions(o Options) *bolt.Options {
 		NoSync:       o.Ephemeral,
 		NoGrowSync:   o.Ephemeral,
 		FreelistType: bolt.FreelistMapType,
-		NoStatistics: true, // they cost every View a lock
+		NoStatistics: true, // otherwise every View takes a lock
 	}
-	// On Windows bbolt would make the file as large as the map.
+	// On Windows bbolt would make the file as large as the mapping.
 	if bits.UintSize == 64 && runtime.GOOS != "windows" {
 		b.InitialMmapSize = mapSize
 	}
 	return b
 }
 
-// inspect verifies the structure of an existing file before it is mapped: what bbolt reads of it when it opens it, and the pages
-// that lead to its leaves. It waits for a process that has the file open.
+// inspect verifies the structure of an existing file before it is mapped: the pages that bbolt reads when it opens the file, and the pages above
+// its leaves. It waits for another process that has the file open.
 func inspect(path string, timeout time.Duration) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,21 +64,21 @@ func inspect(path string, timeout time.Duration) error {
 		}
 	}
 	info, err := f.Stat()
-	if err != nil || info.Size() == 0 { // bbolt fills an empty file
+	if err != nil || info.Size() == 0 { // bbolt initialises an empty file
 		return err
 	}
 	_, err = bboltpage.CheckStructure(f, info.Size())
 	return err
 }
 
-// lockPoll is how often a lock that another process holds is tried, as bbolt does.
+// lockPoll is the interval for trying a lock that another process holds. bbolt uses the same.
 const lockPoll = 50 * time.Millisecond
 
-// recover moves what a crash left in the log into the file, and begins a log.
+// recover writes the log that a crash left to the file, and begins a log.
 func (db *DB) recover(f format, relaxed bool) (err error) {
 	db.gen = f.gen + 3 + rand.Uint64N(1<<40)
 	m := db.layers.Load().active
-	// The files of the log exist before the file says that it needs them.
+	// The log files must exist before the file refers to them.
 	if db.log, err = openWAL(db.fs, db.path, db.gen, !relaxed); err != nil {
 		return err
 	}

@@ -11,20 +11,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The bucket whose keys say which layout a file has, and how far it is. The leading zero byte keeps it apart from those of the
+// The bucket whose keys hold the layout version of a file, and its progress. The leading zero byte separates it from the buckets of the
 // services.
 //
 //	version   "2"
 //	buckets   names of all other buckets, sorted, each with a line feed
-//	log       0  8  generation of the log up to which the file has everything
-//	          8  8  number of the group up to which it has everything
-//	          16 1  1 if the store was closed: then it needs no log
+//	log       0  8  generation of the log up to which the file is complete
+//	          8  8  number of the group up to which it is complete
+//	          16 1  1 if the store was closed and needs no log
 //
-// Integers are big-endian. Each value has its checksum, as all values have.
+// Integers are big-endian. Each value has its checksum, as all values.
 //
-// Version 2: one bucket of bbolt for each Bucket, nothing nested, values with checksums, and a log as in log.go.
-// Version 1 had no checksums, no "buckets", and in "log" the generation only. Open writes such a file anew (upgrade.go); with
-// Options.ReadOnly it is read as it is.
+// Version 2: one bucket of bbolt for each Bucket, no nested buckets, values with checksums, and a log as in log.go. Version 1 had no checksums,
+// no "buckets", and only the generation in "log". Open converts such a file (upgrade.go); with Options.ReadOnly it is read without conversion.
 var (
 	formatBucket = []byte("\x00store")
 	versionKey   = []byte("version")
@@ -34,9 +33,9 @@ var (
 
 const currentVersion = 2
 
-// format is what the file says of itself.
+// format is the content of the format bucket.
 type format struct {
-	version    int // 0: the file is new
+	version    int // 0 for a new file
 	buckets    []string
 	gen, group uint64
 	closed     bool
@@ -53,7 +52,7 @@ func putFormat(tx *bolt.Tx, key, value []byte) error {
 	return b.Put(key, appendSealed(nil, formatSeed, key, value))
 }
 
-// putProgress notes how far the file is.
+// putProgress records the progress of the file.
 func putProgress(tx *bolt.Tx, gen, group uint64, closed bool) error {
 	p := binary.BigEndian.AppendUint64(nil, gen)
 	p = binary.BigEndian.AppendUint64(p, group)
@@ -65,7 +64,7 @@ func putProgress(tx *bolt.Tx, gen, group uint64, closed bool) error {
 	return putFormat(tx, logKey, p)
 }
 
-// readFormat reads what the file says of itself, and compares the buckets with those that it has.
+// readFormat reads the format bucket, and compares its list of buckets with the existing ones.
 func (db *DB) readFormat() (f format, err error) {
 	err = db.bolt.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(formatBucket)
@@ -95,7 +94,7 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 			return &DamageError{File: file, Bucket: Bucket(formatBucket), Key: key, Problem: "the checksum does not match"}
 		}
 		if string(key) == string(versionKey) && string(value) != strconv.Itoa(currentVersion) {
-			return fmt.Errorf("%w: version %q, and this release knows versions 1 and %d", ErrFormat, value, currentVersion)
+			return fmt.Errorf("%w: version %q, this release supports versions 1 and %d", ErrFormat, value, currentVersion)
 		}
 		values[string(key)] = value
 	}
@@ -152,7 +151,7 @@ func (db *DB) prepare(f *format) error {
 	})
 }
 
-// putBuckets notes the names of the buckets that the file has.
+// putBuckets records the names of the file's buckets.
 func putBuckets(tx *bolt.Tx) error {
 	var names []byte
 	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxGroup bounds the calls of one group.
+	// maxGroup is the maximum number of calls in one group.
 	maxGroup = 1024
-	// maxGroupBytes ends a group early, so that nobody waits for a commit of unbounded size.
+	// maxGroupBytes ends a group early, so that no call waits for a commit of unlimited size.
 	maxGroupBytes = 32 << 20
 )
 
@@ -30,10 +30,10 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// errGoexit is what a closure gets that called runtime.Goexit, as testing.T.FailNow does.
+// errGoexit is returned for a closure that called runtime.Goexit, as testing.T.FailNow does.
 var errGoexit = errors.New("store: the closure ended its goroutine")
 
-// call is one Update that waits.
+// call is one waiting Update.
 type call struct {
 	fn      func(*Tx) error
 	err     error
@@ -42,17 +42,16 @@ type call struct {
 	wake    chan struct{} // a group has served the call, or it is promoted
 }
 
-// Update runs fn, which may read and write, and returns once its writes are durable. If fn returns an error, nothing
-// of it has been written and Update returns that error.
+// Update runs fn, which may read and write, and returns once its writes are durable. If fn returns an error, nothing is written and Update
+// returns that error.
 //
-// fn may run twice, and may run in another goroutine: it must have no effects but on the transaction and on variables
-// that it sets anew on each run. It sees what earlier closures of its group wrote although that is not yet on disk;
-// therefore, if the commit fails, every closure of the group gets the error, also one that returned an error of its
-// own. If fn panics, Update panics with a *Panic and nothing of fn is written. fn must not call View or Update of the
-// same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
+// fn may run twice, and may run in another goroutine: it must have no effects except on the transaction and on variables that it sets on each
+// run. It sees the writes of earlier closures of its group although they are not yet on disk; therefore, if the commit fails, every closure of
+// the group gets the error, also one that returned its own error. If fn panics, Update panics with a *Panic and nothing of fn is written. fn
+// must not call View or Update of the same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
 //
-// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, or what the operating system
-// answered: then nothing has been written, unless the error is also ErrFailed: then the writes may be found after the next Open, or not.
+// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, or an error of the operating system.
+// Nothing has been written then, unless the error is also ErrFailed: then the next Open may find the writes or not.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return ErrReadOnly
@@ -69,7 +68,7 @@ func (db *DB) Update(fn func(*Tx) error) error {
 		db.mu.Unlock()
 		<-c.wake
 	} else {
-		// There is nobody before us, so the queue is ours.
+		// No call is before this one, so it leads the queue.
 		db.leading = true
 		c.promote = true
 		db.mu.Unlock()
@@ -83,31 +82,30 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	return c.err
 }
 
-// group is the calls that share a commit, and its progress.
+// group is the set of calls that share a commit, and its progress.
 type group struct {
 	db     *DB
-	leader *call // first of calls, not to be woken
+	leader *call // first of calls; it runs this function
 	calls  []*call
 	next   int // first call that has not run
-	tx     Tx  // what the closures start from
+	tx     Tx  // initial state of the closures
 	writes WriteSet
 	began  bool
 	failed bool
 	ended  bool
 }
 
-// run takes the queue, runs its closures, commits, hands the lead to the first of those who came meanwhile, and wakes
-// the calls it served.
+// run takes the queue, runs its closures, commits, passes the lead to the first call that arrived meanwhile, and wakes the calls that it served.
 func (g *group) run() {
 	defer func() {
 		if !g.ended {
-			// A closure ended this goroutine. The others of the group must not notice.
+			// A closure ended this goroutine. The other calls of the group must not be affected.
 			go g.run()
 		}
 	}()
 	if !g.began {
 		g.began = true
-		runtime.Gosched() // whoever was woken together with us gets into the group
+		runtime.Gosched() // lets callers that woke at the same time join the group
 		g.take()
 		g.begin()
 	}
@@ -170,7 +168,7 @@ func (g *group) apply(c *call) {
 	}
 }
 
-// run runs the closure and contains what it does to its goroutine.
+// run runs the closure and recovers from its panic or Goexit.
 func (c *call) run(tx *Tx) {
 	c.err = errGoexit
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -187,14 +185,14 @@ func (c *call) run(tx *Tx) {
 	c.err = c.fn(tx)
 }
 
-// commit appends the write set of the group to the log, then applies it, so that others see it. These two steps are all that a
-// replicated log would replace.
+// commit appends the write set of the group to the log, then applies it, so that other transactions see it. A replicated log would replace only
+// these two steps.
 func (g *group) commit() {
-	// Before the transaction ends, since values may be slices of its snapshot.
+	// Encode before the transaction ends, since values may be slices of its snapshot.
 	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
 	g.tx.endRead()
 	if len(record) == logHeaderSize {
-		return // nobody wrote
+		return // no closure wrote
 	}
 	number := g.db.layers.Load().active.newest + 1
 	if err := g.db.appendGroup(record, number); err != nil {
@@ -204,7 +202,7 @@ func (g *group) commit() {
 	g.db.applyGroup(record[logHeaderSize:], number)
 }
 
-// appendGroup makes an encoded write set durable, if the store is. record has room for the log's header in front.
+// appendGroup makes an encoded write set durable, if the store is durable. record has space for the log's header at its start.
 func (db *DB) appendGroup(record []byte, number uint64) error {
 	if db.log == nil {
 		return nil
@@ -216,11 +214,11 @@ func (db *DB) appendGroup(record []byte, number uint64) error {
 	return err
 }
 
-// applyGroup makes an encoded write set visible. The memtable keeps payload, which nobody else may modify.
+// applyGroup makes an encoded write set visible. The memtable keeps payload, which must not be modified.
 func (db *DB) applyGroup(payload []byte, number uint64) {
 	m := db.layers.Load().active
 	if err := m.insertPayload(db, payload, number); err != nil {
-		panic(fmt.Sprintf("store: a write set does not survive encoding: %v", err))
+		panic(fmt.Sprintf("store: cannot decode an encoded write set: %v", err))
 	}
 	m.publish(number)
 }
@@ -237,7 +235,7 @@ func (m *memtable) insertPayload(db *DB, payload []byte, group uint64) error {
 	})
 }
 
-// fail gives everyone in the group the error of the group, also those whose closures have not run.
+// fail sets the error of all calls of the group, also of those whose closures have not run.
 func (g *group) fail(err error) {
 	g.failed = true
 	g.next = len(g.calls)

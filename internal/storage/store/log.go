@@ -12,9 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// The log is two files beside the main one, <name>-log0 and <name>-log1, which take turns. What is written to one
-// between two turns is a generation; generation g is in file g modulo 2. A generation is a sequence of records from
-// the start of the file, each the write set of a group:
+// The log consists of two files, <name>-log0 and <name>-log1, which are used alternately. The records written to one file until the next switch
+// are a generation; generation g is in file g modulo 2. A generation is a sequence of records from the start of the file. Each record is the
+// write set of a group:
 //
 //	0   4  length n of the payload
 //	4   4  CRC-32C of bytes 8 to 24+n
@@ -24,26 +24,26 @@ import (
 //	       length of the key, the key, the length of the value with its checksum plus one, the value with its checksum (see
 //	       checksum.go); 0 stands for a deleted key
 //
-// Fixed integers are little-endian, those of the payload are uvarints. What follows the last record of a generation is
-// zero, or left from an earlier generation, or torn: in each case no record of this generation. Files are used again
-// as they are, because overwriting is cheaper to sync than growing.
+// Fixed integers are little-endian, those of the payload are uvarints. The bytes after the last record of a generation are zero, left from an
+// earlier generation, or torn: in each case they are not a record of this generation. Files are used again without truncation, because a sync
+// after overwriting is cheaper than after growing.
 //
-// Groups are numbered without gaps. The main file says up to which generation and group it has everything (format.go). The first
-// generation after an Open is chosen at random, so that content which a client stored cannot be taken for a record.
+// Groups are numbered without gaps. The main file records up to which generation and group it is complete (format.go). The first generation
+// after an Open is chosen at random, so that content which a client stored cannot be mistaken for a record.
 const logHeaderSize = 24
 
-// logStep is by how much a log file grows, in bytes.
+// logStep is the size by which a log file grows, in bytes.
 const logStep = 4 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errLogSync means that a sync of the log failed, so that what it holds is unknown.
+// errLogSync means that a sync of the log failed, so that its content is unknown.
 var errLogSync = errors.New("sync of the log failed")
 
 // wal appends to the log.
 type wal struct {
 	sync bool
-	step int64 // by how much a file grows, in bytes; tests make it small
+	step int64 // size by which a file grows, in bytes; tests use a small one
 
 	files     [2]disk.File
 	allocated [2]int64 // bytes of the files
@@ -72,8 +72,8 @@ func openWAL(fsys disk.FS, path string, gen uint64, sync bool) (*wal, error) {
 	return l, nil
 }
 
-// append writes a record, whose header it fills, and syncs it. After an error other than errLogSync the record is not
-// there.
+// append fills in the header of a record, writes the record, and syncs it. After an error other than errLogSync the log does not contain the
+// record.
 func (l *wal) append(record []byte, group uint64) error {
 	putLogHeader(record, l.gen, group)
 	if err := l.grow(l.end + int64(len(record))); err != nil {
@@ -98,7 +98,7 @@ func putLogHeader(record []byte, gen, group uint64) {
 	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:], castagnoli))
 }
 
-// grow makes the file hold size bytes and some more, as zeros. On a disk that has no room for more, it makes it hold size bytes.
+// grow extends the file with zeros to size bytes and some more. If the disk has no space for more, it extends it to size bytes.
 func (l *wal) grow(size int64) error {
 	have := &l.allocated[l.gen%2]
 	for *have < size {
@@ -123,8 +123,8 @@ func (l *wal) flush() error {
 	return nil
 }
 
-// turn begins the next generation, in the other file. The one before must be durable by then, lest a later record
-// survives an earlier one.
+// turn begins the next generation, in the other file. The previous generation must be durable before that; otherwise a later record could
+// survive an earlier one.
 func (l *wal) turn() error {
 	if !l.sync {
 		if err := l.flush(); err != nil {

@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// memtable holds what is in the log and not yet in bbolt, for each bucket in key order. One goroutine inserts; any
-// number read at the same time without locks.
+// memtable holds the writes that are in the log and not yet in bbolt, for each bucket in key order. One goroutine inserts; any number of
+// goroutines read at the same time without locks.
 //
-// Each group has a number. Entries of the same key lie beside each other, the newest first, so that a reader of an
-// older state finds what was there then: it passes over entries whose number is above that of its snapshot.
+// Each group has a number. Entries of the same key are adjacent, the newest first, so that a reader of an older state finds the entry of that
+// state: it skips entries whose number is above that of its snapshot.
 type memtable struct {
 	lists   []skiplist // by index in DB.buckets
-	bytes   int        // memory, about; of the inserting goroutine
-	newest  uint64     // number of the last group; of the inserting goroutine
+	bytes   int        // approximate memory; used by the inserting goroutine
+	newest  uint64     // number of the last group; used by the inserting goroutine
 	visible atomic.Uint64
 }
 
-// entryOverhead is what an entry takes beside its key and value, in bytes, about.
+// entryOverhead is the approximate size of an entry without its key and value, in bytes.
 const entryOverhead = 128
 
 func newMemtable(buckets int) *memtable { return &memtable{lists: make([]skiplist, buckets)} }
 
-// insert adds a write of the group that is being committed. It becomes visible by publish.
+// insert adds a write of the group that is being committed. publish makes it visible.
 func (m *memtable) insert(bucket int, w Write, group uint64) {
 	m.lists[bucket].insert(w, group)
 	m.bytes += len(w.Key) + len(w.Value) + entryOverhead
@@ -50,7 +50,7 @@ type entry struct {
 
 func (l *skiplist) empty() bool { return l.head[0].Load() == nil }
 
-// link returns the pointer that leads away from e, or from the head if e is nil.
+// link returns the pointer to the successor of e, or of the head if e is nil.
 func (l *skiplist) link(e *entry, level int) *atomic.Pointer[entry] {
 	if e == nil {
 		return &l.head[level]
@@ -79,26 +79,26 @@ func (l *skiplist) insert(w Write, group uint64) {
 		}
 		links[level] = l.link(at, level)
 	}
-	// From below, so that whoever finds the entry can go on from it.
+	// Link from the lowest level up, so that a reader that finds the entry can continue from it.
 	for level := range e.next {
 		e.next[level].Store(links[level].Load())
 		links[level].Store(e)
 	}
 }
 
-// before says whether (key, group) comes before e.
+// before reports whether (key, group) sorts before e.
 func before(key []byte, group uint64, e *entry) bool {
 	order := bytes.Compare(key, e.Key)
 	return order < 0 || order == 0 && group > e.group
 }
 
-// seek returns the newest entry that a snapshot sees of the first key at or after key for which it sees any.
+// seek returns the newest visible entry of the first key at or after key that has an entry visible to a snapshot.
 func (l *skiplist) seek(key []byte, snapshot uint64) *entry {
 	var at *entry
 	for level := int(l.height.Load()) - 1; level >= 0; level-- {
 		for {
 			next := l.link(at, level).Load()
-			// Entries of the key itself that are too new are passed over as well.
+			// Entries of the key itself that are too new are skipped as well.
 			if next == nil || before(key, snapshot, next) {
 				break
 			}
@@ -118,7 +118,7 @@ func visible(e *entry, snapshot uint64) *entry {
 	return e
 }
 
-// after returns what seek would for the key that follows e's.
+// after returns the result of seek for the key after e's.
 func (l *skiplist) after(e *entry, snapshot uint64) *entry {
 	next := e
 	for range 8 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// appendPayload encodes the write set, values with their checksums. The result is the same for the same write set.
+// appendPayload encodes the write set, values with their checksums. The encoding is deterministic.
 func (s *WriteSet) appendPayload(p []byte) []byte {
 	for _, b := range s.buckets {
 		seed := bucketSeed(b.bucket)
@@ -35,10 +35,10 @@ func (s *WriteSet) appendPayload(p []byte) []byte {
 	return p
 }
 
-// errPayload means that a payload with the right checksum does not parse: it was written by something else.
+// errPayload means that a payload with the right checksum does not parse: another program wrote it.
 var errPayload = fmt.Errorf("%w: log record does not parse", ErrFormat)
 
-// readPayload calls fn for every write, whose value has its checksum. Keys and values are parts of p.
+// readPayload calls fn for every write. Its value includes the checksum. Keys and values are parts of p.
 func readPayload(p []byte, fn func(b Bucket, w Write) error) error {
 	d := decoder{p: p}
 	for len(d.p) > 0 {

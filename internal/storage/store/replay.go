@@ -12,12 +12,11 @@ import (
 	"path/filepath"
 )
 
-// replay reads what the log has beyond the file into the active memtable.
+// replay reads the part of the log that the file lacks into the active memtable.
 //
-// A log ends with the first thing that is no record of its generation. That is right if a crash cut off the last record, and wrong
-// if the bytes of an earlier one are damaged. In a durable store each record is synced before the next one is written, so that a
-// record behind a bad one tells the two apart; so do gaps in the numbers of groups, and a file that is missing although the store was not
-// closed.
+// A log ends at the first bytes that are not a record of its generation. That is right if a crash cut off the last record, and wrong if the
+// bytes of an earlier record are damaged. In a durable store each record is synced before the next one is written, so a record after a bad one
+// distinguishes the two cases. So do gaps in the numbers of groups, and a missing file if the store was not closed.
 func (db *DB) replay(f format) error {
 	if err := checkNewer(db.path, f.gen+2); err != nil {
 		return err
@@ -48,8 +47,8 @@ func (db *DB) replay(f format) error {
 	return nil
 }
 
-// checkNewer makes sure that the log is not beyond the file: that it has no generation above newest. Otherwise the file is as it was
-// before its last transactions, because its newer meta page is damaged.
+// checkNewer verifies that the log has no generation above newest. Otherwise the file is in the state before its last transactions, because its
+// newer meta page is damaged.
 func checkNewer(path string, newest uint64) error {
 	for i := range uint64(2) {
 		f, err := os.Open(logPath(path, i))
@@ -67,7 +66,7 @@ func checkNewer(path string, newest uint64) error {
 			p := make([]byte, logHeaderSize+n)
 			if _, err = f.ReadAt(p, 0); err == nil {
 				if r, ok := parseRecord(p, 0, gen); ok {
-					err = r.damaged(path, fmt.Sprintf("the log is newer than %s, of which a meta page must be damaged", filepath.Base(path)))
+					err = r.damaged(path, fmt.Sprintf("the log is newer than %s: a meta page of that file must be damaged", filepath.Base(path)))
 				}
 			}
 		}
@@ -78,12 +77,12 @@ func checkNewer(path string, newest uint64) error {
 	return nil
 }
 
-// logRecord is a record that was read.
+// logRecord is a record of the log.
 type logRecord struct {
 	gen, group uint64
 	at         int64 // in the file
 	payload    []byte
-	partly     bool // damaged: only what has a checksum of its own counts
+	partly     bool // damaged; only writes whose own checksum is right are used
 }
 
 func (r *logRecord) damaged(path, problem string) error {
@@ -92,7 +91,7 @@ func (r *logRecord) damaged(path, problem string) error {
 
 // readLog returns the records of a generation.
 //
-// Errors: os.ErrNotExist, a *DamageError, or what the operating system answered.
+// Errors: os.ErrNotExist, a *DamageError, or an error of the operating system.
 func readLog(path string, gen uint64) ([]logRecord, error) {
 	p, err := os.ReadFile(logPath(path, gen))
 	if err != nil {
@@ -118,10 +117,10 @@ func readLog(path string, gen uint64) ([]logRecord, error) {
 	return records, nil
 }
 
-// nextStep tells an operator what to do about a file that cannot be opened.
+// nextStep tells an operator what to do with a file that cannot be opened.
 const nextStep = "run lazuli fsck to see what is affected, and lazuli fsck --repair to keep all that is intact"
 
-// parseRecord returns the record at an offset; ok is false if there is none of that generation.
+// parseRecord returns the record at an offset; ok is false if there is no record of that generation.
 func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
 	if at+logHeaderSize > len(p) {
 		return r, false
@@ -137,7 +136,7 @@ func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
 	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at), payload: record[logHeaderSize:]}, true
 }
 
-// nextRecord returns the offset of the first record of the generation behind an offset, -1 if there is none.
+// nextRecord returns the offset of the first record of the generation after an offset, or -1 if there is none.
 func nextRecord(p []byte, at int, gen uint64) int {
 	mark := binary.LittleEndian.AppendUint64(nil, gen)
 	for from := at + 1; from+logHeaderSize <= len(p); {
@@ -154,12 +153,12 @@ func nextRecord(p []byte, at int, gen uint64) int {
 	return -1
 }
 
-// maxFlipSearch bounds the records in which flippedBit looks at the payload, in bytes. The longer a record, the more likely a bit fits by
-// chance: with 64 KiB once in 8,000 torn records.
+// maxFlipSearch is the maximum length of a record in whose payload flippedBit searches, in bytes. The longer a record, the more likely a bit
+// fits by chance: with 64 KiB once in 8,000 torn records.
 const maxFlipSearch = 64 << 10
 
-// flippedBit says whether what lies at an offset would be a record if one bit were another. A write that a crash cut off leaves
-// whole sectors as they were, and does not look like that.
+// flippedBit reports whether the bytes at an offset would be a record if one bit were inverted. An interrupted write leaves whole sectors
+// unchanged, and does not match.
 func flippedBit(p []byte, at int, gen uint64) bool {
 	if at+logHeaderSize > len(p) {
 		return false
@@ -191,10 +190,10 @@ func flippedBit(p []byte, at int, gen uint64) bool {
 	return false
 }
 
-// bitBehind says whether one bit of n bytes can have changed, and no other, for their CRC to change by difference. It follows the CRC
-// backwards, byte by byte, until the difference is one that a single bit makes.
+// bitBehind reports whether the inversion of exactly one bit of n bytes can change their CRC by difference. It follows the CRC backwards, byte
+// by byte, until the difference is one that a single bit makes.
 func bitBehind(difference uint32, n int) bool {
-	// Each entry of the table has another highest byte, by which a step is undone.
+	// Each entry of the table has a different highest byte, which identifies the step to undo.
 	var entry [256]byte
 	for i, x := range castagnoli {
 		entry[x>>24] = byte(i)

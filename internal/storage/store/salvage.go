@@ -17,25 +17,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Examine reads a file and its log without opening them, which damage may prevent, and calls report for everything that is damaged:
-// structure, records of the log, and each value that cannot be read. Nobody may be writing.
+// Examine reads a file and its log without opening them, which damage may prevent, and calls report for all damage: in the structure, in records
+// of the log, and in values. The file must not change meanwhile.
 func Examine(path string, buckets []Bucket, report func(*DamageError)) error {
 	s := newSalvage(path, buckets, report)
 	return s.run(func(Bucket, Write) error { return nil })
 }
 
-// Repaired is what Repair did.
+// Repaired is the result of Repair.
 type Repaired struct {
 	// Kept is the number of values, and of log records, that were intact.
 	Kept, LogRecords int
 	// Damaged is the number of problems that were reported.
 	Damaged int
-	// Aside is the folder to which the damaged file and its log were moved.
+	// Aside is the folder that the damaged file and its log were moved to.
 	Aside string
 }
 
-// Repair writes everything of a file and its log that is intact to a new file, moves the old ones to the folder aside, which it
-// creates, and puts the new file in their place. It deletes nothing. report is called for everything that is damaged.
+// Repair writes all intact data of a file and its log to a new file, moves the old ones to the folder aside, which it creates, and puts the new
+// file in their place. It deletes nothing. report is called for all damage.
 func Repair(path string, buckets []Bucket, aside string, report func(*DamageError)) (r Repaired, err error) {
 	fresh := path + "-repair"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func Repair(path string, buckets []Bucket, aside string, report func(*DamageErro
 	for _, name := range []string{path, logPath(path, 0), logPath(path, 1)} {
 		to := filepath.Join(aside, filepath.Base(name))
 		if name == path {
-			err = os.Link(name, to) // so that there is a file at each moment
+			err = os.Link(name, to) // so that the file exists at each moment
 		} else {
 			err = os.Rename(name, to)
 		}
@@ -69,7 +69,7 @@ func Repair(path string, buckets []Bucket, aside string, report func(*DamageErro
 	return r, disk.SyncDir(filepath.Dir(path))
 }
 
-// salvage reads what is intact.
+// salvage reads the intact data.
 type salvage struct {
 	path    string
 	buckets []Bucket
@@ -77,7 +77,7 @@ type salvage struct {
 	report  func(*DamageError)
 
 	version    int
-	gen, group uint64 // up to which the file has everything, if progress is known
+	gen, group uint64 // the file is complete up to here, if its progress is known
 	progress   bool
 	kept       int
 	records    int
@@ -96,7 +96,7 @@ func (s *salvage) damaged(problem string, args ...any) {
 	s.report(&DamageError{File: filepath.Base(s.path), Problem: fmt.Sprintf(problem, args...)})
 }
 
-// run calls keep for every intact write: first those of the file, then those of the log in their order. Values are without checksums.
+// run calls keep for every intact write: first those of the file, then those of the log, in order. Values have no checksums.
 func (s *salvage) run(keep func(Bucket, Write) error) error {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	return s.log(keep)
 }
 
-// format finds out the version of the file and how far it is.
+// format determines the version of the file and its progress.
 func (s *salvage) format(f *os.File, size int64) error {
 	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
 		if bucket != string(formatBucket) {
@@ -149,7 +149,7 @@ func (s *salvage) format(f *os.File, size int64) error {
 	}, func(error) {})
 }
 
-// value checks a pair of the file; if its bucket is not known, the checksum tells.
+// value verifies a pair of the file. If its bucket is not known, the checksum determines it.
 func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []byte, ok bool) {
 	if string(bucket) == string(formatBucket) {
 		if _, ok := unseal(formatSeed, key, sealed); !ok && s.version != 1 {
@@ -215,8 +215,8 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	return nil
 }
 
-// generation returns which generation file i of the log has, if it is one that the file lacks; 0 means none. If the file does not
-// say how far it is, the first record does.
+// generation returns the generation of file i of the log if the main file lacks it, and 0 otherwise. If the progress of the main file is
+// unknown, the first record determines the generation.
 func (s *salvage) generation(p []byte, i uint64) uint64 {
 	if s.progress {
 		gen := s.gen + 1
@@ -231,7 +231,7 @@ func (s *salvage) generation(p []byte, i uint64) uint64 {
 	return binary.LittleEndian.Uint64(p[8:])
 }
 
-// logRecords returns the records of a generation, and what can be read of damaged ones between them.
+// logRecords returns the records of a generation, and the readable parts of damaged records between them.
 func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 	for at := 0; ; {
 		r, ok := parseRecord(p, at, gen)
@@ -261,7 +261,7 @@ func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 	}
 }
 
-// apply calls keep for the writes of a record; of a damaged one, for those whose values are intact.
+// apply calls keep for the writes of a record; of a damaged record, for those whose values are intact.
 func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 	err := readPayload(r.payload, func(b Bucket, w Write) error {
 		i := slices.Index(s.buckets, b)
@@ -291,7 +291,7 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 	return err
 }
 
-// writeAnew writes what is intact to a new file.
+// writeAnew writes the intact data to a new file.
 func (s *salvage) writeAnew(path string) (err error) {
 	to, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType})
 	if err != nil {

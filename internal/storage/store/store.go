@@ -19,28 +19,27 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// A Bucket names a keyspace. All buckets of a file are given to Open.
+// A Bucket names a keyspace. Options.Buckets lists all buckets of a file.
 type Bucket string
 
 // Options configure Open. The zero value is a durable store without buckets.
 type Options struct {
 	// Buckets are created if absent. Using a bucket that is not listed panics.
 	Buckets []Bucket
-	// Relaxed acknowledges writes before they are synced. They survive the death of the process; a power failure may
-	// lose the latest ones, but damages nothing.
+	// Relaxed acknowledges writes before they are synced. A killed process loses nothing; a power failure may lose the latest writes, but
+	// damages nothing.
 	Relaxed bool
-	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close, nor
-	// the death of the process. Where an open file cannot be removed (Windows), Close removes it.
+	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close or the end of the process. If an
+	// open file cannot be removed (Windows), Close removes it.
 	Ephemeral bool
-	// ReadOnly opens an existing file for View only and shares the lock with other readers. Buckets that the file
-	// lacks read as empty.
+	// ReadOnly opens an existing file for View only and shares the lock with other readers. Buckets that the file lacks read as empty.
 	ReadOnly bool
-	// LockTimeout bounds the wait for a file that another process holds; 0 means one second.
+	// LockTimeout is the maximum wait for a file that another process holds; 0 means one second.
 	LockTimeout time.Duration
-	// MaxMapped bounds, roughly, the file-backed memory that the process keeps resident, in bytes; 0 means
-	// DefaultMaxMapped, negative means no bound. It has no effect but on Linux.
+	// MaxMapped limits, approximately, the file-backed memory that the process keeps resident, in bytes; 0 means DefaultMaxMapped, negative
+	// means no limit. It has an effect only on Linux.
 	MaxMapped int64
-	// FS is what the log is written through; nil means disk.OS. The main file is written by bbolt, which does not use it.
+	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
 }
 
@@ -59,11 +58,11 @@ type DB struct {
 	buckets  []Bucket
 	path     string
 	readOnly bool
-	leftover bool // path must be removed by Close
+	leftover bool // Close must remove path
 
 	fs      disk.FS
 	version int      // of the file's format
-	seeds   []uint32 // by index in buckets: where the checksums of its values begin
+	seeds   []uint32 // by index in buckets: initial value of the checksums
 
 	pages       *bboltpage.Reader
 	pagesFile   *os.File // nil if everything is read through the mapping
@@ -73,11 +72,11 @@ type DB struct {
 	damages     atomic.Int64
 
 	layers       atomic.Pointer[layers]
-	log          *wal   // of the leader; nil if ephemeral or read-only
-	gen          uint64 // of the leader: generation of the active memtable
+	log          *wal   // used by the leader; nil if ephemeral or read-only
+	gen          uint64 // used by the leader: generation of the active memtable
 	frozenGen    uint64 // generation of the frozen memtable; set before it is
-	memtableSize int    // tests make it small, as
-	chunkSize    int    // this
+	memtableSize int    // tests use smaller values
+	chunkSize    int    // keys in a transaction of bbolt
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -88,16 +87,16 @@ type DB struct {
 	leading bool
 	closed  bool
 
-	found  format                // what the file said when it was opened
-	failed atomic.Pointer[error] // why Update answers ErrFailed
+	found  format                // the file's format when it was opened
+	failed atomic.Pointer[error] // the cause of ErrFailed
 	fault  func() error          // tests only: runs before a commit of bbolt and may fail it
 }
 
 // Open opens the file at path, or creates it. The folder must exist.
 //
-// A file of version 1 is written anew with checksums first, which takes as much space as the file has.
+// A file of version 1 is converted first, which needs as much additional space as the file has.
 //
-// Errors: ErrLocked, ErrFormat, ErrDamaged, or what the operating system answered.
+// Errors: ErrLocked, ErrFormat, ErrDamaged, or an error of the operating system.
 func Open(path string, o Options) (db *DB, err error) {
 	defer func() {
 		// bbolt panics on some kinds of damage.
@@ -148,7 +147,7 @@ func Open(path string, o Options) (db *DB, err error) {
 	return db, nil
 }
 
-// openError says which file could not be opened, and makes ErrFormat and ErrDamaged of what other packages found.
+// openError adds the file's path to err, and converts errors of other packages to ErrFormat and ErrDamaged.
 func openError(path string, err error) error {
 	err = asDamage(path, err)
 	switch {
@@ -202,7 +201,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	return db, nil
 }
 
-// openPages opens the file once more, to read it directly where that is worth it.
+// openPages opens the file a second time to read it directly, if that is faster.
 func (db *DB) openPages() error {
 	if canTrim && db.trim.limit >= 0 {
 		f, err := os.Open(db.path)
@@ -218,7 +217,7 @@ func (db *DB) openPages() error {
 	return nil
 }
 
-// closeFiles closes what Open opened.
+// closeFiles closes the files that Open opened.
 func (db *DB) closeFiles() error {
 	err := db.bolt.Close()
 	if db.pagesFile != nil {
@@ -230,8 +229,8 @@ func (db *DB) closeFiles() error {
 	return err
 }
 
-// View runs fn on a snapshot of what is committed, and returns what fn returns. What fn reads is valid until it returns. If that is
-// damaged, fn ends early (see Tx) and View returns ErrDamaged.
+// View runs fn on a snapshot of the committed state, and returns the error of fn. Slices that fn reads are valid until it returns. If fn reads
+// damaged data, it ends early (see Tx) and View returns ErrDamaged.
 //
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
 // so the file grows while others write.
@@ -244,7 +243,7 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 			return closedOr(beginErr)
 		}
 		if db.layers.Load().active != l.active {
-			// The file may have what was frozen meanwhile, which is later than our memtable.
+			// The file may contain entries that were frozen meanwhile, which are newer than our memtable.
 			_ = b.Rollback()
 			continue
 		}
@@ -263,7 +262,7 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	}
 }
 
-// newTx returns a transaction that sees what is committed at the moment. It lacks the file.
+// newTx returns a transaction on the currently committed state, without the file.
 func (db *DB) newTx(l *layers) Tx {
 	tx := Tx{db: db, trees: make([]tree, len(db.buckets))}
 	tx.mem = [2]*memtable{l.active, l.frozen}
@@ -274,12 +273,12 @@ func (db *DB) newTx(l *layers) Tx {
 func (tx *Tx) endRead() {
 	tx.flushTouched()
 	tx.file.Release()
-	_ = tx.bolt.Rollback() // of a read-only transaction: cannot fail
+	_ = tx.bolt.Rollback() // cannot fail for a read-only transaction
 	tx.bolt = nil
 }
 
-// Close waits for the transactions in flight, then closes the file. Calls of Update that are waiting for a commit are
-// served; later ones, and later calls of View, answer ErrClosed. Closing twice is allowed.
+// Close waits for the running transactions, then closes the file. Calls of Update that are waiting for a commit are served; later calls of
+// Update and View return ErrClosed. Closing twice is allowed.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {
@@ -303,7 +302,7 @@ func (db *DB) Close() error {
 	return err
 }
 
-// settle moves everything from the log into the file, which then needs no log.
+// settle writes everything from the log to the file, which then needs no log.
 func (db *DB) settle() error {
 	if db.readOnly {
 		return nil
@@ -321,7 +320,7 @@ func (db *DB) settle() error {
 	return db.commit(db.layers.Load().active, db.gen, true)
 }
 
-// removeLog removes the log of a file that has everything.
+// removeLog removes the log of a complete file.
 func (db *DB) removeLog() error {
 	if db.log == nil {
 		return nil
@@ -340,15 +339,15 @@ func (db *DB) Size() (n int64, err error) {
 	return n, err
 }
 
-// Check verifies the file: its structure, as bbolt sees it and as package bboltpage does, and every value. It calls report for every
-// violation and returns an error only if it could not run. It reads the whole file.
+// Check verifies the file: its structure, by bbolt's check and by package bboltpage, and every value. It calls report for every violation and
+// returns an error only if it could not run. It reads the whole file.
 func (db *DB) Check(report func(error)) error {
 	damaged := false
 	err := db.checkValues(func(err error) { damaged = true; report(err) })
 	if err != nil || damaged {
 		return err // bbolt's check would read past the ends of damaged pages
 	}
-	tx, err := db.bolt.Begin(!db.readOnly) // it must not see a writer at work
+	tx, err := db.bolt.Begin(!db.readOnly) // no writer may run meanwhile
 	if err != nil {
 		return closedOr(err)
 	}
@@ -390,7 +389,7 @@ func (db *DB) checkValues(report func(error)) (err error) {
 	return nil
 }
 
-// checkBucket reads a bucket to its end, or to where its pages are damaged.
+// checkBucket reads a bucket to its end, or up to damaged pages.
 func (db *DB) checkBucket(s *bboltpage.Snapshot, t bboltpage.Tree, bucket int, report func(error)) error {
 	c := s.Scan(t, nil)
 	err := c.Seek(nil)

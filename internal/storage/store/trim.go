@@ -7,29 +7,29 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// touchSeek is how many pages of 4 KiB a search in bbolt is reckoned to make resident, and touchPage how many a page that is read does:
+// touchSeek is the estimated number of pages of 4 KiB that a search in bbolt makes resident, and touchPage the number for one page that is read:
 // the kernel maps up to 64 KiB around a fault.
 const (
 	touchSeek = 16
 	touchPage = 4
 )
 
-// trimEvery is how many touched pages are between two looks at the memory, per DB: 16 MiB.
+// trimEvery is the number of touched pages between two checks of the memory, per DB: 16 MiB.
 const trimEvery = 4096
 
 // trimmer keeps the resident part of the mapping small.
 //
-// Transactions count the pages that they may have made resident. The one with which enough have come together asks the
-// kernel how much of this process is file-backed; if that is too much, it unmaps the pages of this file. They remain in
-// the page cache: the next access costs a minor fault, and reads that run meanwhile see no difference.
+// Transactions count the pages that they may have made resident. When the count is high enough, the transaction asks the kernel how much memory
+// of this process is file-backed. If it is too much, it releases the pages of this file. They remain in the page cache: the next access costs a
+// minor fault, and concurrent reads see no difference.
 //
-// That takes some microseconds for hundreds of reads, and a millisecond or two for thousands. It is not left to another
-// goroutine, because that one would come too late when all processors are busy reading.
+// That takes some microseconds for hundreds of reads, and a millisecond or two for thousands. It does not run in a separate goroutine, because
+// that would run too late when all processors are busy reading.
 type trimmer struct {
-	limit   int64 // bytes, negative for none
+	limit   int64 // bytes; negative means no limit
 	touched atomic.Int64
 	busy    sync.Mutex
-	trims   atomic.Int64 // how often pages were returned
+	trims   atomic.Int64 // number of trims
 }
 
 func newTrimmer(limit int64) *trimmer {
@@ -39,7 +39,7 @@ func newTrimmer(limit int64) *trimmer {
 	return &trimmer{limit: limit}
 }
 
-// add counts n pages that tx has touched. While tx is open the mapping cannot move, and covers its Size at least.
+// add counts n pages that tx has touched. While tx is open the mapping cannot move, and covers at least tx's size.
 func (t *trimmer) add(n int, tx *bolt.Tx) {
 	if !canTrim || t.limit < 0 || t.touched.Add(int64(n)) < trimEvery || !t.busy.TryLock() {
 		return

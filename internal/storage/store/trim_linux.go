@@ -34,10 +34,10 @@ func residentFile() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// releaseMapped takes size bytes at addr, part of a shared file mapping, out of the resident set (madvise(2),
-// MADV_DONTNEED). The content stays what the file says.
+// releaseMapped removes size bytes at addr, part of a shared file mapping, from the resident set (madvise(2), MADV_DONTNEED). The content does
+// not change.
 func releaseMapped(addr uintptr, size int64) error {
-	// The system call itself, because the wrapper wants a slice and with it a pointer made from a number.
+	// A raw system call, because the wrapper takes a slice, which would need a pointer made from a number.
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, addr, uintptr(size), unix.MADV_DONTNEED)
 	if errno != 0 {
 		return errno

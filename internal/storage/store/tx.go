@@ -9,22 +9,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
-// Tx is one View or Update. It belongs to the closure it was given to, and to its goroutine.
+// Tx is one View or Update. It may be used only by the closure that it is passed to, in the closure's goroutine.
 //
 // It sees a stack of layers, of which the upper hide the lower.
 //
-// If what it reads is damaged, or cannot be read, the closure ends at once, by a panic that View and Update turn into the error
-// that they return: ErrDamaged, or that of the operating system. Deferred calls of the closure run.
+// If a read fails or finds damage, the closure ends at once by a panic. View and Update recover from it and return the error: ErrDamaged, or
+// that of the operating system. Deferred calls of the closure run.
 type Tx struct {
 	db *DB
 
 	writes   *WriteSet          // the closure's own; nil in a View
-	group    *WriteSet          // of earlier closures of the group; nil in a View
+	group    *WriteSet          // writes of earlier closures of the group; nil in a View
 	mem      [2]*memtable       // active and frozen, either may be nil
-	snapshot [2]uint64          // up to which group they are seen
+	snapshot [2]uint64          // last visible group of each
 	bolt     *bolt.Tx           // the file's transaction
-	file     bboltpage.Snapshot // what it sees, from the first use on
-	opened   bool               // file is there
+	file     bboltpage.Snapshot // the file as bolt sees it; set on first use
+	opened   bool               // file is set
 	trees    []tree             // by index in db.buckets, filled on first use
 
 	err     error // first error of a Put or Delete
@@ -37,8 +37,7 @@ type tree struct {
 	known, exists bool
 }
 
-// Get returns the value of key, or nil if there is none. The value must not be modified and is valid until the
-// closure returns.
+// Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the closure returns.
 func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	i := tx.bucketIndex(b)
 	if tx.writes != nil {
@@ -70,7 +69,7 @@ func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	return tx.db.strip(sealed)
 }
 
-// unsealed returns a write of a memtable with its value alone. Its checksum is compared when it goes to the file.
+// unsealed returns a write of a memtable with its value only. The checksum is verified when the write goes to the file.
 func (tx *Tx) unsealed(w Write) Write {
 	if w.Deleted() {
 		return w
@@ -78,10 +77,10 @@ func (tx *Tx) unsealed(w Write) Write {
 	return Write{w.Key, tx.db.strip(w.Value)}
 }
 
-// Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that
-// Get or a Cursor of the same transaction returned. A nil value is stored as an empty one.
+// Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that Get or a Cursor of the same
+// transaction returned. A nil value is stored as an empty one.
 //
-// A key or value of a size out of range makes Update return ErrKey. Put panics in a View.
+// If the size of a key or value is out of range, Update returns ErrKey. Put panics in a View.
 func (tx *Tx) Put(b Bucket, key, value []byte) {
 	if value == nil {
 		value = []byte{}
@@ -89,15 +88,14 @@ func (tx *Tx) Put(b Bucket, key, value []byte) {
 	tx.write(b, key, value)
 }
 
-// Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics
-// in a View.
+// Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics in a View.
 func (tx *Tx) Delete(b Bucket, key []byte) { tx.write(b, key, nil) }
 
 func (tx *Tx) write(b Bucket, key, value []byte) {
 	if tx.writes == nil {
 		panic("store: write in a View")
 	}
-	tx.bucketIndex(b) // a misspelt bucket shows here, not in the commit
+	tx.bucketIndex(b) // detects an unknown bucket here, not in the commit
 	if len(key) == 0 || len(key) > MaxKeySize || len(value) > MaxValueSize {
 		if tx.err == nil {
 			tx.err = fmt.Errorf("%w: bucket %q, key of %d bytes, value of %d bytes", ErrKey, b, len(key), len(value))
@@ -123,7 +121,7 @@ func (db *DB) bucketIndex(b Bucket) int {
 	return -1
 }
 
-// tree returns a bucket in the file. It is absent only from a read-only file that lacks it.
+// tree returns a bucket in the file. Only a read-only file can lack a bucket.
 func (tx *Tx) tree(i int) *tree {
 	if !tx.opened {
 		tx.opened = true

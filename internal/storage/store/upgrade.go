@@ -11,14 +11,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// upgradeSuffix is appended to the name of a file while it is written anew.
+// upgradeSuffix is appended to the name of a file while it is being converted.
 const upgradeSuffix = "-upgrade"
 
-// upgradeBatch is how much a transaction of an upgrade writes, in bytes.
+// upgradeBatch is the size of a transaction of an upgrade, in bytes.
 const upgradeBatch = 8 << 20
 
-// upgrade writes a file of version 1 and its log anew, in the current version, and puts the result in its place. A crash leaves
-// the one or the other.
+// upgrade writes a file of version 1 and its log to a new file of the current version, and replaces the old one. After a crash the file is the
+// old one or the new one.
 func upgrade(path string, o Options) error {
 	fresh := path + upgradeSuffix
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func upgrade(path string, o Options) error {
 	return o.FS.SyncDir(filepath.Dir(path))
 }
 
-// writeAnew writes everything that db has to a new file, which is durable after that. The new file is beyond the log of the old one.
+// writeAnew writes all data of db to a new file and makes it durable. The progress of the new file is beyond the log of the old one.
 func writeAnew(db *DB, path string) (err error) {
 	to, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, NoFreelistSync: false, FreelistType: bolt.FreelistMapType})
 	if err != nil {

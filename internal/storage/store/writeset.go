@@ -12,15 +12,15 @@ type Write struct {
 	Key, Value []byte
 }
 
-// Deleted says whether the write removes its key.
+// Deleted reports whether the write removes its key.
 func (w *Write) Deleted() bool { return w.Value == nil }
 
-// WriteSet is all that one Update closure wrote: for each bucket the last write of each key, in key order. It is what
-// is merged into that of its group when the closure returns nil. The write set of a group is what the log keeps, and is
-// complete: applied to the same state elsewhere, it gives the same result.
+// WriteSet is the set of all writes of one Update closure: for each bucket the last write of each key, in key order. It is merged into the set
+// of its group when the closure returns nil. The log contains the write set of a group, which is complete: applied to the same state elsewhere,
+// it gives the same result.
 type WriteSet struct {
 	buckets []*bucketWrites
-	bytes   int // keys and values, about
+	bytes   int // approximate size of keys and values
 }
 
 // All yields the writes: buckets in order of first use, keys in byte order.
@@ -49,7 +49,7 @@ func (s *WriteSet) Len() int {
 	return n
 }
 
-// of returns the writes of one bucket, which it creates if need be.
+// of returns the writes of one bucket, which it creates if necessary.
 func (s *WriteSet) of(b Bucket) *bucketWrites {
 	for _, x := range s.buckets {
 		if x.bucket == b {
@@ -90,18 +90,18 @@ func (s *WriteSet) merge(later *WriteSet) {
 	}
 }
 
-// maxRun bounds a run, and with it what an insertion has to move.
+// maxRun is the maximum length of a run. It limits the cost of an insertion.
 const maxRun = 256
 
-// bucketWrites holds writes in key order: as runs of at most maxRun, none of them empty. One or a hundred writes, the
-// usual case, are one sorted slice; a hundred thousand still cost little each.
+// bucketWrites holds writes in key order: as runs of at most maxRun, none of them empty. A usual set of up to a hundred writes is one sorted
+// slice; insertion into a hundred thousand writes stays cheap.
 type bucketWrites struct {
 	bucket Bucket
 	runs   [][]Write
 	gen    int // changes when positions become invalid
 }
 
-// A position is a place in bucketWrites; past the last write, run is len(runs).
+// A position is an index in bucketWrites; past the last write, run is len(runs).
 type position struct{ run, i int }
 
 // search returns the position of the first write at or after key.
@@ -152,7 +152,7 @@ func (b *bucketWrites) put(w Write) {
 	if len(run) <= maxRun {
 		return
 	}
-	// Ascending keys, the usual order, fill their runs; others split in halves.
+	// Ascending keys, the usual order, fill their runs; others are split in halves.
 	at := len(run) / 2
 	if p.run == len(b.runs)-1 && p.i == len(run)-1 {
 		at = len(run) - 1

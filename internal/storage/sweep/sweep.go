@@ -1,8 +1,8 @@
-// Package sweep removes many keys of a store in the background: a batch in each transaction, so that requests never wait
-// long behind one, and from where an earlier process ended.
+// Package sweep removes many keys of a store in the background. Each transaction removes one batch, so that requests do not wait long, and a
+// sweep continues after a restart of the process.
 //
-// [Prefix] removes the keys with a common prefix, inside a transaction of the caller. [Run] looks through a bucket and
-// removes what a [Rule] finds.
+// [Prefix] removes the keys with a common prefix, inside a transaction of the caller. [Run] walks a bucket and removes the entries that a [Rule]
+// selects.
 package sweep
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Batch is how many keys one transaction removes.
+// Batch is the maximum number of keys that one transaction removes.
 const Batch = 1000
 
-// Prefix removes up to limit keys of a bucket that begin with prefix, at or after from; a nil from is the first. It calls
-// each, if not nil, before it removes a key. next is where to go on, nil when no key is left.
+// Prefix removes up to limit keys of a bucket that begin with prefix, at or after from; a nil from is the first. It calls each, if not nil,
+// before it removes a key. next is the key to continue from, nil when no key is left.
 //
-// Going on at next saves walking past the keys that earlier batches removed.
+// Continuing from next avoids walking past the keys that earlier batches removed.
 func Prefix(tx *store.Tx, b store.Bucket, prefix, from []byte, limit int, each func(k, v []byte) error) (next []byte, err error) {
 	if from == nil {
 		from = prefix
@@ -43,7 +43,7 @@ func Prefix(tx *store.Tx, b store.Bucket, prefix, from []byte, limit int, each f
 	return next, nil
 }
 
-// Decision is what a [Rule] does with an entry.
+// Decision is the result of a [Rule] for an entry.
 type Decision uint8
 
 const (
@@ -51,30 +51,29 @@ const (
 	Keep Decision = iota
 	// Remove removes it.
 	Remove
-	// Stop leaves the entry and all after it, in a bucket that is ordered by what the rule decides.
+	// Stop keeps the entry and all entries after it. It needs a bucket that is sorted by the criterion of the rule.
 	Stop
 )
 
-// Rule says what to remove from a bucket. Its functions may be called more than once for an entry.
+// Rule selects the entries of a bucket to remove. Its functions may be called more than once for an entry.
 type Rule struct {
 	Bucket store.Bucket
 	// Decide is called for each entry, and again in the transaction that removes it: the entry may have changed.
 	Decide func(k, v []byte) (Decision, error)
-	// Remove, if set, runs in the transaction that removes the entry. It returns how many bytes of content lost their last
-	// reference.
+	// Remove, if set, runs in the transaction that removes the entry. It returns the number of content bytes that lost their last reference.
 	Remove func(tx *store.Tx, k, v []byte) (freed int64, err error)
 }
 
-// Result is what a sweep did.
+// Result is the outcome of a sweep.
 type Result struct {
-	// Removed is the number of entries.
+	// Removed is the number of removed entries.
 	Removed int
-	// Freed is the sum of what Rule.Remove returned, in bytes.
+	// Freed is the sum of the results of Rule.Remove, in bytes.
 	Freed int64
 }
 
-// Run looks through the bucket once and removes what the rule finds, until ctx is done. The result holds also with an error:
-// what it counts is committed.
+// Run walks the bucket once and removes the entries that the rule selects, until ctx is done. The result is valid also with an error: it counts
+// what was committed.
 func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
 	for from := []byte{}; from != nil; {
 		if err := ctx.Err(); err != nil {
@@ -97,7 +96,7 @@ func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
 	return done, nil
 }
 
-// find returns up to [Batch] keys to remove, and the key to go on at, nil at the end.
+// find returns up to [Batch] keys to remove, and the key to continue from, nil at the end.
 func (r *Rule) find(db *store.DB, from []byte) (found [][]byte, next []byte, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		c := tx.Cursor(r.Bucket)
@@ -121,7 +120,7 @@ func (r *Rule) find(db *store.DB, from []byte) (found [][]byte, next []byte, err
 	return found, next, err
 }
 
-// remove removes those of the keys that the rule still finds.
+// remove removes those of the keys that the rule still selects.
 func (r *Rule) remove(db *store.DB, keys [][]byte) (done Result, err error) {
 	err = db.Update(func(tx *store.Tx) error {
 		done = Result{}

@@ -8,11 +8,11 @@ const (
 	fileTimeEpoch = 504_911_232_000_000_000
 )
 
-// FileTime returns t as 100 ns since 1601, as Azure has it in the continuation tokens of table listings.
+// FileTime returns t in units of 100 ns since 1601, the form that Azure uses in the continuation tokens of table listings.
 func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 
-// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":";
-// entity tags have "%3A".
+// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":", because entity tags have
+// "%3A".
 func (t Ticks) Append(dst []byte, colon string) []byte {
 	day, rest := int64(t)/perDay, int64(t)%perDay
 	year, month, dom := civil(day)
@@ -35,11 +35,11 @@ func (t Ticks) Append(dst []byte, colon string) []byte {
 	return append(dst, 'Z')
 }
 
-// String returns t as JSON has it.
+// String returns t in the JSON form.
 func (t Ticks) String() string { return string(t.Append(nil, ":")) }
 
-// civil turns a day number since 0001-01-01 into a date of the proleptic Gregorian calendar. It counts in eras of 400
-// years that begin on 1 March, so that the leap day is the last of its year.
+// civil converts a day number since 0001-01-01 to a date of the proleptic Gregorian calendar. It counts in eras of 400 years that begin on 1
+// March, so that the leap day is the last day of its year.
 func civil(day int64) (year, month, dom int64) {
 	const daysPerEra = 146097
 	day += 306 // to 0000-03-01

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Source gives every change of one process a time of its own, so that entity tags and snapshot ids never repeat. The zero
-// value is ready for use; it is safe for concurrent use.
+// Source assigns a unique time to every change of one process, so that entity tags and snapshot ids never repeat. The zero value is ready for
+// use; it is safe for concurrent use.
 type Source struct{ last atomic.Int64 }
 
 // Next returns now, or the first later tick that was not returned before.

@@ -1,13 +1,12 @@
-// Package ticks holds the form of time that records, entity tags and snapshot ids are made of: 100 ns since year 1, the
-// precision and the epoch of Azure's times. [Source] makes each change of a process have a time of its own.
+// Package ticks defines the time format of records, entity tags and snapshot ids: 100 ns since year 1, the precision and the epoch of Azure's
+// times. [Source] assigns a unique time to each change of a process.
 //
-// It knows no storage format and no HTTP; entity tags of the Table service are in tablesvc/internal/entity.
+// It does not depend on a storage format or on HTTP; entity tags of the Table service are in tablesvc/internal/entity.
 package ticks
 
 import "time"
 
-// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00. The zero value is the zero [time.Time]; records use
-// it for "none".
+// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00. The zero value is the zero [time.Time]; in records it means "no time".
 type Ticks int64
 
 // Second is the number of ticks in a second.
@@ -16,7 +15,7 @@ const Second = 10_000_000
 // unixEpoch is 1970-01-01 in ticks.
 const unixEpoch = 621_355_968_000_000_000
 
-// Of converts t and drops what is finer than 100 ns.
+// Of converts t and truncates it to 100 ns.
 func Of(t time.Time) Ticks {
 	return Ticks(t.Unix()*Second + int64(t.Nanosecond())/100 + unixEpoch)
 }
@@ -33,7 +32,7 @@ func (t Ticks) Time() time.Time {
 // Add returns t+d.
 func (t Ticks) Add(d time.Duration) Ticks { return t + Ticks(d/100) }
 
-// RFC1123 returns t as Last-Modified has it: "Fri, 26 Jun 2015 23:39:12 GMT".
+// RFC1123 returns t in the format of Last-Modified: "Fri, 26 Jun 2015 23:39:12 GMT".
 func (t Ticks) RFC1123() string { return string(t.AppendRFC1123(make([]byte, 0, 29))) }
 
 // AppendRFC1123 appends [Ticks.RFC1123] to b. It avoids package time's layouts because listings format two times for each
@@ -64,11 +63,11 @@ func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10%10), byt
 // iso7 is the layout of snapshot and version ids.
 const iso7 = "2006-01-02T15:04:05.0000000Z"
 
-// ISO returns t with seven decimals, as snapshot and version ids have it: "2015-06-26T23:39:12.1234567Z".
+// ISO returns t with seven decimals, the format of snapshot and version ids: "2015-06-26T23:39:12.1234567Z".
 func (t Ticks) ISO() string { return t.Time().Format(iso7) }
 
-// ParseISO parses what [Ticks.ISO] returns, also with fewer decimals, as Azure accepts it. ok is false for anything else
-// and for years before 1601.
+// ParseISO parses the format of [Ticks.ISO], also with fewer decimals, as Azure accepts it. ok is false for other text and for years before
+// 1601.
 func ParseISO(s string) (t Ticks, ok bool) {
 	if len(s) > len(iso7) || len(s) == 0 || s[len(s)-1] != 'Z' {
 		return 0, false
@@ -80,7 +79,7 @@ func ParseISO(s string) (t Ticks, ok bool) {
 	return Of(parsed), true
 }
 
-// HexETag returns the entity tag of a change made at t, without quotes: hexadecimal, as blobs and containers have it.
+// HexETag returns the entity tag of a change made at t, without quotes: hexadecimal, the format of blobs and containers.
 func (t Ticks) HexETag() string { return string(t.AppendHexETag(make([]byte, 0, 18))) }
 
 // AppendHexETag appends [Ticks.HexETag] to b.
@@ -98,7 +97,7 @@ func (t Ticks) AppendHexETag(b []byte) []byte {
 	return b
 }
 
-// QuotedHexETag returns [Ticks.HexETag] in quotes, as the ETag header has it.
+// QuotedHexETag returns [Ticks.HexETag] in quotes, for the ETag header.
 func (t Ticks) QuotedHexETag() string {
 	b := append(make([]byte, 0, 20), '"')
 	return string(append(t.AppendHexETag(b), '"'))
