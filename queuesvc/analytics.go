@@ -2,8 +2,8 @@ package queuesvc
 
 import "github.com/lazuli-storage/lazuli/internal/azure/properties"
 
-// ServiceProperties returns what Set Queue Service Properties last set for an account, for those who write logs and
-// metrics. It must not be changed.
+// ServiceProperties returns the result of the last Set Queue Service Properties of an account, for writers of logs and metrics. The caller must
+// not change it.
 func (s *Service) ServiceProperties(account string) *properties.Properties {
 	return s.properties.Of(account)
 }

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxMessage is the size in bytes of a message's text, in UTF-8.
+	// maxMessage is the maximum size of a message's text, in bytes of UTF-8.
 	maxMessage = 64 << 10
-	// maxBody bounds the request body of Put and Update Message: a text of which every character is escaped.
+	// maxBody is the maximum size of the request body of Put and Update Message: a text in which every character is escaped.
 	maxBody = 6*maxMessage + 1024
 )
 
@@ -30,7 +30,7 @@ func (c *call) messageBody() ([]byte, error) {
 //
 //	<QueueMessage><MessageText>...</MessageText></QueueMessage>
 //
-// It fails with InvalidXmlDocument, and with RequestBodyTooLarge where the text is over 64 KiB.
+// It returns InvalidXmlDocument, or RequestBodyTooLarge if the text is over 64 KiB.
 func parseMessage(body []byte) ([]byte, error) {
 	text, ok := plainMessage(body)
 	if !ok {
@@ -45,8 +45,8 @@ func parseMessage(body []byte) ([]byte, error) {
 	return text, nil
 }
 
-// plainMessage reads the document that nearly all clients send: no attributes, comments or references. ok is false for
-// anything else, which [decodeMessage] reads. The text is a part of body.
+// plainMessage parses the document that nearly all clients send: no attributes, comments or references. ok is false for any other document,
+// which [decodeMessage] parses. The text is a slice of body.
 func plainMessage(body []byte) (text []byte, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if bytes.HasPrefix(body, []byte("<?")) {
@@ -75,7 +75,7 @@ func plainMessage(body []byte) (text []byte, ok bool) {
 	return text, plainText(text)
 }
 
-// declarations are how clients begin the document, up to an optional standalone and the end.
+// declarations are the XML declarations that clients send, up to an optional standalone and the end.
 var declarations = [][]byte{
 	[]byte(`<?xml version="1.0" encoding="utf-8"`), []byte(`<?xml version="1.0" encoding="UTF-8"`),
 	[]byte(`<?xml version='1.0' encoding='utf-8'`), []byte(`<?xml version='1.0' encoding='UTF-8'`), []byte(`<?xml version="1.0"`),
@@ -103,8 +103,8 @@ func after(b []byte, literal string) ([]byte, bool) {
 
 func trimSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
 
-// plainText reports whether text stands for itself: it is UTF-8, of characters that XML allows, without references, and
-// without carriage returns, which XML readers turn into line feeds.
+// plainText reports whether text needs no decoding: it is UTF-8, of characters that XML allows, without references, and without carriage
+// returns, which XML readers convert to line feeds.
 func plainText(text []byte) bool {
 	ascii := true
 	for _, c := range text {
@@ -116,7 +116,7 @@ func plainText(text []byte) bool {
 	return ascii || utf8.Valid(text) && !bytes.Contains(text, []byte("\uFFFE")) && !bytes.Contains(text, []byte("\uFFFF"))
 }
 
-// decodeMessage reads the document by encoding/xml, and takes nothing that does not belong into it.
+// decodeMessage parses the document with encoding/xml, and refuses unknown elements.
 func decodeMessage(body []byte) ([]byte, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
 	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
@@ -157,13 +157,13 @@ func decodeMessage(body []byte) ([]byte, error) {
 			case len(bytes.TrimSpace(t)) > 0:
 				return nil, invalidXML(d)
 			}
-		case xml.Directive: // no document type, and with it no entities
+		case xml.Directive: // a document type is refused, because it can define entities
 			return nil, invalidXML(d)
 		}
 	}
 }
 
-// invalidXML says where the document is wrong.
+// invalidXML returns an error with the position of the syntax error.
 func invalidXML(d *xml.Decoder) error {
 	line, column := d.InputPos()
 	return wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(line)).

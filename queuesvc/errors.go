@@ -10,35 +10,35 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
-// The Queue service's own failures.
+// Errors of the Queue service.
 // https://learn.microsoft.com/rest/api/storageservices/queue-service-error-codes
 var (
-	// errQueueNotFound: there is no queue of that name.
+	// errQueueNotFound: no queue has that name.
 	errQueueNotFound = &wire.Error{Status: http.StatusNotFound, Code: "QueueNotFound",
 		Message: "The specified queue does not exist."}
-	// errQueueAlreadyExists: Create Queue, where there is one with other metadata.
+	// errQueueAlreadyExists: Create Queue of a queue that exists with other metadata.
 	errQueueAlreadyExists = &wire.Error{Status: http.StatusConflict, Code: "QueueAlreadyExists",
 		Message: "The specified queue already exists."}
-	// errMessageNotFound: the message was deleted, has expired, or never was.
+	// errMessageNotFound: the message was deleted, has expired, or never existed.
 	errMessageNotFound = &wire.Error{Status: http.StatusNotFound, Code: "MessageNotFound",
 		Message: "The specified message does not exist."}
-	// errPopReceiptMismatch: the message was dequeued or updated since the pop receipt was given out.
+	// errPopReceiptMismatch: the message was dequeued or updated since the pop receipt was issued.
 	errPopReceiptMismatch = &wire.Error{Status: http.StatusBadRequest, Code: "PopReceiptMismatch",
 		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
-	// errStorage: the disk does not take what is written. The state has logged it.
+	// errStorage: the disk refuses writes. Package state has logged it.
 	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
-	// errDamaged: what is kept of the queue cannot be read. The state has logged it.
+	// errDamaged: the data of the queue cannot be read. Package state has logged it.
 	errDamaged = wire.ErrServerBusy.WithMessage("The queue's data is damaged. It is not used until the server's operator has repaired it.")
 	// errMessageTooLarge: a message's text is over 64 KiB.
 	errMessageTooLarge = wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.Itoa(maxMessage))
-	// errNameLength: a queue's name has under 3 or over 63 characters.
+	// errNameLength: a queue's name has fewer than 3 or more than 63 characters.
 	errNameLength = wire.ErrOutOfRangeInput.WithMessage(
 		"The specified resource name length is not within the permissible limits.")
-	// errName: a queue's name has other characters than it may.
+	// errName: a queue's name has a character that is not allowed.
 	errName = wire.ErrInvalidResourceName.WithMessage("The specifed resource name contains invalid characters.")
 )
 
-// failure turns the state's errors into the client's.
+// failure converts errors of package state to errors of the REST API.
 func (s *Service) failure(c *call, err error) error {
 	switch {
 	case err == nil:

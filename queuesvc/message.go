@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
-// updateMessage is Update Message: a new visibility timeout from now on and, with a body, a new text.
+// updateMessage implements Update Message: it sets a new visibility timeout from now on and, with a body, a new text.
 // https://learn.microsoft.com/rest/api/storageservices/update-message
 func (s *Service) updateMessage(c *call) error {
 	id, err := c.messageID()
@@ -30,7 +30,7 @@ func (s *Service) updateMessage(c *call) error {
 			return err
 		}
 		if text == nil {
-			text = []byte{} // an empty text, not none
+			text = []byte{} // an empty text, not a missing one
 		}
 	}
 	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
@@ -57,7 +57,7 @@ func (s *Service) updateMessage(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// deleteMessage is Delete Message.
+// deleteMessage implements Delete Message.
 // https://learn.microsoft.com/rest/api/storageservices/delete-message2
 func (s *Service) deleteMessage(c *call) error {
 	id, err := c.messageID()
@@ -78,7 +78,7 @@ func (s *Service) deleteMessage(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// messageID reads which message the request is about. The pop receipt is looked at first, as Azure does it.
+// messageID parses the message id of the request. It checks the pop receipt first, as Azure does.
 func (c *call) messageID() (state.ID, error) {
 	if !c.Query.Has(popReceipt) {
 		return state.ID{}, wire.MissingQuery(popReceipt)
@@ -95,7 +95,7 @@ func (c *call) messageID() (state.ID, error) {
 
 const popReceipt = "popreceipt"
 
-// receipt reads what shows that the caller holds a message.
+// receipt parses the pop receipt of the request.
 func (c *call) receipt(q *state.Queue, id state.ID) (state.Receipt, error) {
 	text := c.Query.Get(popReceipt)
 	r, ok := q.ParseReceipt(id, text)

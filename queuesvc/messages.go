@@ -11,9 +11,9 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
-// Versions at which messages change.
+// Service versions that changed the message operations.
 const (
-	v20110818 wire.Version = 20110818 // visibility of up to a week; before, two hours
+	v20110818 wire.Version = 20110818 // visibility of up to a week; two hours before
 	v20160531 wire.Version = 20160531 // Put Message answers with the message
 	v20170729 wire.Version = 20170729 // messages may live longer than a week
 )
@@ -21,7 +21,7 @@ const (
 // before reports whether the request asks for the behaviour before a version.
 func (c *call) before(v wire.Version) bool { return c.Version != 0 && c.Version < v }
 
-// putMessage is Put Message.
+// putMessage implements Put Message.
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 func (s *Service) putMessage(c *call) error {
 	visibility, err := c.seconds("visibilitytimeout", 0, 0, maxVisibility)
@@ -73,16 +73,16 @@ func (c *call) messageTTL() (time.Duration, error) {
 	switch c.Query.Get(name) {
 	case "-1":
 		return state.Forever, nil
-	case "0": // between the two that are allowed
+	case "0": // neither -1 nor positive
 		return 0, outOfRange(name, "0", 1, maxTTL)
 	}
 	return c.seconds(name, weekTTL, 1, maxTTL)
 }
 
-// getMessages is Get Messages: it makes up to 32 messages invisible and hands them out.
+// getMessages implements Get Messages: it makes up to 32 messages invisible and returns them.
 // https://learn.microsoft.com/rest/api/storageservices/get-messages
 func (s *Service) getMessages(c *call) error {
-	if c.Secondary { // it changes the messages
+	if c.Secondary { // Get Messages changes the messages
 		return wire.ErrInsufficientAccountPermissions
 	}
 	n, err := c.number("numofmessages", 1, 1, maxBatch)
@@ -110,8 +110,7 @@ func (s *Service) getMessages(c *call) error {
 	return c.messages(q, list, withReceipts)
 }
 
-// waitForMessages calls get, and calls it again, for as long as the caller wants to wait, until it brings messages. See
-// [longpoll.WaitHeader].
+// waitForMessages calls get repeatedly, for as long as the client wants to wait, until it returns messages. See [longpoll.WaitHeader].
 func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
 	now, polled := c.Now, false
 	err = s.common.Wait(c.Request, longpoll.Key(c.Account, c.queue),
@@ -128,10 +127,10 @@ func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Tim
 	return list, err
 }
 
-// peekMessages is Peek Messages: it shows up to 32 visible messages.
+// peekMessages implements Peek Messages: it returns up to 32 visible messages.
 // https://learn.microsoft.com/rest/api/storageservices/peek-messages
 //
-// With [longpoll.HiddenHeader], an extension, it shows hidden ones as well, up to 1,000, and when each becomes visible.
+// With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each becomes visible.
 func (s *Service) peekMessages(c *call) error {
 	most, hidden := int64(maxBatch), c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude
 	if hidden {
@@ -161,7 +160,7 @@ func (s *Service) peekMessages(c *call) error {
 	return c.messages(q, list, bare)
 }
 
-// clearMessages is Clear Messages.
+// clearMessages implements Clear Messages.
 // https://learn.microsoft.com/rest/api/storageservices/clear-messages
 func (s *Service) clearMessages(c *call) error {
 	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
@@ -174,19 +173,19 @@ func (s *Service) clearMessages(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// maxHidden is how many messages are shown at once where hidden ones are.
+// maxHidden is the maximum number of messages in an answer with hidden messages.
 const maxHidden = 1000
 
-// detail is what an answer tells of a message beside itself.
+// detail selects the fields of a message in an answer.
 type detail uint8
 
 const (
 	bare         detail = iota
-	withTimes           // when it becomes visible
-	withReceipts        // that, and the pop receipt
+	withTimes           // the time at which it becomes visible
+	withReceipts        // that time, and the pop receipt
 )
 
-// messages answers with messages of a queue.
+// messages writes messages of a queue to the response.
 func (c *call) messages(q *state.Queue, list []state.Message, d detail) error {
 	size := 128
 	for i := range list {
@@ -228,7 +227,7 @@ func receiptXML(x *wire.XML, q *state.Queue, m *state.Message) {
 
 func messageTime(ns int64) string { return wire.FormatRFC1123(time.Unix(0, ns)) }
 
-// expiryTime is messageTime for an expiry, which may be never: then it is the last second of the year 9999.
+// expiryTime is like messageTime for an expiry. Messages that never expire get the last second of the year 9999.
 func expiryTime(ns int64) string {
 	if ns == state.Never {
 		return "Fri, 31 Dec 9999 23:59:59 GMT"
@@ -236,7 +235,7 @@ func expiryTime(ns int64) string {
 	return messageTime(ns)
 }
 
-// requiredSeconds is seconds for a parameter that must be there.
+// requiredSeconds is like seconds for a required parameter.
 func (c *call) requiredSeconds(name string, least, most int64) (time.Duration, error) {
 	if !c.Query.Has(name) {
 		return 0, wire.MissingQuery(name)
@@ -247,5 +246,5 @@ func (c *call) requiredSeconds(name string, least, most int64) (time.Duration, e
 	return c.seconds(name, 0, least, most)
 }
 
-// formatSeconds writes what a client has sent as a duration.
+// formatSeconds formats a duration as a client sends it.
 func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }

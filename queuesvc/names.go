@@ -11,16 +11,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// call is one request to the service: the parsed request and what its path names.
+// call is one request to the service: the parsed request and the resource in its path.
 type call struct {
 	*wire.Request
-	// queue and message are decoded; "" where the path is of a higher level.
+	// queue and message are decoded; "" if the path is of a higher level.
 	queue, message string
-	// identity is who calls.
+	// identity is the authenticated caller.
 	identity auth.Identity
 }
 
-// resolve reads the path: /<queue>, /<queue>/messages, /<queue>/messages/<id>.
+// resolve parses the path: /<queue>, /<queue>/messages, /<queue>/messages/<id>.
 func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 	c := &call{Request: r}
 	if r.RawPath == "" {

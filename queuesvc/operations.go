@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
-// What a path names. Peeking has a level of its own: only the query parameter peekonly tells it from getting.
+// Levels of paths. Peeking has its own level: only the query parameter peekonly distinguishes it from getting.
 const (
 	onService  frontend.Level = "service"
 	onQueue    frontend.Level = "queue"
@@ -16,7 +16,7 @@ const (
 	onMessage  frontend.Level = "message"
 )
 
-// What callers need, in the letters of the SAS permission tables.
+// Required permissions, in the letters of the SAS permission tables.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#queue-service
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-queue
 func onServiceAny(any string) auth.Need {
@@ -39,13 +39,13 @@ var (
 	everyone     = auth.Need{Public: auth.Everyone}
 )
 
-// Operations is the operations table without its handlers, for the compatibility page.
+// Operations returns the rows of the operations table, for the compatibility page.
 func Operations() []frontend.Row { return frontend.Rows(operations) }
 
-// operations is the operations table of the Queue service: a row per operation of the REST reference, and method.
+// operations is the operations table of the Queue service: one row per operation of the REST reference and method.
 // https://learn.microsoft.com/rest/api/storageservices/queue-service-rest-api
 var operations = []frontend.Operation[*Service, *call]{
-	// The account.
+	// Operations on the account.
 	{Name: "ListQueues", Method: http.MethodGet, On: onService, Comp: "list", Needs: onServiceAny("l"), Do: (*Service).listQueues},
 	{Name: "GetQueueServiceProperties", Method: http.MethodGet, On: onService, Comp: "properties", Restype: "service", Needs: serviceSettings("r"), Do: (*Service).getServiceProperties},
 	{Name: "SetQueueServiceProperties", Method: http.MethodPut, On: onService, Comp: "properties", Restype: "service", Needs: serviceSettings("w"), Do: (*Service).setServiceProperties},
@@ -55,7 +55,7 @@ var operations = []frontend.Operation[*Service, *call]{
 		Needs: auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}, Do: (*Service).getUserDelegationKey},
 	{Name: "PreflightQueueRequest", Method: http.MethodOptions, On: onService, Needs: everyone, Do: (*Service).preflight},
 
-	// Queues.
+	// Operations on queues.
 	{Name: "CreateQueue", Method: http.MethodPut, On: onQueue, Needs: onQueueAny("cw"), Do: (*Service).createQueue},
 	{Name: "DeleteQueue", Method: http.MethodDelete, On: onQueue, Needs: onQueueAny("d"),
 		Note: "A deleted queue's name can be used again at once: QueueBeingDeleted is never answered.", Do: (*Service).deleteQueue},
@@ -67,7 +67,7 @@ var operations = []frontend.Operation[*Service, *call]{
 	{Name: "SetQueueACL", Method: http.MethodPut, On: onQueue, Comp: "acl", Needs: accessPolicy, Do: (*Service).setQueueACL},
 	{Name: "PreflightQueueRequest", Method: http.MethodOptions, On: onQueue, Needs: everyone, Do: (*Service).preflight},
 
-	// Messages.
+	// Operations on messages.
 	{Name: "PutMessage", Method: http.MethodPost, On: onMessages, Needs: onMessageAny("a"), Do: (*Service).putMessage},
 	{Name: "GetMessages", Method: http.MethodGet, On: onMessages, Needs: onMessageAny("p"), Do: (*Service).getMessages},
 	{Name: "PeekMessages", Method: http.MethodGet, On: onPeek, Needs: onMessageAny("r"), Do: (*Service).peekMessages},

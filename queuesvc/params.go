@@ -17,7 +17,7 @@ const (
 	maxListed         = 5000
 )
 
-// number reads a whole number within inclusive limits; absent is the value if the parameter is missing.
+// number parses an integer within inclusive limits; absent is the value of a missing parameter.
 func (c *call) number(name string, absent, least, most int64) (int64, error) {
 	if !c.Query.Has(name) {
 		return absent, nil
@@ -40,7 +40,7 @@ func outOfRange(name, text string, least, most int64) error {
 	return wire.OutOfRangeQuery(name, text, strconv.FormatInt(least, 10), strconv.FormatInt(most, 10))
 }
 
-// seconds is number for a duration in seconds.
+// seconds is like number for a duration in seconds.
 func (c *call) seconds(name string, absent, least, most int64) (time.Duration, error) {
 	n, err := c.number(name, absent, least, most)
 	return time.Duration(n) * time.Second, err

@@ -11,7 +11,7 @@ import (
 // policyLetters are the permissions of a stored access policy: read, add, update, process.
 const policyLetters = "raup"
 
-// createQueue is Create Queue: 201, or 204 where the queue exists with the same metadata.
+// createQueue implements Create Queue: 201, or 204 if the queue exists with the same metadata.
 // https://learn.microsoft.com/rest/api/storageservices/create-queue4
 func (s *Service) createQueue(c *call) error {
 	metadata, err := c.Metadata()
@@ -29,7 +29,7 @@ func (s *Service) createQueue(c *call) error {
 	}
 }
 
-// deleteQueue is Delete Queue. The name can be used again at once.
+// deleteQueue implements Delete Queue. The name can be used again at once.
 // https://learn.microsoft.com/rest/api/storageservices/delete-queue3
 func (s *Service) deleteQueue(c *call) error {
 	if err := s.state.Delete(c.HTTP.Context(), c.Account, c.queue); err != nil {
@@ -38,7 +38,7 @@ func (s *Service) deleteQueue(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// getQueueMetadata is Get Queue Metadata, with the approximate number of messages.
+// getQueueMetadata implements Get Queue Metadata, with the approximate number of messages.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
 func (s *Service) getQueueMetadata(c *call) error {
 	ctx := c.HTTP.Context()
@@ -60,7 +60,7 @@ func (s *Service) getQueueMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// setQueueMetadata is Set Queue Metadata; without headers it removes all.
+// setQueueMetadata implements Set Queue Metadata; without headers it removes all.
 // https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata
 func (s *Service) setQueueMetadata(c *call) error {
 	metadata, err := c.Metadata()
@@ -73,7 +73,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// getQueueACL is Get Queue ACL.
+// getQueueACL implements Get Queue ACL.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-acl
 func (s *Service) getQueueACL(c *call) error {
 	list, err := s.policiesOf(c.HTTP.Context(), c.Account, c.queue)
@@ -84,7 +84,7 @@ func (s *Service) getQueueACL(c *call) error {
 	return c.XML(http.StatusOK, properties.PoliciesXML(list))
 }
 
-// setQueueACL is Set Queue ACL; an empty body removes all policies.
+// setQueueACL implements Set Queue ACL; an empty body removes all policies.
 // https://learn.microsoft.com/rest/api/storageservices/set-queue-acl
 func (s *Service) setQueueACL(c *call) error {
 	body, err := c.ReadBody(properties.MaxPoliciesBytes)

@@ -7,11 +7,11 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
-// resetBatch is how many queues are listed at once.
+// resetBatch is the number of queues that are listed at once.
 const resetBatch = 1000
 
-// Reset deletes the queues of an account whose names begin with prefix, and returns how many there were. An empty prefix is
-// everything, the service properties too. It is an operator's tool, not an operation of the REST reference.
+// Reset deletes the queues of an account whose names begin with prefix, and returns their number. An empty prefix deletes everything, the
+// service properties included. It is a tool for operators, not an operation of the REST reference.
 func (s *Service) Reset(ctx context.Context, account, prefix string) (deleted int, err error) {
 	for from, more := "", true; more; {
 		var queues []state.Listed
@@ -20,7 +20,7 @@ func (s *Service) Reset(ctx context.Context, account, prefix string) (deleted in
 			switch err := s.state.Delete(ctx, account, q.Name); {
 			case err == nil:
 				deleted++
-			case !errors.Is(err, state.ErrQueueNotFound): // or somebody else was faster
+			case !errors.Is(err, state.ErrQueueNotFound): // the queue may have been deleted meanwhile
 				return deleted, err
 			}
 		}

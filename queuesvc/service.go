@@ -17,13 +17,13 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
-// Config is what a Queue service is made of.
+// Config configures a Queue service.
 type Config struct {
-	// NATS is where queues live. Required; it stays open until after [Service.Close].
+	// NATS stores the queues. Required; it must stay open until after [Service.Close].
 	NATS *natsserver.Server
-	// Features are the analytics settings that may be turned on. The zero value refuses all.
+	// Features are the analytics settings that may be enabled. The zero value refuses all.
 	Features properties.Features
-	// Common are accounts, clock and log. Accounts are required.
+	// Common has accounts, clock and log. Accounts are required.
 	frontend.Common
 }
 
@@ -38,7 +38,7 @@ type Service struct {
 	close      sync.Once
 }
 
-// New opens the queues and returns when they can be used. Call Close when no requests are served any more.
+// New opens the queues and returns when they can be used. Call Close after the last request.
 func New(c Config) (*Service, error) {
 	if c.NATS == nil || c.Accounts == nil {
 		return nil, errors.New("queuesvc: Config.NATS and Config.Accounts are required")
@@ -70,7 +70,7 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// admit notes who calls. It is the front-end's Admit.
+// admit records the caller's identity. It is the front-end's Admit.
 func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 	c.identity = id
 	if id.Mechanism == auth.Anonymous {
@@ -79,19 +79,19 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 	return nil
 }
 
-// Ready returns nil while requests can be served, and otherwise why not: the disk takes no writes, or NATS is away.
+// Ready returns nil if requests can be served, and otherwise the reason: the disk refuses writes, or NATS is not reachable.
 func (s *Service) Ready() error { return s.state.Failed() }
 
 // Handler serves the Queue service.
 func (s *Service) Handler() http.Handler { return s.front }
 
-// Close ends background work. It may be called twice.
+// Close stops background work. It may be called twice.
 func (s *Service) Close() error {
 	s.close.Do(s.state.Close)
 	return nil
 }
 
-// policy finds a stored access policy of the queue that the call names. It is the front-end's Policy.
+// policy returns a stored access policy of the queue in the request. It is the front-end's Policy.
 func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 	if c.queue == "" {
 		return auth.Policy{}, false, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// noCache is on every answer to a read.
+// noCache sets the Cache-Control header of every answer to a read.
 func (c *call) noCache() { c.Set("Cache-Control", "no-cache") }
 
-// listQueues is List Queues.
+// listQueues implements List Queues.
 // https://learn.microsoft.com/rest/api/storageservices/list-queues1
 func (s *Service) listQueues(c *call) error {
 	most, err := c.number("maxresults", maxListed, 1, 1<<31-1)
@@ -68,14 +68,14 @@ func (s *Service) listQueues(c *call) error {
 	return c.XML(http.StatusOK, x)
 }
 
-// getServiceProperties is Get Queue Service Properties.
+// getServiceProperties implements Get Queue Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties
 func (s *Service) getServiceProperties(c *call) error {
 	c.noCache()
 	return s.properties.Get(c.Request, c.Version)
 }
 
-// setServiceProperties is Set Queue Service Properties.
+// setServiceProperties implements Set Queue Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties
 func (s *Service) setServiceProperties(c *call) error {
 	if err := s.properties.Set(c.Request); err != nil {
@@ -84,18 +84,18 @@ func (s *Service) setServiceProperties(c *call) error {
 	return c.Status(http.StatusAccepted)
 }
 
-// getServiceStats is Get Queue Service Stats.
+// getServiceStats implements Get Queue Service Stats.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats
 func (s *Service) getServiceStats(c *call) error {
 	c.noCache()
 	return properties.Stats(c.Request)
 }
 
-// preflight is Preflight Queue Request.
+// preflight implements Preflight Queue Request.
 // https://learn.microsoft.com/rest/api/storageservices/preflight-queue-request
 func (s *Service) preflight(c *call) error { return s.properties.Preflight(c.Request) }
 
-// getUserDelegationKey is Get User Delegation Key.
+// getUserDelegationKey implements Get User Delegation Key.
 // https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
 func (s *Service) getUserDelegationKey(c *call) error {
 	return auth.GetUserDelegationKey(c.Request, c.identity, s.common.Accounts)

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// complaints is a log handler that makes warnings of what it gets.
+// complaints is a log handler that adds a finding for each warning and error.
 type complaints struct {
 	found func(s Severity, where, format string, args ...any)
 }

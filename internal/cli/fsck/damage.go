@@ -12,13 +12,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// database reads a database and its log byte by byte, before anything opens it, and repairs it if that is asked for. It returns
-// whether the file is still damaged.
+// database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is set. It reports whether the
+// file is still damaged.
 func (c *check) database(path string, buckets []store.Bucket) (damaged bool, err error) {
 	name := filepath.Base(path)
 	severity := Error
 	if c.o.Repair {
-		severity = Warning // for what is repaired
+		severity = Warning // repaired damage is a warning
 	}
 	problems := 0
 	report := func(d *store.DamageError) {
@@ -44,7 +44,7 @@ func (c *check) database(path string, buckets []store.Bucket) (damaged bool, err
 	return false, nil
 }
 
-// unlessReported reports errors of a file, but not damage if that was reported before.
+// unlessReported returns a function that reports errors of a file. It omits damage that was reported before.
 func (c *check) unlessReported(where string, damaged bool) func(error) {
 	return func(err error) {
 		if damaged && (errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrFormat)) {
@@ -54,7 +54,7 @@ func (c *check) unlessReported(where string, damaged bool) func(error) {
 	}
 }
 
-// extents repairs extents that a server would refuse to open, if that is asked for, and otherwise reports them.
+// extents repairs extents that a server would refuse to open if Options.Repair is set, and reports them otherwise.
 func (c *check) extents() error {
 	refs := func(yield func(extent.Ref) bool) error { return blobsvc.References(c.dir.Blobs(), yield) }
 	if !c.o.Repair {
@@ -70,7 +70,7 @@ func (c *check) extents() error {
 	return err
 }
 
-// aside is the folder that the files go to which this run replaces.
+// aside returns the folder for the files that this run replaces.
 func (c *check) aside() string {
 	if c.asideName == "" {
 		c.asideName = time.Now().UTC().Format("20060102T150405.000Z")

@@ -22,20 +22,20 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// Options tune Check. The zero value is fine.
+// Options configure Check. The zero value is valid.
 type Options struct {
-	// MaxFindings bounds Report.Findings; 0 means 1000.
+	// MaxFindings is the maximum length of Report.Findings; 0 means 1000.
 	MaxFindings int
-	// TempDir is where the copy of the queues goes; empty is the system's folder for temporary files.
+	// TempDir is the folder for the copy of the queues; empty means the system's folder for temporary files.
 	TempDir string
-	// Repair makes files that cannot be opened, or that have damaged records, anew from what is intact in them, before the check. The
-	// old files go to a folder inside the data folder; nothing is deleted.
+	// Repair makes Check rebuild files that cannot be opened, or that have damaged records, from their intact data before it checks them. The
+	// old files are moved to a folder inside the data folder; nothing is deleted.
 	Repair bool
 }
 
-// Check examines the data folder at path, which stays locked meanwhile. What is wrong in the folder is in the report;
-// an error means that the check could not be made: [datadir.ErrLocked] while a process uses the folder,
-// [datadir.ErrNotFound] if there is none, [datadir.ErrFormat] if it is not ours.
+// Check examines the data folder at path, which stays locked meanwhile. The report lists the problems of the folder. An error means that the
+// check could not run: [datadir.ErrLocked] if a process uses the folder, [datadir.ErrNotFound] if it has no data, [datadir.ErrFormat] if its
+// format is not supported.
 func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	if o.MaxFindings == 0 {
 		o.MaxFindings = 1000
@@ -61,7 +61,7 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	return &c.report, dir.Close()
 }
 
-// check is one Check under way.
+// check is the state of one Check.
 type check struct {
 	ctx context.Context
 	dir *datadir.Dir
@@ -69,7 +69,7 @@ type check struct {
 
 	asideName string // see aside
 
-	mu     sync.Mutex // the queues' server reports from goroutines of its own
+	mu     sync.Mutex // the queues' server logs from other goroutines
 	report Report
 }
 
@@ -88,7 +88,7 @@ func (c *check) found(s Severity, where, format string, args ...any) {
 	c.report.Findings = append(c.report.Findings, Finding{s, where, fmt.Sprintf(format, args...)})
 }
 
-// contained runs one part of the check. Damage may be such that a checker panics: that is a finding as well.
+// contained runs one part of the check. A checker may panic on damage: contained reports that as a finding.
 func (c *check) contained(where string, run func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -102,10 +102,10 @@ func (c *check) contained(where string, run func() error) (err error) {
 	return run()
 }
 
-// names are the entries of a data folder, without logs of the two databases, which a crash leaves.
+// names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
 var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, "encryption-scopes.json"}
 
-// names looks for files that nobody knows.
+// names reports files that do not belong to a data folder.
 func (c *check) names() error {
 	entries, err := os.ReadDir(c.dir.Path())
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *check) names() error {
 	return nil
 }
 
-// exists says whether there is a file, or a folder that is not empty.
+// exists reports whether there is a file, or a folder that is not empty.
 func exists(path string) bool {
 	st, err := os.Stat(path)
 	if err != nil || !st.IsDir() {
@@ -142,7 +142,7 @@ func exists(path string) bool {
 
 func (c *check) tables() error {
 	if !exists(c.dir.Tables()) {
-		// It is the first file that a new folder gets.
+		// It is the first file in a new folder.
 		if exists(c.dir.Blobs()) || exists(c.dir.Queues()) {
 			c.found(Error, "tables.db", "is missing")
 		}
@@ -168,7 +168,7 @@ func (c *check) tables() error {
 		report(err)
 	}
 	c.report.Tables.Tables, c.report.Tables.Entities = n.Tables, n.Entities
-	c.report.Tables.Bytes, _ = db.Size() // open: cannot fail
+	c.report.Tables.Bytes, _ = db.Size() // cannot fail on an open file
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (c *check) blobs() error {
 	return nil
 }
 
-// repairQueues decides what a start of the server leaves to a person.
+// repairQueues makes the decisions that a start of the server leaves to the operator.
 func (c *check) repairQueues() error {
 	n, err := natsserver.Start(natsserver.Config{Dir: c.dir.Queues(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *check) queues() (err error) {
 			return err
 		}
 	}
-	// A start of the server changes what is damaged.
+	// A start of the server changes damaged files.
 	copied, err := os.MkdirTemp(c.o.TempDir, "lazuli-fsck-")
 	if err != nil {
 		return err

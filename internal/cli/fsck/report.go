@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// Severity is how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is a violated invariant: something is lost, damaged or contradicts itself.
+	// Error is a violated invariant: data is lost, damaged or inconsistent.
 	Error Severity = "error"
-	// Warning is something that does no harm and should not be there.
+	// Warning is a harmless irregularity.
 	Warning Severity = "warning"
 )
 
-// Finding is one thing that is not as it should be.
+// Finding is one problem.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Where names the file, and the place in it.
+	// Where names the file, and the position in it.
 	Where string `json:"where"`
-	// What says what is wrong.
+	// What describes the problem.
 	What string `json:"what"`
 }
 
 // String returns the finding as one line.
 func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Severity, f.Where, f.What) }
 
-// Report is the outcome of a check.
+// Report is the result of a check.
 type Report struct {
 	// Path is the data folder.
 	Path string `json:"path"`
-	// Clean means that there is no Error.
+	// Clean means that no finding is an Error.
 	Clean    bool      `json:"clean"`
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings []Finding `json:"findings"`
-	// Omitted counts findings beyond Options.MaxFindings.
+	// Omitted is the number of findings beyond Options.MaxFindings.
 	Omitted int `json:"omitted,omitempty"`
-	// Repaired says what Options.Repair has done, a sentence for each file.
+	// Repaired describes the changes of Options.Repair, one sentence per file.
 	Repaired []string `json:"repaired,omitempty"`
 
 	Tables Tables `json:"tables"`
@@ -51,7 +51,7 @@ type Report struct {
 	Took time.Duration `json:"tookNanoseconds"`
 }
 
-// Tables is what was seen of the Table service.
+// Tables has totals of the Table service.
 type Tables struct {
 	Tables   int `json:"tables"`
 	Entities int `json:"entities"`
@@ -59,8 +59,8 @@ type Tables struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Blobs is what was seen of the Blob service. Bytes are those of all extents: live ones, dead ones that wait to be
-// reclaimed, torn ones after the last record of an extent, and headers.
+// Blobs has totals of the Blob service. Bytes is the size of all extents: live bytes, dead bytes that are not yet reclaimed, torn bytes after
+// the last record of an extent, and headers.
 type Blobs struct {
 	Containers        int64 `json:"containers"`
 	DeletedContainers int64 `json:"deletedContainers"`
@@ -76,7 +76,7 @@ type Blobs struct {
 	HeaderBytes       int64 `json:"headerBytes"`
 }
 
-// Queues is what was seen of the Queue service.
+// Queues has totals of the Queue service.
 type Queues struct {
 	Queues   int   `json:"queues"`
 	Messages int   `json:"messages"`
@@ -90,7 +90,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	for _, f := range r.Findings {
 		fmt.Fprintln(w, f)

@@ -7,8 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// torn names the finished extents that are not intact throughout. Those that were being written when the process ended are not named: the
-// next start deals with them. Content that needs what is not intact is reported by the check of the blobs.
+// torn reports the finished extents that are not completely intact. It skips extents that were being written when the process ended: the next
+// start finishes them. The check of the blobs reports content that needs the damaged bytes.
 func (c *check) torn() {
 	s, err := extent.Open(c.dir.Extents(), extent.Options{ReadOnly: true})
 	if err != nil {
@@ -25,6 +25,5 @@ func (c *check) torn() {
 	}
 }
 
-// logger turns what JetStream complains about into warnings: it repairs, and what cannot be repaired shows in the
-// streams.
+// logger reports warnings of JetStream as findings: JetStream repairs files, and the streams show what it could not repair.
 func (c *check) logger() *slog.Logger { return slog.New(&complaints{found: c.found}) }

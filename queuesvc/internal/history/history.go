@@ -1,5 +1,5 @@
-// Package history lets producers and consumers work on queues while something goes wrong, writes down what they saw, and
-// classifies every message as Jepsen does for queues: ok, lost, duplicated, unknown. It is for tests.
+// Package history runs producers and consumers on queues while faults occur, records their observations, and classifies every message as Jepsen
+// does for queues: ok, lost, duplicated, unknown. It is for tests.
 package history
 
 import (
@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Queue is a queue as one client sees it. Bodies are unique. An error other than [ErrDead] means that the outcome is
-// not known.
+// Queue is a client's interface to a queue. Bodies are unique. An error other than [ErrDead] means that the outcome is unknown.
 type Queue interface {
 	Put(ctx context.Context, body string) error
 	// Get claims up to n messages for [Visibility].
@@ -22,26 +21,26 @@ type Queue interface {
 	Delete(ctx context.Context, h Held) error
 }
 
-// Visibility is how long messages are claimed for.
+// Visibility is the visibility timeout of claimed messages.
 const Visibility = 2 * time.Second
 
-// backlog is how many messages producers may be ahead of consumers: more would take long to drain.
+// backlog is the maximum number of messages by which producers may be ahead of consumers: more would take long to drain.
 const backlog = 500
 
-// ErrDead is Delete's answer where the pop receipt is good no longer, or the message is gone.
-var ErrDead = errors.New("message or receipt is gone")
+// ErrDead is returned by Delete if the pop receipt is no longer valid, or the message does not exist.
+var ErrDead = errors.New("message does not exist or receipt is not valid")
 
-// Held is a message that was handed out.
+// Held is a message that was returned to a consumer.
 type Held struct {
 	Body string
-	// Asked is the earliest time at which it can have been handed out, Handed the latest, and Until the earliest at which its
+	// Asked is the earliest time at which the message can have been handed out, Handed the latest, and Until the earliest time at which its
 	// visibility timeout can end, on one clock.
 	Asked, Handed, Until time.Time
-	// Token is for Delete.
+	// Token is the argument of Delete.
 	Token any
 }
 
-// History is what was seen. Its methods may be called concurrently.
+// History records the observations. Its methods may be called concurrently.
 type History struct {
 	mu       sync.Mutex
 	messages map[string]*message
@@ -58,20 +57,20 @@ type message struct {
 	gone                    time.Time // when its deletion was acknowledged
 }
 
-// span is a time for which a message was handed out: from before it was asked for until it may be seen again. An answer
-// may come late, so that spans are not noted in their order.
+// span is a time for which a message was handed out: from the start of the request until the message may become visible again. An answer may
+// come late, so spans are not recorded in order.
 type span struct{ from, until time.Time }
 
 // New returns an empty history.
 func New() *History { return &History{messages: make(map[string]*message)} }
 
-// Requests is how many requests were made, and Failures how many had no known outcome.
+// Requests returns the number of requests.
 func (h *History) Requests() int64 { return h.requests.Load() }
 
-// Deleted is how many deletions were acknowledged.
+// Deleted returns the number of acknowledged deletions.
 func (h *History) Deleted() int64 { return h.deleted.Load() }
 
-// Failures is how many requests had no known outcome.
+// Failures returns the number of requests whose outcome is unknown.
 func (h *History) Failures() int64 { return h.failures.Load() }
 
 func (h *History) message(body string) *message {
@@ -83,7 +82,7 @@ func (h *History) message(body string) *message {
 	return m
 }
 
-// Work starts producers and consumers, spread over the queues, and returns when stop is closed, or ctx ends, and all have ended.
+// Work starts producers and consumers, distributed over the queues. It returns after stop is closed, or ctx ends, and all of them have ended.
 func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers int, stop <-chan struct{}) {
 	var wg sync.WaitGroup
 	stopped := func() bool {
@@ -111,7 +110,7 @@ func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers
 		wg.Go(func() {
 			for i := 0; !stopped(); i++ {
 				if h.consume(ctx, queues[(c+i)%len(queues)], 1+rand.IntN(4), 0.1) <= 0 {
-					time.Sleep(time.Millisecond) // leave the processor to those who put
+					time.Sleep(time.Millisecond) // yield to the producers
 				}
 			}
 		})
@@ -133,8 +132,8 @@ func (h *History) put(ctx context.Context, q Queue, body string) {
 	}
 }
 
-// consume gets messages and deletes them, but for a share that it forgets, as a consumer does that dies. It returns how
-// many it got, -1 if it failed.
+// consume gets messages and deletes them, except for a share that it forgets, as a crashed consumer does. It returns the number of messages, or
+// -1 if Get failed.
 func (h *History) consume(ctx context.Context, q Queue, n int, forget float64) int {
 	list, err := q.Get(ctx, n)
 	h.requests.Add(1)
@@ -177,7 +176,7 @@ func (h *History) handedOut(held Held) {
 	if m.deleted && held.Asked.After(m.gone) {
 		h.ghosts = append(h.ghosts, held.Body)
 	}
-	if !held.Handed.Before(held.Until) { // read so late that it need not have been held at any time
+	if !held.Handed.Before(held.Until) { // the answer came too late to prove that the message was hidden at any time
 		return
 	}
 	for _, other := range m.spans {
@@ -188,7 +187,7 @@ func (h *History) handedOut(held Held) {
 	m.spans = append(m.spans, span{held.Handed, held.Until})
 }
 
-// Drain consumes from all queues until nothing has come for longer than messages are hidden.
+// Drain consumes from all queues until no message has arrived for longer than the visibility timeout.
 func (h *History) Drain(ctx context.Context, queues []Queue) error {
 	empty := time.Time{}
 	for {
@@ -211,8 +210,8 @@ func (h *History) Drain(ctx context.Context, queues []Queue) error {
 	}
 }
 
-// Check classifies every message and fails the test where one was lost, handed out twice within its visibility timeout,
-// or handed out after it was deleted.
+// Check classifies every message and fails the test if one was lost, handed out twice within its visibility timeout, or handed out after it was
+// deleted.
 func (h *History) Check(t testing.TB) {
 	t.Helper()
 	h.mu.Lock()
@@ -238,6 +237,6 @@ func (h *History) Check(t testing.TB) {
 	t.Logf("%d requests, %d without an outcome; messages: ok %d, lost %d, duplicated within visibility %d, ghosts %d, unknown %d",
 		h.Requests(), h.Failures(), ok, lost, len(h.doubles), len(h.ghosts), unknown)
 	if ok == 0 {
-		t.Error("nothing was done")
+		t.Error("no requests were made")
 	}
 }

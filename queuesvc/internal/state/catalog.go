@@ -20,12 +20,12 @@ import (
 //	lazuli.catalog.<account>.queue.<queue>   a queue: its entry as JSON; an empty payload once it was deleted
 //	lazuli.catalog.<account>.properties      the account's queue service properties, opaque to this package
 //	lazuli.catalog.-.receipts                the key of the pop receipts (receipt.go)
-//	lazuli.catalog.-.floor                   all records before a sequence are void
+//	lazuli.catalog.-.floor                   the sequence before which all records are void
 //
-// Of a subject's records the last one counts. The header Lazuli-Sum of a record is the CRC32C of its subject and payload.
+// The last record of a subject counts. The header Lazuli-Sum of a record is the CRC32C of its subject and payload.
 //
-// A change names the record that it replaces, so that of two front-ends that create a queue at the same time one
-// learns that it was second. Every front-end holds the catalog in memory and follows it.
+// A change names the record that it replaces, so that the second of two front-ends that create a queue at the same time gets an error. Every
+// front-end holds the catalog in memory and follows it.
 const (
 	catalogStream = "lazuli_catalog"
 	catalogPrefix = "lazuli.catalog."
@@ -34,33 +34,33 @@ const (
 // Meta is one name and value of a queue's metadata.
 type Meta struct{ Name, Value string }
 
-// catalogEntry is what the catalog says of a queue.
+// catalogEntry is the entry of a queue in the catalog.
 type catalogEntry struct {
 	Version int `json:"version"` // 1 or 2
-	// Incarnation tells a queue from one of the same name that was deleted: it is part of the stream's name.
+	// Incarnation distinguishes a queue from a deleted one of the same name. It is part of the stream's name.
 	Incarnation string          `json:"incarnation"`
 	Metadata    []Meta          `json:"metadata,omitempty"`
 	Policies    json.RawMessage `json:"policies,omitempty"` // opaque to this package
-	// NoStream says that the queue never had a message, and no stream for any (stream.go).
+	// NoStream is set if the queue never had a message, and therefore has no stream (stream.go).
 	NoStream bool `json:"noStream,omitempty"`
-	// Floor: the records of the stream before this one are void (floor.go).
+	// Floor is the sequence before which the records of the stream are void (floor.go).
 	Floor uint64 `json:"floor,omitempty"`
 }
 
 // errConflict means that another front-end changed the record first.
 var errConflict = errors.New("the catalog has changed")
 
-// catalogRecord is a subject's current record; entry is nil if there is no queue.
+// catalogRecord is a subject's current record; entry is nil if the queue does not exist.
 type catalogRecord struct {
 	seq     uint64
 	entry   *catalogEntry
-	damaged bool // it cannot be read: whether there is a queue is not known
+	damaged bool // the record cannot be read: it is unknown whether the queue exists
 }
 
 // account is the catalog of one account.
 type account struct {
 	queues map[string]catalogRecord
-	names  []string // of the queues that exist, in order
+	names  []string // names of the existing queues, in order
 
 	properties    []byte
 	propertiesSeq uint64
@@ -70,7 +70,7 @@ type account struct {
 type catalog struct {
 	mu       sync.RWMutex
 	accounts map[string]*account
-	damaged  map[string]bool // the subjects whose last record could not be read; "" if it is not known which
+	damaged  map[string]bool // subjects whose last record could not be read; "" if the subject is unknown
 }
 
 func newCatalog() *catalog {
@@ -95,7 +95,7 @@ func (c *catalog) get(accountName, queue string) catalogRecord {
 	return catalogRecord{}
 }
 
-// put takes over a record unless a newer one is known, and returns the incarnation that it ended, if any.
+// put applies a record unless a newer one is known, and returns the incarnation that it ended, if any.
 func (c *catalog) put(accountName, queue string, r catalogRecord) (ended string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *catalog) putProperties(accountName string, value []byte, seq uint64) {
 	}
 }
 
-// noteDamage notes whether the last record of a subject could be read. An empty subject stands for any.
+// noteDamage records whether the last record of a subject could be read. An empty subject stands for an unknown one.
 func (c *catalog) noteDamage(subject string, damaged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *catalog) whole() bool {
 	return len(c.damaged) == 0
 }
 
-// claim notes that there is a stream of which the catalog does not know whether it is the queue's.
+// claim records that a stream exists, and that the catalog cannot tell whether it belongs to the queue.
 func (c *catalog) claim(accountName, queue string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +163,8 @@ func (c *catalog) claim(accountName, queue string) {
 	a.queues[queue] = r
 }
 
-// deniesStream reports whether the catalog proves that a stream is no queue's: it is whole, and what it says of the queue of that name is
-// that it was deleted, has no stream, or another one.
+// deniesStream reports whether the catalog proves that a stream belongs to no queue: the catalog is complete, and says that the queue of that
+// name was deleted, has no stream, or has another one.
 func (c *catalog) deniesStream(accountName, queue, incarnation string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -176,7 +176,7 @@ func (c *catalog) deniesStream(accountName, queue, incarnation string) bool {
 	return ok && !r.damaged && (r.entry == nil || r.entry.NoStream || r.entry.Incarnation != incarnation)
 }
 
-// void forgets the records before a sequence.
+// void removes the entries of the records before a sequence.
 func (c *catalog) void(floor uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *catalog) void(floor uint64) {
 	}
 }
 
-// list returns up to n names that begin with prefix and are not before from.
+// list returns up to n names that begin with prefix and do not sort before from.
 func (c *catalog) list(accountName, prefix, from string, n int) (names []string, entries []*catalogEntry) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -212,7 +212,7 @@ func (c *catalog) list(accountName, prefix, from string, n int) (names []string,
 	return names, entries
 }
 
-// streams returns the names of the streams that queues have.
+// streams returns the names of the streams of all queues.
 func (c *catalog) streams() map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -227,7 +227,7 @@ func (c *catalog) streams() map[string]bool {
 	return streams
 }
 
-// streamless returns account and name of the queues that have no stream, by the name that it would have.
+// streamless returns the account and name of the queues without a stream, by the name that the stream would have.
 func (c *catalog) streamless() map[string][2]string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -263,7 +263,7 @@ func parseEntry(data []byte) (*catalogEntry, error) {
 	return e, nil
 }
 
-// openCatalog creates the catalog's stream if there is none, reads it, and follows it from then on.
+// openCatalog creates the catalog's stream if it does not exist, reads it, and follows it from then on.
 func (s *Store) openCatalog(ctx context.Context) error {
 	config := jetstream.StreamConfig{
 		Name: catalogStream, Description: "Lazuli: the queues of all accounts",
@@ -283,7 +283,7 @@ func (s *Store) openCatalog(ctx context.Context) error {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
 	if len(s.nats.Lost(catalogStream)) > 0 {
-		s.log.Error("records of the queue catalog were lost; queues that it does not know any more cannot be used until `lazuli fsck --repair` has entered them again",
+		s.log.Error("records of the queue catalog were lost; queues without a record cannot be used until `lazuli fsck --repair` has added them again",
 			"err", lossOf(s.nats, catalogStream))
 		s.catalog.noteDamage("", true)
 	}
@@ -294,14 +294,14 @@ func (s *Store) openCatalog(ctx context.Context) error {
 	if !s.mustMigrate(stream.CachedInfo()) {
 		return nil
 	}
-	// An earlier version of this program made the stream, and JetStream removed what a record replaced. See migrateStream.
+	// An earlier version of this program created the stream, and JetStream removed replaced records. See migrateStream.
 	if err := s.raiseCatalogFloor(ctx, stream.CachedInfo().State.FirstSeq); err != nil {
 		return err
 	}
 	return s.liftLimit(ctx, stream.CachedInfo())
 }
 
-// readCatalog reads everything that is in the catalog, which must be known before the first request.
+// readCatalog reads the whole catalog. It must finish before the first request.
 func (s *Store) readCatalog(ctx context.Context, stream jetstream.Stream) error {
 	for from := uint64(0); ; {
 		f, err := follow(ctx, s.conn, stream, catalogPrefix+">", from, false, func(m *nats.Msg, seq uint64) {
@@ -334,7 +334,7 @@ type floorRecord struct {
 
 const catalogFloorSubject = catalogPrefix + "-.floor"
 
-// raiseCatalogFloor makes durable that all records of the catalog before a sequence are void.
+// raiseCatalogFloor durably marks all records of the catalog before a sequence as void.
 func (s *Store) raiseCatalogFloor(ctx context.Context, floor uint64) error {
 	data, err := json.Marshal(floorRecord{1, floor})
 	if err != nil {
@@ -348,11 +348,11 @@ func (s *Store) raiseCatalogFloor(ctx context.Context, floor uint64) error {
 	return err
 }
 
-// compactLeast is the number of records that the catalog must have beyond those that count, to be compacted at start.
+// compactLeast is the minimum number of void records in the catalog for a compaction at start.
 const compactLeast = 1000
 
-// compactCatalog gives the space of what the catalog does not need any more back. What counts is written again; then everything before is made
-// void, and cut off as far as that goes (compact.go). Nobody else may write meanwhile.
+// compactCatalog frees the space of void records of the catalog. It writes the current records again, marks all earlier ones as void, and cuts
+// them off as far as possible (compact.go). No other process may write meanwhile.
 func (s *Store) compactCatalog(ctx context.Context) error {
 	stream, err := s.js.Stream(ctx, catalogStream)
 	if err != nil {
@@ -397,7 +397,7 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 	return s.purge(ctx, catalogStream, point)
 }
 
-// size is how many records of the catalog count.
+// size returns the number of current records of the catalog.
 func (c *catalog) size() (n int) {
 	for _, a := range c.accounts {
 		n += len(a.names) + 1
@@ -405,7 +405,7 @@ func (c *catalog) size() (n int) {
 	return n
 }
 
-// takeCatalog takes over a record of the catalog.
+// takeCatalog applies a record of the catalog.
 func (s *Store) takeCatalog(subject string, r raw) {
 	accountName, rest, _ := strings.Cut(strings.TrimPrefix(subject, catalogPrefix), ".")
 	queue, isQueue := strings.CutPrefix(rest, "queue.")
@@ -417,7 +417,7 @@ func (s *Store) takeCatalog(subject string, r raw) {
 		s.catalog.noteDamage(subject, false)
 	}
 	var entry *catalogEntry
-	switch subject { // the next record of these takes the place of this one, whatever it says
+	switch subject { // the next record of these subjects replaces this one regardless of its content
 	case receiptKeySubject:
 		s.receiptKeySeq.Store(r.seq)
 	case catalogFloorSubject:
@@ -444,7 +444,7 @@ func (s *Store) takeCatalog(subject string, r raw) {
 		err = errRecord
 	}
 	if err != nil {
-		s.log.Error("the queue catalog holds a record that cannot be read", "subject", subject, "record", r.seq, "err", err)
+		s.log.Error("the queue catalog has a record that cannot be read", "subject", subject, "record", r.seq, "err", err)
 		s.catalog.noteDamage(subject, true)
 		if !isQueue {
 			return
@@ -459,9 +459,8 @@ func (s *Store) takeCatalog(subject string, r raw) {
 	}
 }
 
-// lookup returns a queue's record in the catalog. If others write to the catalog it asks the stream when the copy in
-// memory knows of no queue: it may have been created a moment ago. It fails with [ErrDamaged] if it cannot be told whether there is a
-// queue.
+// lookup returns a queue's record in the catalog. If other processes write to the catalog and the copy in memory has no such queue, it asks the
+// stream: the queue may have been created a moment ago. It returns [ErrDamaged] if it cannot determine whether the queue exists.
 func (s *Store) lookup(ctx context.Context, accountName, queue string) (catalogRecord, error) {
 	r := s.catalog.get(accountName, queue)
 	if r.damaged {
@@ -487,7 +486,7 @@ func (s *Store) refresh(ctx context.Context, accountName, queue string) (catalog
 	return s.catalog.get(accountName, queue), nil
 }
 
-// write replaces a queue's record in the catalog: with entry, or with a tombstone if that is nil.
+// write replaces a queue's record in the catalog by entry, or by a tombstone if entry is nil.
 func (s *Store) write(ctx context.Context, accountName, queue string, replace uint64, entry *catalogEntry) error {
 	var data []byte
 	if entry != nil {
@@ -507,11 +506,11 @@ func (s *Store) write(ctx context.Context, accountName, queue string, replace ui
 	return nil
 }
 
-// headerWriter tells a caller that had no answer to a change of the catalog whether the record that is there is its own.
+// headerWriter lets a caller that got no answer to a change of the catalog find out whether the current record is its own.
 const headerWriter = "Lazuli-Writer"
 
-// writeCatalog publishes a record in place of another, durably. errConflict means that another came first. As with the
-// messages, neither silence nor a refusal is taken for proof that nothing was written (finish says why).
+// writeCatalog durably publishes a record that replaces another. errConflict means that another change came first. As for messages, neither a
+// missing answer nor a refusal proves that nothing was written (see finish).
 func (s *Store) writeCatalog(ctx context.Context, subject string, data []byte, replace uint64) (uint64, error) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.nats.Failed(); err != nil {
@@ -570,7 +569,7 @@ func (s *Store) syncCatalog(seq uint64) error {
 	}
 }
 
-// unavailable makes an error that callers know of one that says that the catalog has no leader.
+// unavailable converts an error that says that the catalog has no leader to [ErrUnavailable].
 func unavailable(err error) error {
 	if errors.Is(err, errNoStream) || errors.Is(err, errNoRecord) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -578,7 +577,7 @@ func unavailable(err error) error {
 	return err
 }
 
-// sameMetadata compares as the service does: names without regard to case.
+// sameMetadata compares metadata as the service does: names are case-insensitive.
 func sameMetadata(a, b []Meta) bool {
 	fold := func(pairs []Meta) map[string]string {
 		m := make(map[string]string, len(pairs))

@@ -10,24 +10,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// change is a publish on its way.
+// change is a publish whose outcome is not yet known.
 type change struct {
 	slot    slot
 	replace uint64
-	fresh   bool // a new message: nobody else can have made a record with its nonce
+	fresh   bool // a new message: no other front-end can have made a record with its nonce
 	record  record
 	message *nats.Msg
 	pending pending
 }
 
-// change publishes a new record in place of another (0: of none) and waits for the acknowledgement.
+// change publishes a new record that replaces another (0 for no record) and waits for the acknowledgement.
 func (q *Queue) change(ctx context.Context, at slot, replace uint64, r record, body []byte) (uint64, error) {
 	q.changing.RLock()
 	defer q.changing.RUnlock()
 	return q.finish(ctx, q.begin(at, replace, r, body))
 }
 
-// changeToNew is change for a new message.
+// changeToNew is like change, for a new message.
 func (q *Queue) changeToNew(ctx context.Context, at slot, replace uint64, r record, body []byte) (uint64, error) {
 	q.changing.RLock()
 	defer q.changing.RUnlock()
@@ -36,7 +36,7 @@ func (q *Queue) changeToNew(ctx context.Context, at slot, replace uint64, r reco
 	return q.finish(ctx, c)
 }
 
-// begin publishes. The caller holds changing for reading until finish has returned.
+// begin publishes. The caller must hold changing for reading until finish has returned.
 func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 	r.writer = q.store.client.newWriter()
 	if r.kind == recordMessage {
@@ -52,32 +52,30 @@ func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 	return change{slot: at, replace: replace, record: r, message: m, pending: q.store.client.send(q.stream, m)}
 }
 
-// addSynced says in a record what is known to be on disk.
+// addSynced adds to a record the sequence that is known to be on disk.
 func (q *Queue) addSynced(m *nats.Msg) {
 	if q.store.nats.Durable() {
 		m.Header[headerSynced] = []string{strconv.FormatUint(q.synced.Load(), 10)}
 	}
 }
 
-// errOvertaken means that the record to replace is not current any more, but not whether the change was made before
-// that and replaced in turn.
+// errOvertaken means that the record to replace is no longer current. It is unknown whether the change was made before and replaced in turn.
 var errOvertaken = fmt.Errorf("%w: another change came first, or after one whose answer was lost", ErrUnavailable)
 
-// errUndecided means that a change was refused, and that nothing replaced the record which it names: another change is
-// on its way and may fail, or the refusal may have come from a leader that was deposed and does not know it yet.
+// errUndecided means that a change was refused although its record to replace is current: another change is in flight and may fail, or a deposed
+// leader refused it.
 var errUndecided = fmt.Errorf("%w: the stream's leader is changing", ErrUnavailable)
 
-// finish waits until the outcome of a change is known, and takes it over into the index. ErrMessageNotFound and
-// ErrReceiptMismatch mean that nothing was changed: the record to replace was not the current one.
+// finish waits until the outcome of a change is known, and applies it to the index. ErrMessageNotFound and ErrReceiptMismatch mean that nothing
+// was changed: the record to replace was not the current one.
 //
-// Neither a missing answer nor, on a cluster, a refusal is taken to say that nothing was changed. An answer can be lost with a
-// leader. And as the server's code reads, while a leader changes the deposed one may still receive what is published and refuse
-// it, for it is behind, while the new one carries it out; whichever answer came first would be seen. That was never observed as
-// such: it is the likeliest reason that was found for a message that once was there twice after such a change. So after both the
-// stream is asked who replaced the record (refused), and where nobody did the change is sent again: it cannot happen twice, since
-// it names the record that it replaces.
+// Neither a missing answer nor, on a cluster, a refusal proves that nothing was changed. An answer can be lost with a leader. According to the
+// server's code, while a leader changes, the deposed one may still receive a publish and refuse it because its state is old, while the new one
+// executes it; the client sees the answer that comes first. This was not observed directly: it is the most likely cause that was found for a
+// message that was once duplicated after such a change. So after both, refused asks the stream for the change that replaced the record. If no
+// change did, the change is sent again: it cannot happen twice, since it names the record that it replaces.
 //
-// It waits for the outcome even if the caller goes away: the index must have it.
+// It waits for the outcome even if ctx ends, because the index needs it.
 func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 	ctx = context.WithoutCancel(ctx)
 	seq, err := c.pending.sequence(ctx)
@@ -104,8 +102,8 @@ func (q *Queue) finish(ctx context.Context, c change) (uint64, error) {
 	return 0, err
 }
 
-// refused finds out what became of a change that was refused. It returns the number of the change's record if it was
-// made after all. once says that it was sent once.
+// refused determines the outcome of a change that was refused. It returns the sequence of the change's record if the change was made. once is
+// set if the change was sent once.
 func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, error) {
 	current, err := q.readLeader(ctx, entry{slot: c.slot, seq: c.replace})
 	var damaged unreadable
@@ -115,7 +113,7 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 		return 0, ErrMessageNotFound
 	case errors.Is(err, errNoRecord) && c.replace == 0:
 		return 0, errUndecided
-	case errors.Is(err, errNoRecord): // the old end was cut off with it
+	case errors.Is(err, errNoRecord): // it was cut off with the old end
 		q.mu.Lock()
 		q.index.forget(c.slot, c.replace)
 		q.mu.Unlock()
@@ -135,9 +133,9 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 	q.mu.Unlock()
 	same := current.kind == recordMessage && current.nonce == c.record.nonce
 	switch {
-	case once && !q.store.replicated, current.replaced == c.replace: // what replaced the record was not this change
+	case once && !q.store.replicated, current.replaced == c.replace: // another change replaced the record
 	case same && c.fresh:
-		return current.seq - 1, nil // somebody has claimed it already: the receipt is one of the past
+		return current.seq - 1, nil // it was already claimed: the receipt is an old one
 	case same && c.record.kind == recordTombstone: // it was not deleted: a slot's next message has another nonce
 	default:
 		return 0, errOvertaken
@@ -148,7 +146,7 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 	return 0, ErrReceiptMismatch
 }
 
-// retry says whether a change whose outcome is not known is tried again, and waits a moment first.
+// retry reports whether to send a change of unknown outcome again, after a short pause.
 func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
 	if attempt > q.store.retries {
 		return false
@@ -165,7 +163,7 @@ func (q *Queue) retry(ctx context.Context, err error, attempt int) bool {
 	return true
 }
 
-// pause gives a cluster time to find a new leader.
+// pause waits until a cluster may have elected a new leader.
 func (s *Store) pause(ctx context.Context) {
 	select {
 	case <-time.After(s.retryPause):

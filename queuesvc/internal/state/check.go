@@ -13,25 +13,24 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// maxRecord is the largest body that a record may have, in bytes.
+// maxRecord is the maximum size of a record's body, in bytes.
 const maxRecord = 64 << 10
 
-// Counts is what [Check] has seen.
+// Counts are totals of what [Check] has read.
 type Counts struct {
 	Queues, Messages int
 	// Bytes is the size of all messages' bodies.
 	Bytes int64
 }
 
-// Check reads everything that queues keep and reports whatever contradicts itself. It changes nothing. It may run
-// beside a [Store] that nobody changes. Its error is that it could not read on.
+// Check reads all data of queues and reports each inconsistency. It changes nothing. It may run together with a [Store] that makes no changes.
+// It returns an error if it could not continue reading.
 //
-//   - every record of the catalog can be read, and names its queue's stream, which exists and is configured as ours are
-//   - every stream of ours belongs to a queue
-//   - every record in a queue's stream can be read, its subject is a message's, its body is within its limit, and its
-//     times are in order
-//   - every record matches its checksum, and JetStream can read all records that it counts: it verifies checksums of its own
-//   - no loss of records was noted that nobody has accepted
+//   - every record of the catalog can be read, and names its queue's stream, which exists and has the right configuration
+//   - every stream of Lazuli belongs to a queue
+//   - every record in a queue's stream can be read, its subject is a message's, its body is within the limit, and its times are in order
+//   - every record matches its checksum, and JetStream can read all records that it counts: it verifies its own checksums
+//   - no loss of records is recorded that was not accepted
 func Check(ctx context.Context, n *natsserver.Server, report func(error)) (Counts, error) {
 	c := &checker{ctx: ctx, nats: n, report: report, expected: make(map[string]bool)}
 	var err error
@@ -55,11 +54,11 @@ type checker struct {
 
 func (c *checker) problem(format string, args ...any) { c.report(fmt.Errorf(format, args...)) }
 
-// catalog checks the catalog and the queues that it names.
+// catalog checks the catalog and the queues in it.
 func (c *checker) catalog() error {
 	_, err := c.js.Stream(c.ctx, catalogStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil // no queue service has ever run here
+		return nil // the queue service was never used
 	}
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
@@ -67,7 +66,7 @@ func (c *checker) catalog() error {
 	for _, d := range c.nats.Lost(catalogStream) {
 		c.problem("queue catalog: %w: %v", ErrDamaged, d)
 	}
-	queues := make(map[string]catalogRecord) // by subject: of a subject's records the last one counts
+	queues := make(map[string]catalogRecord) // by subject; the last record of a subject counts
 	damaged := make(map[string]error)        // by subject, where the last record cannot be read
 	floor := uint64(0)
 	err = c.each(catalogStream, func(m *nats.Msg, seq uint64) {
@@ -139,7 +138,7 @@ func (c *checker) queue(account, queue string, entry *catalogEntry) {
 		c.problem("queue %s of account %s: stream %s ends at record %d, and the catalog knows of %d", queue, account, name, info.State.LastSeq, entry.Floor)
 	}
 	floor := entry.Floor
-	messages := make(map[string]int) // bodies' sizes by slot, of the messages that there are
+	messages := make(map[string]int) // sizes of the bodies of existing messages, by slot
 	damaged := make(map[string]error)
 	err = c.each(name, func(m *nats.Msg, seq uint64) {
 		delete(damaged, m.Subject)
@@ -173,7 +172,7 @@ func (c *checker) queue(account, queue string, entry *catalogEntry) {
 func (c *checker) record(m *nats.Msg, prefix string) (record, error) {
 	token, ok := strings.CutPrefix(m.Subject, prefix)
 	if !ok {
-		return record{}, fmt.Errorf("subject %s is another queue's", m.Subject)
+		return record{}, fmt.Errorf("subject %s belongs to another queue", m.Subject)
 	}
 	r, err := decodeHeader(token, m.Header)
 	if err != nil {
@@ -186,7 +185,7 @@ func (c *checker) record(m *nats.Msg, prefix string) (record, error) {
 		return r, nil
 	}
 	if _, ok := parseSlot(token); !ok {
-		return r, fmt.Errorf("subject %s is no message's", m.Subject)
+		return r, fmt.Errorf("subject %s does not belong to a message", m.Subject)
 	}
 	if r.kind == recordTombstone {
 		if len(m.Data) > 0 {
@@ -206,7 +205,7 @@ func (c *checker) record(m *nats.Msg, prefix string) (record, error) {
 	return r, nil
 }
 
-// streams looks for streams that belong to no queue. A start of the service removes them if the catalog proves that they are none.
+// streams reports streams that belong to no queue. The service removes them at its start if the catalog proves that they belong to none.
 func (c *checker) streams() error {
 	lister := c.js.ListStreams(c.ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
 	for info := range lister.Info() {

@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Clear deletes all messages, also those that are hidden. What is put at the same time may stay or go.
+// Clear deletes all messages, hidden ones included. Messages that are put at the same time may stay or be deleted.
 //
-// A record marks the place in the stream; once it is durable, the floor is raised to it. When that is durable, everything before is void,
-// for all front-ends and after any crash. The space comes back in the background (compact.go).
+// A record marks the position in the stream. Once it is durable, the floor is raised to it. When the floor is durable, all earlier records are
+// void, for all front-ends and after any crash. The space is freed in the background (compact.go).
 func (q *Queue) Clear(ctx context.Context) error {
 	if err := q.usable(ctx); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (q *Queue) Clear(ctx context.Context) error {
 		return err
 	}
 	if q.store.shared {
-		// Others may not know yet. What they do to a message that was cleared is refused once its record is gone.
+		// Other front-ends may not have seen the change yet. Their changes of a cleared message are refused once its record is removed.
 		if err := q.store.purge(context.WithoutCancel(ctx), q.stream, seq); err != nil {
 			return err
 		}

@@ -18,20 +18,19 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// The failures of a publish or a read. They say what may have happened to the stream.
+// Errors of a publish or a read. They describe what may have happened to the stream.
 var (
-	// ErrStorage: the embedded server cannot write to its disk at the moment. A change may or may not have been made.
+	// ErrStorage: the embedded server currently cannot write to its disk. A change may or may not have been made.
 	ErrStorage = natsserver.ErrStorage
 	// ErrUnavailable: NATS cannot be reached or did not answer in time. A change may or may not have been made.
 	ErrUnavailable = errors.New("the queue's stream cannot be reached")
-	// errNoStream: nobody listens on the subject, so nothing was changed: the stream was deleted, or its cluster has no
-	// leader for it at the moment.
+	// errNoStream: the subject has no listener, so nothing was changed: the stream was deleted, or its cluster currently has no leader for it.
 	errNoStream = errors.New("no such stream")
-	// errNoRecord: the subject holds no record.
+	// errNoRecord: the subject has no record.
 	errNoRecord = errors.New("no record")
 )
 
-// wrongSequence is JetStream's refusal of a publish: the subject's current record is another one. Nothing was changed.
+// wrongSequence is JetStream's refusal of a publish because the subject's current record is another one. Nothing was changed.
 type wrongSequence struct{ current uint64 }
 
 func (e wrongSequence) Error() string { return fmt.Sprintf("current record is %d", e.current) }
@@ -44,16 +43,16 @@ const (
 	headerStatus   = "Status"
 
 	codeWrongSequence         = 10071
-	codeWrongSequenceConstant = 10164 // the same, where the server does not say which record is current
+	codeWrongSequenceConstant = 10164 // the same, without the sequence of the current record
 )
 
-// client sends requests to JetStream and matches the answers. All of a store's requests share one subscription, so
-// that a request costs one publish. It is safe for concurrent use.
+// client sends requests to JetStream and matches the answers. All requests of a store share one subscription, so that a request costs one
+// publish. It is safe for concurrent use.
 type client struct {
 	conn    *nats.Conn
 	timeout time.Duration // for one answer
 	suspect func(stream string) error
-	writer  string // with changes' numbers, it makes their writers
+	writer  string // prefix of the writers of changes; the number of the change follows
 	changes atomic.Uint64
 
 	inbox string // with a dot at the end; followed by the number of the request
@@ -72,7 +71,7 @@ func newClient(conn *nats.Conn, timeout time.Duration, suspect func(stream strin
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	// The answers are few: each request waits for its own.
+	// There are few answers: each request waits for its own.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -82,7 +81,7 @@ func newClient(conn *nats.Conn, timeout time.Duration, suspect func(stream strin
 
 func (c *client) close() { c.sub.Unsubscribe() }
 
-// newWriter returns a text that no other change has.
+// newWriter returns a unique text for a change.
 func (c *client) newWriter() string { return c.writer + strconv.FormatUint(c.changes.Add(1), 36) }
 
 func (c *client) receive(m *nats.Msg) {
@@ -99,16 +98,16 @@ func (c *client) receive(m *nats.Msg) {
 	}
 }
 
-// pending is a request on its way.
+// pending is a request without an answer yet.
 type pending struct {
 	c      *client
-	stream string // that the request is about
+	stream string // the stream of the request
 	number uint64
 	answer chan *nats.Msg
 	err    error // sending failed
 }
 
-// send sends a request about a stream. The answer must be waited for with [pending.wait].
+// send sends a request about a stream. The caller must call [pending.wait].
 func (c *client) send(stream string, m *nats.Msg) pending {
 	p := pending{c: c, stream: stream, number: c.next.Add(1), answer: make(chan *nats.Msg, 1)}
 	m.Reply = c.inbox + strconv.FormatUint(p.number, 36)
@@ -128,13 +127,13 @@ func (p *pending) forget() {
 	p.c.mu.Unlock()
 }
 
-// timers are used again: each request needs one for the moment.
+// timers are reused: each request needs one for a short time.
 var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
-// suspectAfter is how long an answer may take before the server is asked whether it can write.
+// suspectAfter is the time without an answer after which the server is asked whether it can write.
 const suspectAfter = time.Second
 
-// wait waits for the answer. It fails with [ErrStorage] soon after the server could not write to the stream.
+// wait waits for the answer. It returns [ErrStorage] shortly after the server failed to write to the stream.
 func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -174,7 +173,7 @@ func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// sequence waits for the acknowledgement of a publish: the sequence number of the new record.
+// sequence waits for the acknowledgement of a publish and returns the sequence of the new record.
 func (p *pending) sequence(ctx context.Context) (uint64, error) {
 	m, err := p.wait(ctx)
 	if err != nil {
@@ -183,7 +182,7 @@ func (p *pending) sequence(ctx context.Context) (uint64, error) {
 	return parseAck(m.Data)
 }
 
-// parseAck reads {"stream":"s","seq":7} or {"error":{...}}. The first, the usual one, is scanned.
+// parseAck parses {"stream":"s","seq":7} or {"error":{...}}. The first form, the usual one, has a fast path.
 func parseAck(data []byte) (uint64, error) {
 	if !bytes.Contains(data, []byte(`"error"`)) {
 		if _, rest, ok := bytes.Cut(data, []byte(`"seq":`)); ok {
@@ -208,14 +207,14 @@ func parseAck(data []byte) (uint64, error) {
 	return 0, ack.Error.err()
 }
 
-// apiError is JetStream's error document.
+// apiError is JetStream's JSON error.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
 	Description string `json:"description"`
 }
 
-// err translates it.
+// err converts it to an error of this package.
 func (e *apiError) err() error {
 	switch {
 	case e.ErrCode == codeWrongSequence || e.ErrCode == codeWrongSequenceConstant:
@@ -233,7 +232,7 @@ func (e *apiError) err() error {
 	}
 }
 
-// raw is a record as it lies in a stream.
+// raw is a record as stored in a stream.
 type raw struct {
 	seq    uint64
 	header nats.Header
@@ -243,12 +242,12 @@ type raw struct {
 // stored is a message's record.
 type stored struct {
 	seq      uint64
-	replaced uint64 // the record that it replaced, 0 for none, unnamed if it does not say
+	replaced uint64 // the record that it replaced, 0 for no record, unnamed if unknown
 	record
 	body []byte
 }
 
-// receiptNumber is the number behind the record's pop receipt.
+// receiptNumber returns the number in the record's pop receipt.
 func (s *stored) receiptNumber() Receipt {
 	if s.receipt != 0 {
 		return Receipt(s.receipt)
@@ -256,8 +255,8 @@ func (s *stored) receiptNumber() Receipt {
 	return Receipt(s.seq)
 }
 
-// last asks for the current record of a subject. On a cluster, any replica may answer, and one that lags may answer
-// with an older record or none.
+// last asks for the current record of a subject. On a cluster, any replica may answer, and one that lags may answer with an older record or with
+// none.
 func (c *client) last(stream, subject string) pending {
 	return c.send(stream, nats.NewMsg("$JS.API.DIRECT.GET."+stream+"."+subject))
 }
@@ -291,7 +290,7 @@ func (p *pending) stored(ctx context.Context, at slot) (stored, error) {
 	return newStored(at, r)
 }
 
-// unreadable says that a record is there which does not match its checksum, or is of an unknown version.
+// unreadable reports a record that does not match its checksum, or has an unknown version.
 type unreadable struct {
 	seq uint64
 	err error
@@ -312,10 +311,10 @@ func newStored(at slot, r raw) (stored, error) {
 	return stored{r.seq, replacedBy(r.header), parsed, r.body}, nil
 }
 
-// unnamed is no record's number.
+// unnamed is the sequence of no record.
 const unnamed uint64 = math.MaxUint64
 
-// replacedBy is the record that the one with this header replaced: JetStream keeps what it was told to expect.
+// replacedBy returns the sequence of the record that the record with this header replaced: JetStream keeps the expected sequence in the header.
 func replacedBy(header nats.Header) uint64 {
 	n, err := strconv.ParseUint(header.Get(headerExpected), 10, 64)
 	if err != nil {
@@ -324,7 +323,7 @@ func replacedBy(header nats.Header) uint64 {
 	return n
 }
 
-// leaderLast asks the stream's leader for the current record of a subject: slower than last, and never behind.
+// leaderLast asks the stream's leader for the current record of a subject. It is slower than last, and never returns an old record.
 func (c *client) leaderLast(ctx context.Context, stream, subject string) (raw, error) {
 	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
 	if err != nil {
@@ -361,7 +360,7 @@ func (c *client) leaderLast(ctx context.Context, stream, subject string) (raw, e
 	return raw{answer.Message.Seq, header, answer.Message.Data}, nil
 }
 
-// leaderRecord is leaderLast for a slot's record.
+// leaderRecord is like leaderLast, for the record of a slot.
 func (c *client) leaderRecord(ctx context.Context, stream, subject string, at slot) (stored, error) {
 	r, err := c.leaderLast(ctx, stream, subject)
 	if err != nil {
@@ -370,7 +369,7 @@ func (c *client) leaderRecord(ctx context.Context, stream, subject string, at sl
 	return newStored(at, r)
 }
 
-// request sends a JSON document and reads the one that comes back.
+// request sends a JSON document and decodes the JSON answer.
 func (c *client) request(ctx context.Context, stream string, m *nats.Msg, document, answer any) (err error) {
 	if m.Data, err = json.Marshal(document); err != nil {
 		return err

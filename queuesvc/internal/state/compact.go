@@ -8,46 +8,43 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A queue's stream only grows: each change appends a record, and of a slot's records the last one counts. JetStream writes down that a
-// record is gone only by what it removes, so that after a crash a record is back whose removal was not durable. Therefore nothing is removed
-// from a stream but its old end, and that only once
+// A queue's stream is append-only: each change appends a record, and the last record of a slot counts. JetStream does not store the removal of a
+// record durably, so that a removed record may reappear after a crash. Therefore only the old end of a stream is ever removed, and only once
 //
-//   - all that is needed lies behind: of each message, the current record,
-//   - that is on disk, and
-//   - the catalog says so: everything before the floor (floor.go) is void, whether it is still there or there again.
+//   - the current record of each message is behind the cut,
+//   - these records are on disk, and
+//   - the catalog has the floor (floor.go): all records before it are void, whether they exist, do not exist, or reappear.
 //
-// On files of our own the cut is made between two blocks, so that JetStream removes whole files and writes none.
+// On an embedded server with files the cut is made between two blocks, so that JetStream removes whole files and writes none.
 //
-// Messages that stay for long would keep the old end. When the stream is much larger than its messages, those in the oldest block are copied
-// to the new end, with the number of their receipt. So a stream takes at most about twice the room of its messages, and compactSlack; and each
-// byte is written at most about three times. It is done in the background, at a bounded share of the time.
+// Messages that stay for long would keep the old end. When the stream is much larger than its messages, those in the oldest block are copied to
+// the new end, with the number of their receipt. So a stream takes at most about twice the size of its messages, plus compactSlack, and each
+// byte is written at most about three times. Copying runs in the background, for a limited share of the time.
 //
-// In memory JetStream keeps a slot's last record only, and nothing has to survive: there the old end is cut off when many slots
-// are free.
+// In memory JetStream keeps only a slot's last record, and nothing has to survive: there the old end is cut off when many slots are free.
 const (
-	// compactSlack is by how many bytes a stream may be larger than twice its messages.
+	// compactSlack is the number of bytes by which a stream may be larger than twice its messages.
 	compactSlack = 16 << 20
 	// freeLeast is the number of free slots from which a stream in memory is cut.
 	freeLeast = 4096
-	// copyBatch is how many messages are copied at once.
+	// copyBatch is the number of messages that are copied at once.
 	copyBatch = 32
-	// copyRest is how many times as long as it took to copy a batch the copying rests before the next.
+	// copyRest is the pause between two batches, as a multiple of the time that a batch took.
 	copyRest = 4
-	// compactTimeout bounds one cut.
+	// compactTimeout is the time limit for one cut.
 	compactTimeout = time.Minute
-	// compactQuiet is longer than any front-end tries to make a change. Where others write, a tombstone stays for at least
-	// that long: a Put whose answer was lost is sent again, and must not find its slot empty because its message was
-	// got, deleted and cut off meanwhile.
+	// compactQuiet is longer than any front-end retries a change. If other processes write, a tombstone stays for at least that long: a Put
+	// whose answer was lost is sent again, and must not find its slot empty because its message was received, deleted and cut off meanwhile.
 	compactQuiet = time.Minute
 )
 
-// mark is how far a stream had been followed at a time.
+// mark is a time, and the sequence up to which the stream had been followed then.
 type mark struct {
 	at  time.Time
 	seq uint64
 }
 
-// settled is up to where the stream had been followed compactQuiet ago or earlier. The lock is held.
+// settled returns the sequence up to which the stream had been followed compactQuiet ago or earlier. The caller must hold the lock.
 func (q *Queue) settled() uint64 {
 	for _, m := range []mark{q.marks[1], q.marks[0]} {
 		if time.Since(m.at) >= q.store.quiet {
@@ -57,7 +54,7 @@ func (q *Queue) settled() uint64 {
 	return 0
 }
 
-// oversized reports whether the stream is larger than it should be. The lock is held.
+// oversized reports whether the stream is too large. The caller must hold the lock.
 func (q *Queue) oversized() bool {
 	if q.store.nats.InMemory() {
 		return q.index.free >= freeLeast && q.index.free >= q.index.live
@@ -65,14 +62,14 @@ func (q *Queue) oversized() bool {
 	return q.logBytes > 2*q.index.bytes+q.store.slack
 }
 
-// compactIfDue starts a compaction if the stream is too large. The lock is held.
+// compactIfDue starts a compaction if the stream is too large. The caller must hold the lock.
 func (q *Queue) compactIfDue() {
 	if !q.compacting && !q.gone && q.loading == loaded && q.logBytes >= q.compactAt && q.oversized() {
 		q.startCompaction()
 	}
 }
 
-// compactNow starts a compaction, after much became void at once.
+// compactNow starts a compaction after many records became void at once.
 func (q *Queue) compactNow() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +85,7 @@ func (q *Queue) startCompaction() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.compacting = false
-		// What could not be done now is tried again once the stream has grown.
+		// Work that failed now is retried once the stream has grown.
 		q.compactAt = q.logBytes + q.store.slack/4
 		if err != nil && q.store.working.Err() == nil && !q.gone {
 			q.logger().Warn("the old end of a queue's stream could not be cut off", "err", err)
@@ -114,8 +111,8 @@ func (q *Queue) compact(ctx context.Context) error {
 	}
 }
 
-// unneeded returns the sequence before which no record is needed. No change is on its way at that moment, so that the index knows
-// all messages but those that others have put; and these are newer than all that has been followed.
+// unneeded returns the sequence before which no record is needed. No change is in flight at that moment, so that the index has all messages
+// except those of other front-ends; and these are newer than all records that were followed.
 func (q *Queue) unneeded() uint64 {
 	q.changing.Lock()
 	defer q.changing.Unlock()
@@ -132,7 +129,7 @@ func (q *Queue) unneeded() uint64 {
 	return before
 }
 
-// cutOldEnd removes the records from the stream that nobody needs, as far as that goes without writing to a block that stays.
+// cutOldEnd removes the records from the stream that are not needed, as far as that does not write to a block that stays.
 func (q *Queue) cutOldEnd(ctx context.Context) error {
 	before := q.unneeded()
 	point, err := q.store.nats.CutPoint(q.stream, before)
@@ -147,7 +144,7 @@ func (q *Queue) cutOldEnd(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
-	// What takes the place of what is cut off must be on disk before, and the floor as well.
+	// The records that replace the removed ones must be on disk before, and the floor as well.
 	if err := q.sync(ctx, 0); err != nil {
 		return err
 	}
@@ -169,7 +166,7 @@ func (q *Queue) cutOldEnd(ctx context.Context) error {
 	return nil
 }
 
-// copyOldest copies the messages in the stream's oldest block, or in its oldest part, to the new end. It returns how many there were.
+// copyOldest copies the messages in the stream's oldest block, or in its oldest part, to the new end. It returns their number.
 func (q *Queue) copyOldest(ctx context.Context) (int, error) {
 	q.mu.Lock()
 	oldest, newest := q.index.lowest()
@@ -204,7 +201,7 @@ func (q *Queue) copyOldest(ctx context.Context) (int, error) {
 	}
 }
 
-// copy publishes messages once more, as they are. Who holds one keeps its receipt: the copy says of which record it is one.
+// copy publishes messages again without changes. Receipts stay valid: the copy has the sequence of the original record.
 func (q *Queue) copy(ctx context.Context, batch []entry) (copied int, err error) {
 	q.changing.RLock()
 	defer q.changing.RUnlock()
@@ -217,7 +214,7 @@ func (q *Queue) copy(ctx context.Context, batch []entry) (copied int, err error)
 		current, readErr := q.read(ctx, reads[i], e)
 		switch {
 		case errors.Is(readErr, ErrMessageNotFound), errors.Is(readErr, errSetAside):
-			copied++ // in that it is not there any more
+			copied++ // it no longer exists
 			continue
 		case readErr != nil:
 			err = readErr
@@ -230,7 +227,7 @@ func (q *Queue) copy(ctx context.Context, batch []entry) (copied int, err error)
 	for _, c := range changes {
 		switch _, changeErr := q.finish(ctx, c); {
 		case changeErr == nil, errors.Is(changeErr, ErrReceiptMismatch), errors.Is(changeErr, ErrMessageNotFound):
-			copied++ // or somebody else has changed it, at the new end
+			copied++ // or it was changed, which moved it to the new end
 		default:
 			err = changeErr
 		}

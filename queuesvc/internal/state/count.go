@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ApproximateCount is how many messages the queue has, visible or not.
+// ApproximateCount returns the number of messages in the queue, visible or not.
 func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error) {
 	if q.lost != nil {
 		return 0, q.lost
@@ -28,15 +28,15 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 	return int(stream.CachedInfo().State.NumSubjects), nil
 }
 
-// SetAside is how many messages are known that cannot be read.
+// SetAside returns the number of known messages that cannot be read.
 func (q *Queue) SetAside() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.index.aside
 }
 
-// NextVisible returns how long after now the next of the queue's hidden messages becomes visible, as far as this process knows: 0 if
-// one is visible, and an hour, or more, if there is none. It is a hint of when to look again.
+// NextVisible returns the time after now at which the queue's next hidden message becomes visible, as far as this process knows: 0 if a message
+// is visible, and an hour or more if the queue has no messages. It is a hint when to poll again.
 func (q *Queue) NextVisible(now time.Time) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

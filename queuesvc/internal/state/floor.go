@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Each queue has a floor, a sequence of its stream: records before it are void. It is raised when messages are cleared, and before the
-// stream's old end is cut off. It stands in the catalog, durable before anybody is told of what it does, and known before the first
-// answer, since the catalog is read before any queue. So what JetStream finds in its files after a crash does not matter: neither that a
-// removed block is there again, nor that a purge has removed some blocks and not others.
+// Each queue has a floor, a sequence of its stream: records before it are void. It is raised when messages are cleared, and before the stream's
+// old end is cut off. It is stored in the catalog, durable before a caller gets the result, and known before the first answer, since the catalog
+// is read before any queue. So the records that JetStream finds in its files after a crash do not matter: a removed block may reappear, and a
+// purge may have removed some blocks and not others.
 
 // raiseFloor makes a floor durable, unless it is already as high. From then on the records before it are void.
 func (q *Queue) raiseFloor(ctx context.Context, floor uint64) error {
@@ -32,7 +32,7 @@ func (q *Queue) raiseFloor(ctx context.Context, floor uint64) error {
 	return err
 }
 
-// takeFloor takes over a floor that is durable.
+// takeFloor applies a floor that is durable.
 func (q *Queue) takeFloor(floor uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,8 +42,8 @@ func (q *Queue) takeFloor(floor uint64) {
 	}
 }
 
-// prepareFloor makes sure, once, that the stream's next record lies above the floor. That is so unless files of the stream were lost; then
-// the numbers that were used are skipped.
+// prepareFloor makes sure, once, that the stream's next record is above the floor. That is the case unless files of the stream were lost; then
+// the used sequences are skipped.
 func (q *Queue) prepareFloor(ctx context.Context) error {
 	if q.prepared.Load() {
 		return nil

@@ -11,22 +11,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// checkPause is how often a follower asks whether it has seen everything: records at the end of a stream can vanish
-// while it reads, and then nothing comes to tell that the end is reached.
+// checkPause is the interval at which a follower checks whether it has seen everything: records at the end of a stream can be removed while it
+// reads, and then no message marks the end.
 const checkPause = 200 * time.Millisecond
 
-// follower reads a stream from its oldest record, and goes on with what is added.
+// follower reads a stream from its oldest record, and continues with new records.
 type follower struct {
 	stream jetstream.Stream
 	sub    *nats.Subscription
 	end    uint64        // the last record when it began
-	caught chan struct{} // closed when that was reached
-	seen   atomic.Uint64 // how many records were delivered and taken
-	last   atomic.Uint64 // the last record that was taken, or from where it began
+	caught chan struct{} // closed when end was reached
+	seen   atomic.Uint64 // number of records that were delivered and applied
+	last   atomic.Uint64 // the last record that was applied, or the one before the start
 }
 
-// follow starts to read a stream from a record, or from its first if from is 0. take is called for every record, in order, by one goroutine; it must not keep m. On
-// a lost connection or leader the reading is resumed; take may then see a record again.
+// follow starts to read a stream from a record, or from its first if from is 0. take is called for every record, in order, by one goroutine; it
+// must not keep m. After a lost connection or leader, reading resumes; take may then see a record again.
 func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subject string, from uint64, headersOnly bool,
 	take func(m *nats.Msg, seq uint64)) (*follower, error) {
 	legacy, err := conn.JetStream(nats.MaxWait(answerTimeout))
@@ -71,15 +71,15 @@ func follow(ctx context.Context, conn *nats.Conn, stream jetstream.Stream, subje
 	return f, nil
 }
 
-// stuckPauses is how many checks in a row must find that nothing comes before the next record is suspected to be unreadable.
+// stuckPauses is the number of consecutive checks without a new record after which the next record is suspected to be unreadable.
 const stuckPauses = 3
 
-// stuckAt means that the stream does not deliver what follows a record, because it cannot be read.
+// stuckAt means that the stream does not deliver the record after seq, because it cannot be read.
 type stuckAt struct{ seq uint64 }
 
 func (e stuckAt) Error() string { return fmt.Sprintf("record %d cannot be read", e.seq) }
 
-// wait waits until everything was read that was there when it began. It fails with stuckAt if a record cannot be read.
+// wait waits until all records that existed at the start were read. It returns stuckAt if a record cannot be read.
 func (f *follower) wait(ctx context.Context) error {
 	ticker := time.NewTicker(checkPause)
 	defer ticker.Stop()
@@ -109,7 +109,7 @@ func (f *follower) wait(ctx context.Context) error {
 	}
 }
 
-// unreadable returns the first record from a sequence on that the stream should have, if it cannot be read.
+// unreadable returns the first record from a sequence on that should exist, if it cannot be read.
 func (f *follower) unreadable(ctx context.Context, from uint64) (uint64, bool) {
 	for seq := from; seq <= f.end; seq++ {
 		_, err := f.stream.GetMsg(ctx, seq)
@@ -134,7 +134,7 @@ func (f *follower) readableAfter(ctx context.Context, seq uint64) bool {
 	return err == nil
 }
 
-// codeNoMessage is JetStream's error code for a record that is not there.
+// codeNoMessage is JetStream's error code for a record that does not exist.
 const codeNoMessage jetstream.ErrorCode = 10037
 
 func (f *follower) stop() { f.sub.Unsubscribe() }

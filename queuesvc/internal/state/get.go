@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// claimRounds bounds how often Get looks for other candidates because those it tried were taken by another
-	// front-end.
+	// claimRounds is the maximum number of times that Get looks for other candidates because another front-end took those it tried.
 	claimRounds = 8
-	// sweepPause is the least time between two searches for expired messages.
+	// sweepPause is the minimum time between two searches for expired messages.
 	sweepPause = 10 * time.Second
 )
 
-// Get claims up to n visible messages for the time of visibility.
+// Get claims up to n visible messages for the duration visibility.
 func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now time.Time) ([]Message, error) {
 	if err := q.usable(ctx); err != nil {
 		return nil, err
@@ -46,12 +45,12 @@ func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now ti
 	for i := range found {
 		newest = max(newest, uint64(found[i].Receipt))
 	}
-	// What was claimed is handed out even if the rest could not be: otherwise it would only be hidden.
+	// Return the claimed messages even if the rest failed: otherwise they would only be hidden.
 	return found, q.sync(ctx, newest)
 }
 
-// candidates takes up to n visible entries out of the heap. While the index is being loaded it waits until there are
-// some that are as old as what the stream has shown so far, or until there cannot be any.
+// candidates takes up to n visible entries out of the heap. While the index is being loaded it waits until there are some that are as old as the
+// part of the stream that was read, or until there cannot be any.
 func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, error) {
 	at := now.UnixNano()
 	var found []entry
@@ -88,8 +87,8 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 	}
 }
 
-// claim claims the candidates that can be claimed and appends them to found. All are read, then all are published:
-// the requests to JetStream overlap. raced says that a candidate was lost to somebody else.
+// claim claims as many candidates as possible and appends them to found. All are read, then all are published: the requests to JetStream
+// overlap. raced is set if another front-end took a candidate.
 func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, visibility time.Duration, now time.Time) (_ []Message, raced bool, failure error) {
 	q.changing.RLock()
 	defer q.changing.RUnlock()
@@ -113,7 +112,7 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 			continue
 		}
 		next, _, err := Next(&current.state, Event{Kind: Claim, Visibility: visibility}, now.UnixNano())
-		if err != nil { // another front-end has claimed it, or it expired: the index knows by now
+		if err != nil { // another front-end has claimed it, or it expired; the index was updated
 			q.restore(entry{slot: e.slot, seq: current.seq})
 			raced = true
 			continue
@@ -129,9 +128,9 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 			a.message.Receipt = Receipt(seq)
 			found = append(found, a.message)
 		case errors.Is(err, ErrReceiptMismatch), errors.Is(err, ErrMessageNotFound), errors.Is(err, errOvertaken):
-			raced = true // somebody else was faster; finish has looked what became of the message
+			raced = true // another front-end was faster; finish has updated the index
 		default:
-			// Whether it is claimed is not known: the next who tries will see.
+			// It is unknown whether it is claimed: the next attempt determines that.
 			q.restore(entry{slot: a.write.slot, seq: a.write.replace})
 			failure = err
 		}
@@ -139,7 +138,7 @@ func (q *Queue) claim(ctx context.Context, found []Message, candidates []entry, 
 	return found, raced, failure
 }
 
-// restore gives a candidate back.
+// restore returns a candidate to the heap.
 func (q *Queue) restore(e entry) {
 	q.mu.Lock()
 	q.index.restore(e.slot, e.seq)

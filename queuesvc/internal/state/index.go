@@ -2,25 +2,25 @@ package state
 
 import "math"
 
-// index knows every slot of a queue: it orders those with a message by when it becomes visible, and keeps those that
-// are free for new messages. It holds no bodies: an entry with its places in the heap and among the slots takes some
-// 40 bytes. It is not safe for concurrent use.
+// index has every slot of a queue: it orders the slots with a message by the time at which the message becomes visible, and keeps the free slots
+// for new messages. It holds no bodies: an entry with its positions in the heap and among the slots takes about 40 bytes. It is not safe for
+// concurrent use.
 type index struct {
 	entries entryPages // by handle; unused cells have no seq, and are linked through pos
 	unused  int32      // the first unused handle, or none
 	bySlot  slotPages  // slot to handle
-	// heap has the handles of messages that nobody is claiming: the one that becomes visible first on top, then in the
-	// order of sequence numbers.
+	// heap has the handles of messages that are not being claimed: the one that becomes visible first on top, then in the order of sequence
+	// numbers.
 	heap []int32
-	// spare has handles of free slots. Some may not be free any more: pos tells.
+	// spare has handles of free slots. Some may no longer be free: see pos.
 	spare []int32
-	// live is how many slots have a message, and free how many can be used for one.
+	// live is the number of slots with a message, free the number of slots that can be used for a new one.
 	live, free int
-	// aside is how many slots have a message that cannot be read: they are neither handed out nor used again.
+	// aside is the number of slots whose message cannot be read: it is not handed out, and the slot is not used again.
 	aside int
-	// bytes is the size of all messages' records.
+	// bytes is the total size of all messages' records.
 	bytes int64
-	// nextSweep is when looking for expired messages can find some: not after any message's expiry.
+	// nextSweep is the earliest time at which a search for expired messages can find some. It is not after any message's expiry.
 	nextSweep int64
 }
 
@@ -30,15 +30,15 @@ type entry struct {
 	seq  uint64
 }
 
-// cell is what is known of one slot.
+// cell is the state of one slot.
 type cell struct {
 	seqLow  uint32 // of the slot's current record
 	seqHigh uint16
 	units   uint16 // the size of a message's record, in units of sizeUnit bytes
 	visible int64
 	expires int64
-	pos     int32 // in the heap, or one of the following
-	at      spot  // the slot's
+	pos     int32 // position in the heap, or one of the following
+	at      spot  // position of the slot
 }
 
 // sizeUnit is the unit of record sizes in the index.
@@ -47,7 +47,7 @@ const sizeUnit = 64
 // seq returns the sequence of the slot's current record.
 func (e *cell) seq() uint64 { return uint64(e.seqHigh)<<32 | uint64(e.seqLow) }
 
-// put notes the slot's current record and its size, and returns by how many bytes that is more than before.
+// put sets the slot's current record and its size, and returns the growth in bytes.
 func (e *cell) put(seq uint64, size int) int64 {
 	before := e.units
 	e.seqLow, e.seqHigh, e.units = uint32(seq), uint16(seq>>32), uint16(min((size+sizeUnit-1)/sizeUnit, math.MaxUint16))
@@ -55,10 +55,10 @@ func (e *cell) put(seq uint64, size int) int64 {
 }
 
 const (
-	none    int32 = -1 // the end of the unused handles
-	claimed int32 = -2 // a message that somebody is claiming
+	none    int32 = -1 // end of the list of unused handles
+	claimed int32 = -2 // a message that is being claimed
 	free    int32 = -3 // no message: it was deleted, or expired
-	taken   int32 = -4 // somebody is putting a message here
+	taken   int32 = -4 // a message is being put here
 	aside   int32 = -5 // a message that cannot be read
 )
 
@@ -66,7 +66,7 @@ func newIndex() *index {
 	return &index{unused: none, nextSweep: math.MaxInt64}
 }
 
-// get returns the cell of a slot that has a message, or nil. The pointer is valid until the next change of the index.
+// get returns the cell of a slot with a message, or nil. The pointer is valid until the next change of the index.
 func (x *index) get(s slot) *cell {
 	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).holds() {
 		return x.entries.at(h)
@@ -74,22 +74,22 @@ func (x *index) get(s slot) *cell {
 	return nil
 }
 
-// occupied reports whether a slot has a message, be it one that cannot be read.
+// occupied reports whether a slot has a message, readable or not.
 func (x *index) occupied(s slot) bool {
 	h, ok := x.bySlot.get(s)
 	return ok && (x.entries.at(h).holds() || x.entries.at(h).pos == aside)
 }
 
-// holds reports whether there is a message.
+// holds reports whether the slot has a readable message.
 func (e *cell) holds() bool { return e.pos >= 0 || e.pos == claimed }
 
-// entry returns a handle's slot and record.
+// entry returns the slot and record of a handle.
 func (x *index) entry(h int32) entry {
 	e := x.entries.at(h)
 	return entry{slot: x.bySlot.slot(e.at), seq: e.seq()}
 }
 
-// known returns the handle of a slot, and whether its record is older than seq, making one for a slot that was not known.
+// known returns the handle of a slot, and whether its record is older than seq. It adds a slot that was unknown.
 func (x *index) known(s slot, seq uint64) (int32, bool) {
 	h, ok := x.bySlot.get(s)
 	if !ok {
@@ -99,7 +99,7 @@ func (x *index) known(s slot, seq uint64) (int32, bool) {
 	return h, x.entries.at(h).seq() < seq
 }
 
-// apply takes over a message's record, unless a newer record of that slot is known.
+// apply records a message's record, unless a newer record of that slot is known.
 func (x *index) apply(s slot, seq uint64, size int, state *State) {
 	h, newer := x.known(s, seq)
 	if !newer {
@@ -118,7 +118,7 @@ func (x *index) apply(s slot, seq uint64, size int, state *State) {
 	x.place(h)
 }
 
-// applyFree takes over that a slot is free, unless a newer record of it is known.
+// applyFree records that a slot is free, unless a newer record of it is known.
 func (x *index) applyFree(s slot, seq uint64) {
 	if h, newer := x.known(s, seq); newer {
 		x.vacate(h)
@@ -126,7 +126,7 @@ func (x *index) applyFree(s slot, seq uint64) {
 	}
 }
 
-// vacate makes a slot free whose message is gone; its current record stays.
+// vacate frees a slot whose message no longer exists; its current record stays.
 func (x *index) vacate(h int32) {
 	e := x.entries.at(h)
 	if e.pos == free {
@@ -136,7 +136,7 @@ func (x *index) vacate(h int32) {
 	e.pos = free
 	x.free++
 	x.spare = append(x.spare, h)
-	if len(x.spare) > 2*x.free+1024 { // most have been used by another front-end
+	if len(x.spare) > 2*x.free+1024 { // another front-end has used most of them
 		x.spare = x.spare[:0]
 		for h := range x.entries.count {
 			if x.entries.at(h).pos == free {
@@ -146,7 +146,7 @@ func (x *index) vacate(h int32) {
 	}
 }
 
-// leave takes a cell's message out of the heap and the sums, if it has one.
+// leave removes a cell's message, if it has one, from the heap and the totals.
 func (x *index) leave(e *cell) {
 	switch {
 	case e.pos == aside:
@@ -160,7 +160,7 @@ func (x *index) leave(e *cell) {
 	}
 }
 
-// setAside notes that the current record of a slot cannot be read, unless a newer one is known. It reports whether that is news.
+// setAside records that the current record of a slot cannot be read, unless a newer one is known. It reports whether this changed the index.
 func (x *index) setAside(s slot, seq uint64) bool {
 	h, newer := x.known(s, seq)
 	e := x.entries.at(h)
@@ -177,7 +177,7 @@ func (x *index) setAside(s slot, seq uint64) bool {
 	return true
 }
 
-// leaveSpare is called where a slot is used that may be counted as free.
+// leaveSpare is called when a slot is used that may be counted as free.
 func (x *index) leaveSpare(e *cell) {
 	switch e.pos {
 	case free:
@@ -188,8 +188,7 @@ func (x *index) leaveSpare(e *cell) {
 	e.pos = taken
 }
 
-// take returns a free slot and the record that a new message in it replaces. It is nobody else's until apply,
-// applyFree, giveBack or forget.
+// take reserves a free slot until apply, applyFree, giveBack or forget. It returns the slot and the record that a new message in it replaces.
 func (x *index) take() (s slot, seq uint64, ok bool) {
 	for len(x.spare) > 0 {
 		h := x.spare[len(x.spare)-1]
@@ -202,14 +201,14 @@ func (x *index) take() (s slot, seq uint64, ok bool) {
 	return 0, 0, false
 }
 
-// giveBack ends a take that came to nothing.
+// giveBack ends a take without a new message.
 func (x *index) giveBack(s slot) {
 	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).pos == taken {
 		x.vacate(h)
 	}
 }
 
-// place puts a message into the heap, or where it belongs by its new time.
+// place adds a message to the heap, or moves it to the position for its new time.
 func (x *index) place(h int32) {
 	e := x.entries.at(h)
 	if e.pos < 0 {
@@ -221,27 +220,27 @@ func (x *index) place(h int32) {
 	}
 }
 
-// restore gives a claimed message back as it was, if it has not changed since.
+// restore makes a claimed message available again, if it has not changed since.
 func (x *index) restore(s slot, seq uint64) {
 	if h, ok := x.bySlot.get(s); ok && x.entries.at(h).seq() == seq && x.entries.at(h).pos == claimed {
 		x.place(h)
 	}
 }
 
-// forget drops a slot that has no record, if what is known of it is not newer than seq.
+// forget removes a slot that has no record, if its known record is not newer than seq.
 func (x *index) forget(s slot, seq uint64) {
 	h, ok := x.bySlot.get(s)
 	if !ok || x.entries.at(h).seq() > seq {
 		return
 	}
-	x.vacate(h) // out of the heap, and counted
+	x.vacate(h) // removes it from the heap and the totals
 	x.leaveSpare(x.entries.at(h))
 	x.bySlot.remove(s)
 	*x.entries.at(h) = cell{pos: x.unused}
 	x.unused = h
 }
 
-// void makes the slots of all messages free whose record is older than seq: they were cleared.
+// void frees the slots of all messages whose record is older than seq: they were cleared.
 func (x *index) void(seq uint64) {
 	for h := range x.entries.count {
 		if e := x.entries.at(h); e.seq() > 0 && e.seq() < seq && (e.holds() || e.pos == aside) {
@@ -250,7 +249,7 @@ func (x *index) void(seq uint64) {
 	}
 }
 
-// clear forgets all slots whose record is older than seq: there are no such records any more.
+// clear removes all slots whose record is older than seq: these records no longer exist.
 func (x *index) clear(seq uint64) {
 	for h := range x.entries.count {
 		if e := x.entries.at(h); e.seq() > 0 && e.seq() < seq {
@@ -258,14 +257,14 @@ func (x *index) clear(seq uint64) {
 		}
 	}
 	switch {
-	case x.bySlot.count == 0: // give the memory back
+	case x.bySlot.count == 0: // release the memory
 		*x = *newIndex()
 	case int(x.entries.count) > 4*entriesPerPage+4*x.bySlot.count:
 		x.shrink()
 	}
 }
 
-// shrink moves what is known to an index that has no more room than it needs.
+// shrink copies the index to one without unused space.
 func (x *index) shrink() {
 	fresh := newIndex()
 	fresh.nextSweep = x.nextSweep
@@ -292,8 +291,7 @@ func (x *index) shrink() {
 	*x = *fresh
 }
 
-// lowest returns the oldest record of a message, also of one that cannot be read, and the newest record of all; oldest is 0 if there is
-// no message.
+// lowest returns the oldest record of a message, readable or not, and the newest record of all; oldest is 0 if there is no message.
 func (x *index) lowest() (oldest, newest uint64) {
 	for h := range x.entries.count {
 		e := x.entries.at(h)
@@ -305,7 +303,7 @@ func (x *index) lowest() (oldest, newest uint64) {
 	return oldest, newest
 }
 
-// older returns the messages whose record is older than seq and that nobody is claiming, at most n of them.
+// older returns up to n messages whose record is older than seq and that are not being claimed.
 func (x *index) older(seq uint64, n int) (found []entry) {
 	for h := range x.entries.count {
 		if e := x.entries.at(h); e.pos >= 0 && e.seq() < seq && e.seq() > 0 {
@@ -317,7 +315,7 @@ func (x *index) older(seq uint64, n int) (found []entry) {
 	return found
 }
 
-// claim takes the next visible message out of the heap and returns it. Expired ones are dropped on the way.
+// claim takes the next visible message out of the heap and returns it. It drops expired messages.
 func (x *index) claim(now int64) (entry, bool) {
 	for len(x.heap) > 0 {
 		h := x.heap[0]
@@ -336,13 +334,13 @@ func (x *index) claim(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// look returns up to n entries that are visible at until and not expired now, in the order in which claim would.
+// look returns up to n entries that are visible at until and not expired at now, in the order in which claim would return them.
 func (x *index) look(n int, until, now int64) []entry {
 	if len(x.heap) == 0 {
 		return nil
 	}
 	var found []entry
-	// Walk the heap from the top, always on to the earliest of the entries that have been reached.
+	// Walk the heap from the top, always continuing at the earliest of the reached entries.
 	reached := []int32{0}
 	for len(found) < n && len(reached) > 0 {
 		best := 0
@@ -370,8 +368,7 @@ func (x *index) look(n int, until, now int64) []entry {
 	return found
 }
 
-// sweep makes the slots of expired messages free. It looks at every entry, but only if one can have expired, and not
-// more often than every pause nanoseconds.
+// sweep frees the slots of expired messages. It checks every entry, but only if one can have expired, and at most once per pause nanoseconds.
 func (x *index) sweep(now, pause int64) {
 	if now < x.nextSweep {
 		return
@@ -399,7 +396,7 @@ func (x *index) allocate() int32 {
 	return x.entries.add()
 }
 
-// unheap takes the entry at pos out of the heap.
+// unheap removes the entry at pos from the heap.
 func (x *index) unheap(pos int32) {
 	last := int32(len(x.heap) - 1)
 	x.entries.at(x.heap[pos]).pos = claimed

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// load starts to fill the index if that has not been done yet, and returns at once.
+// load starts to fill the index if that has not started yet, and returns at once.
 func (q *Queue) load() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -35,8 +35,8 @@ func (q *Queue) load() error {
 	return nil
 }
 
-// readStream reads the headers of all records in the stream, from the oldest. If others write to the stream it goes on
-// with what they write, until ctx ends.
+// readStream reads the headers of all records in the stream, from the oldest. If other processes write to the stream it continues with their
+// records, until ctx ends.
 func (q *Queue) readStream(ctx context.Context) error {
 	stream, err := q.store.js.Stream(ctx, q.stream)
 	if err != nil {
@@ -55,7 +55,7 @@ func (q *Queue) readStream(ctx context.Context) error {
 		var stuck stuckAt
 		if errors.As(err, &stuck) {
 			f.stop()
-			q.logger().Error("a record cannot be read; what its message is cannot be told", "record", stuck.seq)
+			q.logger().Error("a record cannot be read; its message is unknown", "record", stuck.seq)
 			from = stuck.seq + 1
 			continue
 		}
@@ -70,11 +70,11 @@ func (q *Queue) readStream(ctx context.Context) error {
 	}
 }
 
-// early reports whether an entry is known before its turn: its record lies beyond what was read so far, and older messages may be
-// still to come. The lock is held.
+// early reports whether an entry is beyond the part of the stream that was read so far, so that older messages may follow. The caller must hold
+// the lock.
 func (q *Queue) early(e entry) bool { return q.loading == loading && e.seq > q.followed }
 
-// take takes over a record that the stream has delivered, without its body.
+// take applies a record that the stream has delivered without its body.
 func (q *Queue) take(m *nats.Msg, seq uint64) {
 	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	r, err := decodeHeader(token, m.Header)
@@ -108,15 +108,15 @@ func (q *Queue) take(m *nats.Msg, seq uint64) {
 	case ok:
 		defer q.setAside(at, seq, err)
 	default:
-		q.logger().Warn("the queue's stream holds a record that is not a message's", "subject", m.Subject, "seq", seq)
+		q.logger().Warn("the queue's stream has a record that does not belong to a message", "subject", m.Subject, "seq", seq)
 	}
 	q.mu.Unlock()
 }
 
-// headerSize is the header in which JetStream says how long a body is that it does not deliver.
+// headerSize is the header with the length of a body that JetStream does not deliver.
 const headerSize = "Nats-Msg-Size"
 
-// announce wakes who waits for the index to grow. The lock is held.
+// announce wakes callers that wait for the index to grow. The caller must hold the lock.
 func (q *Queue) announce() {
 	close(q.progress)
 	q.progress = make(chan struct{})
@@ -133,7 +133,7 @@ func (q *Queue) finishLoad() {
 	q.compactIfDue()
 }
 
-// failLoad gives the error to those who wait, and lets the next caller try again.
+// failLoad returns the error to waiting callers, and lets the next caller retry.
 func (q *Queue) failLoad(err error) {
 	if isNoStream(err) {
 		err = q.streamMissing(context.Background())
@@ -148,7 +148,7 @@ func (q *Queue) failLoad(err error) {
 	q.announce()
 }
 
-// isNoStream reports whether err is the NATS client's word for a stream that does not exist.
+// isNoStream reports whether err is the NATS client's error for a stream that does not exist.
 func isNoStream(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrStreamNotFound) ||
 		errors.Is(err, errNoStream) || errors.Is(err, nats.ErrNoResponders)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Event is something that a caller wants to do with one message.
+// Event is a change of one message that a caller requests.
 type Event struct {
 	Kind EventKind
-	// Visibility is how long the message shall be invisible from now on; for Put, Claim and Change.
+	// Visibility is the time from now for which the message is to be invisible; for Put, Claim and Change.
 	Visibility time.Duration
-	// TTL is how long the message shall live, or Forever; for Put.
+	// TTL is the time to live of the message, or Forever; for Put.
 	TTL time.Duration
-	// Current says whether the caller's pop receipt is that of the current record; for Change and Remove.
+	// Current is set if the caller's pop receipt is that of the current record; for Change and Remove.
 	Current bool
 }
 
@@ -23,7 +23,7 @@ const Forever time.Duration = -1
 // EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The events, and which operation of the service is behind each.
+// The events, each with its operation of the service.
 const (
 	Put    EventKind = iota // Put Message
 	Claim                   // Get Messages, for each message
@@ -32,17 +32,17 @@ const (
 	Remove                  // Delete Message
 )
 
-// Effect is what has to be done for an event.
+// Effect is the consequence of an event.
 type Effect uint8
 
 // The effects.
 const (
 	Keep    Effect = iota // the message stays as it is
 	Replace               // the returned state replaces the current one
-	Erase                 // the message goes
+	Erase                 // the message is deleted
 )
 
-// The answers to events that cannot happen.
+// Errors for events that are not possible.
 var (
 	// ErrMessageNotFound: the message does not exist, was deleted, or has expired.
 	ErrMessageNotFound = errors.New("message not found")
@@ -54,7 +54,7 @@ var (
 	ErrPastExpiry = errors.New("visibility timeout ends after the message expires")
 )
 
-// phase is what a message is at a given time.
+// phase is the phase of a message's life at a given time.
 type phase uint8
 
 const (
@@ -75,8 +75,8 @@ func (s *State) phaseAt(now int64) phase {
 	}
 }
 
-// Next is the life of a message: what an event makes of it. current is nil where there is no message; now is in
-// nanoseconds since 1970. It has no side effects and reads no clock.
+// Next is the state machine of a message: it returns the state after an event. current is nil if there is no message; now is in nanoseconds
+// since 1970. It has no side effects and reads no clock.
 //
 //	          Put      Claim         Look          Change            Remove
 //	absent    hidden*  NotFound      NotFound      NotFound          NotFound
@@ -84,10 +84,10 @@ func (s *State) phaseAt(now int64) phase {
 //	visible   -        hidden        visible       hidden* Mismatch  absent Mismatch
 //
 //	*  visible at once if the visibility timeout is 0
-//	-  is a defect of the caller, and answered with ErrReceiptMismatch: a message is put once
+//	-  is a defect of the caller, and returns ErrReceiptMismatch: a message is put once
 //
-// Mismatch is the answer where the pop receipt is not that of the current record. That a message became visible again
-// does not invalidate its receipt; that it was dequeued again does, for then there is a new record.
+// Mismatch is returned if the pop receipt is not that of the current record. A receipt stays valid when the message becomes visible again. It
+// becomes invalid when the message is dequeued again, because there is a new record then.
 // https://learn.microsoft.com/rest/api/storageservices/update-message#remarks
 func Next(current *State, e Event, now int64) (State, Effect, error) {
 	phase := current.phaseAt(now)
@@ -121,7 +121,7 @@ func Next(current *State, e Event, now int64) (State, Effect, error) {
 	return State{}, Keep, ErrMessageNotFound
 }
 
-// put is a new message.
+// put returns the state of a new message.
 func put(e Event, now int64) (State, Effect, error) {
 	s := State{Inserted: now, Expires: Never, NextVisible: after(now, e.Visibility)}
 	if e.TTL != Forever {
@@ -133,7 +133,7 @@ func put(e Event, now int64) (State, Effect, error) {
 	return s, Replace, nil
 }
 
-// handedOut is s handed out once more. It may become visible again only after it has expired.
+// handedOut returns s after another dequeue. It may become visible again only after it has expired.
 func handedOut(s State, visibility time.Duration, now int64) State {
 	s.NextVisible = after(now, visibility)
 	if s.DequeueCount < math.MaxUint32 {
@@ -142,7 +142,7 @@ func handedOut(s State, visibility time.Duration, now int64) State {
 	return s
 }
 
-// changed is s with a new visibility timeout.
+// changed returns s with a new visibility timeout.
 func changed(s State, visibility time.Duration, now int64) (State, Effect, error) {
 	s.NextVisible = after(now, visibility)
 	if s.Expires != Never && s.NextVisible > s.Expires {
@@ -151,7 +151,7 @@ func changed(s State, visibility time.Duration, now int64) (State, Effect, error
 	return s, Replace, nil
 }
 
-// after adds without overflow: Azure accepts times to live of up to 68 years, and no clock lives in 2262.
+// after adds without overflow: Azure accepts times to live of up to 68 years.
 func after(now int64, d time.Duration) int64 {
 	if d > 0 && now > math.MaxInt64-int64(d) {
 		return math.MaxInt64

@@ -1,9 +1,9 @@
 package state
 
-// Queues can have millions of messages, so what the index is made of neither holds pointers, which the garbage
-// collector would follow, nor moves when it grows, which would leave as much garbage as there is index.
+// Queues can have millions of messages. So the parts of the index have no pointers, which the garbage collector would follow, and do not move
+// when they grow, which would leave as much garbage as there is index.
 
-// Pages are small, because most queues are.
+// Pages are small, because most queues are small.
 const (
 	entriesPerPage = 64
 	slotsPerPage   = 64
@@ -27,21 +27,21 @@ func (p *entryPages) add() int32 {
 	return p.count - 1
 }
 
-// slotPages says which handle a slot has. A front-end numbers its slots on end, so pages of neighbours are well filled.
+// slotPages maps slots to handles. A front-end numbers its slots consecutively, so the pages are well filled.
 type slotPages struct {
-	numbers map[slot]uint32 // of pages, by the slots without their lowest bits
-	pages   []*slotPage     // by number; nil where there is none any more
-	unused  []uint32        // the numbers of those
+	numbers map[slot]uint32 // page numbers, by the slots without their lowest bits
+	pages   []*slotPage     // by number; nil if the page was removed
+	unused  []uint32        // numbers of the removed pages
 	count   int
 }
 
 type slotPage struct {
-	handles [slotsPerPage]int32 // one more than the handle; 0 is none
+	handles [slotsPerPage]int32 // handle + 1; 0 means no handle
 	used    int32
-	slots   slot // without their lowest bits
+	slots   slot // slots of the page without their lowest bits
 }
 
-// spot is the place of a slot among the pages: the page's number, and the lowest bits of the slot. It takes half the room.
+// spot is the position of a slot in the pages: the page's number, and the lowest bits of the slot. It takes half the space of a slot.
 type spot uint32
 
 func (p *slotPages) get(s slot) (int32, bool) {
@@ -53,12 +53,12 @@ func (p *slotPages) get(s slot) (int32, bool) {
 	return h - 1, h != 0
 }
 
-// slot returns the slot that has its handle at a spot.
+// slot returns the slot whose handle is at a spot.
 func (p *slotPages) slot(at spot) slot {
 	return p.pages[at/slotsPerPage].slots*slotsPerPage + slot(at%slotsPerPage)
 }
 
-// slotOr is slot where the spot may be of a page that is gone; then the slot is 0.
+// slotOr is like slot, but the page of the spot may have been removed; then the slot is 0.
 func (p *slotPages) slotOr(at spot) slot {
 	if n := int(at / slotsPerPage); n >= len(p.pages) || p.pages[n] == nil {
 		return 0
@@ -66,7 +66,7 @@ func (p *slotPages) slotOr(at spot) slot {
 	return p.slot(at)
 }
 
-// set notes the handle of a slot that has none, and returns where.
+// set adds the handle of a slot that has none, and returns its spot.
 func (p *slotPages) set(s slot, h int32) spot {
 	n, ok := p.numbers[s/slotsPerPage]
 	if !ok {
@@ -94,7 +94,7 @@ func (p *slotPages) addPage(slots slot) uint32 {
 	return n
 }
 
-// remove takes out a slot that has a handle.
+// remove removes a slot that has a handle.
 func (p *slotPages) remove(s slot) {
 	n := p.numbers[s/slotsPerPage]
 	page := p.pages[n]

@@ -14,13 +14,13 @@ func (q *Queue) Peek(ctx context.Context, n int, now time.Time) ([]Message, erro
 	return q.peek(ctx, n, now, now.UnixNano())
 }
 
-// PeekAll is Peek for hidden messages as well, in the order in which they become visible. It misses those that are being handed out
-// at the moment.
+// PeekAll is like Peek and includes hidden messages, in the order in which they become visible. It omits messages that are currently being
+// handed out.
 func (q *Queue) PeekAll(ctx context.Context, n int, now time.Time) ([]Message, error) {
 	return q.peek(ctx, n, now, math.MaxInt64)
 }
 
-// peek shows messages that are visible at until. It looks again where some of those that it found turn out to be gone.
+// peek returns messages that are visible at until. It searches again if some of the messages that it found no longer exist.
 func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]Message, error) {
 	if q.lost != nil {
 		return nil, q.lost
@@ -40,8 +40,7 @@ func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]
 	}
 }
 
-// shown returns the first n entries of the index that are visible at until. While the index is being loaded it waits until there are as
-// many.
+// shown returns the first n entries of the index that are visible at until. While the index is being loaded it waits until there are n.
 func (q *Queue) shown(ctx context.Context, n int, now time.Time, until int64) ([]entry, error) {
 	for {
 		q.mu.Lock()
@@ -65,7 +64,7 @@ func (q *Queue) shown(ctx context.Context, n int, now time.Time, until int64) ([
 	}
 }
 
-// show reads the messages of entries. gone says that some are gone, as the index knows by now.
+// show reads the messages of entries. gone is set if some no longer exist; the index was updated then.
 func (q *Queue) show(ctx context.Context, entries []entry, now time.Time, until int64) (found []Message, gone bool, failure error) {
 	reads := make([]pending, len(entries))
 	for i, e := range entries {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// putRounds bounds how often Put looks for another slot.
+// putRounds is the maximum number of slots that Put tries.
 const putRounds = 64
 
-// Put adds a message. Its body is kept until Put returns. It becomes visible after visibility and expires after ttl,
-// or never if that is Forever.
+// Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility and expires after ttl, or
+// never if ttl is Forever.
 func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Duration, now time.Time) (Message, error) {
 	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
 	if err != nil {
@@ -41,7 +41,7 @@ func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Durat
 	}
 }
 
-// takeSlot returns a slot for a new message, and the record that is replaced there.
+// takeSlot returns a slot for a new message, and the record in it to replace.
 func (q *Queue) takeSlot() (slot, uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

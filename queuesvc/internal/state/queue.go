@@ -11,49 +11,49 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// Queue is one queue that exists, or did when it was looked up: its operations answer [ErrQueueNotFound] once it was
-// deleted. It is safe for concurrent use. Times are the callers'.
+// Queue is a queue that existed when it was looked up: its operations return [ErrQueueNotFound] once it was deleted. It is safe for concurrent
+// use. The callers pass the current time.
 //
 // Its operations: Put (put.go), Get (get.go), Peek (peek.go), Update and Delete (update.go), Clear (clear.go),
 // ApproximateCount (count.go).
 type Queue struct {
-	// Account and Name are the queue's address.
+	// Account and Name identify the queue.
 	Account, Name string
 
 	store  *Store
 	stream string // the stream's name
 	prefix string // of the subjects, with a dot at the end
 
-	// changing is held for reading while a change is published and until the index has it, and for writing while it is
-	// decided which records nobody needs (compact.go).
+	// changing is held for reading while a change is published and until the index has it. It is held for writing while compaction determines
+	// the records that are not needed (compact.go).
 	changing sync.RWMutex
 
-	streamless atomic.Bool // there is no stream, and no message (stream.go)
-	making     sync.Mutex  // held while the stream is made
+	streamless atomic.Bool // the queue has no stream, and no message (stream.go)
+	making     sync.Mutex  // held while the stream is created
 
 	synced   atomic.Uint64 // the last record that is known to be on disk
-	prepared atomic.Bool   // the stream begins where the floor says (floor.go)
-	lost     error         // wraps ErrDamaged where records were lost that nobody has accepted
+	prepared atomic.Bool   // prepareFloor was done (floor.go)
+	lost     error         // wraps ErrDamaged if records were lost and the loss was not accepted
 
 	mu       sync.Mutex // guards the rest
 	index    *index
-	nextSlot slot // the lower half of the last slot that was made here
+	nextSlot slot // the lower half of the last slot that this process created
 	loading  loadState
 	progress chan struct{} // closed and replaced whenever the index has grown, while loading
 	loadErr  error
-	followed uint64 // while loading, and where others write: everything up to this record has been seen
+	followed uint64 // while loading, and if other processes write: all records up to this one have been seen
 	floor    uint64 // records before this one are void (floor.go)
 	stop     func() // ends loading and following
 	gone     bool
 
-	marks      [2]mark // where others write: how far was followed when
-	logBytes   int64   // about how large the stream is
+	marks      [2]mark // if other processes write: the positions that were followed at two times
+	logBytes   int64   // approximate size of the stream
 	cut        uint64  // the stream is known to begin at or after this record
 	compacting bool
 	compactAt  int64 // no compaction while the stream is smaller than that
 }
 
-// loadState says how much of the stream the index knows.
+// loadState is the progress of loading the index.
 type loadState uint8
 
 const (
@@ -69,7 +69,7 @@ func newQueue(s *Store, account, name, stream, prefix string) *Queue {
 
 func (q *Queue) subject(s slot) string { return q.prefix + s.token() }
 
-// usable returns nil if the queue's records can be read and written, as far as is known.
+// usable returns nil if the queue's records can be read and written, as far as this process knows.
 func (q *Queue) usable(ctx context.Context) error {
 	if q.lost != nil {
 		return q.lost
@@ -80,11 +80,11 @@ func (q *Queue) usable(ctx context.Context) error {
 	return q.prepareFloor(ctx)
 }
 
-// apply takes a record over into the index.
+// apply applies a record to the index.
 func (q *Queue) apply(at slot, seq uint64, size int, r *record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.store.shared { // else it is counted when it is followed
+	if !q.store.shared { // otherwise it is counted when it is followed
 		q.logBytes += int64(size)
 	}
 	q.applyLocked(at, seq, size, r)
@@ -99,10 +99,10 @@ func (q *Queue) applyLocked(at slot, seq uint64, size int, r *record) {
 	}
 }
 
-// recordSize is about how many bytes a record takes in its stream.
+// recordSize returns the approximate size of a record in its stream, in bytes.
 func (q *Queue) recordSize(body int) int { return len(q.prefix) + 320 + body }
 
-// setAside takes a message out of circulation whose record cannot be read. Its record stays.
+// setAside excludes a message whose record cannot be read. Its record stays.
 func (q *Queue) setAside(at slot, seq uint64, cause error) {
 	q.mu.Lock()
 	news := seq >= q.floor && q.index.setAside(at, seq)
@@ -131,8 +131,7 @@ func (q *Queue) sync(ctx context.Context, seq uint64) error {
 	}
 }
 
-// invalidateIndex marks the index for reload after a change whose outcome is unknown. Where the stream is followed, that is not
-// needed.
+// invalidateIndex marks the index for reload after a change whose outcome is unknown. If the stream is followed, it does nothing.
 func (q *Queue) invalidateIndex() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +140,7 @@ func (q *Queue) invalidateIndex() {
 	}
 }
 
-// reset forgets what is known of the stream: the server has read its files again.
+// reset clears the state of the stream in memory: the server has read its files again.
 func (q *Queue) reset() {
 	q.mu.Lock()
 	stop := q.stop
@@ -150,7 +149,7 @@ func (q *Queue) reset() {
 	if stop != nil {
 		stop()
 	}
-	q.changing.Lock() // no change is on its way
+	q.changing.Lock() // no change is in flight
 	defer q.changing.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -166,7 +165,7 @@ func (q *Queue) reset() {
 	q.announce()
 }
 
-// streamMissing returns why the stream does not answer: ErrQueueNotFound if the queue was deleted.
+// streamMissing returns the reason why the stream does not answer: ErrQueueNotFound if the queue was deleted.
 func (q *Queue) streamMissing(ctx context.Context) error {
 	if q.store.queueGone(ctx, q) {
 		return ErrQueueNotFound
@@ -177,7 +176,7 @@ func (q *Queue) streamMissing(ctx context.Context) error {
 	return fmt.Errorf("%w: the stream of queue %s has no leader", ErrUnavailable, q.Name)
 }
 
-// streamError is streamMissing if err says that there is no stream.
+// streamError returns streamMissing if err says that the stream does not exist.
 func (q *Queue) streamError(ctx context.Context, err error) error {
 	if isNoStream(err) {
 		return q.streamMissing(ctx)
@@ -188,7 +187,7 @@ func (q *Queue) streamError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// close ends what runs in the background for the queue.
+// close stops the background work of the queue.
 func (q *Queue) close(gone bool) {
 	q.mu.Lock()
 	q.gone = q.gone || gone
@@ -206,12 +205,12 @@ func (q *Queue) close(gone bool) {
 	}
 }
 
-// logger for what happens in the background of this queue.
+// logger returns the logger for background work of this queue.
 func (q *Queue) logger() *slog.Logger {
 	return q.store.log.With("account", q.Account, "queue", q.Name)
 }
 
-// lossOf is an ErrDamaged that says what was lost of a stream, or nil.
+// lossOf returns an ErrDamaged that describes the losses of a stream, or nil.
 func lossOf(n *natsserver.Server, stream string) error {
 	lost := n.Lost(stream)
 	if len(lost) == 0 {

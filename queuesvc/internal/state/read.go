@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// errSetAside: the message's record is there and cannot be read; it was set aside.
+// errSetAside: the message's record exists and cannot be read; it was set aside.
 var errSetAside = errors.New("message cannot be read")
 
-// read waits for the current record of a candidate and brings the index up to date with it.
+// read waits for the current record of a candidate and updates the index with it.
 func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	current, err := p.stored(ctx, e.slot)
 	if (errors.Is(err, errNoRecord) || err == nil && current.seq < e.seq) && q.store.replicated {
@@ -20,7 +20,7 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 		q.setAside(e.slot, damaged.seq, err)
 		return stored{}, errSetAside
 	case errors.Is(err, errNoRecord) && q.knows(e.slot) && !q.purged(ctx, e.seq):
-		// JetStream says so as well where it cannot read the record's file.
+		// JetStream also returns this error if it cannot read the record's file.
 		q.setAside(e.slot, e.seq, errDamaged)
 		return stored{}, errSetAside
 	case errors.Is(err, errNoRecord):
@@ -45,8 +45,8 @@ func (q *Queue) read(ctx context.Context, p pending, e entry) (stored, error) {
 	return current, nil
 }
 
-// readLeader reads a slot's current record from the stream's leader: not one older than e's, nor none instead. While
-// leaders change, one may answer that is behind, having been deposed; it is asked again then.
+// readLeader reads a slot's current record from the stream's leader: it is not older than e's record. While leaders change, a deposed leader may
+// answer with an older state; then it is asked again.
 func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
 	for attempt := 1; ; attempt++ {
 		current, err := q.store.client.leaderRecord(ctx, q.stream, q.subject(e.slot), e.slot)
@@ -63,14 +63,14 @@ func (q *Queue) readLeader(ctx context.Context, e entry) (stored, error) {
 	}
 }
 
-// knows reports whether the index has a message in a slot, be it one that cannot be read.
+// knows reports whether the index has a message in a slot, readable or not.
 func (q *Queue) knows(s slot) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.index.occupied(s)
 }
 
-// purged reports whether the stream begins after a record: then the record is gone, whoever says so.
+// purged reports whether the stream begins after a record: then the record no longer exists.
 func (q *Queue) purged(ctx context.Context, seq uint64) bool {
 	stream, err := q.store.js.Stream(ctx, q.stream)
 	return err == nil && stream.CachedInfo().State.FirstSeq > seq

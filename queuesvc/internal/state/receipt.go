@@ -12,20 +12,19 @@ import (
 	"fmt"
 )
 
-// Receipt is the authority to change or delete a message: the sequence number of its current record, or of the record that this
-// is a copy of. 0 is no record's.
+// Receipt is the authority to change or delete a message: the sequence number of its current record, or of the record that the current one is a
+// copy of. 0 belongs to no record.
 type Receipt uint64
 
-// A pop receipt's text is base64 of the number and of a keyed hash of it, of the message and of the stream. So a client cannot make a
-// receipt that it was not given, although the numbers can be guessed. The key is in the catalog, so that all front-ends on one NATS
-// use the same.
+// A pop receipt's text is base64 of the number and of a keyed hash of the number, the message and the stream. So a client cannot forge a
+// receipt, although the numbers can be guessed. The key is in the catalog, so that all front-ends on one NATS use the same.
 const (
 	receiptKeyBytes = 32
 	receiptTagBytes = 12
 	receiptBytes    = 8 + receiptTagBytes
 )
 
-// receiptKeySubject is the record of the catalog that holds the key. "-" is no account's name.
+// receiptKeySubject is the subject of the catalog record that holds the key. "-" is not a valid account name.
 const receiptKeySubject = catalogPrefix + "-.receipts"
 
 // receiptKey is the payload of that record.
@@ -42,8 +41,8 @@ func (q *Queue) ReceiptText(id ID, r Receipt) string {
 	return base64.StdEncoding.EncodeToString(b[:])
 }
 
-// ParseReceipt reads what ReceiptText writes. ok is false if the text has another form. A text of the right form that was
-// not given out for this message is the Receipt 0, which is never current.
+// ParseReceipt parses the text of ReceiptText. ok is false if the text has another form. For a text of the right form that was not issued for
+// this message it returns Receipt 0, which is never current.
 func (q *Queue) ParseReceipt(id ID, text string) (r Receipt, ok bool) {
 	if !WellFormedReceipt(text) {
 		return 0, false
@@ -79,10 +78,10 @@ func (q *Queue) receiptTag(to, number []byte, id ID) {
 	copy(to[:receiptTagBytes], mac.Sum(tag[:0]))
 }
 
-// openReceiptKey reads the key of the receipts from the catalog, or makes one.
+// openReceiptKey reads the key of the receipts from the catalog, or creates one.
 func (s *Store) openReceiptKey(ctx context.Context) error {
 	for range conflictRounds {
-		if s.receiptKey.Load() != nil { // the catalog has it
+		if s.receiptKey.Load() != nil { // the catalog has the key
 			return nil
 		}
 		data, err := json.Marshal(receiptKey{Version: 1, Key: randomBytes(receiptKeyBytes)})
@@ -106,7 +105,7 @@ func (s *Store) openReceiptKey(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
 }
 
-// takeReceiptKey takes over the record of the key.
+// takeReceiptKey applies the record of the key.
 func (s *Store) takeReceiptKey(data []byte) error {
 	var k receiptKey
 	if err := json.Unmarshal(data, &k); err != nil || k.Version != 1 || len(k.Key) != receiptKeyBytes {

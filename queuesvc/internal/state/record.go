@@ -16,17 +16,16 @@ import (
 // Never is the expiry of a message that does not expire.
 const Never int64 = 0
 
-// slot is where a message lives: a subject of the queue's stream. When the message is gone another may take its place.
-// The upper half tells the front-end that made the slot, so that two never make the same; the lower half is a number, counted
-// on from slotHex.
+// slot is the position of a message: a subject of the queue's stream. When the message was deleted, another may use the slot. The upper half
+// identifies the front-end that created the slot, so that slots are unique; the lower half is a number, counted from slotHex.
 type slot uint64
 
-// slotHex is the bit of the slots whose token is written in hexadecimal. JetStream keeps subjects in trees whose nodes have room for
-// 4, 10, 16, 48 or 256 children: sixteen that are full take 20 bytes a child, the 36 of the slots without this bit, which were
-// made before there was one, 32. Each message has its place in such a tree, and often in two.
+// slotHex is the bit of slots whose token is hexadecimal. JetStream keeps subjects in trees whose nodes have space for 4, 10, 16, 48 or 256
+// children: a full node of sixteen takes 20 bytes per child. Older slots without this bit have tokens with base 36, which take 32. Each message
+// has an entry in such a tree, and often in two.
 const slotHex slot = 1 << 31
 
-// token is the slot as the last token of a subject: sixteen hexadecimal digits, or at most thirteen with base 36.
+// token returns the slot as the last token of a subject: sixteen hexadecimal digits, or at most thirteen digits with base 36.
 func (s slot) token() string {
 	if s&slotHex == 0 {
 		return strconv.FormatUint(uint64(s), 36)
@@ -35,7 +34,7 @@ func (s slot) token() string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(b[:0], uint64(s)))
 }
 
-// parseSlot reads what token writes.
+// parseSlot parses the text of token.
 func parseSlot(text string) (slot, bool) {
 	base := 36
 	if len(text) == 16 {
@@ -45,7 +44,7 @@ func parseSlot(text string) (slot, bool) {
 	return slot(n), err == nil && slot(n).token() == text
 }
 
-// ID is a message's identity, a GUID: the slot, and a random number that tells it from others in the slot.
+// ID is a message's identity, a GUID: the slot, and a random number that distinguishes it from other messages in the slot.
 type ID [16]byte
 
 func makeID(s slot, nonce uint64) (id ID) {
@@ -70,7 +69,7 @@ func (id ID) String() string {
 	return string(b[:])
 }
 
-// ParseID reads what String writes, in either case.
+// ParseID parses the text of String, in either case.
 func ParseID(s string) (id ID, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return ID{}, false
@@ -85,24 +84,24 @@ func ParseID(s string) (id ID, ok bool) {
 	return id, err == nil
 }
 
-// State is all of a message but its identity and body. Times are nanoseconds since 1970, UTC.
+// State is a message without its identity and body. Times are nanoseconds since 1970, UTC.
 type State struct {
 	Inserted     int64
-	Expires      int64 // Never if it does not
+	Expires      int64 // Never if the message does not expire
 	NextVisible  int64
 	DequeueCount uint32
 }
 
-// Message is a message as callers see it.
+// Message is a message as returned to callers.
 type Message struct {
 	ID ID
 	State
-	// Receipt is the number behind the pop receipt.
+	// Receipt is the number in the pop receipt.
 	Receipt Receipt
 	Body    []byte
 }
 
-// The headers of a record. The payload is the message's body as it is.
+// The headers of a record. The payload is the unchanged body of the message.
 //
 //	Lazuli-Message: 2 <nonce> <inserted> <expires> <next visible> <dequeue count> <receipt> <body sum> <writer>
 //	Lazuli-Message: 2 deleted <writer>
@@ -110,15 +109,15 @@ type Message struct {
 //	Lazuli-Sum:     <sum>
 //	Lazuli-Synced:  <sequence>
 //
-// 2 is the format's version; the nonce and the sums are hexadecimal, the other numbers are decimal. The receipt is 0 unless
-// the record is a copy of an older one (compact.go): then it is the number that the older one had. The writer is unique for each change, and
-// tells a caller that had no answer to a publish whether the record that is there is its own.
+// 2 is the format's version; the nonce and the sums are hexadecimal, the other numbers are decimal. The receipt is 0 unless the record is a copy
+// of an older one (compact.go): then it is the sequence of the older one. The writer is unique for each change: a caller that got no answer to a
+// publish uses it to find out whether the current record is its own.
 //
-// The sums are CRC32C. That of the body is part of the record; the other covers the subject's last token and the value of
-// Lazuli-Message. So the headers can be verified without the body. Lazuli-Synced is absent where the durability is not ours;
-// see [natsserver.HeaderSynced].
+// The sums are CRC32C. The body's sum is part of the record; the other covers the subject's last token and the value of Lazuli-Message. So the
+// headers can be verified without the body. Lazuli-Synced is absent if this process does not control the durability; see
+// [natsserver.HeaderSynced].
 //
-// Version 1 had neither receipt nor sums. Records of it are read, not written.
+// Version 1 had neither receipt nor sums. Its records are read, but no longer written.
 const (
 	headerRecord  = natsserver.HeaderRecord
 	headerSum     = natsserver.HeaderSum
@@ -132,30 +131,30 @@ const (
 // clearedToken is the last token of the subject of records that void all older ones.
 const clearedToken = "cleared"
 
-// recordKind is what a record says of its subject.
+// recordKind is the meaning of a record for its subject.
 type recordKind uint8
 
 const (
 	recordMessage   recordKind = iota // the message exists
-	recordTombstone                   // it was deleted: the slot is free
+	recordTombstone                   // the message was deleted: the slot is free
 	recordCleared                     // all older records of the stream are void
 )
 
 // record is a parsed record header.
 type record struct {
 	kind    recordKind
-	former  bool   // of version 1: there are no sums
-	nonce   uint64 // of the message's ID
+	former  bool   // version 1, without sums
+	nonce   uint64 // part of the message's ID
 	state   State
-	receipt uint64 // of the record that this is a copy of; 0 if it is none
+	receipt uint64 // sequence of the record that this is a copy of; 0 for an original
 	bodySum uint32
 	writer  string
 }
 
 var (
-	// errRecord: a record cannot be read: it is not ours, or of a later version.
+	// errRecord: the record is not a message record, or has a later version.
 	errRecord = errors.New("not a message record of a known version")
-	// errDamaged: a record does not match its checksum.
+	// errDamaged: the record does not match its checksum.
 	errDamaged = errors.New("record does not match its checksum")
 )
 
@@ -194,8 +193,7 @@ func (r *record) encode() string {
 	return string(b)
 }
 
-// decodeHeader reads the headers of a record whose subject ends with token. It fails with errDamaged if they do not match their
-// checksum.
+// decodeHeader decodes the headers of a record whose subject ends with token. It returns errDamaged if they do not match their checksum.
 func decodeHeader(token string, header nats.Header) (record, error) {
 	value, want := header.Get(headerRecord), header.Get(headerSum)
 	if want != "" && want != sumText(token, value) {
@@ -208,7 +206,7 @@ func decodeHeader(token string, header nats.Header) (record, error) {
 	return r, err
 }
 
-// checkBody fails with errDamaged if the body is not the record's.
+// checkBody returns errDamaged if the body does not match the record's checksum.
 func (r *record) checkBody(body []byte) error {
 	if r.kind == recordMessage && !r.former && sum(body) != r.bodySum {
 		return errDamaged
@@ -216,7 +214,7 @@ func (r *record) checkBody(body []byte) error {
 	return nil
 }
 
-// decodeRecord reads what encode writes, and version 1.
+// decodeRecord decodes the text of encode, and version 1.
 func decodeRecord(s string) (record, error) {
 	version, rest, _ := strings.Cut(s, " ")
 	if version != formatVersion && version != formerVersion {

@@ -13,17 +13,17 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// Repair decides what a start of the service leaves to a person, on an embedded server that nobody else uses, and reports each thing that it
-// does:
+// Repair makes the decisions that a start of the service leaves to the operator, on an embedded server that no other process uses. It reports
+// each change:
 //
-//   - a queue whose record in the catalog is damaged or lost, and that has a stream, is entered again, without its metadata and access
-//     policies; one without a stream is deleted
-//   - a message that cannot be read is taken out of its queue; its record is kept in a file
-//   - a queue of which records were lost is used again with those that are intact. A message whose last record was lost has an older state,
-//     or is there again
+//   - a queue with a stream whose record in the catalog is damaged or lost is added again, without its metadata and access policies; a queue
+//     without a stream is deleted
+//   - a message that cannot be read is removed from its queue; its record is kept in a file
+//   - a queue that lost records is used again with the intact ones. A message whose last record was lost has an older state, or reappears
 func Repair(ctx context.Context, n *natsserver.Server, report func(string)) error {
 	r := &repair{nats: n, report: report}
-	// First the catalog, since which streams are queues' is known from it; the losses of queues are accepted before they are opened.
+	// The catalog is repaired first, because it determines which streams belong to queues. Losses of queues are accepted before the queues are
+	// opened.
 	for _, stream := range n.LostStreams() {
 		for _, d := range n.Lost(stream) {
 			r.say("the loss is accepted: %v; a copy of the damaged file is %s", d, d.Kept)
@@ -61,7 +61,7 @@ type repair struct {
 
 func (r *repair) say(format string, args ...any) { r.report(fmt.Sprintf(format, args...)) }
 
-// catalog enters the queues again whose record cannot be read.
+// catalog adds the queues again whose record cannot be read.
 func (r *repair) catalog(ctx context.Context) error {
 	lister := r.s.js.ListStreams(ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
 	found := make(map[string]string) // incarnations by account and queue
@@ -94,7 +94,7 @@ func (r *repair) catalog(ctx context.Context) error {
 	return nil
 }
 
-// messages takes the messages out of a queue that cannot be read.
+// messages removes the messages that cannot be read from a queue.
 func (r *repair) messages(ctx context.Context, name string) error {
 	account, queue, incarnation, _ := parseStreamName(name)
 	q, err := r.s.Queue(ctx, account, queue)
@@ -131,14 +131,14 @@ func (r *repair) messages(ctx context.Context, name string) error {
 			err = q.sync(ctx, seq)
 		}
 		if err != nil {
-			return fmt.Errorf("queue %s of account %s: taking out a message: %w", queue, account, err)
+			return fmt.Errorf("queue %s of account %s: removing a message: %w", queue, account, err)
 		}
 		r.say("queue %s of account %s: a message that cannot be read was taken out; its record is in %s", queue, account, path)
 	}
 	return nil
 }
 
-// text is the record for people: its headers, an empty line and its body.
+// text returns the record as text: its headers, an empty line and its body.
 func (r *raw) text() []byte {
 	var b bytes.Buffer
 	for key, values := range r.header {

@@ -21,36 +21,36 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// Where queues are addressed.
+// Errors of the methods that look up queues.
 var (
 	// ErrQueueNotFound: there is no such queue.
 	ErrQueueNotFound = errors.New("queue not found")
-	// ErrDamaged: what is kept of the queue cannot be read completely; it is not used until somebody has decided what to do.
+	// ErrDamaged: the data of the queue cannot be read completely; the queue is not used until an operator has repaired it.
 	ErrDamaged = errors.New("queue is damaged")
-	// ErrQueueExists: there is one already, with other metadata.
+	// ErrQueueExists: the queue exists with other metadata.
 	ErrQueueExists = errors.New("queue exists with other metadata")
 )
 
 const (
-	// answerTimeout is how long one request to NATS may take, and answerRetries how often a change without an answer is
-	// sent again: the embedded server answers always, but perhaps late.
+	// answerTimeout is the time limit for one request to NATS, and answerRetries the number of times that a change without an answer is sent
+	// again: the embedded server always answers, but perhaps late.
 	answerTimeout = 10 * time.Second
 	answerRetries = 2
-	// externalAnswerTimeout is the same on a cluster, where a lost leader loses requests, which are sent again.
+	// externalAnswerTimeout is the same for a cluster, where a lost leader loses requests, which are sent again.
 	externalAnswerTimeout = 2 * time.Second
 	externalRetries       = 8
-	// retryPause is how long to wait before.
+	// retryPause is the pause before a retry.
 	retryPause = 250 * time.Millisecond
-	// staleRounds bounds how often a leader is asked that is behind what is known.
+	// staleRounds is the maximum number of times that a leader with an old state is asked.
 	staleRounds = 8
-	// orphanAge is how old a stream without a queue must be to be removed at start, on a NATS that others use: it
-	// might belong to a queue that is just being created.
+	// orphanAge is the minimum age of a stream without a queue to be removed at start, on a NATS with other users: a younger one may belong to a
+	// queue that is being created.
 	orphanAge = 10 * time.Minute
-	// conflictRounds bounds how often a change of the catalog is tried again after another front-end's.
+	// conflictRounds is the maximum number of times that a change of the catalog is tried after changes of other front-ends.
 	conflictRounds = 16
 )
 
-// Store is all queues of all accounts on one NATS. It is safe for concurrent use.
+// Store has all queues of all accounts on one NATS. It is safe for concurrent use.
 type Store struct {
 	nats    *natsserver.Server
 	conn    *nats.Conn
@@ -58,25 +58,25 @@ type Store struct {
 	client  *client
 	log     *slog.Logger
 	catalog *catalog
-	follow  *follower // of the catalog; nil unless shared
+	follow  *follower // follows the catalog; nil unless shared
 
 	catalogSynced   atomic.Uint64 // the last record of the catalog that is known to be on disk
 	catalogFloor    atomic.Uint64 // records of the catalog before this one are void
-	catalogFloorSeq atomic.Uint64 // of the record that says so
+	catalogFloorSeq atomic.Uint64 // sequence of the record of the floor
 	receiptKey      atomic.Pointer[[]byte]
 	receiptKeySeq   atomic.Uint64
 
 	shared     bool // others may write to the streams
-	external   bool // NATS is elsewhere and may lose answers
-	replicated bool // reads may be answered by a replica that lags
+	external   bool // NATS is another process, and answers may be lost
+	replicated bool // a replica that lags may answer reads
 	retries    int
 	retryPause time.Duration
-	quiet      time.Duration // how old a record must be to be cut off, where others write
+	quiet      time.Duration // minimum age of a record to be cut off, if other processes write
 	slack      int64         // see compactSlack
-	parkTime   time.Duration // how long Close may take to remove the streams of empty queues
-	slots      uint32        // the upper half of the slots that this front-end makes
+	parkTime   time.Duration // time limit of Close for removing the streams of empty queues
+	slots      uint32        // the upper half of the slots that this front-end creates
 
-	working    context.Context // ends with the store
+	working    context.Context // done when the store is closed
 	stopWork   context.CancelFunc
 	background sync.WaitGroup
 
@@ -84,8 +84,7 @@ type Store struct {
 	queues map[string]*Queue
 }
 
-// Open reads the catalog and returns when queues can be used. n must stay open until after [Store.Close]. A nil log
-// is slog.Default().
+// Open reads the catalog and returns when queues can be used. n must stay open until after [Store.Close]. A nil log means slog.Default().
 func Open(ctx context.Context, n *natsserver.Server, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
@@ -132,11 +131,10 @@ func (s *Store) recovered() {
 	}
 }
 
-// Failed returns nil, or an [ErrStorage] while changes are refused because the disk does not take them, or what else keeps the queues from
-// being used.
+// Failed returns nil if the queues can be used, an [ErrStorage] while the disk refuses writes, or another error.
 func (s *Store) Failed() error { return s.nats.Healthy() }
 
-// Close ends what runs in the background.
+// Close stops the background work.
 func (s *Store) Close() {
 	s.stopWork()
 	s.background.Wait()
@@ -166,8 +164,8 @@ func (s *Store) storage() jetstream.StorageType {
 // newIncarnation returns ten random letters and digits.
 func newIncarnation() string { return strings.ToLower(rand.Text()[:10]) }
 
-// Create makes a queue. created is false if it existed with the same metadata. A queue that was deleted can be made
-// again at once: the new one is another stream.
+// Create creates a queue. created is false if it existed with the same metadata. A deleted queue can be created again at once: the new one has
+// another stream.
 func (s *Store) Create(ctx context.Context, accountName, queue string, metadata []Meta) (created bool, err error) {
 	for range conflictRounds {
 		r, err := s.lookup(ctx, accountName, queue)
@@ -191,7 +189,7 @@ func (s *Store) Create(ctx context.Context, accountName, queue string, metadata 
 			return true, nil
 		}
 		if !errors.Is(err, errConflict) {
-			return false, err // perhaps the queue exists: then it needs its stream, else the next start removes it
+			return false, err // the queue may exist and need its stream; otherwise the next start removes the stream
 		}
 		if !entry.NoStream {
 			s.deleteStream(ctx, streamName(accountName, queue, entry.Incarnation))
@@ -210,12 +208,12 @@ func (s *Store) Delete(ctx context.Context, accountName, queue string) error {
 	if err != nil {
 		return err
 	}
-	// The queue is gone; the stream only takes space, and would be removed at the next start.
+	// The queue is deleted. The stream only takes space, and the next start would remove it.
 	s.deleteStream(ctx, streamName(accountName, queue, incarnation))
 	return nil
 }
 
-// edit changes a queue's entry in the catalog. fn gets a copy, may run more than once, and returns nil to delete.
+// edit changes a queue's entry in the catalog. fn gets a copy, may run more than once, and returns nil to delete the queue.
 func (s *Store) edit(ctx context.Context, accountName, queue string, fn func(*catalogEntry) *catalogEntry) error {
 	for range conflictRounds {
 		r, err := s.lookup(ctx, accountName, queue)
@@ -259,7 +257,7 @@ func (s *Store) openQueue(accountName, queue string, entry *catalogEntry) *Queue
 		if q.lost = lossOf(s.nats, name); q.lost != nil {
 			q.logger().Error("the queue is damaged and is not used until `lazuli fsck --repair` has been run", "err", q.lost)
 		}
-		if entry.NoStream { // nothing in it that the index does not know, and nobody else to put something
+		if entry.NoStream { // the queue is empty, and no other process can put messages
 			q.loading = loaded
 			q.streamless.Store(true)
 		}
@@ -268,7 +266,7 @@ func (s *Store) openQueue(accountName, queue string, entry *catalogEntry) *Queue
 	return q
 }
 
-// dropQueue forgets a queue that was deleted.
+// dropQueue removes a queue that was deleted from memory.
 func (s *Store) dropQueue(accountName, queue, incarnation string) {
 	name := streamName(accountName, queue, incarnation)
 	s.mu.Lock()
@@ -276,11 +274,11 @@ func (s *Store) dropQueue(accountName, queue, incarnation string) {
 	delete(s.queues, name)
 	s.mu.Unlock()
 	if q != nil {
-		go q.close(true) // not here: this may be the follower's own goroutine
+		go q.close(true) // asynchronously: this may be the follower's goroutine
 	}
 }
 
-// raiseKnownFloor takes over the floor of a queue that another front-end has raised.
+// raiseKnownFloor applies the floor of a queue that another front-end has raised.
 func (s *Store) raiseKnownFloor(accountName, queue string, entry *catalogEntry) {
 	s.mu.Lock()
 	q := s.queues[streamName(accountName, queue, entry.Incarnation)]
@@ -290,7 +288,7 @@ func (s *Store) raiseKnownFloor(accountName, queue string, entry *catalogEntry) 
 	}
 }
 
-// queueGone asks the catalog whether a queue, whose stream does not answer, was deleted.
+// queueGone asks the catalog whether a queue whose stream does not answer was deleted.
 func (s *Store) queueGone(ctx context.Context, q *Queue) bool {
 	r := s.catalog.get(q.Account, q.Name)
 	if s.shared {
@@ -316,7 +314,7 @@ func (s *Store) SetMetadata(ctx context.Context, accountName, queue string, meta
 	return s.edit(ctx, accountName, queue, func(e *catalogEntry) *catalogEntry { e.Metadata = metadata; return e })
 }
 
-// Policies returns what SetPolicies stored for a queue, nil if nothing was. The caller must not change it.
+// Policies returns the policies that SetPolicies stored for a queue, nil by default. The caller must not change them.
 func (s *Store) Policies(ctx context.Context, accountName, queue string) (json.RawMessage, error) {
 	e, err := s.entry(ctx, accountName, queue)
 	if err != nil {
@@ -347,8 +345,8 @@ type Listed struct {
 	Metadata []Meta
 }
 
-// List returns up to n queues in the order of their names: those that begin with prefix and are not before from. next
-// is the name to go on from, "" at the end.
+// List returns up to n queues, sorted by name, that begin with prefix and do not sort before from. next is the name to continue from, "" at the
+// end.
 func (s *Store) List(accountName, prefix, from string, n int) (queues []Listed, next string) {
 	names, entries := s.catalog.list(accountName, prefix, from, n+1)
 	if len(names) > n {
@@ -362,7 +360,7 @@ func (s *Store) List(accountName, prefix, from string, n int) (queues []Listed, 
 	return queues, next
 }
 
-// Properties returns what SetProperties stored for the account, nil if nothing was. The caller must not change it.
+// Properties returns the properties that SetProperties stored for the account, nil by default. The caller must not change them.
 func (s *Store) Properties(accountName string) []byte {
 	value, _ := s.catalog.properties(accountName)
 	return value

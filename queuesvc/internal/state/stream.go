@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A stream costs memory, goroutines and time at start, and most of thousands of queues may be empty. So where nobody else
-// can look, a queue has its stream only from the first message on; until then its entry in the catalog says so. When the
-// store is closed, queues that are empty lose their streams again. Where others can look, each queue has a stream from the
-// beginning, and those that have none get one at start.
+// A stream costs memory, goroutines and time at start, and most of thousands of queues may be empty. So if no other process can see the streams,
+// a queue gets its stream with its first message; until then its entry in the catalog has NoStream. When the store is closed, the streams of
+// empty queues are removed. If other processes can see the streams, each queue has one from its creation, and queues without one get it at
+// start.
 
-// streamPrefix begins the names of all queues' streams.
+// streamPrefix is the prefix of the names of all queues' streams.
 const streamPrefix = "queue_"
 
-// streamName is the name of a queue's stream: one that a person recognises. Account and queue names have neither
-// underscores nor dots.
+// streamName returns the readable name of a queue's stream. Account and queue names have neither underscores nor dots.
 func streamName(accountName, queue, incarnation string) string {
 	return streamPrefix + accountName + "_" + queue + "_" + incarnation
 }
@@ -35,7 +34,7 @@ func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.S
 		Name:        streamName(accountName, queue, incarnation),
 		Description: fmt.Sprintf("Lazuli: queue %q of account %s", queue, accountName),
 		Subjects:    []string{subjectPrefix(accountName, queue, incarnation) + "*"},
-		// A slot is a subject, and only its newest record counts. See compact.go for what becomes of the others.
+		// A slot is a subject, and only its newest record counts. compact.go removes the others.
 		MaxMsgsPerSubject: s.recordsPerSubject(),
 		AllowDirect:       true,
 		Storage:           s.storage(),
@@ -44,8 +43,8 @@ func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.S
 	}
 }
 
-// recordsPerSubject is how many records JetStream keeps of a subject: without a limit it removes none by itself, which on disk would not
-// be safe.
+// recordsPerSubject is the number of records that JetStream keeps of a subject. Without a limit it removes none by itself; on disk, such
+// removals would not be safe.
 func (s *Store) recordsPerSubject() int64 {
 	if s.nats.InMemory() {
 		return 1
@@ -53,7 +52,7 @@ func (s *Store) recordsPerSubject() int64 {
 	return -1
 }
 
-// createStream makes a queue's stream, durably, unless it is there.
+// createStream creates a queue's stream, durably, unless it exists.
 func (s *Store) createStream(ctx context.Context, accountName, queue, incarnation string) error {
 	config := s.streamConfig(accountName, queue, incarnation)
 	if _, err := s.js.CreateStream(ctx, config); err != nil {
@@ -62,8 +61,8 @@ func (s *Store) createStream(ctx context.Context, accountName, queue, incarnatio
 	return s.nats.SyncConfig(config.Name)
 }
 
-// needStream makes a queue's stream if it has none. The catalog says so before anything is put into it: after a crash a
-// stream that the catalog does not promise is not read.
+// needStream creates a queue's stream if it has none. The catalog is updated before the first message is put: after a crash, a stream without an
+// entry in the catalog is not read.
 func (q *Queue) needStream(ctx context.Context) error {
 	if !q.streamless.Load() {
 		return nil
@@ -80,7 +79,7 @@ func (q *Queue) needStream(ctx context.Context) error {
 	return nil
 }
 
-// giveStream makes the stream of that name for a queue that has none.
+// giveStream creates the stream of that name for a queue that has none.
 func (s *Store) giveStream(ctx context.Context, accountName, queue, name string) error {
 	r := s.catalog.get(accountName, queue)
 	if r.entry == nil || streamName(accountName, queue, r.entry.Incarnation) != name {
@@ -105,11 +104,11 @@ func (s *Store) giveStream(ctx context.Context, accountName, queue, name string)
 	return err
 }
 
-// parkTime bounds how long Close goes on to remove the streams of empty queues.
+// parkTime is the time limit of Close for removing the streams of empty queues.
 const parkTime = 2 * time.Second
 
-// park removes the streams of queues that are known to be empty. Nobody uses them any more. The catalog is told first: a
-// stream that it does not promise is removed at the next start.
+// park removes the streams of queues that are known to be empty and no longer used. It updates the catalog first: the next start removes a
+// stream without an entry in the catalog.
 func (s *Store) park(queues map[string]*Queue) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.parkTime)
 	defer cancel()
@@ -136,13 +135,13 @@ func (s *Store) park(queues map[string]*Queue) {
 			if err == nil && ours {
 				s.deleteStream(ctx, q.stream)
 			}
-			return nil // a queue that keeps its stream costs a little more at the next start
+			return nil // a queue with a stream only makes the next start slower
 		})
 	}
 	_ = g.Wait()
 }
 
-// createStreams gives every queue its stream.
+// createStreams creates the streams of all queues.
 func (s *Store) createStreams(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -168,8 +167,8 @@ func (s *Store) deleteStream(ctx context.Context, name string) {
 	}
 }
 
-// inspectStreams compares the streams with the catalog. It removes those that the catalog says are none: a process was killed between two
-// steps of creating or deleting a queue. All others are kept, whatever is wrong: what cannot be explained may be somebody's data.
+// inspectStreams compares the streams with the catalog. It removes streams that, according to the catalog, belong to no queue: a process was
+// killed between two steps of creating or deleting a queue. It keeps all others, since they may contain data.
 func (s *Store) inspectStreams(ctx context.Context) error {
 	if err := s.restoreConfigurations(ctx); err != nil {
 		return err
@@ -187,13 +186,13 @@ func (s *Store) inspectStreams(ctx context.Context) error {
 			if err := s.migrateStream(ctx, account, queue, incarnation, info); err != nil {
 				return err
 			}
-		case s.shared && time.Since(info.Created) < orphanAge: // it might belong to a queue that is just being created
+		case s.shared && time.Since(info.Created) < orphanAge: // it may belong to a queue that is being created
 		case info.State.LastSeq == 0 || s.catalog.deniesStream(account, queue, incarnation):
 			s.log.Info("removing a stream that belongs to no queue", "stream", name)
 			s.deleteStream(ctx, name)
 		default:
 			s.catalog.claim(account, queue)
-			s.log.Error("a stream belongs to no queue that the catalog knows; it is kept, and the queue of its name cannot be used until `lazuli fsck --repair` has entered it again",
+			s.log.Error("a stream belongs to no queue in the catalog; it is kept, and the queue of its name cannot be used until `lazuli fsck --repair` has added it again",
 				"account", account, "queue", queue, "stream", name, "records", info.State.Msgs)
 		}
 	}
@@ -207,7 +206,7 @@ func (s *Store) inspectStreams(ctx context.Context) error {
 	return nil
 }
 
-// restoreConfigurations makes streams anew whose configuration was damaged: their records are there, and JetStream takes them over.
+// restoreConfigurations creates streams again whose configuration was damaged: their records exist, and JetStream loads them.
 func (s *Store) restoreConfigurations(ctx context.Context) error {
 	known := s.catalog.streams()
 	for _, d := range s.nats.Damaged() {
@@ -218,13 +217,13 @@ func (s *Store) restoreConfigurations(ctx context.Context) error {
 		if err := s.createStream(ctx, account, queue, incarnation); err != nil {
 			return err
 		}
-		s.log.Warn("the configuration of a queue's stream was made anew", "account", account, "queue", queue, "stream", d.Stream)
+		s.log.Warn("restored the damaged configuration of a queue's stream", "account", account, "queue", queue, "stream", d.Stream)
 	}
 	return nil
 }
 
-// migrateStream takes the limit off a stream that an earlier version of this program made: JetStream kept only the last record of a slot
-// then, and removed the others. What it has removed, or what a record says was cleared, must not come back: that becomes the floor.
+// migrateStream removes the limit from a stream of an earlier version of this program: JetStream kept only the last record of a slot, and
+// removed the others. Removed and cleared records must not reappear: the floor is set after them.
 func (s *Store) migrateStream(ctx context.Context, account, queue, incarnation string, info *jetstream.StreamInfo) error {
 	config := s.streamConfig(account, queue, incarnation)
 	if !s.mustMigrate(info) {
@@ -255,7 +254,7 @@ func (s *Store) mustMigrate(info *jetstream.StreamInfo) bool {
 	return info.Config.Storage == jetstream.FileStorage && info.Config.MaxMsgsPerSubject != s.recordsPerSubject()
 }
 
-// liftLimit takes the limit on records per subject off a stream, durably.
+// liftLimit durably removes the limit on records per subject from a stream.
 func (s *Store) liftLimit(ctx context.Context, info *jetstream.StreamInfo) error {
 	config := info.Config
 	config.MaxMsgsPerSubject = s.recordsPerSubject()
@@ -265,7 +264,7 @@ func (s *Store) liftLimit(ctx context.Context, info *jetstream.StreamInfo) error
 	return s.nats.SyncConfig(config.Name)
 }
 
-// parseStreamName reads what streamName writes.
+// parseStreamName parses the text of streamName.
 func parseStreamName(name string) (account, queue, incarnation string, ok bool) {
 	rest, ok := strings.CutPrefix(name, streamPrefix)
 	if !ok {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// copyRounds bounds how often a change is tried again because its record was copied to the stream's new end meanwhile (compact.go).
+// copyRounds is the maximum number of times that a change is retried because its record was meanwhile copied to the stream's new end
+// (compact.go).
 const copyRounds = 8
 
-// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The answer carries
-// the new receipt.
+// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The returned message has the new receipt.
 func (q *Queue) Update(ctx context.Context, id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (Message, error) {
 	if err := q.usable(ctx); err != nil {
 		return Message{}, err
@@ -32,7 +32,7 @@ func (q *Queue) Update(ctx context.Context, id ID, receipt Receipt, body []byte,
 		}
 		seq, err := q.change(ctx, id.slot(), current.seq, record{state: next, nonce: id.nonce()}, text)
 		if errors.Is(err, ErrReceiptMismatch) && round < copyRounds {
-			continue // or perhaps it is the same record at another place
+			continue // the same record may have been copied
 		}
 		if err != nil {
 			return Message{}, err
@@ -62,11 +62,11 @@ func (q *Queue) Delete(ctx context.Context, id ID, receipt Receipt, now time.Tim
 	}
 }
 
-// deletable returns the record to replace for a message to be deleted. Mostly the index knows it.
+// deletable returns the record to replace for a message to be deleted. Usually the index has it.
 func (q *Queue) deletable(ctx context.Context, id ID, receipt Receipt, now time.Time) (uint64, error) {
 	q.mu.Lock()
 	e := q.index.get(id.slot())
-	known := e != nil && e.seq() == uint64(receipt) // who has the receipt of a slot's record holds its message
+	known := e != nil && e.seq() == uint64(receipt) // a valid receipt of a slot's record is proof for its message
 	expired := known && e.expires != Never && e.expires <= now.UnixNano()
 	q.mu.Unlock()
 	switch {
@@ -75,7 +75,7 @@ func (q *Queue) deletable(ctx context.Context, id ID, receipt Receipt, now time.
 	case known:
 		return uint64(receipt), nil
 	}
-	// The record tells a stale receipt from a message that is gone, and whether it is a copy.
+	// The record shows whether the receipt is stale, the message was deleted, or the record is a copy.
 	current, err := q.current(ctx, id, receipt)
 	if err != nil {
 		return 0, err
@@ -84,14 +84,14 @@ func (q *Queue) deletable(ctx context.Context, id ID, receipt Receipt, now time.
 	return current.seq, err
 }
 
-// current reads a message's record for the holder of a receipt.
+// current reads the current record of the message for a receipt.
 func (q *Queue) current(ctx context.Context, id ID, receipt Receipt) (stored, error) {
 	p := q.store.client.last(q.stream, q.subject(id.slot()))
 	current, err := q.read(ctx, p, entry{slot: id.slot(), seq: uint64(receipt)})
 	if errors.Is(err, errSetAside) {
 		return stored{}, fmt.Errorf("%w: its record of message %s cannot be read", ErrDamaged, id)
 	}
-	if err == nil && current.nonce != id.nonce() { // the slot has another message by now
+	if err == nil && current.nonce != id.nonce() { // another message uses the slot now
 		return stored{}, ErrMessageNotFound
 	}
 	return current, err
