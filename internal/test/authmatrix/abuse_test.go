@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/signer"
 )
 
-// send signs and sends a request whose target is used as it stands.
+// send signs and sends a request whose target is not normalised.
 func (h *fixture) send(svc wire.Service, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	return h.sendAs(svc, account, h.key, method, target, body, header...)
 }
@@ -31,7 +31,7 @@ func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, ta
 	parsed, err := wire.Parse(svc, r, nil, time.Now(), wire.Options{})
 	if err == nil {
 		_, r.URL.RawQuery, _ = strings.Cut(target, "?")
-		// Signed for what the server will read, so that the signature is not what it is refused for.
+		// The signature covers the path as the server reads it, so that the request is not refused for its signature.
 		signer.Account{Name: name, Key: key, Table: svc == wire.Table}.SharedKeyLite(r, parsed.URIPath)
 	}
 	w := httptest.NewRecorder()
@@ -39,7 +39,7 @@ func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, ta
 	return w
 }
 
-// Paths that mean another place to a file system, a proxy or a decoder are names here, or refused.
+// Paths that a file system, a proxy or a decoder would resolve to another resource are plain names here, or refused.
 func TestPathsLeadNowhere(t *testing.T) {
 	h, dir := buildIn(t)
 	const secret = "the other account's secret"
@@ -95,7 +95,7 @@ func files(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// Documents that cost much more than their size are refused for what they are, at once.
+// Documents whose cost is much higher than their size are refused at once.
 func TestDocumentsAreBounded(t *testing.T) {
 	h := build(t)
 	if w := h.send(wire.Table, "POST", "/"+account+"/Tables", `{"TableName":"Tab"}`, "Content-Type", "application/json"); w.Code != 201 {

@@ -34,7 +34,7 @@ const (
 	version = "2026-02-06"
 )
 
-// fixture is the three services over empty state, with an issuer of tokens.
+// fixture has the three services without data, and an issuer of tokens.
 type fixture struct {
 	handlers map[wire.Service]http.Handler
 	issuer   *devissuer.Issuer
@@ -53,7 +53,7 @@ func build(t testing.TB) *fixture {
 	return h
 }
 
-// buildIn opens the services in a folder of their own. Each role has a principal of its own name.
+// buildIn opens the services in a folder. Each role has its own principal.
 func buildIn(t testing.TB) (_ *fixture, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -94,7 +94,7 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	return h, dir
 }
 
-// paths are an example of each level's path, with the header that some need.
+// paths has an example path for each level, with the header that some levels need.
 var paths = map[string]struct{ path, header, value string }{
 	"blob/service": {"/", "", ""}, "blob/container": {"/box", "", ""}, "blob/blob": {"/box/thing", "", ""},
 	"queue/service": {"/", "", ""}, "queue/queue": {"/line", "", ""}, "queue/messages": {"/line/messages", "", ""},
@@ -107,7 +107,7 @@ var paths = map[string]struct{ path, header, value string }{
 	"table/entity, X-HTTP-Method: DELETE":         {"/Tab(PartitionKey='p',RowKey='r')", "X-Http-Method", "DELETE"},
 }
 
-// request makes a request that the row serves, for an account, with further query parameters.
+// request returns a request that the row serves, for an account, with further query parameters.
 func request(t testing.TB, svc wire.Service, row frontend.Row, to, query string) *http.Request {
 	t.Helper()
 	p, ok := paths[svc.String()+"/"+string(row.On)]
@@ -145,16 +145,16 @@ func pair(name, value string) string {
 	return name + "=" + value
 }
 
-// errorHeader is as the services write it, past net/http's canonical form.
+// errorHeader is the header as the services write it, not in net/http's canonical form.
 var errorHeader = "x-ms-error-code"
 
 var errorCode = regexp.MustCompile(`<Code>(\w+)</Code>|"code":"(\w+)"|<code>(\w+)</code>`)
 
-// refusals are the codes of a caller who is not let in. "" is let in, whatever the operation itself then says.
+// refusals are the error codes for callers without access. "" means access, whatever the result of the operation is.
 var refusals = []string{"AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "AuthorizationServiceMismatch",
 	"AuthorizationResourceTypeMismatch", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}
 
-// ask sends a request and returns the refusal's code, "" if there is none.
+// ask sends a request and returns the error code of the refusal, "" if there was none.
 func (h *fixture) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -169,7 +169,7 @@ func (h *fixture) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 		t.Errorf("%s %s: %d %s", r.Method, r.URL, w.Code, w.Body)
 	}
 	if w.Code == http.StatusNotFound && code == "ResourceNotFound" && r.Header.Get("Authorization") == "" && !r.URL.Query().Has("sig") {
-		return "AuthenticationFailed" // what anonymous callers hear
+		return "AuthenticationFailed" // the answer to anonymous callers
 	}
 	if slices.Contains(refusals, code) {
 		if w.Code != 401 && w.Code != 403 {
@@ -177,7 +177,7 @@ func (h *fixture) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 		}
 		return code
 	}
-	if code == "CannotVerifyCopySource" { // let in; what the copy's source says is another matter
+	if code == "CannotVerifyCopySource" { // access was granted; the copy source is a separate check
 		return ""
 	}
 	if w.Code == 401 || w.Code == 403 {
@@ -193,7 +193,7 @@ func byKey(r *http.Request, svc wire.Service, to string, key auth.Key) *http.Req
 	return r
 }
 
-// find is the rule for a row.
+// find returns the rule for a row.
 func find(t testing.TB, svc wire.Service, row frontend.Row) (rule, bool) {
 	t.Helper()
 	of := rules[svc.String()]
@@ -227,7 +227,7 @@ func TestEveryOperationHasARule(t *testing.T) {
 
 const letters = "racwdlupxytfmeoi"
 
-// allowed is whether a SAS with these letters suffices.
+// allowed reports whether a SAS with these letters suffices.
 func allowed(held, wanted string, all bool) bool {
 	if wanted == "" {
 		return false
@@ -238,10 +238,10 @@ func allowed(held, wanted string, all bool) bool {
 	return strings.ContainsAny(held, wanted)
 }
 
-// met are the gaps that a run has met.
+// met has the gaps that a run has found.
 var met sync.Map
 
-// expect compares an answer with whether the caller should be let in.
+// expect compares an answer with the expected access.
 func expect(t testing.TB, what, got string, in bool, codes ...string) {
 	t.Helper()
 	fields := strings.Fields(what)
@@ -343,7 +343,7 @@ func TestServiceSAS(t *testing.T) {
 		}
 		name := label(svc, row) + ", service SAS"
 		expect(t, name+" with every letter", ask(resources[svc], letters), wanted != "" || everybody)
-		// A batch names no table; its parts are held against the token's.
+		// A batch names no table; its parts are checked against the token's table.
 		expect(t, name+" for another resource", ask(elsewhere[svc], letters), everybody || row.On == "batch", "AuthenticationFailed")
 		for _, l := range letters {
 			expect(t, name+" with "+string(l), ask(resources[svc], string(l)), allowed(string(l), wanted, r.all) || everybody)
@@ -355,7 +355,7 @@ func TestServiceSAS(t *testing.T) {
 	})
 }
 
-// A SAS for a snapshot or a version lets its holder do nothing to the base blob.
+// A SAS for a snapshot or a version grants nothing on the base blob.
 func TestSnapshotSAS(t *testing.T) {
 	h := build(t)
 	const at = "2026-08-13T10:00:00.0000000Z"
@@ -378,7 +378,7 @@ func TestSnapshotSAS(t *testing.T) {
 	}
 }
 
-// short are the roles by the letters that rules use.
+// short maps the letters in rules to roles.
 var short = map[string]string{"Reader": "R", "Contributor": "C", "Owner": "O", "Delegator": "D", "Processor": "P", "Sender": "S"}
 
 func TestBearer(t *testing.T) {
@@ -441,7 +441,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// TestMain sees to it that a gap which was closed is struck from the list.
+// TestMain fails if a gap of the list no longer exists.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if flag.Lookup("test.run").Value.String() == "" {
@@ -455,7 +455,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// ask2 is ask for refusals of status 400.
+// ask2 is like ask for refusals with status 400.
 func (h *fixture) ask2(t testing.TB, svc wire.Service, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// A preflight request for the address of any operation, and for any other, is decided by the account's rules only: here there are none.
+// A preflight request for the address of any operation, and for any other, is decided by the account's rules only. The account has none here.
 func TestPreflightIsDecidedByRules(t *testing.T) {
 	h := build(t)
 	ask := func(svc wire.Service, target string) {

@@ -8,21 +8,21 @@ package authmatrix
 type rule struct {
 	// on is the account SAS resource type: "s", "c" or "o".
 	on string
-	// account are the letters of an account SAS of which one suffices; "" is no account SAS. all means that they are
-	// needed together.
+	// account are the letters of an account SAS, one of which suffices; "" means that no account SAS suffices. all means that all letters are
+	// needed.
 	account string
 	all     bool
-	// service are the letters of a service SAS for the container, queue or table; "" is none. "=" is as account.
+	// service are the letters of a service SAS for the container, queue or table; "" means that none suffices. "=" means the same as account.
 	service string
-	// object is whether a SAS for one blob suffices too.
+	// object reports whether a SAS for one blob suffices too.
 	object bool
-	// record is whether a SAS for one snapshot or version suffices: the operation acts on what such a SAS is for, or on nothing.
+	// record reports whether a SAS for one snapshot or version suffices: the operation acts on the resource of such a SAS, or on nothing.
 	record bool
-	// roles are the short names of roles that may: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor), S(ender).
+	// roles are the letters of the roles with access: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor), S(ender).
 	roles string
-	// public is the least public access level for anonymous callers: "", "container", "blob"; "*" is everybody.
+	// public is the lowest public access level for anonymous callers: "", "container", "blob"; "*" means all callers.
 	public string
-	// bearerOnly is an operation that even the account's key may not call.
+	// bearerOnly marks an operation that requires a bearer token; the account's key does not suffice.
 	bearerOnly bool
 }
 
@@ -31,15 +31,15 @@ const (
 	writers = "CO"
 )
 
-// rules has the operations by service and name; where the same name is called on several levels with different
-// rules, the level follows after an at sign.
+// rules has the operations by service and name; if operations of several levels have the same name and different rules, the level follows after
+// an at sign.
 var rules = map[string]map[string]rule{
 	"blob": {
 		"ListContainers":           {on: "s", account: "l", roles: readers},
 		"GetBlobServiceProperties": {on: "s", account: "r"},
 		"SetBlobServiceProperties": {on: "s", account: "w"},
 		"GetBlobServiceStats":      {on: "s", account: "r"},
-		// Any permission lets a SAS ask for the account's kind; no data role does.
+		// Any permission lets a SAS read the account's kind; no data role does.
 		"GetAccountInformation":           {on: "s", account: "rwdxylacutfi"},
 		"GetAccountInformation@container": {on: "c", account: "rwdxylacutfi", service: "="},
 		"GetAccountInformation@blob":      {on: "o", account: "rwdxylacutfi", service: "=", object: true, record: true},
@@ -85,7 +85,7 @@ var rules = map[string]map[string]rule{
 		"QueryBlobContents":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers},
 		"PutBlock":                     {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"PutBlockFromURL":              {on: "o", account: "w", service: "=", object: true, roles: writers},
-		// A new blob of blocks may also be created by a SAS that may create.
+		// A SAS with create permission may also create a new block blob.
 		"PutBlockList":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"GetBlockList":        {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
 		"PutPage":             {on: "o", account: "w", service: "=", object: true, roles: writers},
@@ -142,6 +142,6 @@ var rules = map[string]map[string]rule{
 	},
 }
 
-// gaps are where a service is known to differ from its rule, by service and operation, and how. The matrix fails for
-// any other difference; one that is gone must go from here too.
+// gaps are the known differences between a service and its rule, by service and operation. The matrix fails for any other difference, and for a
+// gap that no longer exists.
 var gaps = map[string]string{}

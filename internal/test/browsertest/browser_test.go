@@ -30,12 +30,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 )
 
-// patience bounds a step: a slow machine is no failure.
+// patience is the time limit of a step: a slow machine must not fail the test.
 const patience = 2 * time.Minute
 
 const account = "/ui/accounts/devstoreaccount1/"
 
-// browser is a tab that shows the dashboard of a server of its own.
+// browser is a tab that shows the dashboard of its own server.
 type browser struct {
 	t     *testing.T
 	ctx   context.Context
@@ -46,7 +46,7 @@ type browser struct {
 	problems []string // errors on the console
 }
 
-// find returns the browser's program, or skips the test.
+// find returns the path of the browser, or skips the test.
 func find(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -122,7 +122,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// do runs steps, each of which must end in time.
+// do runs steps, each with a time limit.
 func (b *browser) do(steps ...chromedp.Action) {
 	b.t.Helper()
 	done := make(chan error, 1)
@@ -143,7 +143,7 @@ func (b *browser) do(steps ...chromedp.Action) {
 
 func (b *browser) visit(path string) { b.t.Helper(); b.do(chromedp.Navigate(b.base + path)) }
 
-// sees waits until the page shows a text, across navigations.
+// sees waits until the page contains a text, across navigations.
 func (b *browser) sees(text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
@@ -170,7 +170,7 @@ func (b *browser) until(expression, what string) {
 	}
 }
 
-// button clicks on the button with a text, below a selector.
+// button clicks the button with a text, below a selector.
 func (b *browser) button(within, text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
@@ -181,14 +181,14 @@ func (b *browser) button(within, text string) {
 	}
 }
 
-// confirm answers the question that a destructive action asks.
+// confirm accepts the confirmation of a destructive action.
 func (b *browser) confirm() {
 	b.t.Helper()
 	b.until("document.querySelector('dialog[open]') || document.querySelector('main input[name=confirmed]')", "the question")
 	b.button("body", "Yes")
 }
 
-// shot keeps a screenshot, where LAZULI_SCREENSHOTS says.
+// shot saves a screenshot if LAZULI_SCREENSHOTS is set.
 func (b *browser) shot(name string) {
 	b.t.Helper()
 	dir := os.Getenv("LAZULI_SCREENSHOTS")
@@ -202,7 +202,7 @@ func (b *browser) shot(name string) {
 	}
 }
 
-// accessible checks the page with axe-core, where LAZULI_AXE says where it is.
+// accessible checks the page with axe-core if LAZULI_AXE is set.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
 	path := os.Getenv("LAZULI_AXE")
@@ -227,7 +227,7 @@ func (b *browser) accessible(name string) {
 	}
 }
 
-// page visits a page, and checks what holds for all of them.
+// page opens a page, and makes the checks that apply to all pages.
 func (b *browser) page(name, path, text string) {
 	b.t.Helper()
 	b.visit(path)
@@ -236,7 +236,7 @@ func (b *browser) page(name, path, text string) {
 	b.shot(name)
 }
 
-// fill stores what the pages show.
+// fill stores data for the pages to show.
 func (b *browser) fill() {
 	b.t.Helper()
 	ctx, connection := b.t.Context(), b.stack.ConnectionString()
@@ -270,7 +270,7 @@ func (b *browser) fill() {
 	}
 }
 
-// Every page shows what is there, without errors on the console, and accessibly, also in the dark and on a narrow window.
+// Every page shows the stored data, without errors on the console, and is accessible, also in dark mode and in a narrow window.
 func TestPages(t *testing.T) {
 	b := open(t)
 	b.fill()
@@ -319,7 +319,7 @@ func TestErrorPage(t *testing.T) {
 	b.visit("/ui/nothing")
 	b.sees("There is no page at this address")
 	b.mu.Lock()
-	b.problems = nil // the browser notes the status 404
+	b.problems = nil // the browser logs the status 404
 	b.mu.Unlock()
 }
 
@@ -394,7 +394,7 @@ func TestTableActions(t *testing.T) {
 	b.sees("Deleted.")
 }
 
-// A request appears while the page is open, leads to its details, and from there to a rule that fits it.
+// A request appears while the page is open. It links to its details, and from there to a matching rule.
 func TestRequestBecomesARule(t *testing.T) {
 	b := open(t)
 	b.visit("/ui/requests")

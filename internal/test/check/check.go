@@ -1,5 +1,4 @@
-// Package check holds the assertions that tests of all packages share: about errors, about answers of the Azure SDKs, and
-// about what other goroutines do.
+// Package check has assertions for tests of all packages: about errors, about answers of the Azure SDKs, and about effects of other goroutines.
 package check
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// T is a test or benchmark, or a test of pgregory.net/rapid, which prints what led to a failure.
+// T is a test or benchmark, or a test of pgregory.net/rapid, which prints the steps that led to a failure.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -48,12 +47,10 @@ func Code(t T, err error, want string) {
 	}
 }
 
-// Patience is how long a test waits for what must happen: much longer than it takes, for machines that are busy. Only
-// failures take that long.
+// Patience is the time limit of [Eventually]: much longer than needed, for busy machines. Only failures take that long.
 const Patience = 3 * time.Minute
 
-// Eventually waits until the condition is true. It ends the test after [Patience], with what was expected as fmt.Sprintf
-// formats it.
+// Eventually waits until the condition is true. It ends the test after [Patience]; the message is formatted by fmt.Sprintf.
 func Eventually(t T, condition func() bool, format string, args ...any) {
 	t.Helper()
 	deadline := time.Now().Add(Patience)

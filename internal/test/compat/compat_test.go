@@ -42,8 +42,8 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// line is one line of the page: an operation on a kind of resource. Operations that answer to several methods, or are
-// told apart by headers, have several rows and one line.
+// line is one line of the page: an operation on a kind of resource. Operations with several methods, or that headers distinguish, have several
+// rows and one line.
 type line struct {
 	name     string
 	on       frontend.Level
@@ -96,7 +96,7 @@ func merge(rows []frontend.Row) []line {
 	return lines
 }
 
-// request shows what a row selects on.
+// request returns the selectors of a row.
 func request(r frontend.Row) string {
 	var q []string
 	if r.Restype != "" {
@@ -111,7 +111,7 @@ func request(r frontend.Row) string {
 	return "`" + r.Method + " ?" + strings.Join(q, "&") + "`"
 }
 
-// state is the common state of the line's rows: complete only if all are, not implemented only if all are.
+// state returns the combined state of the line's rows: complete only if all are, not implemented only if all are.
 func (l line) state() frontend.State {
 	if len(l.states) == 1 {
 		return l.states[0]
@@ -128,7 +128,7 @@ func summary(lines []line) string {
 		len(lines), count[frontend.Complete], count[frontend.Partial], count[frontend.NotImplemented])
 }
 
-// A state that no row has, and a line of mixed states, are told apart.
+// A state without rows, and a line of mixed states, are distinct.
 func TestMerge(t *testing.T) {
 	lines := merge([]frontend.Row{
 		{Name: "A", Method: "GET", On: "x"},

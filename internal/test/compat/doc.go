@@ -1,5 +1,5 @@
-// Package compat keeps docs/compatibility.md true: its tables are generated from the services' operations tables, by
-// the test of this package, which also fails when the page is not current. It has no code of its own.
+// Package compat keeps docs/compatibility.md current: the test of this package generates its tables from the services' operations tables, and
+// fails if the page is not current. The package has no other code.
 package compat
 
 //go:generate go test . -run TestPageIsCurrent -update

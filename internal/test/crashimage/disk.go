@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// Disk is a folder of which a part has been synced.
+// Disk is a folder of which some changes are synced and others are not.
 type Disk struct {
 	root    *inode
-	Changed [Variants]int // how often the image of each variant has changed
+	Changed [Variants]int // number of changes of each variant's image
 }
 
-// Variant says what an image has of what was not synced.
+// Variant selects the unsynced changes that an image has.
 type Variant int
 
 // The variants of an image.
 const (
-	// Synced has nothing that was not synced.
+	// Synced has no unsynced changes.
 	Synced Variant = iota
-	// Names has all creations, renames and removals, and no content that was not synced.
+	// Names has all creations, renames and removals, and no unsynced content.
 	Names
-	// Holes has all names, and of the writes that were not synced every other one: later writes without earlier ones.
+	// Holes has all names, and every other unsynced write: later writes without earlier ones.
 	Holes
-	// Killed has everything: the process ended and the machine did not.
+	// Killed has all changes: the process ended and the machine did not.
 	Killed
-	// Variants is how many there are.
+	// Variants is the number of variants.
 	Variants
 )
 
@@ -45,9 +45,9 @@ type inode struct {
 	onDisk  map[string]*inode
 }
 
-// pendingWrite is a change of a file's content that was not synced.
+// pendingWrite is an unsynced change of a file's content.
 type pendingWrite struct {
-	at       int // the event's number
+	at       int // number of the event
 	offset   int64
 	data     []byte
 	truncate bool
@@ -57,7 +57,7 @@ func newFolder() *inode {
 	return &inode{folder: true, now: make(map[string]*inode), onDisk: make(map[string]*inode)}
 }
 
-// Replay goes through a recording. step is called after each event.
+// Replay applies a recording. step is called after each event.
 func (r *Recording) Replay(step func(n int, e Event, d *Disk) error) error {
 	d := &Disk{root: newFolder()}
 	for n, e := range r.Events {
@@ -193,7 +193,7 @@ func (f *inode) content(v Variant, choice *rand.Rand) []byte {
 	return out
 }
 
-// Write writes an image into a folder that exists and is empty. The choice of writes in [Holes] depends on seed.
+// Write writes an image to an existing, empty folder. seed determines the writes that [Holes] selects.
 func (d *Disk) Write(to string, v Variant, seed uint64) error {
 	return d.root.write(to, v, rand.New(rand.NewPCG(seed, 0)))
 }

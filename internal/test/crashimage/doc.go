@@ -1,16 +1,13 @@
-// Package crashimage builds what a disk may hold after the power failed, at every moment of a recorded run.
+// Package crashimage builds the possible contents of a disk after a power failure, at every moment of a recorded run.
 //
-// [Record] runs a program under strace and keeps every operation on files below a folder: writes, syncs, creations,
-// renames, removals. [Recording.Replay] goes through them one by one. At each step a [Disk] knows what has been synced and what
-// has not, and [Disk.Write] writes an image: with nothing that was not synced, with all names and no content that was not
-// synced, with a part of the content, or with everything, as after a kill.
+// [Record] runs a program under strace and records every operation on files below a folder: writes, syncs, creations, renames, removals.
+// [Recording.Replay] applies them one by one. At each step a [Disk] knows which changes are synced, and [Disk.Write] writes an image: without
+// unsynced changes, with all names and no unsynced content, with a part of the content, or with everything, as after a kill.
 //
-// What the program prints is part of the recording, in its place. So a test knows at each step what the program had
-// acknowledged.
+// The recording includes the program's output at its position. So a test knows at each step which operations the program had acknowledged.
 //
 // # Limits
 //
-// The disk keeps a sync's promise: what was written before a sync of a file, or created, renamed and removed before a
-// sync of the folder, is there afterwards. Writes are dropped whole; a write of several pages is not torn inside. Memory
-// mappings are not seen.
+// The disk honours syncs: content that was written before a sync of a file, and names that were created, renamed or removed before a sync of the
+// folder, exist afterwards. A write is dropped completely or not at all; a write of several pages is not torn. Memory mappings are not recorded.
 package crashimage

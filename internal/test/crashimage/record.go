@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Available returns nil if programs can be recorded here, and otherwise why not.
+// Available returns nil if programs can be recorded on this machine, and otherwise the reason.
 func Available() error {
 	path, err := exec.LookPath("strace")
 	if err != nil {
@@ -31,7 +31,7 @@ type Kind uint8
 const (
 	Write    Kind = iota // Data at Offset of Path
 	Truncate             // Path to the size Offset
-	Create               // Path, a file that was not there or is emptied
+	Create               // Path, a new or truncated file
 	Mkdir                // Path
 	Sync                 // Path, a file or a folder
 	Rename               // Path to To
@@ -43,25 +43,25 @@ func (k Kind) String() string {
 	return [...]string{"write", "truncate", "create", "mkdir", "sync", "rename", "remove", "print"}[k]
 }
 
-// Event is one operation that succeeded. Paths are relative to the folder.
+// Event is one successful operation. Paths are relative to the folder.
 type Event struct {
 	Kind     Kind
 	Path, To string
 	Offset   int64
 	Data     []byte
-	begun    int // how many events had ended when a sync began
+	begun    int // number of events that had ended when a sync began
 }
 
 func (e Event) String() string {
 	return fmt.Sprintf("%v %s %s %d+%d", e.Kind, e.Path, e.To, e.Offset, len(e.Data))
 }
 
-// Recording is the operations of a run, in the order in which they ended.
+// Recording has the operations of a run, in the order in which they ended.
 type Recording struct{ Events []Event }
 
 const traced = "trace=openat,open,creat,close,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,ftruncate,truncate,mkdir,mkdirat,lseek,copy_file_range,sendfile,fallocate,link,linkat"
 
-// Record runs a command to its end and returns what it did below dir, which must exist and be empty, and what it printed.
+// Record runs a command to its end and returns its operations below dir, which must exist and be empty, and its output.
 func Record(dir, trace string, cmd *exec.Cmd) (*Recording, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func Record(dir, trace string, cmd *exec.Cmd) (*Recording, error) {
 	return &Recording{p.events}, nil
 }
 
-// parser reads a trace.
+// parser parses a trace.
 type parser struct {
 	dir     string
 	events  []Event
@@ -105,7 +105,7 @@ type parser struct {
 	offsets map[string]int64       // by file descriptor
 }
 
-// pendingCall is a call that has begun.
+// pendingCall is a call that has begun and not ended.
 type pendingCall struct {
 	text  string
 	begun int
@@ -125,7 +125,7 @@ func (p *parser) line(line string) error {
 	if strings.HasPrefix(rest, "<... ") {
 		_, after, ok := strings.Cut(rest, " resumed>")
 		if !ok {
-			return errors.New("a call that was resumed cannot be read")
+			return errors.New("cannot parse a resumed call")
 		}
 		rest, begun = p.begun[thread].text+after, p.begun[thread].begun
 	}
@@ -141,7 +141,7 @@ func (p *parser) line(line string) error {
 	return p.call(name, arguments(args[:len(args)-len(rest[end:])]), result, begun)
 }
 
-// arguments splits arguments at commas outside of texts and file names, which have no commas as they are in hexadecimal.
+// arguments splits arguments at commas outside of strings and file names. File names are in hexadecimal and have no commas.
 func arguments(s string) []string {
 	list := strings.Split(s, ",")
 	for i := range list {
@@ -164,14 +164,14 @@ func text(s string) []byte {
 	return out
 }
 
-// descriptor splits 7<\x2f...>.
+// descriptor parses 7<\x2f...>.
 func descriptor(s string) (number, path string) {
 	number, rest, _ := strings.Cut(s, "<")
 	name, _, _ := strings.Cut(rest, ">")
 	return number, string(text(name))
 }
 
-// below returns a path relative to the folder, and whether it lies there.
+// below returns a path relative to the folder, and reports whether it is below the folder.
 func (p *parser) below(path string) (string, bool) {
 	if path == p.dir {
 		return ".", true
@@ -221,7 +221,7 @@ func (p *parser) call(name string, args []string, result string, begun int) erro
 		if rel, ok := p.below(from); ok {
 			relTo, inside := p.below(to)
 			if !inside {
-				return errors.New("a file leaves the folder")
+				return errors.New("a file is moved out of the folder")
 			}
 			p.add(Event{Kind: Rename, Path: rel, To: relTo})
 		}
@@ -237,7 +237,7 @@ func (p *parser) call(name string, args []string, result string, begun int) erro
 	return nil
 }
 
-// open notes a file that is made or emptied.
+// open records a file that is created or truncated.
 func (p *parser) open(name string, args []string, result string) error {
 	number, path := descriptor(result)
 	p.offsets[number] = 0
@@ -254,7 +254,7 @@ func (p *parser) open(name string, args []string, result string) error {
 	return nil
 }
 
-// content notes a change of a file's content.
+// content records a change of a file's content.
 func (p *parser) content(name string, args []string, result string) error {
 	number, path := descriptor(args[0])
 	rel, ok := p.below(strings.TrimSuffix(path, " (deleted)"))

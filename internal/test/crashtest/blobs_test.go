@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// blobWorker writes block blobs of a container of its own, at once and in blocks.
+// blobWorker writes block blobs of its own container, in one request and in blocks.
 type blobWorker struct {
 	name      string
 	container *container.Client
@@ -48,7 +48,7 @@ func (w *blobWorker) connect(s *server) error {
 	return unless(err, "ContainerAlreadyExists")
 }
 
-// unless passes on errors but those with the code.
+// unless returns err unless it has the code.
 func unless(err error, code string) error {
 	var r *azcore.ResponseError
 	if errors.As(err, &r) && r.ErrorCode == code {
@@ -57,7 +57,7 @@ func unless(err error, code string) error {
 	return err
 }
 
-// blobContent is what a version of a blob has. Large ones span several blocks and records.
+// blobContent returns the content of a version of a blob. Large versions span several blocks and records.
 func blobContent(name string, version int) []byte {
 	n := version * 7919 % 9000
 	if version%10 == 0 {
@@ -161,7 +161,7 @@ func (w *blobWorker) verify(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// is says whether content is that of a version; nil is that of a blob that does not exist, and of version 0.
+// is reports whether content is that of a version; nil is that of a blob that does not exist, and of version 0.
 func (w *blobWorker) is(content []byte, name string, version int) bool {
 	if version == 0 || content == nil {
 		return version == 0 && content == nil
@@ -169,7 +169,7 @@ func (w *blobWorker) is(content []byte, name string, version int) bool {
 	return bytes.Equal(content, blobContent(name, version))
 }
 
-// read returns nil if there is no such blob.
+// read returns nil if the blob does not exist.
 func (w *blobWorker) read(ctx context.Context, name string) ([]byte, error) {
 	r, err := w.container.NewBlobClient(name).DownloadStream(ctx, nil)
 	if err != nil {

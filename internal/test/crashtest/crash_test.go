@@ -24,21 +24,21 @@ var (
 )
 
 const (
-	// enough is how many operations a server must have done before it is killed.
+	// enough is the number of operations that a server must have done before it is killed.
 	enough = 50
-	// patience is how long is waited for what must come. A busy machine takes its time.
+	// patience is the time limit of waits. It is long, for busy machines.
 	patience = 2 * time.Minute
 )
 
-// worker writes to one service and remembers what it was promised. One goroutine calls it at a time.
+// worker writes to one service and records what was acknowledged. One goroutine calls it at a time.
 type worker interface {
 	// connect makes the worker use a server that has just started.
 	connect(s *server) error
 	// step does one operation and waits for its answer.
 	step(ctx context.Context, rnd *rand.Rand) error
-	// verify compares what the server has with the ledger. final is the last time.
+	// verify compares the content of the server with the ledger. final is set for the last call.
 	verify(ctx context.Context, final bool) error
-	// acknowledged is how many operations the server has promised.
+	// acknowledged returns the number of operations that the server has acknowledged.
 	acknowledged() int
 }
 
@@ -59,7 +59,7 @@ func TestKillHistory(t *testing.T) {
 	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-versioning", "--container-soft-delete-days", "1")
 }
 
-// killAgainAndAgain runs a server with flags n times, under the load of workers, and kills it each time but the last.
+// killAgainAndAgain runs a server with flags n times under load, and kills it each time except the last.
 func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 	t.Helper()
 	if *seed == 0 {
@@ -111,7 +111,7 @@ func connectAll(t *testing.T, s *server, workers []worker) {
 	}
 }
 
-// runAll lets all workers work, kills the server after a while in which enough was done, and waits until all have noticed.
+// runAll runs all workers, kills the server after a random time in which enough operations were done, and waits until all workers have stopped.
 func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *rand.Rand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), load+2*patience)
@@ -120,7 +120,7 @@ func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *
 	fulfilled := make(chan struct{})
 	var killed sync.WaitGroup
 	killed.Go(func() {
-		timer := time.NewTimer(load) // the one thing that is to happen at a random time
+		timer := time.NewTimer(load) // the kill must come at a random time
 		defer timer.Stop()
 		<-timer.C
 		select {
@@ -155,7 +155,7 @@ func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *
 	}
 }
 
-// refused tells an answer of the server from a connection that broke.
+// refused distinguishes an answer of the server from a broken connection.
 func refused(err error) bool {
 	return errors.As(err, new(*azcore.ResponseError)) || errors.As(err, new(*mismatch))
 }

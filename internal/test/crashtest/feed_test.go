@@ -20,7 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
-// The change feed has every acknowledged change once and in order, and copies from elsewhere end as they should.
+// The change feed has every acknowledged change once and in order, and copies from another host end correctly.
 func TestKillFeed(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 40<<20/16)
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,16 +35,16 @@ func TestKillFeed(t *testing.T) {
 	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-change-feed", "--allow-copy-source", strings.TrimPrefix(source.URL, "http://"))
 }
 
-// feedWorker writes blobs and remembers the entity tags that the feed must name.
+// feedWorker writes blobs and records the entity tags that the feed must contain.
 type feedWorker struct {
 	name string
 	svc  *service.Client
 	box  *container.Client
-	// events are the tags of acknowledged changes, in order, and of the one change that may or may not have been made. A deletion
-	// names the tag of what it deleted.
+	// events are the tags of acknowledged changes, in order, and of the one change whose outcome is unknown. A deletion has the tag of the
+	// deleted blob.
 	events []string
 	acked  int
-	last   map[string]string // the tag of each blob that is there
+	last   map[string]string // the tag of each existing blob
 }
 
 func (w *feedWorker) acknowledged() int { return w.acked }
@@ -69,7 +69,7 @@ func (w *feedWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	switch n := rnd.IntN(4); {
 	case n == 0 && w.last[name] != "":
 		old := w.last[name]
-		delete(w.last, name) // whatever comes of it
+		delete(w.last, name) // whatever the outcome is
 		if _, err := b.Delete(ctx, nil); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (w *feedWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// verify waits until the feed has all changes where they belong: it is written in the background.
+// verify waits until the feed has all changes in the right position: it is written in the background.
 func (w *feedWorker) verify(ctx context.Context, _ bool) error {
 	for deadline := time.Now().Add(patience); ; pause(ctx, 100*time.Millisecond) {
 		feed, err := w.read(ctx)
@@ -120,7 +120,7 @@ func (w *feedWorker) compare(feed []byte) error {
 		want[tag]++
 	}
 	for tag, n := range want {
-		// One more is the deletion that was under way.
+		// The additional event is the deletion in flight.
 		if got := bytes.Count(feed, []byte(tag)); got > n+1 || got > 2 {
 			return mismatchf("the feed has %d events for %s of %s, want %d", got, tag, w.name, n)
 		}
@@ -150,7 +150,7 @@ func (w *feedWorker) read(ctx context.Context) (feed []byte, err error) {
 	return feed, nil
 }
 
-// copyWorker copies from a host outside the process. What is pending when the process dies must be complete later.
+// copyWorker copies from a host outside the process. A copy that is pending when the process is killed must complete later.
 type copyWorker struct {
 	source string
 	want   []byte
@@ -172,7 +172,7 @@ func (w *copyWorker) connect(s *server) error {
 	return unless(err, "ContainerAlreadyExists")
 }
 
-// step begins a copy and waits until it has begun to arrive, so that the process dies at all places of a copy.
+// step begins a copy and waits until the first bytes arrive, so that kills hit all phases of a copy.
 func (w *copyWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	b := w.box.NewBlobClient(fmt.Sprint("copy", w.acked%4))
 	p, err := b.GetProperties(ctx, nil)

@@ -19,19 +19,19 @@ type historyWorker struct {
 	name    string
 	service *service.Client
 	box     *container.Client
-	number  int // of the last content
+	number  int // number of the last content
 	acked   int
-	// versions has the number of the content of each version that there is, by blob and version id; current the id of the
-	// current one, "" for none.
+	// versions has the number of the content of each existing version, by blob and version id; current the id of the current one, "" if there is
+	// none.
 	versions map[string]map[string]int
 	current  map[string]string
 	doubt    doubt
 }
 
-// doubt is the operation that was under way.
+// doubt is the operation in flight.
 type doubt struct {
 	blob string
-	// put is the content that was being written, drop the version that was being deleted, demote is set for the blob itself.
+	// put is the content that was being written, drop the version that was being deleted, demote is set for the deletion of the blob itself.
 	put    int
 	drop   string
 	demote bool
@@ -60,7 +60,7 @@ func (w *historyWorker) connect(s *server) error {
 	return unless(err, "ContainerAlreadyExists")
 }
 
-// restore brings the container back if it is deleted.
+// restore restores the container if it is deleted.
 func (w *historyWorker) restore(ctx context.Context) error {
 	pager := w.service.NewListContainersPager(&service.ListContainersOptions{Prefix: &w.name, Include: service.ListContainersInclude{Deleted: true}})
 	page, err := pager.NextPage(ctx)
@@ -113,7 +113,7 @@ func (w *historyWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	default:
 		w.number++
 		if w.number%10 == 0 {
-			w.number++ // large contents are for other tests
+			w.number++ // other tests use large contents
 		}
 		w.doubt.put = w.number
 		r, err := blob.Upload(ctx, streaming.NopCloser(bytes.NewReader(blobContent(name, w.number))), nil)

@@ -10,29 +10,28 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
-// queueWorker puts, claims, changes and deletes messages of a queue of its own.
+// queueWorker puts, claims, changes and deletes messages of its own queue.
 type queueWorker struct {
 	name    string
 	queue   *azqueue.QueueClient
 	number  int
 	changes int
-	// messages are those that must be there, or may be, by the number that their text begins with; gone are those that
-	// must not.
+	// messages has the messages that must or may exist, by the number at the start of their text; gone has those that must not exist.
 	messages map[string]*message
 	gone     map[string]bool
 	acked    int
 }
 
-// message is what is known of one message. A claimed one is hidden for a while, so what an operation in doubt has done
-// may show only later.
+// message is the known state of one message. A claimed message is hidden for a while, so the effect of an operation of unknown outcome may
+// become visible only later.
 type message struct {
-	texts    []string // what its text, without the number, may be
-	maybe    bool     // it may be there or not: a put or a delete is in doubt
-	dequeued int64    // the highest count that was seen
+	texts    []string // possible texts, without the number
+	maybe    bool     // it is unknown whether it exists: the outcome of a put or a delete is unknown
+	dequeued int64    // the highest observed count
 }
 
-// visibility is for how long a claimed message is hidden. It is short, because the last verification has to wait for
-// messages that were claimed when the server died.
+// visibility is the visibility timeout of a claimed message. It is short, because the last verification has to wait for messages that were
+// claimed when the server was killed.
 const visibility = 1 // seconds
 
 func newQueueWorker(i int) *queueWorker {
@@ -51,7 +50,7 @@ func (w *queueWorker) connect(s *server) error {
 		return err
 	}
 	_, err = w.queue.Create(context.Background(), nil)
-	return err // creating what exists is no error
+	return err // creating an existing queue is not an error
 }
 
 func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
@@ -79,7 +78,7 @@ func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
 			return err
 		}
 		switch rnd.IntN(5) {
-		case 0: // left alone: it comes back
+		case 0: // not deleted: it becomes visible again
 		case 1:
 			w.changes++
 			text := fmt.Sprint("changed", w.changes)
@@ -113,8 +112,8 @@ func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// late says whether a claimed message has become visible again, which a slow machine may bring about: then the
-// receipt is not valid any more once somebody else claims it. Here nobody does.
+// late reports whether a claimed message may have become visible again, which can happen on a slow machine: another consumer could claim it and
+// invalidate the receipt. This test has no other consumer.
 func late(err error) bool { return err != nil && unless(err, "PopReceiptMismatch") == nil }
 
 func (w *queueWorker) remove(number string) {
@@ -122,7 +121,7 @@ func (w *queueWorker) remove(number string) {
 	w.gone[number] = true
 }
 
-// seen checks a claimed message against the ledger, which it makes certain.
+// seen checks a claimed message against the ledger. Its state is certain afterwards.
 func (w *queueWorker) seen(m *azqueue.DequeuedMessage) (known *message, number string, err error) {
 	number, text := (*m.MessageText)[:6], (*m.MessageText)[6:]
 	known = w.messages[number]
@@ -140,7 +139,7 @@ func (w *queueWorker) seen(m *azqueue.DequeuedMessage) (known *message, number s
 	return known, number, nil
 }
 
-// certain is how many messages must be there; more may.
+// certain returns the number of messages that must exist; more may exist.
 func (w *queueWorker) certain() (n int) {
 	for _, m := range w.messages {
 		if !m.maybe {
@@ -150,7 +149,7 @@ func (w *queueWorker) certain() (n int) {
 	return n
 }
 
-// verify compares the number of messages with the ledger, and at the end takes them all out.
+// verify compares the number of messages with the ledger, and removes all messages at the end.
 func (w *queueWorker) verify(ctx context.Context, final bool) error {
 	if final {
 		return w.drain(ctx)
@@ -164,7 +163,7 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 		if got >= least && got <= most {
 			return nil
 		}
-		// Approximate means: right after a start, deleted messages may count.
+		// The count is approximate: right after a start, it may include deleted messages.
 		if got < least || time.Now().After(deadline) {
 			return mismatchf("queue: %s has %d messages, acknowledged were %d, and %d are in doubt", w.name, got, least, most-least)
 		}
@@ -172,7 +171,7 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 	}
 }
 
-// drain claims and deletes messages until each that must be there has been seen.
+// drain claims and deletes messages until it has seen each message that must exist.
 func (w *queueWorker) drain(ctx context.Context) error {
 	seconds, count := int32(60), int32(32)
 	for deadline := time.Now().Add(patience); w.certain() > 0; {

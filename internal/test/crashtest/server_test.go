@@ -23,7 +23,7 @@ const (
 	key     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// build makes the binary that is to be killed.
+// build builds the binary that is to be killed.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "lazuli")
@@ -34,7 +34,7 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// server is a process that serves.
+// server is a server process.
 type server struct {
 	cmd                *exec.Cmd
 	blob, queue, table string // URLs of the account
@@ -45,7 +45,7 @@ type server struct {
 
 var endpoint = regexp.MustCompile(`^\s+(Blob|Queue|Table)\s.*(http://127\.0\.0\.1:\d+/` + account + `)`)
 
-// start runs the binary until it says that it is ready.
+// start starts the binary and waits until it is ready.
 func start(t *testing.T, binary, data string, flags ...string) *server {
 	t.Helper()
 	s := &server{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, stderr: &tail{}}
@@ -77,18 +77,18 @@ func start(t *testing.T, binary, data string, flags ...string) *server {
 	return s
 }
 
-// kill ends the process as a crash would.
+// kill ends the process with SIGKILL.
 func (s *server) kill(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Errorf("the server was dead before it was killed: %v\n%s", err, s.stderr)
 	}
-	_ = s.cmd.Wait() // says that it was killed
+	_ = s.cmd.Wait() // returns that the process was killed
 	if state, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && state.Signal() != syscall.SIGKILL {
 		t.Errorf("the server ended by itself: %v\n%s", s.cmd.ProcessState, s.stderr)
 	}
 }
 
-// terminate ends it in order.
+// terminate stops the process orderly.
 func (s *server) terminate(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -99,12 +99,12 @@ func (s *server) terminate(t *testing.T) {
 	}
 }
 
-// options make an SDK client try once, so that what is not acknowledged is known.
+// options disable retries of an SDK client, so that the acknowledged operations are known.
 func (s *server) options() policy.ClientOptions {
 	return policy.ClientOptions{Transport: s.client, Retry: policy.RetryOptions{MaxRetries: -1}}
 }
 
-// tail keeps the last of what is written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -126,7 +126,7 @@ func (w *tail) String() string {
 	return w.buf.String()
 }
 
-// mismatch is a broken promise.
+// mismatch is a violated promise.
 type mismatch struct{ text string }
 
 func (m *mismatch) Error() string { return m.text }

@@ -10,13 +10,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// tableWorker writes entities of a partition of its own, alone and in transactions.
+// tableWorker writes entities of its own partition, in single requests and in transactions.
 type tableWorker struct {
 	partition string
 	table     *aztables.Client
-	version   int            // of the last operation
-	rows      map[string]int // row to version; 0 or absent means that there is none
-	doubt     map[string]int // what the operation under way makes of some rows
+	version   int            // version of the last operation
+	rows      map[string]int // row to version; 0 or absent means that the row does not exist
+	doubt     map[string]int // rows after the operation in flight
 	acked     int
 }
 
@@ -123,7 +123,7 @@ func (w *tableWorker) verify(ctx context.Context, _ bool) error {
 			got[r.RowKey] = r.Version
 		}
 	}
-	// The operation in doubt happened or it did not, as a whole.
+	// The operation of unknown outcome happened completely or not at all.
 	happened := len(w.doubt) > 0
 	for name, version := range w.doubt {
 		happened = happened && got[name] == version

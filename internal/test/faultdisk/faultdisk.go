@@ -1,5 +1,5 @@
-// Package faultdisk is a disk.FS for tests: calls can be made to fail, writes to be cut short, and everything that was called can be
-// recorded and replayed as the images that a crash may leave (see [Recorder]).
+// Package faultdisk is a disk.FS for tests. It can make calls fail, shorten writes, and record all calls and replay them as the images that a
+// crash may leave (see [Recorder]).
 package faultdisk
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Kind is what a call does.
+// Kind is the kind of a call.
 type Kind string
 
 // The kinds of calls that change the disk.
@@ -27,11 +27,11 @@ const (
 // Op is one call.
 type Op struct {
 	Kind   Kind
-	Name   string // of the file or folder
-	To     string // of a rename: the new name
-	Offset int64  // of a write
-	Data   []byte // of a write; valid during the call only
-	Size   int64  // of a truncation
+	Name   string // name of the file or folder
+	To     string // new name, for a rename
+	Offset int64  // for a write
+	Data   []byte // for a write; valid only during the call
+	Size   int64  // for a truncation
 }
 
 // Short is an error for a Hook to return: the write is cut after N bytes, and fails with Err.
@@ -43,23 +43,23 @@ type Short struct {
 // Error returns Err's text.
 func (s *Short) Error() string { return s.Err.Error() }
 
-// FS calls Hook before each operation on the disk; if it returns an error, the operation is not made and fails with that. It is safe
-// for concurrent use.
+// FS calls Hook before each operation on the disk; if Hook returns an error, the operation fails with it and has no effect. It is safe for
+// concurrent use.
 type FS struct {
 	mu   sync.Mutex
 	hook func(Op) error
 	done func(Op)
 }
 
-// SetHook sets the function that is called before each operation; nil means none.
+// SetHook sets the function that is called before each operation; nil means no function.
 func (f *FS) SetHook(hook func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
 }
 
-// FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with err. No kinds
-// means all. It returns the number of calls so far.
+// FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with err. Without kinds all
+// calls count. It returns the number of calls so far.
 func (f *FS) FailNth(n int, err error, kinds ...Kind) (calls func() int) {
 	var mu sync.Mutex
 	seen := 0

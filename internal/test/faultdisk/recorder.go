@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// Recorder keeps what a disk holds for certain, and what a power failure may lose: writes that no Sync followed, and names that no
-// SyncDir followed. It models a disk that writes sectors of 512 bytes as a whole, in any order.
+// Recorder separates durable changes from those that a power failure may lose: writes without a later Sync, and names without a later SyncDir.
+// It models a disk that writes sectors of 512 bytes atomically, in any order.
 type Recorder struct {
 	mu    sync.Mutex
 	dir   string
-	files map[string]*contents // by name now
-	names map[string]*contents // by name on disk
+	files map[string]*contents // by current name
+	names map[string]*contents // by durable name
 }
 
-// contents is one file, whatever its name.
+// contents is one file, independent of its name.
 type contents struct {
 	durable []byte
 	now     []byte
@@ -29,10 +29,10 @@ type contents struct {
 type pending struct {
 	offset int64
 	data   []byte
-	size   int64 // of a truncation; -1 for a write
+	size   int64 // new size for a truncation; -1 for a write
 }
 
-// Record makes f keep what happens below dir, which is empty or whose files are durable.
+// Record makes f record all changes below dir, which is empty or whose files are durable.
 func (f *FS) Record(dir string) (*Recorder, error) {
 	r := &Recorder{dir: dir, files: map[string]*contents{}, names: map[string]*contents{}}
 	entries, err := os.ReadDir(dir)
@@ -88,7 +88,7 @@ func (r *Recorder) done(op Op) {
 
 func (c *contents) write(offset int64, p []byte) {
 	c.now = apply(c.now, pending{offset: offset, data: p, size: -1})
-	// In sectors, each of which a crash may lose alone.
+	// The write is split into sectors, each of which a crash may lose.
 	for len(p) > 0 {
 		n := min(int64(len(p)), 512-offset%512)
 		c.pending = append(c.pending, pending{offset: offset, data: bytes.Clone(p[:n]), size: -1})
@@ -115,19 +115,19 @@ func apply(b []byte, w pending) []byte {
 	return b
 }
 
-// Loss says which of the changes that were not synced an image has.
+// Loss selects the unsynced changes that an image lacks.
 type Loss int
 
 // The kinds of images.
 const (
-	LoseAll    Loss = iota // nothing that was not synced
-	LoseNone               // everything, as when the process alone dies
-	LoseSome               // each sector, and each name, by chance
-	LoseHeads              // of each file the first half of its unsynced sectors
+	LoseAll    Loss = iota // all unsynced changes
+	LoseNone               // nothing, as when only the process ends
+	LoseSome               // random sectors and names
+	LoseHeads              // the first half of the unsynced sectors of each file
 	LosesCount             // number of kinds
 )
 
-// Image writes to a folder what the disk may hold if the power failed now.
+// Image writes to a folder a possible content of the disk after a power failure now.
 func (r *Recorder) Image(to string, loss Loss, rng *rand.Rand) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,2 +1,2 @@
-// Package fulldisk lets tests see what becomes of a full disk, without one. It has its means on Linux only.
+// Package fulldisk lets tests observe a full disk without filling one. It is implemented on Linux only.
 package fulldisk

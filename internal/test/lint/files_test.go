@@ -26,7 +26,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The image is built from what .dockerignore lets through: a package that is missing there breaks only that build.
+// The image is built from the files that .dockerignore admits: a package that is missing there breaks only that build.
 func TestImageHasEveryPackage(t *testing.T) {
 	allowed := strings.Fields(read(t, ".dockerignore"))
 	for _, p := range list(t, "./...") {
@@ -123,7 +123,7 @@ var (
 	fence   = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// Links between the documents lead somewhere, down to the heading.
+// Links between the documents have an existing target, headings included.
 func TestLinksLeadSomewhere(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "*/*/*.md", "*/*/*/*.md", "examples/*.md"} {
@@ -163,7 +163,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// hasHeading reports whether a page has a heading whose anchor, as code hosts make it, is fragment.
+// hasHeading reports whether a page has a heading whose anchor on code hosts is fragment.
 func hasHeading(t *testing.T, page, fragment string) bool {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -19,13 +19,13 @@ import (
 
 const module = "github.com/lazuli-storage/lazuli/"
 
-// pkg is what `go list` says of a package.
+// pkg is the output of `go list` for a package.
 type pkg struct {
 	ImportPath, Dir, Name string
 	GoFiles, Imports      []string
 }
 
-// name is the path below the module.
+// name returns the path below the module.
 func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
 
 // list runs `go list` in the module's folder.
@@ -52,16 +52,16 @@ func list(t *testing.T, args ...string) []pkg {
 	}
 }
 
-// rule says what packages may import from this module, or who may import a library.
+// rule restricts the packages that packages may import from this module, or that may import a library.
 type rule struct {
 	// from and to are patterns of path.Match, or folders ending in "/...".
 	from, to string
-	// except are packages that the rule leaves alone.
+	// except are packages that the rule does not apply to.
 	except []string
 	why    string
 }
 
-// testSupport are packages that only tests import: TestBinaryHasNoTestLibraries sees to it.
+// testSupport are packages that only tests may import: TestBinaryHasNoTestLibraries checks it.
 var testSupport = []string{"internal/test/testaccount", "internal/test/fulldisk"}
 
 var services = []string{"tablesvc", "queuesvc", "blobsvc"}
@@ -103,7 +103,7 @@ func rules() []rule {
 		list = append(list, rule{from: "workers/...", to: "internal/" + inner,
 			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"})
 	}
-	// The groups of internal, from the bottom up: storage engines know no protocol, the protocol knows no server.
+	// The groups of internal, from the bottom up: storage engines do not depend on the protocol, the protocol does not depend on the server.
 	for _, r := range []struct{ from, to, why string }{
 		{"internal/storage/...", "internal/azure/...", "storage engines do not know the protocol"},
 		{"internal/storage/...", "internal/server/...", "storage engines do not know the server"},
@@ -121,7 +121,7 @@ func rules() []rule {
 	return list
 }
 
-// libraries may be imported by the packages named and no other: the seam behind which they can be replaced.
+// libraries may be imported only by the packages named, so that they can be replaced.
 var libraries = map[string][]string{
 	"go.etcd.io/bbolt":                    {"internal/storage/store", "internal/storage/bboltpage"},
 	"github.com/nats-io/nats-server":      {"internal/storage/natsserver"},
@@ -166,7 +166,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	}
 }
 
-// Apps that use queue, blob, table and timer triggers only do not pay for workflows: their engine brings gRPC and generated messages.
+// Apps with only queue, blob, table and timer triggers do not link the workflow engine, which imports gRPC and generated messages.
 func TestWorkersDoNotLinkTheWorkflowEngine(t *testing.T) {
 	deps := list(t, "-deps", "./workers", "./workers/customhandler", "./lazulitest")
 	if len(deps) < 100 {
@@ -239,9 +239,8 @@ func documented(t *testing.T, p pkg) bool {
 	})
 }
 
-// TestStateKnowsNoProtocol holds the rule that carries the design of the services: what a service keeps, and how it changes, is
-// said in values. Requests, headers and Azure's errors end in the handlers above it. The rule covers the packages of the service
-// that its state builds on as well.
+// TestStateKnowsNoProtocol enforces the layers of the services: package state stores and changes values. Requests, headers and Azure's errors
+// belong to the handlers above it. The rule also covers the service's packages that state imports.
 func TestStateKnowsNoProtocol(t *testing.T) {
 	packages := map[string]pkg{}
 	for _, p := range list(t, "./...") {
@@ -262,8 +261,8 @@ func TestStateKnowsNoProtocol(t *testing.T) {
 	}
 }
 
-// below returns the packages that belong to the state of a service: those in the folder of state itself, and those of the service
-// that they import, directly or not.
+// below returns the packages that belong to the state of a service: those in the folder of state, and the service's packages that they import,
+// directly or not.
 func below(packages map[string]pkg, state, service string) (names []string) {
 	for name := range packages {
 		if matches(state+"/...", name) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// grammars are what clients send and services parse, with the fuzz target of each.
+// grammars are the formats that clients send and services parse, with the fuzz target of each.
 var grammars = []struct{ what, folder, target string }{
 	{"path and query of a request", "internal/azure/wire", "FuzzParse"},
 	{"XML documents that are decoded into a type", "internal/azure/wire", "FuzzParseXML"},
@@ -44,11 +44,11 @@ var grammars = []struct{ what, folder, target string }{
 	{"Parquet that is queried", "blobsvc/internal/parquet", "FuzzFile"},
 }
 
-// notParsers are functions with a parameter "body []byte" that read no grammar of their own, or a part of one.
+// notParsers are functions with a parameter "body []byte" that parse only a part of a grammar, or nothing.
 var notParsers = []string{"Body", "Update", "reasonOf", "atomProperties"}
 
-// What clients send is parsed by functions that are fuzzed: each grammar has a target, and each function with a parameter
-// "body []byte" in the services and in the protocol, above their state, is called in a file with one.
+// Functions that parse client input are fuzzed: each grammar has a target, and each function with a parameter "body []byte" in the services and
+// in the protocol, above their state, is called in a file with a target.
 func TestParsersAreFuzzed(t *testing.T) {
 	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
 	type function struct{ folder, name string }

@@ -1,4 +1,4 @@
-// Package signer signs requests of tests as a client does. It shares no code with what checks signatures.
+// Package signer signs requests of tests as a client does. It shares no code with the verification of signatures.
 //
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 package signer
@@ -19,7 +19,7 @@ import (
 type Account struct {
 	Name string
 	Key  Key
-	// Table signs for the Table service, which covers less.
+	// Table signs for the Table service, whose signature covers fewer headers.
 	Table bool
 }
 
@@ -28,7 +28,7 @@ type Key interface {
 	Sign(dst, message []byte) []byte
 }
 
-// ParseKey returns an account's key that is given in base64. It panics if it is not.
+// ParseKey decodes an account's key in base64. It panics if the key is not valid.
 func ParseKey(text string) Key {
 	secret, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -46,8 +46,8 @@ func (k secretKey) Sign(dst, message []byte) []byte {
 	return mac.Sum(dst)
 }
 
-// SharedKey sets the Authorization header of a request. path is the path as it is sent, percent-encoded, with the account
-// in path style; the date is in x-ms-date.
+// SharedKey sets the Authorization header of a request. path is the percent-encoded path as sent, with the account in path style; the date is in
+// x-ms-date.
 func (a Account) SharedKey(r *http.Request, path string) {
 	h := r.Header
 	resource := "/" + a.Name + path

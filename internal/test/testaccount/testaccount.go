@@ -1,5 +1,5 @@
-// Package testaccount gives tests a storage account to talk to: a Lazuli in the test's own process, or whatever a person
-// points the variable LAZULI_TEST_CONNECTION_STRING at, to see whether a test's expectations hold for other servers too.
+// Package testaccount provides a storage account to tests: a Lazuli in the test's process, or the account in the variable
+// LAZULI_TEST_CONNECTION_STRING, to check a test's expectations against other servers.
 package testaccount
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// EnvVar names the account to use instead of an own one.
+// EnvVar is the variable with the connection string of the account to use instead.
 const EnvVar = "LAZULI_TEST_CONNECTION_STRING"
 
 // Account is a storage account for one test.
@@ -40,7 +40,7 @@ func Open(t testing.TB) *Account {
 	return &Account{Storage: storage, ConnectionString: s, t: t, suffix: fmt.Sprintf("%x", time.Now().UnixNano())}
 }
 
-// Table creates a table with a name of its own that starts with name, and deletes it when the test ends.
+// Table creates a table with a unique name that starts with name, and deletes it when the test ends.
 func (a *Account) Table(name string) string {
 	a.t.Helper()
 	name += a.suffix
@@ -51,7 +51,7 @@ func (a *Account) Table(name string) string {
 	return name
 }
 
-// Queue creates a queue with a name of its own that starts with name, and deletes it and its poison queue when the test ends.
+// Queue creates a queue with a unique name that starts with name, and deletes it and its poison queue when the test ends.
 func (a *Account) Queue(name string) string {
 	a.t.Helper()
 	name = strings.ToLower(name) + "-" + a.suffix
@@ -65,7 +65,7 @@ func (a *Account) Queue(name string) string {
 	return name
 }
 
-// Container creates a container with a name of its own that starts with name, and deletes it when the test ends.
+// Container creates a container with a unique name that starts with name, and deletes it when the test ends.
 func (a *Account) Container(name string) string {
 	a.t.Helper()
 	name = strings.ToLower(name) + "-" + a.suffix

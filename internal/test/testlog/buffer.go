@@ -1,4 +1,4 @@
-// Package testlog keeps for a test what is logged or printed while it looks.
+// Package testlog captures log lines and output for a test.
 package testlog
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer is a buffer that may be read while it is written to. The zero value is ready for use.
+// Buffer is a buffer that is safe for concurrent reads and writes. The zero value is ready for use.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

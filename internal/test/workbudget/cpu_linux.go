@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// processorTime is what the calling thread has used.
+// processorTime returns the processor time that the calling thread has used.
 func processorTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage

@@ -4,5 +4,5 @@ package workbudget
 
 import "time"
 
-// processorTime is 0 where the time of one thread is not known: only memory is checked there.
+// processorTime returns 0 because the time of one thread is not available: only memory is checked on this system.
 func processorTime() time.Duration { return 0 }

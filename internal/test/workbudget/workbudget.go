@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Budget is what parsing may take: a part for every input and a part for each byte of it.
+// Budget is the limit for parsing: a fixed part and a part for each byte of the input.
 type Budget struct {
-	// Time is processor time, not time on the wall: other load of the machine does not count.
+	// Time is processor time, not wall time: other load of the machine does not count.
 	Time, TimePerByte time.Duration
-	// Bytes are those allocated, also if they are given back meanwhile.
+	// Bytes are the allocated bytes, including those freed meanwhile.
 	Bytes, BytesPerByte int64
 }
 
-// Default fits the parsers of requests: they take some 10 ns and some 10 allocated bytes for each byte of input. It is far above that,
-// for slow machines and instrumented builds, and far below what a quadratic parser takes for the sizes of [Inputs].
+// Default fits the parsers of requests: they use some 10 ns and some 10 allocated bytes per byte of input. It is far above that, for slow
+// machines and instrumented builds, and far below the use of a quadratic parser for the sizes of [Inputs].
 var Default = Budget{Time: 100 * time.Millisecond, TimePerByte: 2 * time.Microsecond, Bytes: 1 << 20, BytesPerByte: 1000}
 
-// Check runs parse, which works on size bytes of input, and fails the test if it takes more than the budget. parse must work in the
-// calling goroutine. Allocations of other goroutines count as well: tests that use it are not parallel.
+// Check runs parse, which processes size bytes of input, and fails the test if it exceeds the budget. parse must run in the calling goroutine.
+// Allocations of other goroutines count as well: tests that use it must not be parallel.
 func (b Budget) Check(t testing.TB, size int, parse func()) {
 	t.Helper()
 	defer b.Start(t, size)()
 	parse()
 }
 
-// Start is [Budget.Check] for what happens until the function that it returns is called.
+// Start is like [Budget.Check] for the code that runs until the returned function is called.
 func (b Budget) Start(t testing.TB, size int) (done func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -52,8 +52,8 @@ func allocatedBytes() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// Inputs calls check with inputs of size bytes that have found quadratic work in parsers: a piece of the grammar, repeated, between the
-// beginning of a valid input and its end.
+// Inputs calls check with inputs of size bytes that have found quadratic work in parsers: a repeated piece of the grammar between the beginning
+// and the end of a valid input.
 func Inputs(size int, begin string, pieces []string, end string, check func(input string)) {
 	for _, piece := range pieces {
 		n := max(0, size-len(begin)-len(end)) / len(piece)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder keeps what a check says.
+// recorder records the failures of a check.
 type recorder struct {
 	testing.TB
 	failures []string

@@ -86,7 +86,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, list := problems(t, n)
-	for _, want := range []string{"no message's", "known version", "deleted message has a body", "visible before it was put",
+	for _, want := range []string{"does not belong to a message", "known version", "deleted message has a body", "visible before it was put",
 		"expires before it was put", "bytes", "unexpected end of JSON", "unknown subject", "belongs to no queue",
 		"stream not found", "not configured"} {
 		found := false

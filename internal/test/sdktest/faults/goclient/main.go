@@ -1,4 +1,4 @@
-// Command goclient is the client for Go of run.py; see the README beside it.
+// Command goclient is the client for Go of run.py; see the README in this folder.
 package main
 
 import (
@@ -60,7 +60,7 @@ func do(ctx context.Context, blobs *azblob.Client, queue *azqueue.QueueClient, o
 	return err
 }
 
-// outcome is what an error is called in the table.
+// outcome returns the name of an error in the table.
 func outcome(err error) string {
 	var e *azcore.ResponseError
 	switch {
