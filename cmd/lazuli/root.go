@@ -53,6 +53,7 @@ configuration file. Azurite's flags are understood.`,
 		newFsckCommand(m),
 		newCompactCommand(m),
 		newBenchCommand(),
+		newChaosCommand(),
 		newVersionCommand(),
 	)
 	mistakesAreUsage(root)

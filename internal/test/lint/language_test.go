@@ -40,7 +40,7 @@ var dialect = []struct {
 // checked.
 var plainFiles = []string{
 	"README.md", "docs/cli.md", "docs/configuration.md", "docs/getting-started.md", "docs/workers.md",
-	"cmd/lazuli/*.go", "internal/server/config/*.go", "internal/sdk/connstr/*.go", "internal/sdk/emptykey/*.go",
+	"internal/cli/chaos/*.go", "cmd/lazuli/*.go", "internal/server/config/*.go", "internal/sdk/connstr/*.go", "internal/sdk/emptykey/*.go",
 	"workers/*.go", "workers/bindings/*.go", "workers/otelfunc/*.go", "workers/roles/*/*.go",
 	"examples/*/*.go", "examples/*.md", "CONTRIBUTING.md", "docs/functions.md", "docs/testing.md", "docs/extensions.md", "docs/patterns.md", "internal/fault/*.go", "internal/sdk/*/*.go", "lazulitest/*.go", "workers/customhandler/*.go", "internal/cli/devcert/*.go", "internal/cli/seed/*.go", "internal/cli/bench/*.go", "internal/cli/demo/*.go", "docs/dashboard.md", "docs/faults.md", "docs/tables.md", "docs/benchmarks.md", "CHANGELOG.md",
 }

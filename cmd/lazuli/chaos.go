@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/chaos"
+)
+
+// errChaos is the failure of a run that found something wrong; the report is on standard output by then.
+var errChaos = errors.New("the server broke a promise")
+
+// newChaosCommand makes `lazuli chaos`.
+func newChaosCommand() *cobra.Command {
+	var (
+		c      chaos.Config
+		damage bool
+		quiet  bool
+	)
+	minutes := 1.0
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Kill a server under load again and again, and compare what it kept with a model",
+		Long: `Start this program's server on a data folder of its own, apply load to all three services through the Azure
+SDKs, end the server by SIGKILL, SIGTERM, or a pause and SIGKILL, start it again, and compare everything that was
+acknowledged with a model: values, ETags, leases, blocks, pages, messages with their texts, receipts and dequeue counts.
+A request in progress at the end may have happened or not. fsck checks copies of the folder.
+
+--damage also flips bits in copies of the folder. A server on such a copy must refuse to start, answer an
+error, or have all data; missing data must be found by fsck.
+
+The report counts what was lost, stale (replaced by an acknowledged write), doubled, resurrected (deleted before),
+and wrong. The exit code is 1 if there is any. The data folder of a failed run is kept. The seed repeats the
+choices of a run, but not the moments at which the server is killed relative to its work.`,
+		Example: `  lazuli chaos
+  lazuli chaos --minutes 30 --damage
+  lazuli chaos --rounds 20 --seed 42`,
+		Args: cobra.NoArgs,
+	}
+	fl := cmd.Flags()
+	fl.Float64Var(&minutes, "minutes", minutes, "time limit of the run; the last round is finished")
+	fl.IntVar(&c.Rounds, "rounds", 0, "number of rounds (default: until the time is up); alone, it sets no time limit")
+	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices (default: random)")
+	fl.IntVar(&c.Clients, "clients", 2, "clients of each service")
+	fl.IntVar(&c.FsckEvery, "fsck-every", 5, "rounds between checks of a copy of the folder by fsck; 0: only at the end")
+	fl.BoolVar(&damage, "damage", false, "also start servers on copies with flipped bits")
+	fl.IntVar(&c.Damage, "damaged-copies", 2, "damaged copies in each round, with --damage")
+	fl.StringVar(&c.Folder, "temp-dir", "", "folder for the data folders (default: the system's folder for temporary files)")
+	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {
+			return usageError{errors.New("--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
+		}
+		if !damage {
+			c.Damage = 0
+		}
+		if c.Rounds == 0 || fl.Changed("minutes") {
+			c.Limit = time.Duration(minutes * float64(time.Minute))
+		}
+		if !fl.Changed("seed") {
+			c.Seed = rand.Uint64()
+		}
+		if !quiet {
+			c.Progress = cmd.ErrOrStderr()
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		c.Command = func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) }
+		report, err := chaos.Run(cmd.Context(), c)
+		if report == nil {
+			return err
+		}
+		err = errors.Join(err, report.WriteText(cmd.OutOrStdout()))
+		if err == nil && !report.OK() {
+			err = errChaos
+		}
+		return err
+	}
+	return cmd
+}
+
+// lazuliCommand is a command of this program without the options that the environment gives to this process.
+func lazuliCommand(self string, args ...string) *exec.Cmd {
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = "lazuli"
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "LAZULI_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	return cmd
+}

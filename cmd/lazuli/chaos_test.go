@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/chaos"
+)
+
+// chaosConfig is that of a short run, in which the server is this test binary.
+func chaosConfig(t *testing.T) chaos.Config {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("kills servers for some seconds")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chaos.Config{
+		Command: func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) },
+		Folder:  t.TempDir(), Rounds: 5, Seed: 12, Clients: 1, MaxLoad: 400 * time.Millisecond, Progress: t.Output(),
+	}
+}
+
+// The short form of `lazuli chaos --damage`.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	c := chaosConfig(t)
+	c.Damage, c.FsckEvery = 1, 3
+	report, err := chaos.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() {
+		_ = report.WriteText(t.Output())
+		t.Error("the server broke a promise")
+	}
+	if report.Rounds != 5 || report.Kills == 0 || report.Checks != 5 || report.Fscks != 2 || report.Steps == 0 || report.Damage == (chaos.Damage{}) {
+		t.Errorf("the run left out what it is for: %+v", report)
+	}
+}
+
+// A server that starts on an older state of its folder is found out, for each part of the folder.
+func TestChaosFindsRollback(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		part, service string
+		files         []string // patterns of what is put back
+	}{
+		{"tables", "table: ", []string{"tables.db*"}},
+		{"blobs", "blob: ", []string{"blobs.db*", "extents"}},
+		{"queues", "queue: ", []string{"queues"}},
+	} {
+		t.Run(tt.part, func(t *testing.T) {
+			t.Parallel()
+			c := chaosConfig(t)
+			start, starts, old := c.Command, 0, t.TempDir()
+			c.Command = func(args ...string) *exec.Cmd {
+				if args[0] == "serve" {
+					starts++
+					rollBack(t, starts, args[2], filepath.Join(old, "data"), tt.files)
+				}
+				return start(args...)
+			}
+			report, err := chaos.Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := ""
+			for _, f := range report.Findings {
+				text += f.Error() + "\n"
+			}
+			if report.OK() || !strings.Contains(text, tt.service) {
+				t.Errorf("a folder whose %s went back to an older state is accepted: %s", tt.part, text)
+			}
+			if len(report.Kept) != 1 {
+				t.Errorf("%q are kept", report.Kept)
+			}
+		})
+	}
+}
+
+// rollBack copies a folder before the second start, and puts files of the copy back before the fourth.
+func rollBack(t *testing.T, start int, folder, old string, patterns []string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	switch start {
+	case 2:
+		must(os.CopyFS(old, os.DirFS(folder)))
+	case 4:
+		for _, pattern := range patterns {
+			now, err := filepath.Glob(filepath.Join(folder, pattern))
+			must(err)
+			for _, name := range now {
+				must(os.RemoveAll(name))
+			}
+			before, err := filepath.Glob(filepath.Join(old, pattern))
+			must(err)
+			for _, name := range before {
+				must(os.Rename(name, filepath.Join(folder, filepath.Base(name))))
+			}
+		}
+	}
+}
+
+func TestChaosMistakes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--minutes", "0"}, {"--clients", "0"}, {"--rounds", "-1"}, {"--damage", "--damaged-copies", "0"}} {
+		m := Main{Args: append([]string{"chaos"}, args...), Stdout: t.Output(), Stderr: t.Output()}
+		if code := m.Run(t.Context()); code != exitUsage {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
+)
+
+// damageAll damages copies of a folder and looks what becomes of each. The models are those of the folder.
+func (r *run) damageAll(ctx context.Context, round int, folder string) error {
+	rnd := rand.New(rand.NewPCG(r.Seed, uint64(round)<<16)) // the same for a seed whatever the clients do
+	baseline, err := r.fsck(ctx, folder)
+	if err != nil {
+		return err
+	}
+	normal := map[string]bool{}
+	for _, f := range baseline.Findings {
+		normal[f.String()] = true
+	}
+	for i := range r.Damage {
+		dir := filepath.Join(r.Folder, fmt.Sprintf("damaged-%d-%d", round, i))
+		if err := copyFolder(dir, folder); err != nil {
+			return err
+		}
+		what, err := damage(dir, rnd)
+		if err != nil {
+			return err
+		}
+		found, err := r.foundByFsck(ctx, dir, normal)
+		if err != nil {
+			return err
+		}
+		outcome, err := r.examine(ctx, dir, found)
+		if err != nil {
+			return err
+		}
+		r.say("round %d: damage: %s: %s", round, what, outcome)
+		if outcome == servedWrong {
+			// The server may have changed it; damaged again in the same way, it shows what was tried.
+			r.report.Findings = append(r.report.Findings, &Finding{round, Wrong, "damage: " + what})
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generation is what differs between names of files of one kind.
+var generation = regexp.MustCompile(`[0-9a-fA-F]{8,}|[0-9]+|chaos[0-9]+|[A-Z0-9]{20,}`)
+
+// damage flips a bit of a file, of each kind of file with the same probability, and says of which.
+func damage(dir string, rnd *rand.Rand) (string, error) {
+	files := map[string][]string{} // by kind
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.Size() == 0 {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		kind := generation.ReplaceAllString(name, "#")
+		if !strings.HasPrefix(name, "reserve") && name != "LOCK" {
+			files[kind] = append(files[kind], path)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	kinds := slices.Sorted(maps.Keys(files))
+	for range 100 {
+		of := files[kinds[rnd.IntN(len(kinds))]]
+		path := of[rnd.IntN(len(of))]
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		used := len(bytes.TrimRight(content, "\x00"))
+		if used == 0 {
+			continue // it has space only
+		}
+		at, bit := rnd.IntN(used), rnd.IntN(8)
+		content[at] ^= 1 << bit
+		name, _ := filepath.Rel(dir, path)
+		return fmt.Sprintf("%s, bit %d of byte %d", name, bit, at), os.WriteFile(path, content, 0o600)
+	}
+	return "", errors.New("no file of the folder has content")
+}
+
+// foundByFsck reports whether fsck finds in a copy of the folder what is not normal.
+func (r *run) foundByFsck(ctx context.Context, dir string, normal map[string]bool) (bool, error) {
+	copied := dir + "-fsck"
+	if err := copyFolder(copied, dir); err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(copied)
+	report, err := r.fsck(ctx, copied)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if err != nil {
+		return true, nil // it refuses the folder
+	}
+	return slices.ContainsFunc(report.Findings, func(f fsck.Finding) bool { return !normal[f.String()] }), nil
+}
+
+// Outcomes of damage.
+const (
+	refused     = "refused at the start"
+	readError   = "error at read"
+	foundByFsck = "found by fsck"
+	unaffected  = "unaffected"
+	servedWrong = "SERVED WRONG"
+)
+
+// examine starts a server on a damaged folder and compares what it has with the models.
+func (r *run) examine(ctx context.Context, dir string, found bool) (outcome string, err error) {
+	d := &r.report.Damage
+	p, err := r.start(ctx, dir)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		if errors.Is(err, errNotReady) && p.output.String() != "" && !strings.Contains(p.output.String(), "goroutine ") {
+			d.Refused++
+			return refused, nil
+		}
+		r.say("%v", err)
+		d.Wrong++
+		return servedWrong, nil
+	}
+	defer p.kill()
+	if err := r.connect(p); err != nil {
+		return "", err
+	}
+	out := &checker{damaged: true}
+	r.checkAll(ctx, out, false)
+	switch {
+	case p.gone(), out.has(Wrong), out.has() && !found:
+		for _, f := range out.findings {
+			r.say("%v", f)
+		}
+		if p.gone() {
+			r.say("the server ended: %v\n%s", p.err, p.output)
+		}
+		d.Wrong++
+		return servedWrong, nil
+	case out.errors > 0:
+		d.ReadError++
+		return readError, nil
+	case out.has():
+		d.Found++
+		return foundByFsck, nil
+	}
+	d.Unaffected++
+	return unaffected, nil
+}
