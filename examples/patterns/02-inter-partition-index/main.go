@@ -1,13 +1,13 @@
-// Inter-partition secondary index: a second copy of each entity in another partition or table, kept in step afterwards.
+// Inter-partition secondary index: a second copy of each entity in another partition or table, updated afterwards.
 //
 // Problem: senators are stored by state. To find those of a party, the whole table has to be read, and no transaction spans partitions, so that a copy by
 // party cannot be written together with the original.
 //
-// Solution: a worker keeps the copies, eventually. It hears of changes by queue messages, which the writer puts before it writes, or on Lazuli by the
-// table's log of changes, which needs nothing of the writer. package workers/roles/tableindex does the rest: it looks at the present state, writes on condition,
-// and may be killed at any step; `lazuli demo index` shows that.
+// Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts before it writes, or on Lazuli from the
+// table's change log, which needs no change of the writer. Package workers/roles/tableindex does the rest: it reads the current state, writes under ETags,
+// and can be killed at any step; `lazuli demo index` tests that.
 //
-// When: lookups do not know the PartitionKey, and may see a change a moment late. Cost: twice the storage, some requests for each change in the
+// When: lookups do not know the PartitionKey, and readers tolerate a short delay. Cost: twice the storage, some requests for each change in the
 // background; a lookup is a range query.
 //
 //	go run ./examples/patterns/02-inter-partition-index

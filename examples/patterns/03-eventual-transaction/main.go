@@ -1,12 +1,12 @@
-// Eventually consistent transaction: a change of two partitions, tables or services that no transaction spans, made safe by a queue.
+// Eventually consistent transaction: a change of two partitions, tables or services without a common transaction, made safe by a queue.
 //
-// Problem: a term that is over moves from the table Current to the table Archive. A crash between the insert and the delete leaves it in both tables or, the
-// other way round, in none.
+// Problem: a term that is over moves from the table Current to the table Archive. A crash between the insert and the delete leaves it in both tables; in the
+// reverse order, in neither table.
 //
 // Solution: a message says what to do; a worker inserts into the archive, deletes from the table, and only then deletes the message. Every step may be
-// repeated, so a crash anywhere is made up for when the message comes again. This is the built-in role archive; `lazuli demo archive` kills it at each step.
+// repeated, so the work resumes after a crash when the message is delivered again. This is the built-in role archive; `lazuli demo archive` kills it at each step.
 //
-// When: all must happen in the end, and a moment in between may be seen. Cost: a message and five requests for each entity.
+// When: all changes must happen eventually, and readers tolerate intermediate states. Cost: a message and five requests for each entity.
 //
 //	go run ./examples/patterns/03-eventual-transaction
 package main

@@ -1,12 +1,12 @@
-// Index entities: lists of keys, by a property, in place of copies of whole entities.
+// Index entities: lists of keys, by a property, instead of copies of whole entities.
 //
-// Problem: the senators of a party in a state are asked for, and a state is a partition. Copies of whole entities would double the storage.
+// Problem: a query asks for the senators of a party in a state, and a state is a partition. Copies of whole entities would double the storage.
 //
-// Solution: for each party, keep the list of the keys of its senators. Three places for it:
+// Solution: for each party, keep the list of the keys of its senators. The list can be in one of three places:
 //
 //	a blob for each party, changed on condition of its ETag: any size, over all partitions, consistent as soon as the loop has run
 //	an entity in the same partition, written in the transaction that writes the senator: always consistent, for one partition
-//	an entity in another table, kept by a worker: consistent in the end (`lazuli demo index-entities`)
+//	an entity in another table, updated by a worker: eventually consistent (`lazuli demo index-entities`)
 //
 // When: many entities share a value, and few of them are read at a time. Cost: a read of the list, then one point read for each entity; the list is limited by
 // the size of a property, a blob is not.
@@ -152,7 +152,7 @@ func example(ctx context.Context, e *run.Env) error {
 	})
 }
 
-// insert stores a senator and its place in the list of its party, in one transaction. If somebody else changes the list meanwhile, it begins again.
+// insert stores a senator and its place in the list of its party, in one transaction. If another client changes the list in the meantime, it starts again.
 func insert(ctx context.Context, table *tables.Table[senator], lists *tables.Table[list], s senator) error {
 	for {
 		l, err := lists.Get(ctx, tables.Key{PartitionKey: s.PartitionKey, RowKey: "party_" + s.Party})
@@ -179,7 +179,7 @@ func insert(ctx context.Context, table *tables.Table[senator], lists *tables.Tab
 	}
 }
 
-// addToBlob adds a key to a party's blob, on condition that nobody else has changed it since it was read.
+// addToBlob adds a key to a party's blob, on the condition that no other client has changed it since it was read.
 func addToBlob(ctx context.Context, blobs *azblob.Client, container, party string, s senator) error {
 	for {
 		keys, etag, err := readBlob(ctx, blobs, container, party)
@@ -206,7 +206,7 @@ func addToBlob(ctx context.Context, blobs *azblob.Client, container, party strin
 	}
 }
 
-// readBlob returns the keys of a party, and the blob's ETag; nil if there is none.
+// readBlob returns the keys of a party, and the blob's ETag, which is nil if the blob does not exist.
 func readBlob(ctx context.Context, blobs *azblob.Client, container, party string) (keys []tables.Key, etag *azcore.ETag, err error) {
 	answer, err := blobs.DownloadStream(ctx, container, party, nil)
 	var r *azcore.ResponseError

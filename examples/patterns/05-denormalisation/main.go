@@ -1,9 +1,9 @@
-// Denormalisation: what is read together is stored together, also if it is stored more than once.
+// Denormalisation: data that is read together is stored together, even if it is stored more than once.
 //
 // Problem: a page shows terms with the name and party of their senators. Stored apart, as in a relational design, it takes a request for each senator.
 //
-// Solution: each term has its senator's name and party. A change of name, which is rare, has to change all terms of the senator; they are in one
-// partition, so that a transaction does it.
+// Solution: each term has its senator's name and party. A change of name, which is rare, must change all terms of the senator, in one transaction, since
+// they are in one partition.
 //
 // When: reads are frequent and writes rare. Cost: some bytes for each term; the page is one request.
 //

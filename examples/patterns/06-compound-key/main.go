@@ -1,12 +1,12 @@
-// Compound key: a RowKey made of two values, so that one range query finds an entity with those that belong to it.
+// Compound key: a RowKey made of two values, so that one range query finds an entity and its details.
 //
-// Problem: terms are asked for by senator, and a single one by its number. With the senator in a property, the partition has to be read; with the senator
-// as the PartitionKey, a state's terms are no longer together.
+// Problem: queries ask for the terms of a senator, and for a single term by its number. With the senator in a property, a query reads the partition; with the
+// senator as the PartitionKey, the terms of a state are in different partitions.
 //
 // Solution: RowKey = id of the senator, "_", number of the term with leading zeros. A prefix finds the senator's terms, in order; the whole key one
 // term.
 //
-// When: entities belong to another one, and are mostly read with it. Cost: none, but the parts of a key cannot change.
+// When: entities are details of another one, and are mostly read with it. Cost: no extra cost, but the parts of a key cannot change.
 //
 //	go run ./examples/patterns/06-compound-key
 package main

@@ -1,11 +1,11 @@
 // Log tail: the latest entities first.
 //
-// Problem: results come in the order of keys, and there is no other. The latest entries of a partition whose keys are times come last, after all
-// the others.
+// Problem: results are in the order of the keys. The latest entries of a partition whose keys are times come last, after all
+// others.
 //
 // Solution: RowKey = the ticks from the entity's time to the end of time. The latest entry has the smallest key.
 //
-// When: the latest entries are wanted most of the time. Cost: none; but all writes go to the beginning of the partition, see 12-append-anti-pattern.
+// When: most queries ask for the latest entries. Cost: all writes go to the beginning of the partition, see 12-append-anti-pattern.
 //
 //	go run ./examples/patterns/07-log-tail
 package main

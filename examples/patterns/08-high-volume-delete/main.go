@@ -1,10 +1,10 @@
 // High-volume delete: a table for each period, so that old data goes with its table.
 //
-// Problem: entries are kept for a time. To delete the old ones singly, they have to be found and deleted in transactions of at most 100 of a partition.
+// Problem: entries expire. Deleting them means finding them, and deleting at most 100 of one partition in a transaction.
 //
-// Solution: a table for each year (or month, or day). To delete a year is one request. A timer does it.
+// Solution: a table for each year (or month, or day). Deleting a year takes one request, which a timer sends.
 //
-// When: much data goes at the same time. Cost: who asks for a range of time has to ask each table of it; a name cannot be used again for a while.
+// When: much data expires at the same time. Cost: a query over a range of time must query each of its tables; a table name cannot be used again for a while.
 //
 //	go run ./examples/patterns/08-high-volume-delete
 package main

@@ -1,8 +1,8 @@
 // Data series: one entity for a series of values, in place of one for each value.
 //
-// Problem: who held a seat is kept for each year. With an entity for each year, a decade is ten entities to be read, and each takes the overhead of an entity.
+// Problem: the data has the holder of a seat for each year. With an entity for each year, reading a decade reads ten entities, each with the overhead of an entity.
 //
-// Solution: one entity for a seat and decade, with a property for each year. To add a year is a merge of one property.
+// Solution: one entity for a seat and decade, with a property for each year. Adding a year is a merge of one property.
 //
 // When: values come in a known number, and are read together. Cost: at most 252 values and 1 MiB; single values cannot be compared in a query by year.
 //

@@ -3,7 +3,7 @@
 // Problem: a report has 100 KiB of text; a property has room for 64 KiB.
 //
 // Solution: the text is a blob, and the entity has its name, length and hash. The built-in package workers/roles/largeentity does that for every property that is too
-// large, swaps the pointers on condition, and sweeps what writers leave that die in between; `lazuli demo large-entity` kills them.
+// large, changes the pointers under the entity's ETag, and deletes the blobs of crashed writers; `lazuli demo large-entity` kills the writers.
 //
 // When: some values are large, and mostly read alone. Cost: a write is a blob and two requests to the table, a read one of each.
 //

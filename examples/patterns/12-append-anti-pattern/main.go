@@ -3,7 +3,7 @@
 // Problem: entries with the day as PartitionKey, or one PartitionKey and the time as RowKey, all go to one partition, and so to one server, which handles
 // at most 2,000 entities a second; then it answers 503 Server Busy, while the others are idle.
 //
-// Solution: a prefix that spreads keys over a fixed number of partitions. A hash makes the same key go to the same one. Who reads a day asks all of them, in
+// Solution: a prefix that spreads keys over a fixed number of partitions. With a hash, the same key is always in the same partition. A query for a day reads all partitions, in
 // parallel.
 //
 // When: entries come faster than one partition takes. Cost: as many queries as there are prefixes, for each range.

@@ -1,8 +1,8 @@
-// Log data anti-pattern: logs belong into blobs.
+// Log data anti-pattern: store logs in blobs.
 //
-// Problem: log lines in a table make one partition hot, are mostly read in bulk, and have to be deleted one by one.
+// Problem: log lines in a table make one partition hot, are mostly read in bulk, and must be deleted one by one.
 //
-// Solution: lines are gathered, and written to append-only files in blobs, whose names have service and hour, and whose metadata the levels. The built-in package
+// Solution: buffer lines and write them to append-only files in blobs, whose names have service and hour, and whose metadata has the levels. The built-in package
 // workers/roles/logstore does it; `lazuli logs query` reads it, and `lazuli demo log-storage` kills the writers.
 //
 // When: entries are written steadily, read by time, and kept for a while. Cost: a blob for some seconds of lines; a query lists the hours, and reads the

@@ -2,7 +2,7 @@
 //
 // Problem: a page shows a state with its senators. In two tables they take two requests, and cannot be changed in one transaction.
 //
-// Solution: both types are in one partition; the property EntityType tells them apart, prefixes of the RowKey keep each type together. One query reads both, one
+// Solution: both types are in one partition; the property EntityType distinguishes them, prefixes of the RowKey keep each type together. One query reads both, one
 // transaction changes both.
 //
 // When: entities are read or changed together. Cost: programs must ask for the type, which package tables does.

@@ -3,7 +3,7 @@
 // One to many, a state and its senators:
 //
 //	two types in one partition       read together, changed in one transaction; the partition grows
-//	two tables                       each by itself; two requests, and no transaction
+//	two tables                       independent; two requests, and no transaction
 //	the many in a property of the one  one request; at most 64 KiB, and no query for one of them
 //
 // One to one: as one entity, unless one half is rarely read, or large: then two entities with the same PartitionKey.
@@ -39,7 +39,7 @@ type (
 		PartitionKey, RowKey string
 		Senators             []senator `table:",json"`
 	}
-	// official is what the kinds of senators have in common.
+	// official is the interface of all kinds of senators.
 	official interface{ Title() string }
 	junior   struct{ senator }
 	senior   struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Env is what an example works with.
+// Env is the environment of an example.
 type Env struct {
 	*workers.Storage
 	// Service is Storage.Tables.
@@ -106,7 +106,7 @@ func New[T any](ctx context.Context, e *Env, name string, options ...tables.Opti
 // Say prints a line.
 func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.out, format+"\n", args...) }
 
-// Cost is what something has cost.
+// Cost is the cost of an operation.
 type Cost struct {
 	// Requests were sent, retries included.
 	Requests int

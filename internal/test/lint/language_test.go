@@ -42,7 +42,7 @@ var plainFiles = []string{
 	"README.md", "docs/cli.md", "docs/configuration.md", "docs/getting-started.md", "docs/workers.md",
 	"internal/cli/chaos/*.go", "cmd/lazuli/*.go", "internal/server/config/*.go", "internal/sdk/connstr/*.go", "internal/sdk/emptykey/*.go",
 	"workers/*.go", "workers/bindings/*.go", "workers/otelfunc/*.go", "workers/roles/*/*.go",
-	"examples/*/*.go", "examples/*.md", "CONTRIBUTING.md", "docs/functions.md", "docs/testing.md", "docs/extensions.md", "docs/patterns.md", "internal/fault/*.go", "internal/sdk/*/*.go", "lazulitest/*.go", "workers/customhandler/*.go", "internal/cli/devcert/*.go", "internal/cli/seed/*.go", "internal/cli/bench/*.go", "internal/cli/demo/*.go", "docs/dashboard.md", "docs/faults.md", "docs/tables.md", "docs/benchmarks.md", "CHANGELOG.md",
+	"examples/*/*.go", "examples/patterns/*/*.go", "examples/*.md", "CONTRIBUTING.md", "docs/functions.md", "docs/testing.md", "docs/extensions.md", "docs/patterns.md", "internal/fault/*.go", "internal/sdk/*/*.go", "lazulitest/*.go", "workers/customhandler/*.go", "internal/cli/devcert/*.go", "internal/cli/seed/*.go", "internal/cli/bench/*.go", "internal/cli/demo/*.go", "docs/dashboard.md", "docs/durable.md", "docs/faults.md", "docs/guide.md", "docs/tables.md", "docs/benchmarks.md", "CHANGELOG.md",
 }
 
 // languageExceptions are the lines in which an expression of the dialect is right, by file and a part of the line, with the reason.
