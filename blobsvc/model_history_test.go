@@ -50,7 +50,7 @@ func (p *past) become(next *moment) {
 	p.is = next
 }
 
-// any picks a moment that is not deleted, nil if there is none. current allows the current one.
+// any picks a moment that is not deleted, nil if none exists. current allows the current one.
 func (p *past) any(rt *rapid.T, current, snapshots bool) *moment {
 	var list []*moment
 	for _, m := range p.been {

@@ -107,7 +107,7 @@ func (c *call) newTier(kind state.Kind) (string, error) {
 	return tier, nil
 }
 
-// policyHeaders reads the headers of an immutability policy; until is 0 if there are none. sent says whether a mode was.
+// policyHeaders reads the headers of an immutability policy; until is 0 if none exists. sent says whether a mode was.
 func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
 	mode := c.Header("X-Ms-Immutability-Policy-Mode")
 	switch {

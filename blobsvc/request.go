@@ -118,7 +118,7 @@ func (c *call) leaseID(header string) (string, error) {
 	return id.String(), nil
 }
 
-// metadata reads the x-ms-meta headers; nil if there are none.
+// metadata reads the x-ms-meta headers; nil if none exists.
 func (c *call) metadata() ([]state.Meta, error) {
 	list, err := c.Metadata()
 	if list == nil || err != nil {

@@ -54,7 +54,7 @@ var takesStructured = map[[2]string]bool{
 	{http.MethodPut, ""}: true, {http.MethodPut, "block"}: true, {http.MethodPut, "page"}: true, {http.MethodPut, "appendblock"}: true,
 }
 
-// refuseStructured refuses structured bodies where there are none.
+// refuseStructured refuses structured bodies if none exists.
 func (c *call) refuseStructured() error {
 	if c.HasHeader(structuredHeader) && (!takesStructured[[2]string{c.HTTP.Method, c.Comp}] || c.HasHeader(copySourceHeader)) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-structured-body")

@@ -56,7 +56,7 @@ func (f *fixture) raw(t testing.TB, method, path string, body *string, headers .
 	}
 	if r.Header.Get("Transfer-Encoding") != "" {
 		r.Header.Del("Transfer-Encoding")
-		r.ContentLength, r.Body = -1, io.NopCloser(in) // in chunks, even if there are none
+		r.ContentLength, r.Body = -1, io.NopCloser(in) // in chunks, even if none exists
 	}
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -156,7 +156,7 @@ func (f *fixture) try(method, path string, h headers, body string) (reply, error
 	return reply{resp.StatusCode, resp.Header, string(b)}, err
 }
 
-// code returns the error code in the body, "" if there is none.
+// code returns the error code in the body, "" if none exists.
 func (r reply) code() string {
 	var doc struct {
 		Error struct{ Code string } `json:"odata.error"`

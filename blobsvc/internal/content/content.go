@@ -18,7 +18,7 @@ import (
 type Piece struct {
 	// Start is the offset in the blob; Length is in bytes, more than 0.
 	Start, Length int64
-	// Block is the ID of the block, before base64; "" if there is none.
+	// Block is the ID of the block, before base64; "" if none exists.
 	Block string
 	// Slices hold the bytes; their lengths add up to Length.
 	Slices []extent.Slice

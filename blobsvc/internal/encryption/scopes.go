@@ -88,7 +88,7 @@ func sumOf(keys map[string][]byte) []byte {
 	return h.Sum(nil)
 }
 
-// findSum returns the entry with the checksum, even if its name is damaged; id is "" if there is none.
+// findSum returns the entry with the checksum, even if its name is damaged; id is "" if none exists.
 func findSum(keys map[string][]byte) (id string, sum []byte) {
 	if sum := keys[sumID]; sum != nil {
 		return sumID, sum

@@ -131,7 +131,7 @@ func (w *csvWriter) ambiguous(b []byte) bool {
 		w.Quote != 0 && bytes.IndexByte(b, w.Quote) >= 0 || w.Escape != 0 && bytes.IndexByte(b, w.Escape) >= 0
 }
 
-// escape writes b where there are no quotes: with the escape character, or as it is if there is none.
+// escape writes b where there are no quotes: with the escape character, or as it is if none exists.
 func (w *csvWriter) escape(out, b []byte) []byte {
 	for _, c := range b {
 		if w.Escape != 0 && w.special[c] {

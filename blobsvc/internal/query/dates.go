@@ -27,7 +27,7 @@ var dateParts = map[string]datePart{"YEAR": year, "MONTH": month, "DAY": day, "H
 var unit = map[datePart]time.Duration{day: 24 * time.Hour, hour: time.Hour, minute: time.Minute, second: time.Second}
 
 // parseTime reads the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T behind
-// it; or a day with hours and minutes, seconds, fractions, and a zone, which is UTC where there is none.
+// it; or a day with hours and minutes, seconds, fractions, and a zone, which is UTC if none exists.
 func parseTime(s string) (time.Time, bool) {
 	number := func(n int) (v int, ok bool) {
 		if len(s) < n {
@@ -285,7 +285,7 @@ func formatTime(t time.Time, pattern string) string {
 	return b.String()
 }
 
-// timeLayout is the layout of package time for n letters c; "" if there is none.
+// timeLayout is the layout of package time for n letters c; "" if none exists.
 func timeLayout(c byte, n int) string {
 	switch strings.Repeat(string(c), min(n, 6)) {
 	case "yy":

@@ -211,7 +211,7 @@ type array struct {
 	path []step // in each element
 }
 
-// next returns the next row, nil if there is none.
+// next returns the next row, nil if none exists.
 func (r *rows) next(w *work) ([]byte, error) {
 	for len(r.arrays) > 0 {
 		top := &r.arrays[len(r.arrays)-1]
@@ -234,7 +234,7 @@ func (r *rows) next(w *work) ([]byte, error) {
 	return nil, nil
 }
 
-// enter follows a path into raw, which is valid. It returns the row that the path leads to; nil if there is none, or if it leads to
+// enter follows a path into raw, which is valid. It returns the row that the path leads to; nil if none exists, or if it leads to
 // the elements of an array, which next returns.
 func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
 	for i, s := range path {

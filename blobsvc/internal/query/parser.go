@@ -161,7 +161,7 @@ func (p *parser) column() (c column, a *aggregate, err error) {
 	return c, a, nil
 }
 
-// aggregate reads an aggregate; nil if there is none.
+// aggregate reads an aggregate; nil if none exists.
 func (p *parser) aggregate() (*aggregate, error) {
 	name := strings.ToUpper(p.peek().text)
 	if p.peek().kind != tokName || !aggregates[name] || !p.tokens[p.at+1].is("(") {

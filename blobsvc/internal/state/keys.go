@@ -173,7 +173,7 @@ func parseGarbageKey(k []byte) (kind byte, id uint64, err error) {
 	return k[0], binary.BigEndian.Uint64(k[1:]), nil
 }
 
-// successor returns the first key that does not begin with prefix; nil if there is none.
+// successor returns the first key that does not begin with prefix; nil if none exists.
 func successor(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

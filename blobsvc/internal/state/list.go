@@ -208,7 +208,7 @@ func pendingStart(start []byte) []byte {
 }
 
 // commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
-// after the prefix; "" if there is none.
+// after the prefix; "" if none exists.
 func (l *Listing) commonPrefix(name string) string {
 	if l.Delimiter == "" {
 		return ""

@@ -90,7 +90,7 @@ type lastLeaf struct {
 	s       *Snapshot
 	tree    Tree
 	id      uint64
-	page    Page    // nil if there is none
+	page    Page    // nil if none exists
 	lo, hi  []byte  // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
 	checked bool    // check found no damage in this leaf
 	around  bool    // check found no damage in the neighbouring leaves

@@ -124,7 +124,7 @@ func finishRestore(path string) error {
 	if err != nil {
 		return err
 	}
-	// Remove first what the snapshot does not have: after the move, such entries cannot be told from the snapshot's.
+	// Remove first what the snapshot does not have: after the move, nothing distinguishes such entries from the snapshot's.
 	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
 		if err := removeEntries(path, func(name string) bool { return !own(name) }); err != nil {
 			return err

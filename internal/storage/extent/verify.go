@@ -164,7 +164,7 @@ func (x *index) add(start, end int64) {
 	}
 }
 
-// nextHeader returns the offset of the first intact header after an offset, or size if there is none.
+// nextHeader returns the offset of the first intact header after an offset, or size if none exists.
 func (w *window) nextHeader(id uint64, at, size int64) (int64, error) {
 	for at++; at+recordHeaderSize <= size; at++ {
 		head, err := w.bytes(at, recordHeaderSize)

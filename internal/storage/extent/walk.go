@@ -112,7 +112,7 @@ func (w *window) record(id uint64, at int64) (Slice, error) {
 	return Slice{id, at + recordHeaderSize, length, crc}, nil
 }
 
-// nextRecord returns the offset of the first intact record after an offset, or size if there is none.
+// nextRecord returns the offset of the first intact record after an offset, or size if none exists.
 func (w *window) nextRecord(id uint64, at, size int64) (int64, error) {
 	// If the header is intact, it says where the next record is.
 	if head, err := w.bytes(at, recordHeaderSize); err != nil {

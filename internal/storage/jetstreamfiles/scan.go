@@ -43,7 +43,7 @@ func (d Damage) String() string {
 type hole struct {
 	offset, size  int
 	framed        bool
-	before, after uint64 // the sequences of the valid records around it; 0 if there is none
+	before, after uint64 // the sequences of the valid records around it; 0 if none exists
 }
 
 // scanBlock finds the holes of a block. take, which may be nil, is called with the valid records in order.

@@ -34,7 +34,7 @@ const (
 // merged view is the same.
 type layers struct {
 	active *memtable
-	frozen *memtable // nil if there is none
+	frozen *memtable // nil if none exists
 }
 
 // checkpoints writes frozen memtables to bbolt, one at a time, in the background.

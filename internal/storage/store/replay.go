@@ -136,7 +136,7 @@ func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
 	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at), payload: record[logHeaderSize:]}, true
 }
 
-// nextRecord returns the offset of the first record of the generation after an offset, or -1 if there is none.
+// nextRecord returns the offset of the first record of the generation after an offset, or -1 if none exists.
 func nextRecord(p []byte, at int, gen uint64) int {
 	mark := binary.LittleEndian.AppendUint64(nil, gen)
 	for from := at + 1; from+logHeaderSize <= len(p); {

@@ -24,7 +24,7 @@ func putOne(t testing.TB, q *Queue, body string, now time.Time) Message {
 	return m
 }
 
-// getOne claims one message for a minute; nil if there is none.
+// getOne claims one message for a minute; nil if none exists.
 func getOne(t testing.TB, q *Queue, now time.Time) *Message {
 	t.Helper()
 	list, err := q.Get(ctx, 1, time.Minute, now)

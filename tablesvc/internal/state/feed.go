@@ -107,7 +107,7 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 	return f, err
 }
 
-// watch returns the id and the log record of a table. It begins the log if there is none, and notes the call in the record
+// watch returns the id and the log record of a table. It begins the log if none exists, and notes the call in the record
 // if the noted one is older than askedEvery.
 func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w watchRecord, err error) {
 	begun := false
