@@ -60,7 +60,7 @@ func (s *Server) CutPoint(stream string, floor uint64) (uint64, error) {
 }
 
 // NextCut returns a sequence after oldest up to which the stream could be cut if nothing before it were needed: on an embedded server with files
-// the start of the next block, otherwise an eighth of the way to newest. 0 means that there is none.
+// the start of the next block, otherwise an eighth of the way to newest. 0 means that the stream cannot be cut.
 func (s *Server) NextCut(stream string, oldest, newest uint64) (uint64, error) {
 	if s.streams == "" {
 		if newest-oldest < 64 {
