@@ -1,97 +1,79 @@
 package bench
 
 import (
-	"math/bits"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The histogram is log-linear: every power of two is cut into subBuckets equal parts, so a recorded value is known to
-// within 1/128 (0.8 %) whatever its size.
 const (
-	subBits    = 7
-	subBuckets = 1 << subBits
-	// maxRecord is the largest distinguishable latency (about 18 minutes); longer ones count as this.
-	maxRecord   = time.Duration(1<<40 - 1)
-	bucketCount = (40 - subBits + 1) * subBuckets
+	// maxRecord is the largest latency that is counted as it is (about 18 minutes); longer ones count as this.
+	maxRecord = time.Duration(1<<40 - 1)
+	// significantDigits makes a recorded latency known to within 1/128 (0.8 %), in 35 KiB.
+	significantDigits = 2
 )
 
 // Histogram counts latencies. The zero value is empty and ready to use. It is not safe for concurrent use: every worker
 // has its own, merged afterwards.
 type Histogram struct {
-	counts [bucketCount]uint64
-	n      uint64
-	sum    time.Duration
-	max    time.Duration
+	counts *hdrhistogram.Histogram // nil if empty
+	// The library computes mean and maximum from its buckets. These are exact.
+	sum time.Duration
+	max time.Duration
 }
 
-// bucketOf returns the index of the bucket that holds v, 0 ≤ v ≤ maxRecord.
-func bucketOf(v uint64) int {
-	if v < subBuckets {
-		return int(v)
+func (h *Histogram) allocate() {
+	if h.counts == nil {
+		h.counts = hdrhistogram.New(1, int64(maxRecord), significantDigits)
 	}
-	exp := bits.Len64(v) - subBits - 1
-	return exp<<subBits + int(v>>exp)
-}
-
-// bucketTop returns the largest value that falls into bucket i.
-func bucketTop(i int) uint64 {
-	if i < 2*subBuckets {
-		return uint64(i)
-	}
-	exp := i>>subBits - 1
-	mantissa := uint64(i - exp<<subBits)
-	return (mantissa+1)<<exp - 1
 }
 
 // Record counts one latency; a negative one counts as zero.
 func (h *Histogram) Record(d time.Duration) {
+	h.allocate()
 	d = min(max(d, 0), maxRecord)
-	h.counts[bucketOf(uint64(d))]++
-	h.n++
+	if err := h.counts.RecordValue(int64(d)); err != nil {
+		panic(err) // d is within the bounds.
+	}
 	h.sum += d
 	h.max = max(h.max, d)
 }
 
 // Merge adds the counts of o to h.
 func (h *Histogram) Merge(o *Histogram) {
-	for i, c := range o.counts {
-		h.counts[i] += c
+	if o.counts == nil {
+		return
 	}
-	h.n += o.n
+	h.allocate()
+	h.counts.Merge(o.counts)
 	h.sum += o.sum
 	h.max = max(h.max, o.max)
 }
 
 // Count returns how many latencies were recorded.
-func (h *Histogram) Count() uint64 { return h.n }
+func (h *Histogram) Count() uint64 {
+	if h.counts == nil {
+		return 0
+	}
+	return uint64(h.counts.TotalCount())
+}
 
 // Max returns the largest recorded latency.
 func (h *Histogram) Max() time.Duration { return h.max }
 
 // Mean returns the mean latency, 0 when empty.
 func (h *Histogram) Mean() time.Duration {
-	if h.n == 0 {
+	if h.counts == nil {
 		return 0
 	}
-	return h.sum / time.Duration(h.n)
+	return h.sum / time.Duration(h.Count())
 }
 
-// Quantile returns the smallest bucket bound that at least the share q (0..1) of the recorded latencies does not exceed,
-// 0 when empty. It errs upwards by less than 0.8 % and never exceeds Max.
+// Quantile returns the latency at the share q (0..1) of the recorded ones, with the rank rounded to the nearest, 0 when
+// empty. It errs upwards by less than 0.8 % and never exceeds Max.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.n == 0 {
+	if h.counts == nil {
 		return 0
 	}
-	rank := uint64(q * float64(h.n))
-	if float64(rank) < q*float64(h.n) || rank == 0 {
-		rank++
-	}
-	var seen uint64
-	for i, c := range h.counts {
-		seen += c
-		if seen >= rank {
-			return min(time.Duration(bucketTop(i)), h.max)
-		}
-	}
-	return h.max
+	return min(time.Duration(h.counts.ValueAtQuantile(100*q)), h.max)
 }
