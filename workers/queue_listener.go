@@ -16,9 +16,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// poisonSuffix is appended to a queue's name for the name of its poison queue.
-const poisonSuffix = "-poison"
-
 // queueListener runs a queue trigger: one goroutine polls, and one goroutine handles each message.
 type queueListener struct {
 	function *Function
@@ -78,7 +75,7 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		policy: messagePolicy{
 			maxDequeueCount: s.maxDequeueCount,
 			retry:           s.retry,
-			hasPoison:       !strings.HasSuffix(s.queueName, poisonSuffix) && validateQueueName(s.queueName+poisonSuffix) == nil,
+			hasPoison:       !strings.HasSuffix(s.queueName, poison.Suffix) && validateQueueName(s.queueName+poison.Suffix) == nil,
 		},
 		clock:  a.config.Clock,
 		log:    a.config.Logger.With("function", f.name, "queue", s.queueName),
@@ -101,8 +98,8 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		l.records = func(ctx context.Context, r poison.Record) error { return poison.Write(ctx, tables, r) }
 	}
 	if l.policy.hasPoison {
-		l.poisonName = s.queueName + poisonSuffix
-		l.poison, err = a.openQueue(storage, s.queueName+poisonSuffix)
+		l.poisonName = s.queueName + poison.Suffix
+		l.poison, err = a.openQueue(storage, s.queueName+poison.Suffix)
 	}
 	return l, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
@@ -97,17 +98,13 @@ func writeConnection(out *strings.Builder, b banner) {
 		} else if usualPorts(b.config) && name == auth.DevelopmentAccount {
 			out.WriteString(" (UseDevelopmentStorage=true works as well)")
 		}
-		scheme := "http"
-		if b.config.Cert != "" {
-			scheme = "https"
-		}
-		fmt.Fprintf(out, "\n  DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;", scheme, name, key)
-		for _, svc := range services {
-			if b.config.Serves(svc.service.String()) {
-				fmt.Fprintf(out, "%sEndpoint=%s;", svc.name, b.backend.URL(svc.service, name))
+		settings := connstr.Settings{Account: name, Key: connstr.NewSecret(key)}
+		for svc, endpoint := range map[wire.Service]*string{wire.Blob: &settings.BlobEndpoint, wire.Queue: &settings.QueueEndpoint, wire.Table: &settings.TableEndpoint} {
+			if b.config.Serves(svc.String()) {
+				*endpoint = b.backend.URL(svc, name)
 			}
 		}
-		out.WriteString("\n\n")
+		fmt.Fprintf(out, "\n  %s\n\n", settings.Reveal())
 	}
 }
 

@@ -180,7 +180,8 @@ func (s *Stack) ClockChanged() {
 
 // ConnectionStringOf returns the connection string of an account in Config.Accounts.
 func (s *Stack) ConnectionStringOf(account, key string) string {
-	return s.connectionString(account, key)
+	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
+		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account)}.Reveal()
 }
 
 // Ready returns nil while the stack serves everything, otherwise the reason why it does not.
@@ -237,12 +238,7 @@ func (s *Stack) scheme() string {
 
 // ConnectionString returns the connection string of the development account, whose key is public.
 func (s *Stack) ConnectionString() string {
-	return s.connectionString(auth.DevelopmentAccount, auth.DevelopmentKey)
-}
-
-func (s *Stack) connectionString(account, key string) string {
-	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
-		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account)}.Reveal()
+	return s.ConnectionStringOf(auth.DevelopmentAccount, auth.DevelopmentKey)
 }
 
 // hosts are the host names of the services inside the process.

@@ -104,7 +104,7 @@ func startState(t *testing.T, c Config) (s *Stack, dev, other *tenant) {
 	s, err = Start(c)
 	check.OK(t, err)
 	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
-	return s, newTenant(t, s.ConnectionString()), newTenant(t, s.connectionString("other", otherKey))
+	return s, newTenant(t, s.ConnectionString()), newTenant(t, s.ConnectionStringOf("other", otherKey))
 }
 
 func TestReset(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
 // names of what makes up a hub.
@@ -20,7 +22,7 @@ func (n names) instances() string     { return n.hub + "Instances" }
 func (n names) history() string       { return n.hub + "History" }
 func (n names) control(i int) string  { return fmt.Sprintf("%s-control-%02d", n.lower(), i) }
 func (n names) workItems() string     { return n.lower() + "-workitems" }
-func (n names) poison() string        { return n.lower() + "-poison" }
+func (n names) poison() string        { return n.lower() + poison.Suffix }
 func (n names) leases() string        { return n.lower() + "-leases" }
 func (n names) largeMessages() string { return n.lower() + "-largemessages" }
 

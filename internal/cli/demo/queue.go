@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
 // parallel is how many requests the demonstration itself has under way.
@@ -22,7 +24,7 @@ type queues struct {
 	name    string
 }
 
-func (q queues) poison() string { return q.name + "-poison" }
+func (q queues) poison() string { return q.name + poison.Suffix }
 
 func (q queues) create(ctx context.Context) error {
 	if _, err := q.service.CreateQueue(ctx, q.name, nil); err != nil {

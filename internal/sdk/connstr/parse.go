@@ -22,7 +22,7 @@ const Development = "UseDevelopmentStorage=true"
 // ErrInvalid is in the chain of every error that Parse returns.
 var ErrInvalid = errors.New("invalid connection string")
 
-// Settings is a parsed connection string. The zero value is not usable; get one from Parse.
+// Settings is a parsed connection string, from Parse, or one to be written with Reveal.
 type Settings struct {
 	// Account is the account's name; empty only when the string has endpoints and a SAS but no name.
 	Account string

@@ -24,6 +24,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
+// Suffix is appended to a queue's name for the name of its poison queue, as Azure Functions does.
+const Suffix = "-poison"
+
 // Table is the table's name.
 const Table = "lazulipoison"
 

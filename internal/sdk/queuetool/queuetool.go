@@ -17,10 +17,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
 // PoisonSuffix ends the name of a poison queue.
-const PoisonSuffix = "-poison"
+const PoisonSuffix = poison.Suffix
 
 // page is how many messages the service gives at once.
 const page = 32

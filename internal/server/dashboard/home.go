@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
 // homeData is what the home page shows.
@@ -71,9 +72,8 @@ func connectionString(b Backend, account string) string {
 	if account == auth.DevelopmentAccount {
 		key = auth.DevelopmentKey
 	}
-	scheme, _, _ := strings.Cut(b.URL(wire.Blob, account), ":")
-	return "DefaultEndpointsProtocol=" + scheme + ";AccountName=" + account + ";AccountKey=" + key +
-		";BlobEndpoint=" + b.URL(wire.Blob, account) + ";QueueEndpoint=" + b.URL(wire.Queue, account) + ";TableEndpoint=" + b.URL(wire.Table, account) + ";"
+	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: b.URL(wire.Blob, account),
+		QueueEndpoint: b.URL(wire.Queue, account), TableEndpoint: b.URL(wire.Table, account)}.Reveal()
 }
 
 // account is the page of one account.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -60,7 +61,7 @@ func (a *Account) Queue(name string) string {
 	}
 	a.t.Cleanup(func() {
 		_, _ = a.Queues.DeleteQueue(context.Background(), name, nil)
-		_, _ = a.Queues.DeleteQueue(context.Background(), name+"-poison", nil)
+		_, _ = a.Queues.DeleteQueue(context.Background(), name+poison.Suffix, nil)
 	})
 	return name
 }
