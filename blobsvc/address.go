@@ -17,7 +17,7 @@ func (c *call) address() (a state.Address, err error) {
 		s := c.Query.Get("snapshot")
 		var ok bool
 		if a.Snapshot, ok = ticks.ParseISO(s); !ok {
-			return a, invalidQuery("snapshot", s)
+			return a, invalidSnapshot(s)
 		}
 	}
 	if c.Query.Has("versionid") {
@@ -34,9 +34,24 @@ func (c *call) address() (a state.Address, err error) {
 	return a, nil
 }
 
+func validSnapshot(s string) bool {
+	_, ok := ticks.ParseISO(s)
+	return ok
+}
+
+// invalidSnapshot refuses a snapshot parameter that is no time.
+func invalidSnapshot(s string) error {
+	e := wire.ErrInvalidQueryParameterValue.With("QueryParameterName", "snapshot").With("QueryParameterValue", s)
+	e.Bare = true
+	return e
+}
+
 // refuseRecord refuses a snapshot or version in the URL of an operation that acts on the base blob.
 func (c *call) refuseRecord() error {
 	if c.Query.Has("snapshot") {
+		if s := c.Query.Get("snapshot"); !validSnapshot(s) {
+			return invalidSnapshot(s)
+		}
 		return wire.InvalidQuery("snapshot", c.Query.Get("snapshot"), "This operation is only allowed on the root blob. Snapshot should not be provided.")
 	}
 	return c.refuseVersion()

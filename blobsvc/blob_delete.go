@@ -66,6 +66,9 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
+	if w.If.TierModifiedSince, w.If.TierUnmodifiedSince, err = c.TierConditions(); err != nil {
+		return err
+	}
 	kept, err := s.state.DeleteBlob(&w, mode)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -263,6 +264,9 @@ func (w *blobWriter) properties(b *state.Blob) {
 		}
 		if b.RehydrateTo != "" {
 			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
+			if w.c.version() >= wire.V20191212 {
+				w.text("RehydratePriority", b.RehydratePriority())
+			}
 		}
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // containerPermissions are the letters that a stored access policy of a container may have.
@@ -34,6 +35,9 @@ func (s *Service) setContainerACL(c *call) error {
 		return err
 	}
 	list, err := properties.ParsePolicies(body, containerPermissions)
+	if errors.Is(err, wire.ErrInvalidXMLDocument) { // Azure names a place in the document, and here none
+		return wire.ErrInvalidXMLDocument.With("LineNumber", "0").With("LinePosition", "0").With("Reason", "")
+	}
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,11 @@ func writeContainer(x *wire.XML, name string, rec *state.Container, metadata boo
 	}
 	x.Open("Properties")
 	x.Text("Last-Modified", rec.Changed.RFC1123()).Text("Etag", rec.Changed.QuotedHexETag())
-	writeLease(x, rec.Lease, now)
+	if rec.Deleted != 0 {
+		x.Text("LeaseStatus", "unlocked").Text("LeaseState", "expired")
+	} else {
+		writeLease(x, rec.Lease, now)
+	}
 	if rec.Access != "" {
 		x.Text("PublicAccess", rec.Access)
 	}

@@ -86,7 +86,7 @@ func TestGetPageRangesByURL(t *testing.T) {
 	path := "/" + containerOf(c.URL()) + "/b?comp=pagelist"
 	byTime := f.do("GET", path+"&prevsnapshot="+snap, "").want(t, 200, "")
 	byURL := f.do("GET", path, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot="+snap).want(t, 200, "")
-	if byURL.body != byTime.body || !strings.Contains(byURL.body, "<Start>512</Start>") {
+	if strings.Replace(byURL.body, "<NextMarker />", "", 1) != byTime.body || !strings.Contains(byURL.body, "<Start>512</Start>") {
 		t.Errorf("by URL %s, by time %s", byURL.body, byTime.body)
 	}
 	for _, url := range []string{"x", b.URL(), c.URL() + "/other?snapshot=" + snap, "http://example.com/c/b?snapshot=" + snap} {

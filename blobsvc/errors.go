@@ -55,6 +55,7 @@ var azureErrors = map[error]*wire.Error{
 
 	// Preconditions.
 	state.ErrConditionNotMet: wire.ErrConditionNotMet,
+	state.ErrTierCondition:   fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet", "The condition specified using access tier change time conditional header(s) is not met."),
 	state.ErrNotModified:     wire.ErrNotModified,
 	state.ErrBlobExists:      fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
 	state.ErrUnsatisfiable:   fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation."),

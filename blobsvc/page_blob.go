@@ -230,7 +230,8 @@ func (s *Service) getPageRanges(c *call) error {
 	}
 	list, next := pageOfSpans(ranges.Spans, marker, limit)
 	x := wire.NewXML(256 + 80*len(list))
-	if len(list) == 0 {
+	byURL := c.HasHeader("X-Ms-Previous-Snapshot-Url") // then the list has a marker always
+	if len(list) == 0 && !byURL {
 		x.Empty("PageList")
 	} else {
 		x.Open("PageList")
@@ -243,6 +244,8 @@ func (s *Service) getPageRanges(c *call) error {
 		}
 		if next > 0 {
 			x.Int("NextMarker", next)
+		} else if byURL {
+			x.Empty("NextMarker")
 		}
 		x.Close("PageList")
 	}

@@ -2,13 +2,18 @@ package blobsvc_test
 
 import (
 	"encoding/base64"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
 // The tests of this file are about answers that the reference does not describe and that recorded exchanges with Azure show.
@@ -245,4 +250,160 @@ func TestEncryptedHeaderOfSnapshot(t *testing.T) {
 	f := recordedBox(t)
 	f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").wantHeader(t, "x-ms-request-server-encrypted", "false")
 	f.do("PUT", "/box/b?comp=snapshot", "", "x-ms-meta-a", "1").want(t, 201, "").wantHeader(t, "x-ms-request-server-encrypted", "true")
+}
+
+func TestRehydratePriority(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	b := f.service().NewContainerClient("box").NewBlobClient("b")
+	shows := func(want string) {
+		t.Helper()
+		if p := must(b.GetProperties(ctx, nil))(t); p.RehydratePriority == nil || *p.RehydratePriority != want {
+			t.Errorf("priority %v, want %s", p.RehydratePriority, want)
+		}
+		if list := f.do("GET", "/box?restype=container&comp=list", "").body; !strings.Contains(list, "<RehydratePriority>"+want+"</RehydratePriority>") {
+			t.Error(list)
+		}
+	}
+	must(b.SetTier(ctx, blob.AccessTierArchive, nil))(t)
+	must(b.SetTier(ctx, blob.AccessTierHot, nil))(t)
+	shows("Standard")
+	must(b.SetTier(ctx, blob.AccessTierHot, &blob.SetTierOptions{RehydratePriority: to.Ptr(blob.RehydratePriorityHigh)}))(t)
+	shows("High")
+	f.reopen()
+	f.do("HEAD", "/box/b", "").want(t, 200, "").wantHeader(t, "x-ms-rehydrate-priority", "High")
+	f.do("HEAD", "/box/b", "", "x-ms-version", "2019-07-07").want(t, 200, "").wantHeader(t, "x-ms-rehydrate-priority", "")
+	f.advance(2 * time.Minute)
+	f.do("HEAD", "/box/b", "").want(t, 200, "").wantHeader(t, "x-ms-rehydrate-priority", "")
+}
+
+func TestMalformedSnapshot(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for _, request := range []string{"GET", "HEAD", "PUT"} {
+		query := "?snapshot=1"
+		if request == "PUT" {
+			query += "&comp=snapshot"
+		}
+		r := f.do(request, "/box/b"+query, "").want(t, 400, "") // without an error code
+		r.wantHeader(t, "x-ms-version", "")
+		if r.header.Get("x-ms-request-id") == "" {
+			t.Error("no request ID")
+		}
+		const details = "<QueryParameterName>snapshot</QueryParameterName><QueryParameterValue>1</QueryParameterValue>"
+		if request != "HEAD" && (!strings.Contains(r.body, "<Code>InvalidQueryParameterValue</Code>") || !strings.Contains(r.body, details)) {
+			t.Error(r.body)
+		}
+	}
+	f.do("PUT", "/box/b?comp=snapshot&snapshot=2021-01-01T00:00:00.0000000Z", "").want(t, 400, "InvalidQueryParameterValue")
+}
+
+func TestConditionsOfTags(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	etag := f.do("HEAD", "/box/b", "").header.Get("ETag")
+	past, future := f.now().Add(-time.Hour).Format(http.TimeFormat), f.now().Add(time.Hour).Format(http.TimeFormat)
+	tags := func(key string) string {
+		return "<Tags><TagSet><Tag><Key>" + key + "</Key><Value>v</Value></Tag></TagSet></Tags>"
+	}
+	for _, tc := range [][3]string{{"match", etag, `"0x1"`}, {"none-match", `"0x1"`, etag}, {"modified-since", past, future}, {"unmodified-since", future, past}} {
+		header := "x-ms-blob-if-" + tc[0]
+		f.do("PUT", "/box/b?comp=tags", tags("new"), header, tc[2]).want(t, 412, "ConditionNotMet")
+		f.do("GET", "/box/b?comp=tags", "", header, tc[2]).want(t, 412, "ConditionNotMet")
+		f.do("PUT", "/box/b?comp=tags", tags("k"), header, tc[1]).want(t, 204, "")
+		if r := f.do("GET", "/box/b?comp=tags", "", header, tc[1]).want(t, 200, ""); !strings.Contains(r.body, "<Key>k</Key>") {
+			t.Error(r.body)
+		}
+		f.do("PUT", "/box/b?comp=tags", tags("k"), "x-ms-blob-if-modified-since", "yesterday").want(t, 400, "InvalidHeaderValue")
+	}
+}
+
+func TestDeleteByTimeOfTier(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.advance(time.Hour)
+	f.do("PUT", "/box/b?comp=tier", "", "x-ms-access-tier", "Cool").want(t, 200, "")
+	before, after := f.now().Add(-time.Minute).Format(http.TimeFormat), f.now().Add(time.Minute).Format(http.TimeFormat)
+	f.do("DELETE", "/box/b", "", "x-ms-access-tier-if-modified-since", after).want(t, 412, "AccessTierChangeTimeConditionNotMet")
+	f.do("DELETE", "/box/b", "", "x-ms-access-tier-if-unmodified-since", before).want(t, 412, "AccessTierChangeTimeConditionNotMet")
+	f.do("DELETE", "/box/b", "", "x-ms-access-tier-if-unmodified-since", "now").want(t, 400, "InvalidHeaderValue")
+	f.do("DELETE", "/box/b", "", "x-ms-access-tier-if-modified-since", before, "x-ms-access-tier-if-unmodified-since", after).want(t, 202, "")
+}
+
+func TestTagQueryLimits(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	keys := func(n int) string {
+		var terms []string
+		for i := range n {
+			terms = append(terms, fmt.Sprintf(`"k%d"='v'`, i))
+		}
+		return strings.Join(terms, " AND ")
+	}
+	long, value := strings.Repeat("k", 128), strings.Repeat("v", 256)
+	for query, valid := range map[string]bool{keys(10): true, keys(11): false, `"` + long + `"='` + value + `'`: true, `"k` + long + `"='v'`: false,
+		`"k"='v` + value + `'`: false, `"k!"='v'`: false, `"k"='v!'`: false, `""='v'`: false} {
+		status, condition, code := 400, 400, "InvalidQueryParameterValue"
+		header := "InvalidHeaderValue"
+		if valid {
+			status, condition, code, header = 200, 412, "", "ConditionNotMet"
+		}
+		f.do("GET", "/?comp=blobs&where="+url.QueryEscape(query), "").want(t, status, code)
+		f.do("GET", "/box/b", "", "x-ms-if-tags", query).want(t, condition, header)
+	}
+	f.do("GET", "/box/b", "", "x-ms-if-tags", `@container='box'`).want(t, 400, "InvalidHeaderValue")
+	f.do("GET", "/?comp=blobs&where="+url.QueryEscape(`@container='box' AND `+keys(10)), "").want(t, 200, "")
+}
+
+func TestPutBlockListModifiedSince(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	future := f.now().Add(time.Hour).Format(http.TimeFormat)
+	f.do("PUT", "/box/new?comp=block&blockid=YQ%3D%3D", "x").want(t, 201, "")
+	list := "<BlockList><Latest>YQ==</Latest></BlockList>"
+	f.do("PUT", "/box/new?comp=blocklist", list, "If-Modified-Since", future).want(t, 412, "ConditionNotMet")
+	f.do("PUT", "/box/new?comp=blocklist", list, "If-Modified-Since", f.now().Add(-time.Hour).Format(http.TimeFormat)).want(t, 201, "")
+}
+
+func TestPageRangesByURLHaveAMarker(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512").want(t, 201, "")
+	at := f.do("PUT", "/box/p?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	const marker = "<NextMarker />"
+	if r := f.do("GET", "/box/p?comp=pagelist", "", "x-ms-previous-snapshot-url", f.base+"/box/p?snapshot="+at).want(t, 200, ""); !strings.Contains(r.body, marker) {
+		t.Error(r.body)
+	}
+	if r := f.do("GET", "/box/p?comp=pagelist&prevsnapshot="+at, "").want(t, 200, ""); strings.Contains(r.body, marker) {
+		t.Error(r.body)
+	}
+}
+
+func TestLeaseOfDeletedContainer(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{ContainerDays: 1})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("DELETE", "/box?restype=container", "").want(t, 202, "")
+	r := f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, "")
+	if !strings.Contains(r.body, "<LeaseState>expired</LeaseState>") || !strings.Contains(r.body, "</Name><Deleted>true</Deleted><Version>") {
+		t.Error(r.body)
+	}
+}
+
+func TestPlaceOfInvalidXML(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	id := "<SignedIdentifier><Id>%d</Id></SignedIdentifier>"
+	six := "<SignedIdentifiers>"
+	for i := range 6 {
+		six += fmt.Sprintf(id, i)
+	}
+	r := f.do("PUT", "/box?restype=container&comp=acl", six+"</SignedIdentifiers>").want(t, 400, "InvalidXmlDocument")
+	if !strings.Contains(r.body, "<LineNumber>0</LineNumber><LinePosition>0</LinePosition><Reason />") {
+		t.Error(r.body)
+	}
+	r = f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><DeleteRetentionPolicy /></StorageServiceProperties>").want(t, 400, "InvalidXmlDocument")
+	if !strings.Contains(r.body, "<LinePosition>0</LinePosition><Reason>Element is missing: Enabled.</Reason>") {
+		t.Error(r.body)
+	}
 }

@@ -145,6 +145,9 @@ func (c *call) sendTier(b *state.Blob) {
 	}
 	if b.RehydrateTo != "" {
 		c.Set("x-ms-archive-status", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
+		if c.version() >= wire.V20191212 {
+			c.Set("x-ms-rehydrate-priority", b.RehydratePriority())
+		}
 	}
 }
 

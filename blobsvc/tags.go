@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"encoding/xml"
+	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
@@ -72,6 +73,11 @@ func (s *Service) setBlobTags(c *call) error {
 	if w.At.Snapshot != 0 {
 		return errInvalidOperation
 	}
+	conditions, err := c.TagConditions()
+	if err != nil {
+		return err
+	}
+	w.If.Conditions = state.Conditions(conditions)
 	if err := s.state.SetTags(&w, list); err != nil {
 		return err
 	}
@@ -84,7 +90,18 @@ func (s *Service) getBlobTags(c *call) error {
 	if err != nil {
 		return err
 	}
+	conditions, err := c.TagConditions()
+	if err != nil {
+		return err
+	}
+	own := conditions != wire.Conditions{}
+	if own {
+		r.If.Conditions = state.Conditions(conditions)
+	}
 	tags, err := s.state.Tags(&r)
+	if own && (errors.Is(err, state.ErrNotModified) || errors.Is(err, state.ErrUnsatisfiable)) {
+		err = state.ErrConditionNotMet // never 304
+	}
 	if err != nil {
 		return err
 	}

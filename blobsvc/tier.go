@@ -26,7 +26,7 @@ func (s *Service) setBlobTier(c *call) error {
 	if err != nil {
 		return err
 	}
-	pending, err := s.state.SetTier(&w, tier)
+	pending, err := s.state.SetTier(&w, tier, c.Header("X-Ms-Rehydrate-Priority") == "High")
 	if err != nil {
 		return err
 	}

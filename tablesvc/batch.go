@@ -233,7 +233,8 @@ func (c *call) failure(f format, e *wire.Error, index int) answer {
 	if index >= 0 {
 		message = strconv.Itoa(index) + ":" + message
 	}
-	return answer{status: e.Status, contentType: f.contentType(""), body: f.errorBody(e.Code, message)}
+	return answer{status: e.Status, contentType: f.contentType(""), body: f.errorBody(e.Code, message),
+		uncontrolled: !cacheControlled(e) || e.Code == errTableNotFound.Code}
 }
 
 // batchQuery carries out the single query of a batch.

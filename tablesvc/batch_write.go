@@ -71,7 +71,9 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 		w.line("Content-ID: ", id)
 	}
 	w.line("X-Content-Type-Options: nosniff")
-	w.line("Cache-Control: no-cache")
+	if !a.uncontrolled {
+		w.line("Cache-Control: no-cache")
+	}
 	prefer, _ := p.get("Prefer")
 	if prefer = w.call.preference(prefer); prefer != "" && (a.status < 400 && p.method != http.MethodDelete || p.method == http.MethodPost) {
 		w.line("Preference-Applied: ", prefer)

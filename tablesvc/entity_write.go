@@ -151,6 +151,8 @@ type answer struct {
 	headers     []wire.Detail
 	contentType string
 	body        []byte
+	// uncontrolled leaves Cache-Control out of the part of a batch.
+	uncontrolled bool
 }
 
 // insertAnswer returns the answer to an insert: the entity, or only its location.

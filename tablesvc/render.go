@@ -29,6 +29,9 @@ func renderError(r *wire.Request, e *wire.Error) {
 		return
 	}
 	setODataHeaders(r)
+	if !cacheControlled(e) {
+		r.Out.Header().Del("Cache-Control")
+	}
 	if m := r.HTTP.Method; r.Header("Accept") == "*/*" && m != http.MethodGet && m != http.MethodPost {
 		// Azure answers changes that accept anything in XML, in a form of its own.
 		_ = r.Body(e.Status, "application/xml;charset=utf-8", plainErrorXML(e.Code, r.Message(e)))
@@ -36,6 +39,12 @@ func renderError(r *wire.Request, e *wire.Error) {
 	}
 	f := errorFormat(r)
 	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
+}
+
+// cacheControlled reports whether the answer with e has Cache-Control. Azure leaves it out where a request is refused for its form or for
+// a condition that no entity could meet, as recorded exchanges show.
+func cacheControlled(e *wire.Error) bool {
+	return e.Code != wire.ErrInvalidInput.Code && e.Code != wire.ErrConditionNotMet.Code
 }
 
 // errorFormat returns the format of the request's errors: the requested one if the version supports it, else the version's

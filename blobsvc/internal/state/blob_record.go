@@ -63,6 +63,8 @@ type Blob struct {
 	TierChanged ticks.Ticks
 	// RehydrateTo is the tier that an archived blob is on its way to.
 	RehydrateTo string
+	// RehydrateHigh is set if the rehydration was asked for with high priority.
+	RehydrateHigh bool
 
 	// Sequence is the sequence number of a page blob.
 	Sequence int64
@@ -175,6 +177,7 @@ const (
 	btUntil       = 26
 	btLocked      = 27
 	btHold        = 28
+	btRehydrateHi = 29
 	btExpires     = 40
 	btAccessed    = 41
 	btIncremental = 42
@@ -225,6 +228,7 @@ func (b *Blob) encode() []byte {
 	e.text(btTier, b.Tier)
 	e.uint(btTierChanged, uint64(b.TierChanged))
 	e.text(btRehydrateTo, b.RehydrateTo)
+	e.bool(btRehydrateHi, b.RehydrateHigh)
 	e.uint(btSequence, uint64(b.Sequence))
 	e.uint(btBlocks, uint64(b.Blocks))
 	e.bool(btSealed, b.Sealed)
@@ -321,6 +325,8 @@ func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
 			b.TierChanged = ticks.Ticks(d.uint())
 		case btRehydrateTo:
 			b.RehydrateTo = d.string()
+		case btRehydrateHi:
+			b.RehydrateHigh = d.bool()
 		case btSequence:
 			b.Sequence = int64(d.uint())
 		case btBlocks:

@@ -105,6 +105,9 @@ func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, err
 		if err != nil {
 			return err
 		}
+		if old.Kind == 0 && c.If.IfModifiedSince.After(c.Now) && c.tx.Get(pendingBucket, pendingKey(c.gen, c.Blob)) != nil {
+			return ErrConditionNotMet // Azure takes the uncommitted blob for one that has not changed since
+		}
 		pieces, err := assemble(refs, committed, c.uncommittedBlock)
 		if err != nil {
 			if err := c.checkBeforeList(&old); err != nil {

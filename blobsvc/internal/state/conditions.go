@@ -98,6 +98,17 @@ type Preconditions struct {
 	LeaseID string
 	// Tags is a condition on the tags; nil if absent.
 	Tags *TagQuery
+	// TierModifiedSince and TierUnmodifiedSince are conditions of Delete Blob on when the access tier was set; zero if absent.
+	TierModifiedSince, TierUnmodifiedSince time.Time
+}
+
+// checkTierChange evaluates the conditions on when the tier of b was set: when b was created, if it was not set after that.
+func (p *Preconditions) checkTierChange(b *Blob) error {
+	at := max(b.TierChanged, b.Created).Time().Truncate(time.Second) // the precision of the headers
+	if !p.TierModifiedSince.IsZero() && !at.After(p.TierModifiedSince) || !p.TierUnmodifiedSince.IsZero() && at.After(p.TierUnmodifiedSince) {
+		return ErrTierCondition
+	}
+	return nil
 }
 
 // blobCheck is what an operation asks of its preconditions before it changes a blob: one of the methods below. It brings the blob up to
@@ -182,9 +193,12 @@ func (p *Preconditions) checkSnapshot(b *Blob, now ticks.Ticks) error {
 	return b.Lease.checkRead(p.LeaseID, now, &blobLeaseErrors)
 }
 
-// checkTagging is for Set Blob Tags, which has no condition but the one on tags.
+// checkTagging is for Set Blob Tags.
 func (p *Preconditions) checkTagging(b *Blob, now ticks.Ticks) error {
 	if err := b.Lease.checkWrite(p.LeaseID, now, &blobLeaseErrors); err != nil {
+		return err
+	}
+	if err := p.Conditions.checkWrite(b.Changed); err != nil {
 		return err
 	}
 	return p.checkTags(b)

@@ -26,6 +26,9 @@ func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err 
 		check = (*Preconditions).checkLeasing
 	}
 	_, err = s.updateBlob(w, check, func(c *change, b *Blob) error {
+		if err := c.If.checkTierChange(b); err != nil {
+			return err
+		}
 		kept = c.Policy.RetentionDays > 0 || c.At.IsBase() && snapshots != OnlySnapshots && c.staysVersion(b)
 		if !c.At.IsBase() {
 			if b.slot == baseSlot {

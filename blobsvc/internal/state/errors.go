@@ -45,6 +45,8 @@ var (
 var (
 	// ErrConditionNotMet: a conditional header or a condition on tags does not hold.
 	ErrConditionNotMet = errors.New("blob state: condition not met")
+	// ErrTierCondition: a condition on when the access tier was set does not hold.
+	ErrTierCondition = errors.New("blob state: condition on the time of the tier not met")
 	// ErrNotModified: If-None-Match or If-Modified-Since of a read.
 	ErrNotModified = errors.New("blob state: not modified")
 	// ErrBlobExists: If-None-Match: * on a write to a blob that exists.

@@ -78,17 +78,39 @@ func (q tagComparison) match(tags []Tag) bool {
 	return q.op == "<>"
 }
 
-// maxTagComparisons bounds a query; an account's tags are at most 10 a blob.
-const maxTagComparisons = 50
+// Limits of a query. Tags have the same: 10 a blob, 128 characters a key, 256 a value.
+const (
+	maxTagComparisons = 50
+	maxTagKeys        = 10
+	maxTagKey         = 128
+	maxTagValue       = 256
+)
+
+// valid reports whether q compares with a tag that a blob could have, or, unless it is a condition, with its container.
+func (q tagComparison) valid(condition bool) bool {
+	if q.key == ContainerTerm {
+		return !condition
+	}
+	return q.key != "" && len(q.key) <= maxTagKey && len(q.value) <= maxTagValue && !strings.ContainsFunc(q.key+q.value, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(" +-./:=_", r)
+	})
+}
 
 // ParseTagQuery reads a query. condition allows OR and <>, which Find Blobs by Tags does not know.
 func ParseTagQuery(s string, condition bool) (*TagQuery, bool) {
 	p := tagParser{rest: s}
 	q := &TagQuery{}
 	var all []tagComparison
+	keys := map[string]bool{}
 	for n := 1; ; n++ {
 		cmp, ok := p.comparison(condition)
-		if !ok || n > maxTagComparisons {
+		if !ok || n > maxTagComparisons || !cmp.valid(condition) {
+			return nil, false
+		}
+		if cmp.key != ContainerTerm {
+			keys[cmp.key] = true
+		}
+		if len(keys) > maxTagKeys {
 			return nil, false
 		}
 		all = append(all, cmp)

@@ -30,13 +30,24 @@ const rehydrateAfter = time.Minute
 // finishRehydration moves b to its new tier if its rehydration has ended.
 func (b *Blob) finishRehydration(now ticks.Ticks) {
 	if b.RehydrateTo != "" && now >= b.TierChanged.Add(rehydrateAfter) {
-		b.Tier, b.RehydrateTo = b.RehydrateTo, ""
+		b.Tier, b.RehydrateTo, b.RehydrateHigh = b.RehydrateTo, "", false
 	}
 }
 
+// RehydratePriority is the priority of the rehydration of b, "" if there is none.
+func (b *Blob) RehydratePriority() string {
+	switch {
+	case b.RehydrateTo == "":
+		return ""
+	case b.RehydrateHigh:
+		return "High"
+	}
+	return "Standard"
+}
+
 // SetTier moves a blob, snapshot or version to a tier. Content does not move with it. pending is set if the blob leaves the archive,
-// which takes time.
-func (s *Store) SetTier(w *Write, tier string) (pending bool, err error) {
+// which takes time. high is the priority of that; a rehydration of standard priority can be given a high one.
+func (s *Store) SetTier(w *Write, tier string, high bool) (pending bool, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkTier, func(c *change, b *Blob) error {
 		pending = false
 		if b.Kind != BlockBlob {
@@ -52,6 +63,7 @@ func (s *Store) SetTier(w *Write, tier string) (pending bool, err error) {
 		c.previous.record(b)
 		if b.Tier == ArchiveTier && tier != ArchiveTier {
 			b.RehydrateTo, c.previous.rehydrating = tier, tier
+			b.RehydrateHigh = b.RehydrateHigh || high
 			what, pending = eventStarted, true
 		} else {
 			b.Tier = tier

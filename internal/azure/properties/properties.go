@@ -130,6 +130,9 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 // blob parses the sections that only the Blob service has.
 func (read *reader) blob(p *Properties, d *document, can Features) {
 	if d.DeleteRetentionPolicy != nil {
+		if d.DeleteRetentionPolicy.Enabled == "" {
+			read.fail("Element is missing: Enabled.")
+		}
 		p.DeleteRetention = read.retention(*d.DeleteRetentionPolicy)
 		if p.DeleteRetention.Enabled && !can.DeleteRetention {
 			read.refuse("DeleteRetentionPolicy")

@@ -22,6 +22,19 @@ func (r *Request) SourceConditions() (Conditions, error) {
 		"X-Ms-Source-If-Modified-Since", "X-Ms-Source-If-Unmodified-Since")
 }
 
+// TagConditions parses the x-ms-blob-if-* headers, which are conditions on the blob whose tags are read or set.
+func (r *Request) TagConditions() (Conditions, error) {
+	return r.conditions("X-Ms-Blob-If-Match", "X-Ms-Blob-If-None-Match", "X-Ms-Blob-If-Modified-Since", "X-Ms-Blob-If-Unmodified-Since")
+}
+
+// TierConditions parses the x-ms-access-tier-if-* headers of Delete Blob. A zero time is an absent header.
+func (r *Request) TierConditions() (modifiedSince, unmodifiedSince time.Time, err error) {
+	if modifiedSince, err = r.dateHeader("X-Ms-Access-Tier-If-Modified-Since"); err == nil {
+		unmodifiedSince, err = r.dateHeader("X-Ms-Access-Tier-If-Unmodified-Since")
+	}
+	return modifiedSince, unmodifiedSince, err
+}
+
 func (r *Request) conditions(match, noneMatch, modified, unmodified string) (c Conditions, err error) {
 	c.IfMatch, c.IfNoneMatch = r.Header(match), r.Header(noneMatch)
 	if c.IfModifiedSince, err = r.dateHeader(modified); err != nil {

@@ -21,6 +21,8 @@ type Error struct {
 	Details []Detail
 	// Headers are sent with the answer.
 	Headers []Detail
+	// Bare answers go without x-ms-error-code and x-ms-version: Azure refuses some requests before its services see them.
+	Bare bool
 }
 
 // Detail is a name and a value of an error.

@@ -7,7 +7,11 @@ import "net/http"
 // https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
 func RenderXML(r *Request, e *Error) {
 	h := r.Out.Header()
-	h["x-ms-error-code"] = []string{e.Code}
+	if e.Bare {
+		delete(h, "x-ms-version")
+	} else {
+		h["x-ms-error-code"] = []string{e.Code}
+	}
 	for _, d := range e.Headers {
 		h[d.Name] = []string{d.Value}
 	}
