@@ -47,6 +47,12 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
+// IsPermanent reports whether an error, or one inside it, was marked by [Permanent].
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
 type retryAfterError struct {
 	err   error
 	delay time.Duration

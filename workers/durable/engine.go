@@ -156,7 +156,12 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		return nil, &workers.DurableSetupError{Err: err}
 	}
 	r := task.NewTaskRegistry()
+	calls := map[string]ExternalCall{}
 	for name, any := range setup.Orchestrations {
+		if x, ok := any.(external); ok {
+			calls[name] = x.call
+			continue
+		}
 		own, ok := any.(orchestrator)
 		if !ok {
 			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: orchestration %q is not one of durable.Orchestrator", name)}
@@ -170,7 +175,7 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 			return nil, &workers.DurableSetupError{Err: err}
 		}
 	}
-	w := b.NewWorker(task.NewTaskExecutor(r), e.worker)
+	w := b.NewWorker(externals{task.NewTaskExecutor(r), calls}, e.worker)
 	if err := w.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,11 @@ func failedResults(id api.InstanceID, p any) *backend.ExecutionResults {
 	if err, ok := p.(error); ok {
 		kind, text = "NonDeterministic", fmt.Sprintf("the workflow's code does not match its history: %v", err)
 	}
+	return failedWith(id, kind, text)
+}
+
+// failedWith ends an instance as failed.
+func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults {
 	r := &backend.ExecutionResults{}
 	fill(&r.Response)
 	r.Response.InstanceId = string(id)

@@ -1,0 +1,99 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// ExternalCall runs one step of a workflow whose code is elsewhere. It takes an OrchestratorRequest and returns an OrchestratorResponse of the
+// Durable Task protocol, as protobuf. A step that fails with an error is run again later; with one of workers.Permanent, the instance fails.
+type ExternalCall func(ctx context.Context, request []byte) (response []byte, err error)
+
+type external struct{ call ExternalCall }
+
+// OrchestratorOf implements workers.Orchestrator.
+func (external) OrchestratorOf() string { return "durabletask-go" }
+
+// ExternalOrchestrator makes a workflow of code that is reached by messages.
+func ExternalOrchestrator(call ExternalCall) workers.Orchestrator {
+	if call == nil {
+		return nil
+	}
+	return external{call}
+}
+
+// externals runs the workflows whose code is elsewhere, and leaves others to the executor inside.
+type externals struct {
+	backend.Executor
+	calls map[string]ExternalCall // by workflow
+}
+
+// ExecuteOrchestrator implements backend.Executor.
+func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*Event) (*backend.ExecutionResults, error) {
+	call := x.calls[workflowOf(old, fresh)]
+	if call == nil {
+		return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
+	}
+	request, err := marshalRequest(id, old, fresh)
+	if err != nil {
+		return nil, err
+	}
+	response, err := call(ctx, request)
+	switch {
+	case workers.IsPermanent(err):
+		return failedWith(id, "OrchestratorFailed", err.Error()), nil
+	case err != nil:
+		return nil, err
+	}
+	r := &backend.ExecutionResults{}
+	fill(&r.Response)
+	if err := proto.Unmarshal(response, r.Response); err != nil {
+		return failedWith(id, "OrchestratorFailed", fmt.Sprintf("the workflow's answer is not an OrchestratorResponse: %v", err)), nil
+	}
+	r.Response.InstanceId = string(id)
+	return r, nil
+}
+
+// workflowOf returns the workflow that a history is of.
+func workflowOf(histories ...[]*Event) string {
+	name := ""
+	for _, events := range histories {
+		for _, e := range events {
+			if x := e.GetExecutionStarted(); x != nil {
+				name = x.Name
+			}
+		}
+	}
+	return name
+}
+
+// marshalRequest encodes an OrchestratorRequest, whose Go type the engine keeps to itself.
+func marshalRequest(id api.InstanceID, old, fresh []*Event) ([]byte, error) {
+	file := (&Event{}).ProtoReflect().Descriptor().ParentFile()
+	name := file.FullName().Append("OrchestratorRequest")
+	if file.FullName() == "" {
+		name = "OrchestratorRequest"
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("durable: %w", err)
+	}
+	m := kind.New()
+	fields := m.Descriptor().Fields()
+	m.Set(fields.ByName("instanceId"), protoreflect.ValueOfString(string(id)))
+	for field, events := range map[protoreflect.Name][]*Event{"pastEvents": old, "newEvents": fresh} {
+		list := m.Mutable(fields.ByName(field)).List()
+		for _, e := range events {
+			list.Append(protoreflect.ValueOfMessage(e.ProtoReflect()))
+		}
+	}
+	return proto.Marshal(m.Interface())
+}
