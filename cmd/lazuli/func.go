@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
+	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
@@ -95,7 +96,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	host, err := customhandler.Load(customhandler.Config{
 		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
-		Middleware: []workers.Middleware{otelfunc.Middleware()},
+		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("func start: %w", err)}

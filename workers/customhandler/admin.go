@@ -62,6 +62,9 @@ func (h *Host) ownPaths() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{})
 	}))
 	admin("POST /admin/functions/{name}", one(h.invokeManually))
+	if h.durable != nil {
+		admin(durablePath, h.durable.ServeHTTP)
+	}
 	return mux
 }
 
@@ -69,6 +72,10 @@ func (h *Host) ownPaths() http.Handler {
 func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *function) {
 	if f.trigger.kind == kindHTTPTrigger {
 		http.Error(w, "an HTTP trigger is called at its own address: http://"+r.Host+"/"+h.path(f), http.StatusBadRequest)
+		return
+	}
+	if f.durable() {
+		http.Error(w, "workflows are started at http://"+r.Host+durablePath+"orchestrators/<function>, and call their activities themselves", http.StatusBadRequest)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -58,11 +58,15 @@ const (
 	kindBlob         = "blob"
 	kindTable        = "table"
 	kindHTTP         = "http"
+
+	kindOrchestrationTrigger = "orchestrationTrigger"
+	kindActivityTrigger      = "activityTrigger"
+	kindDurableClient        = "durableClient"
 )
 
 var (
-	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger}
-	inputKinds   = []string{kindBlob, kindTable}
+	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindOrchestrationTrigger, kindActivityTrigger}
+	inputKinds   = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
 	functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
@@ -126,7 +130,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	}
 	names := map[string]bool{}
 	for _, o := range list {
-		b, output := readBinding(o, s, f)
+		b, output := readBinding(o, s, h, f)
 		if b == nil {
 			continue
 		}
@@ -151,6 +155,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	}
 	f.readRetry(file)
 	f.check(file)
+	f.checkDurable(file)
 	f.forwarded = h.forward != forwardNothing && f.trigger != nil && f.trigger.kind == kindHTTPTrigger &&
 		len(f.in) == 0 && len(f.out) == 1 && f.out[0].kind == kindHTTP
 	file.noEffect("it concerns other languages", "entryPoint", "configurationSource", "generatedBy", "language")
@@ -164,6 +169,13 @@ func (f *function) readRetry(file *section) {
 	kind := ""
 	if f.trigger != nil {
 		kind = f.trigger.kind
+	}
+	if kind == kindOrchestrationTrigger || kind == kindActivityTrigger {
+		f.retry = nil
+		if own != nil {
+			file.fail("retry", "not supported for a %s: the workflow's code says what is tried again", kind)
+		}
+		return
 	}
 	if kind == kindQueueTrigger || kind == kindBlobTrigger {
 		if f.retry != nil {
@@ -227,7 +239,7 @@ func readDisabled(file *section, s *settings) bool {
 func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 
 // readBinding reads one binding and reports whether it is an output.
-func readBinding(o *section, s *settings, f *function) (b *binding, output bool) {
+func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding, output bool) {
 	b = &binding{name: o.text("name", "")}
 	kind := o.text("type", "")
 	switch o.text("direction", "in") {
@@ -237,6 +249,13 @@ func readBinding(o *section, s *settings, f *function) (b *binding, output bool)
 	default:
 		o.fail("direction", "%q is neither in nor out", o.text("direction", ""))
 		return nil, false
+	}
+	if strings.EqualFold(kind, "entityTrigger") {
+		o.fail("type", "entityTrigger is not supported: durable entities are not implemented")
+		return nil, false
+	}
+	if strings.EqualFold(kind, "orchestrationClient") { // The name in version 1 of the extension.
+		kind = kindDurableClient
 	}
 	known := outputKinds
 	if !output {
@@ -311,6 +330,8 @@ func readBinding(o *section, s *settings, f *function) (b *binding, output bool)
 		}
 	case kindHTTPTrigger:
 		f.readHTTPTrigger(o)
+	case kindOrchestrationTrigger, kindActivityTrigger, kindDurableClient:
+		b.readDurable(o, s, h, f)
 	}
 	switch b.kind {
 	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable:

@@ -38,6 +38,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Middleware wraps every invocation, whatever triggered it; the first is outermost.
 	Middleware []workers.Middleware
+	// Durable runs the orchestrations and activities of the app; without it, an app that has some cannot be loaded.
+	Durable Durable
 }
 
 // Host runs the functions of one folder. Its methods may be used by several goroutines.
@@ -48,6 +50,8 @@ type Host struct {
 	process *process
 	app     *workers.App
 	storage bool         // app has functions
+	durable DurableApp   // nil: no orchestrations and activities
+	origin  string       // of the host's own addresses, such as http://localhost:7071
 	client  *http.Client // to the handler
 	began   time.Time
 	told    sync.Map // *binding: a warning was given
@@ -95,9 +99,16 @@ func Load(c Config) (*Host, error) {
 	h.process = newProcess(p.host.handler, p.settings.values, c.Logger, c.Stdout, c.Stderr)
 	h.keep = h.process.run
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
-	h.app = workers.New(workers.Config{
+	config := workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
-	})
+	}
+	if h.durable, err = h.openDurable(); err != nil {
+		return nil, err
+	}
+	if h.durable != nil {
+		config.Durable = h.durable
+	}
+	h.app = workers.New(config)
 	for _, m := range c.Middleware {
 		h.app.Use(m)
 	}
@@ -194,6 +205,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		h.project.settings.set("WEBSITE_HOSTNAME", "localhost:"+port)
 	}
 	h.process.environ = h.project.settings.values
+	h.origin = "http://localhost:" + port
 
 	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}

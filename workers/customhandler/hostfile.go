@@ -24,11 +24,12 @@ type hostFile struct {
 	retry     *retryPolicy  // of functions that have none of their own
 	functions []string      // if not nil, only these run
 
-	queues queueSettings
-	blobs  blobSettings
-	http   httpSettings
-	levels logLevels
-	lock   time.Duration // of timers and blob scans
+	queues  queueSettings
+	blobs   blobSettings
+	http    httpSettings
+	durable DurableSettings
+	levels  logLevels
+	lock    time.Duration // of timers and blob scans
 }
 
 // command is how the handler is started.
@@ -116,7 +117,7 @@ func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
 	if file.has("functions") {
 		h.functions = append([]string{}, file.texts("functions")...)
 	}
-	h.readExtensions(file.object("extensions"), mcp)
+	h.readExtensions(file.object("extensions"), s, mcp)
 	h.readLogging(file.object("logging"))
 	h.lock = 0
 	if singleton := file.object("singleton"); singleton != nil {
@@ -255,7 +256,7 @@ func (h *hostFile) readRoutes(s *section, mcp bool) {
 	s.done()
 }
 
-func (h *hostFile) readExtensions(s *section, mcp bool) {
+func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 	queues := s.object("queues")
 	h.queues = queueSettings{
 		batchSize:  queues.integer("batchSize", 16, 1, maxBatch),
@@ -299,6 +300,7 @@ func (h *hostFile) readExtensions(s *section, mcp bool) {
 		}
 		web.done()
 	}
+	h.durable = readDurable(s.object("durableTask"), app)
 	if s != nil {
 		for _, m := range s.members {
 			if !m.known {

@@ -16,6 +16,9 @@ import (
 
 // read returns the value of an input binding: nil if what it names is not there.
 func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, error) {
+	if b.kind == kindDurableClient {
+		return h.durable.ClientData(h.origin), nil
+	}
 	target, err := b.target.resolve(inv)
 	if err != nil {
 		return nil, err

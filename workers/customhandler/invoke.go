@@ -3,6 +3,7 @@ package customhandler
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,9 +29,11 @@ type invocation struct {
 	data     bindingData
 	// trigger is the trigger's value for Data.
 	trigger any
-	retry   *retryContext
-	trace   workers.TraceContext
-	log     *slog.Logger
+	// returned is the ReturnValue of the answer.
+	returned json.RawMessage
+	retry    *retryContext
+	trace    workers.TraceContext
+	log      *slog.Logger
 }
 
 // maxBody bounds what is held in memory of a blob, of a request's body and of an answer.
@@ -148,6 +151,7 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 			inv.log.InfoContext(ctx, line)
 		}
 	}
+	inv.returned = answer.ReturnValue
 	var result *httpResult
 	if inv.function.trigger.kind == kindHTTPTrigger {
 		if result, err = answer.http(inv.function); err != nil {

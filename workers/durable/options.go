@@ -46,6 +46,14 @@ type Options struct {
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-task-hubs#task-hub-names
 var hubName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,44}$`)
 
+// CheckHubName returns an error for a name that a hub cannot have.
+func CheckHubName(name string) error {
+	if !hubName.MatchString(name) {
+		return fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", name)
+	}
+	return nil
+}
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Storage == nil || o.Storage.Tables == nil || o.Storage.Queues == nil || o.Storage.Blobs == nil {
 		return o, errors.New("durable: Options.Storage needs endpoints for tables, queues and blobs")
@@ -70,9 +78,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if err := CheckHubName(o.Hub); err != nil {
+		return o, err
+	}
 	switch {
-	case !hubName.MatchString(o.Hub):
-		return o, fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", o.Hub)
 	case o.Partitions < 1 || o.Partitions > 16:
 		return o, fmt.Errorf("durable: Options.Partitions %d is not within 1 to 16", o.Partitions)
 	case o.LeaseDuration < 15*time.Second || o.LeaseDuration > time.Minute:
