@@ -45,6 +45,10 @@ func (r *run) damageAll(ctx context.Context, round int, folder string) error {
 		if err != nil {
 			return err
 		}
+		if !found && (outcome == refused || outcome == readError) {
+			r.report.Damage.Missed++
+			what += ", not found by fsck"
+		}
 		r.say("round %d: damage: %s: %s", round, what, outcome)
 		if outcome == servedWrong {
 			// The server may have changed it; damaged again in the same way, it shows what was tried.

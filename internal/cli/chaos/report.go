@@ -12,6 +12,8 @@ type Damage struct {
 	// Refused is a server that did not start, with a message; ReadError one that answered reads with errors; Found one that lacked
 	// data, which fsck found; Unaffected one that had everything.
 	Refused, ReadError, Found, Unaffected int
+	// Missed counts those of Refused and ReadError in which fsck found nothing. It is no failure of a run.
+	Missed int
 	// Wrong is a server that served what was not written, lacked data without a finding of fsck, crashed, or hung.
 	Wrong int
 }
@@ -62,7 +64,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d\n", k, r.count(k))
 	}
 	if d := r.Damage; d != (Damage{}) {
-		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong\n", d.Refused, d.ReadError, d.Found, d.Unaffected, d.Wrong)
+		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d refusals and errors not found by fsck\n",
+			d.Refused, d.ReadError, d.Found, d.Unaffected, d.Wrong, d.Missed)
 	}
 	for _, folder := range r.Kept {
 		fmt.Fprintf(t, "kept\t%s\n", folder)
