@@ -20,7 +20,7 @@ type background struct {
 	wake     chan struct{}
 }
 
-// tidyEvery is how often everything is looked through that has no order by time.
+// tidyEvery is the interval of scans of data without an index by time.
 const tidyEvery = time.Hour
 
 // Wake asks for a round before the pause is over.

@@ -35,7 +35,7 @@ type subRequest struct {
 }
 
 // blobBatch: https://learn.microsoft.com/rest/api/storageservices/blob-batch
-// Each request in it is authorised and served on its own, in order; the batch as a whole succeeds whatever they answer.
+// Each request in it is authorised and served separately, in order; the batch as a whole succeeds regardless of their answers.
 func (s *Service) blobBatch(c *call) error {
 	parts, ok := wire.Boundary(c.Header("Content-Type"))
 	if !ok {
@@ -156,7 +156,7 @@ func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	}
 }
 
-// reasonOf is the first line of an error's message, which stands in the status line of its answer.
+// reasonOf returns the first line of an error's message, for the status line of its answer.
 func reasonOf(body []byte, otherwise string) string {
 	_, text, ok := strings.Cut(string(body), "<Message>")
 	if !ok {

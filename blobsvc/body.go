@@ -77,7 +77,7 @@ func parseMD5(s string) ([]byte, error) {
 	return b, nil
 }
 
-// check compares what was announced with what came.
+// check compares the received content with the announced length and hashes.
 func (h transportHashes) check(u *content.Upload) error {
 	if h.md5 != nil && !bytes.Equal(h.md5, u.MD5) {
 		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.md5)).
@@ -152,7 +152,7 @@ func (s *Service) receiveStructured(c *call, n int64, o content.Options) (*conte
 	return u, nil
 }
 
-// sendHashes sets the response headers that tell what was received: the MD5 if the client sent one or its version knows
+// sendHashes sets the response headers with the hashes of the received content: the MD5 if the client sent one or its version knows
 // no CRC64, otherwise the CRC64.
 func (c *call) sendHashes(u *content.Upload) {
 	if u.MD5 != nil {

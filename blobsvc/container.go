@@ -63,7 +63,7 @@ func (s *Service) createContainer(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// containerWrite is what the request says about a change of the container that it names, without preconditions.
+// containerWrite returns the parameters of a change of the container in the request, without preconditions.
 func (s *Service) containerWrite(c *call) state.ContainerWrite {
 	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account)}
 }

@@ -15,7 +15,7 @@ import (
 
 // copySource is the blob that x-ms-copy-source names.
 type copySource struct {
-	// url is what the client sent, which the copy's properties repeat.
+	// url is the URL that the client sent; the copy's properties repeat it.
 	url string
 	// local is a blob of this process. It is not set if remote is not nil.
 	local state.Source
@@ -162,7 +162,7 @@ func sameHost(u *url.URL, host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
 }
 
-// copyError is what Copy Blob answers for a source: a condition that does not hold has a code of its own.
+// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code.
 func copyError(err error) error {
 	var src *state.SourceError
 	if !errors.As(err, &src) {
@@ -185,7 +185,7 @@ func syncCopyError(err error) error {
 	return err
 }
 
-// targetError is what Copy Blob answers for its destination: a condition that does not hold has a code of its own.
+// targetError returns the error of Copy Blob for its destination: a condition that does not hold has its own code.
 func targetError(err error) error {
 	var src *state.SourceError
 	if errors.Is(err, state.ErrConditionNotMet) && !errors.As(err, &src) {

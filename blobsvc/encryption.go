@@ -81,7 +81,7 @@ func (c *call) sendEncrypted(id encryption.ID) {
 	c.sendEncryption(id)
 }
 
-// sendEncryption sets the headers that tell of a customer's key or a scope.
+// sendEncryption sets the headers that name a customer's key or a scope.
 func (c *call) sendEncryption(by encryption.ID) {
 	if by.KeySHA256 != "" {
 		c.Set("x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString([]byte(by.KeySHA256)))

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
-// maxChanged is how many blobs a listing of changes has at most.
+// maxChanged is the maximum number of blobs in a listing of changes.
 const maxChanged = 1000
 
 // changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has

@@ -19,7 +19,7 @@ func (c *call) sourceMD5() ([]byte, error) {
 	return nil, nil
 }
 
-// sourceHashes are the hashes that a client expects of what it copies; nil for none.
+// sourceHashes are the hashes that a client expects of the copied content; nil if it sent none.
 type sourceHashes struct{ md5, crc []byte }
 
 func (c *call) sourceHashes() (h sourceHashes, err error) {
@@ -117,8 +117,8 @@ func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks b
 	return b.Reader, b.Length, err
 }
 
-// noBody refuses a body where the content comes from elsewhere.
-func (c *call) noBody() error {
+// refuseBody refuses a body if the content comes from a URL.
+func (c *call) refuseBody() error {
 	if n, err := c.contentLength(0); err != nil || n != 0 {
 		return wire.InvalidHeader("Content-Length", c.Header("Content-Length"))
 	}
@@ -127,7 +127,7 @@ func (c *call) noBody() error {
 
 // putBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/put-block-from-url
 func (s *Service) putBlockFromURL(c *call) error {
-	if err := c.noBody(); err != nil {
+	if err := c.refuseBody(); err != nil {
 		return err
 	}
 	id, err := c.blockID()
@@ -176,7 +176,7 @@ func (c *call) sendMD5(up *content.Upload) {
 
 // appendBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/append-block-from-url
 func (s *Service) appendBlockFromURL(c *call) error {
-	if err := c.noBody(); err != nil {
+	if err := c.refuseBody(); err != nil {
 		return err
 	}
 	conditions, err := c.appendConditions()
@@ -204,7 +204,7 @@ func (s *Service) appendBlockFromURL(c *call) error {
 
 // putPageFromURL: https://learn.microsoft.com/rest/api/storageservices/put-page-from-url
 func (s *Service) putPageFromURL(c *call) error {
-	if err := c.noBody(); err != nil {
+	if err := c.refuseBody(); err != nil {
 		return err
 	}
 	if action := c.Header("X-Ms-Page-Write"); action != "update" && action != "Update" {
@@ -251,7 +251,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if kind := c.Header("X-Ms-Blob-Type"); kind != state.BlockBlob.String() {
 		return wire.InvalidHeader("x-ms-blob-type", kind)
 	}
-	if err := c.noBody(); err != nil {
+	if err := c.refuseBody(); err != nil {
 		return err
 	}
 	src, err := s.copySource(c)

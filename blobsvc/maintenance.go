@@ -21,7 +21,7 @@ func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.
 	return s.state.Compact(ctx, o)
 }
 
-// Audit is what [Check] counted.
+// Audit is the result of [Check].
 type Audit = state.Audit
 
 // Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package state. It changes

@@ -132,7 +132,7 @@ func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
 	return p, mode != "", nil
 }
 
-// legalHold reads x-ms-legal-hold; sent says whether it was there.
+// legalHold reads x-ms-legal-hold; sent reports whether the header was present.
 func (c *call) legalHold() (hold, sent bool, err error) {
 	text := c.Header("X-Ms-Legal-Hold")
 	if text == "" {

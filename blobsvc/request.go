@@ -21,14 +21,14 @@ func (c *call) ref() state.Ref {
 	return state.Ref{Account: c.Account, Container: c.container, Blob: c.blob}
 }
 
-// unconditional is what the request says about a change of the blob that it names, without preconditions.
+// unconditional returns the parameters of a change of the blob in the request, without preconditions.
 func (s *Service) unconditional(c *call) state.Write {
 	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: state.Rights{Overwrite: c.identity.Holds(ofWrites) == nil},
 		Origin:     state.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.key}}
 }
 
-// write is what the request says about a change of the blob that it names.
+// write returns the parameters of a change of the blob in the request.
 func (s *Service) write(c *call) (w state.Write, err error) {
 	w = s.unconditional(c)
 	w.If, err = c.preconditions()
@@ -53,7 +53,7 @@ func (s *Service) writeExisting(c *call) (w state.Write, err error) {
 	return w, err
 }
 
-// read is what the request says about a read of the blob, snapshot or version that it names.
+// read returns the parameters of a read of the blob, snapshot or version in the request.
 func (s *Service) read(c *call) (r state.Read, err error) {
 	r = state.Read{Ref: c.ref(), Now: c.Now, Key: c.key}
 	if r.If, err = c.preconditions(); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Config is what the service works with.
+// Config configures the service.
 type Config struct {
 	// Path is the database with everything but content; Extents is the folder of the content. They are created if
 	// absent, in a folder that exists. Required.
@@ -88,12 +88,12 @@ const (
 	onBlob      frontend.Level = "blob"
 )
 
-// call is one request to the service: the parsed request and what its path names.
+// call is one request to the service: the parsed request and the resource in its path.
 type call struct {
 	*wire.Request
 	// container and blob are decoded names; "" where the path is of a higher level.
 	container, blob string
-	// identity is who calls.
+	// identity is the authenticated caller.
 	identity auth.Identity
 	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
 	key, sourceKey *encryption.CustomerKey

@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// The errors of the Table service, beside those of package wire and of the data model in internal/entity.
+// The errors of the Table service, in addition to those of package wire and of the data model in internal/entity.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 var (
 	// errTableNotFound: an operation names a table that does not exist. Reading one entity, Delete Table and Query Tables

@@ -18,7 +18,7 @@ import (
 const (
 	maxPageBytes = 4 << 20
 	maxQueryTime = 5 * time.Second
-	// clockEvery is how many entities are visited between two readings of the clock.
+	// clockEvery is the number of entities between two readings of the clock.
 	clockEvery = 256
 )
 

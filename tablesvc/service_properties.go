@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 )
 
-// ServiceProperties returns what Set Table Service Properties last set for an account, for the writers of logs and metrics.
+// ServiceProperties returns the properties that were last set for an account, for the writers of logs and metrics.
 // The caller must not change it.
 func (s *Service) ServiceProperties(account string) *properties.Properties {
 	return s.properties.Of(account)

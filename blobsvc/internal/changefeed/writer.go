@@ -30,7 +30,7 @@ const (
 	maxEvents     = 2000
 	maxEventBytes = 1 << 20
 	maxBlocks     = 10_000
-	// grace is how long after its hour a segment is finalized.
+	// grace is the time after its hour at which a segment is finalized.
 	grace = 5 * time.Minute
 )
 
@@ -40,7 +40,7 @@ type Writer struct {
 	mu    sync.Mutex // held while feeds are written
 }
 
-// progress is how far an account's feed is written. It is stored as JSON.
+// progress is the position up to which an account's feed is written. It is stored as JSON.
 type progress struct {
 	Hour  time.Time // of the open segment; zero for none
 	File  int       // the current file

@@ -14,9 +14,9 @@ import (
 // [NewExtract] and [Extract.Add].
 type Extract struct {
 	slices []extent.Slice
-	// skip is how many bytes of the first slice precede the range.
+	// skip is the number of bytes of the first slice before the range.
 	skip int64
-	// content is how many bytes come from slices.
+	// content is the number of bytes that come from slices.
 	content int64
 	// runs are the lengths of the parts of the range: content, then zeros, then content, and so on. The first may be 0.
 	runs []int64

@@ -5,5 +5,5 @@
 // read: a [Copier] completes such pending copies in the background, and continues them after a restart. What has arrived, and what is still
 // to be done, is in package state.
 //
-// Sources in this process are no concern of this package: they are read, or referred to, by package state.
+// Sources in this process are not handled by this package: package state reads or references them.
 package copysource

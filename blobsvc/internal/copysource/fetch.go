@@ -33,7 +33,7 @@ const (
 type Fetcher struct {
 	// Egress decides which hosts may be asked.
 	Egress *egress.Policy
-	// Timeout is how long a source may take for its answer, and for each next 64 KiB of its content.
+	// Timeout is the time limit for a source's answer, and for each next 64 KiB of its content.
 	Timeout time.Duration
 	Log     *slog.Logger
 	web     *http.Client
@@ -213,7 +213,7 @@ func sourceError(status int, message string) *wire.Error {
 var (
 	// errTimeout: the source cannot be reached, or stopped halfway.
 	errTimeout = sourceError(http.StatusInternalServerError, "Could not verify the copy source within the specified time.")
-	// errSourceChanged: the source is not what it was when the copy began.
+	// errSourceChanged: the source has changed since the copy began.
 	errSourceChanged = &wire.Error{Status: http.StatusPreconditionFailed, Code: "ConditionNotMet", Message: "The copy source changed while it was copied."}
 	// errSourceRefused: the configuration does not allow the source's host.
 	errSourceRefused = sourceError(http.StatusForbidden,

@@ -43,7 +43,7 @@ type Copier struct {
 	running map[string]context.CancelFunc
 }
 
-// CopierConfig is what a [Copier] works with. All fields are required.
+// CopierConfig configures a [Copier]. All fields are required.
 type CopierConfig struct {
 	State   *state.Store
 	Scopes  *encryption.Scopes

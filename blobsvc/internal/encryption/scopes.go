@@ -60,7 +60,7 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 	if err := json.Unmarshal(b, &s.keys); err != nil { // keys are in base64
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// Content that is decrypted with a damaged key would be wrong, and nothing would tell. Files of earlier releases have no sum.
+	// Content that is decrypted with a damaged key would be wrong, without any error. Files of earlier releases have no sum.
 	id, sum := findSum(s.keys)
 	if id != "" {
 		delete(s.keys, id)

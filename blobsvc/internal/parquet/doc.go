@@ -1,4 +1,4 @@
-// Package parquet reads columns of Parquet files, in memory that is bounded whatever the file says.
+// Package parquet reads columns of Parquet files, in bounded memory for any content of the file.
 //
 // # Concepts
 //

@@ -93,7 +93,7 @@ func (f *File) describe(footer []byte) error {
 	return f.groups.err
 }
 
-// chunk is where a column's pages of one row group are.
+// chunk is the position of a column's pages of one row group.
 type chunk struct {
 	at, end int64
 	values  int64

@@ -74,7 +74,7 @@ const (
 	dataPageV2     = 3
 )
 
-// pageHeader is what is in front of a page.
+// pageHeader is the header of a page.
 type pageHeader struct {
 	kind, size, stored int32
 	crc                uint32

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Kind is how values of a column are stored.
+// Kind is the stored type of a column's values.
 type Kind byte
 
 // The physical types.
@@ -20,7 +20,7 @@ const (
 	FixedLenByteArray
 )
 
-// Meaning is what values of a column stand for.
+// Meaning is the logical type of a column's values.
 type Meaning byte
 
 // The logical types, and the older converted ones, that make a difference to readers.
@@ -44,7 +44,7 @@ type Column struct {
 	// Length is the length in bytes of FixedLenByteArray.
 	Length  int
 	Meaning Meaning
-	// Scale is how many digits of a Decimal are behind the point.
+	// Scale is the number of decimals of a Decimal.
 	Scale int
 	// Repeated is set for columns that have any number of values in a row; they cannot be read.
 	Repeated bool

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Damage is what is wrong with a file.
+// Damage describes damage of a file.
 var (
 	errDamaged = errors.New("its description is damaged")
 	errShort   = io.ErrUnexpectedEOF
@@ -30,7 +30,7 @@ const (
 	thriftStruct = 12
 )
 
-// maxDepth is how deep structures may be within each other.
+// maxDepth is the maximum nesting of structures.
 const maxDepth = 32
 
 // thrift reads the compact protocol. It takes no memory: texts are parts of b, and lists are walked. The first error stays, and

@@ -62,7 +62,7 @@ func (f *frames) result(data []byte) error {
 	return f.block(avro.AppendLong(head, int64(len(data))), data)
 }
 
-// error tells of an error. It is never the first record: the client for Python cannot take it then.
+// error writes an error record. It is never the first record: the client for Python cannot take it then.
 func (f *frames) error(e *recordError) error {
 	if !f.some {
 		if err := f.result(nil); err != nil {

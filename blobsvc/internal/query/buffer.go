@@ -8,7 +8,7 @@ import (
 const (
 	// maxRecord is the length of the longest record in bytes.
 	maxRecord = 4 << 20
-	// readSize is what is read at a time.
+	// readSize is the size of one read.
 	readSize = 256 << 10
 )
 
@@ -24,7 +24,7 @@ type window struct {
 	eof        bool
 }
 
-// bytes is what is there from the record's start on.
+// bytes returns the buffered bytes from the record's start on.
 func (w *window) bytes() []byte { return w.buf[w.start:w.end] }
 
 // offset is the place in the content where the record starts.

@@ -10,10 +10,10 @@ import (
 type Delimited struct {
 	// Column and Record separate columns and records; they have at least one byte.
 	Column, Record string
-	// Quote encloses fields with separators in them, doubled where it stands for itself; Escape takes the meaning from the
-	// character behind it. 0 is none.
+	// Quote encloses fields with separators in them, a doubled quote is one quote; Escape escapes the
+	// character after it. 0 means no such character.
 	Quote, Escape byte
-	// Headers tells that the first record has the names of the columns.
+	// Headers is set if the first record has the names of the columns.
 	Headers bool
 }
 

@@ -26,7 +26,7 @@ func refuse(format string, args ...any) error {
 	return &Error{CodeExpression, fmt.Sprintf(format, args...)}
 }
 
-// recordError is a record that could not be processed: it is told in the stream and the query goes on with the next one,
+// recordError is a record that could not be processed: the stream reports it and the query continues with the next one,
 // unless it is fatal.
 type recordError struct {
 	fatal             bool
@@ -49,7 +49,7 @@ var (
 // errRecordTooLong ends a query.
 var errRecordTooLong = &recordError{fatal: true, name: "RecordTooLarge", description: "A record is longer than 4 MiB."}
 
-// errTooMuchWork ends a query that computes too much for what it reads.
+// errTooMuchWork ends a query that computes too much for the size of its content.
 var errTooMuchWork = &recordError{fatal: true, name: "TooMuchWork", description: "The query computes more than is allowed for the content that it has read."}
 
 // errTooManyColumns is a record of delimited text with more than maxCells columns.

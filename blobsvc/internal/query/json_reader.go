@@ -359,7 +359,7 @@ func unquoteJSON(raw []byte) []byte {
 	return []byte(s)
 }
 
-// jsonValue is the value that raw stands for.
+// jsonValue returns the value of raw.
 func jsonValue(raw []byte) value {
 	switch raw[0] {
 	case 'n':
@@ -381,7 +381,7 @@ func jsonValue(raw []byte) value {
 	return v
 }
 
-// jsonRow is an object, or whatever a path led to.
+// jsonRow is an object, or the value at a path.
 type jsonRow struct {
 	raw  []byte
 	work *work

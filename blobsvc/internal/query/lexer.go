@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind tells tokens apart.
+// tokenKind is the kind of a token.
 type tokenKind byte
 
 const (

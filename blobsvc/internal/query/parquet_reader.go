@@ -228,7 +228,7 @@ func half(b uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// finite is null for what is no number.
+// finite returns null for NaN and infinities.
 func finite(f float64) value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nullValue

@@ -15,7 +15,7 @@ type parser struct {
 	st     *statement
 }
 
-// errSyntax is what the service answers to whatever is not its language.
+// errSyntax is the service's error for a statement with a syntax error.
 var errSyntax = refuse("Syntax error!")
 
 // parse reads one statement; now is the time of the request.
@@ -102,7 +102,7 @@ func (p *parser) statement() error {
 	return nil
 }
 
-// selection is what follows SELECT.
+// selection is the part after SELECT.
 func (p *parser) selection() error {
 	if p.accept("*") {
 		p.st.star = true

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Content is what is queried.
+// Content is the content to query.
 type Content struct {
 	io.Reader
 	// ReaderAt is needed for Parquet, which is read from its end.
@@ -17,7 +17,7 @@ type Content struct {
 
 // reader hands out the records of a content.
 type reader interface {
-	// open reads what comes before the first record and resolves fields. It fails with an *Error or a recordError.
+	// open reads the part before the first record and resolves fields. It fails with an *Error or a recordError.
 	open(fields []*field) error
 	// next returns the next record, which is valid until the call after it; io.EOF at the end, a recordError for a record
 	// that cannot be read.
@@ -39,7 +39,7 @@ type Query struct {
 	out    []byte  // of the result, not sent yet
 	values []value // of one record
 	rows   int64   // that were written
-	told   int64   // up to where progress was told
+	told   int64   // the position of the last progress report
 	whole  bool    // the content was read to its end
 }
 
@@ -188,7 +188,7 @@ func (q *Query) scan() error {
 	return nil
 }
 
-// skip tells of a record that could not be processed. What ends the query is returned.
+// skip reports a record that could not be processed. It returns an error that ends the query.
 func (q *Query) skip(err error) error {
 	var bad *recordError
 	if !errors.As(err, &bad) || bad.fatal {
@@ -239,7 +239,7 @@ func (q *Query) take(record record) (err error) {
 	return nil
 }
 
-// progress sends output if there is enough of it, and tells how far the content has been read.
+// progress sends output if there is enough of it, and reports how far the content has been read.
 func (q *Query) progress() error {
 	q.row.left += workPerRecord
 	if err := q.row.spend(1); err != nil { // looks at the context: a file of a few bytes can have rows without end, of which none is written

@@ -15,11 +15,11 @@ import (
 // https://learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview#move-data-based-on-last-accessed-time
 
 const (
-	// accessGrain is how old the time in a record is before a read renews it.
+	// accessGrain is the age of the time in a record from which a read updates it.
 	accessGrain = day
 	// maxAccessed bounds the reads that are noted in memory; others are noted at a later read.
 	maxAccessed = 100_000
-	// accessBatch is how many records one transaction changes.
+	// accessBatch is the maximum number of records that one transaction changes.
 	accessBatch = 500
 )
 

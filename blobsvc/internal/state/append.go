@@ -23,10 +23,10 @@ func (a AppendConditions) check(length, n int64) error {
 	return nil
 }
 
-// AppendResult is what an append did.
+// AppendResult is the result of an append.
 type AppendResult struct {
 	Result
-	// Offset is where the content was appended, Blocks how many blocks the blob has now.
+	// Offset is the position of the appended content, Blocks the new number of blocks.
 	Offset, Blocks int64
 }
 

@@ -47,7 +47,7 @@ func ParseKind(s string) (Kind, bool) {
 // Blob is the state of one committed blob, or of one snapshot or version of it.
 type Blob struct {
 	Kind Kind
-	// Created is when the blob was created. Changed is when it was last written: Last-Modified and the entity tag.
+	// Created is the time of creation. Changed is the time of the last write: Last-Modified and the entity tag.
 	Created, Changed ticks.Ticks
 	// Length is the size of the content in bytes.
 	Length  int64
@@ -94,14 +94,14 @@ type Blob struct {
 	Version ticks.Ticks
 	Protection
 
-	// slot is where the record is; it is stored in the key.
+	// slot is the position of the record; it is stored in the key.
 	slot Slot
 }
 
 // Headers are the properties of a blob that a client sets and gets back as headers.
 type Headers struct {
 	ContentType, Encoding, Language, CacheControl, Disposition string
-	// DispositionSet tells an empty disposition, which is sent back as an empty header, from none.
+	// DispositionSet is set for an empty disposition, which is returned as an empty header.
 	DispositionSet bool
 	// MD5 is Content-MD5 before base64, or "". A client may set one of another length than 16 bytes.
 	MD5 string

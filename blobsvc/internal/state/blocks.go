@@ -30,7 +30,7 @@ func (s *Store) CheckBlock(w *Write) error {
 	})
 }
 
-// checkBlockTarget checks the blob for which a block is staged: there is none, or it is a block blob whose lease the caller holds.
+// checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob whose lease the caller holds.
 func checkBlockTarget(tx *store.Tx, gen generation, name, lease string, now ticks.Ticks) error {
 	var b Blob
 	switch err := getBlob(tx, gen, name, baseSlot, now, &b); {
@@ -136,7 +136,7 @@ func (c *change) checkBeforeList(old *Blob) error {
 	return c.If.checkCreate()
 }
 
-// committedBlocks reads the present blob into old, unless there is none, and returns its pieces.
+// committedBlocks reads the current blob, if it exists, into old, and returns its pieces.
 func (c *change) committedBlocks(old *Blob) (list []content.Piece, err error) {
 	switch err := c.base(old); {
 	case errors.Is(err, ErrBlobNotFound):
@@ -232,7 +232,7 @@ func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockList
 	return list, err
 }
 
-// uncommittedBlocks returns the blocks that a pending record stands for.
+// uncommittedBlocks returns the blocks of a pending record.
 func uncommittedBlocks(tx *store.Tx, pending []byte) (list []Block, err error) {
 	p, err := decodePending(pending)
 	if err != nil {
@@ -258,7 +258,7 @@ const (
 	// discardAtOnce is up to how many uncommitted blocks are removed in the transaction that commits or discards them; more are
 	// left to the background.
 	discardAtOnce = 64
-	// blockLifetime is how long uncommitted blocks are kept after the last of them was staged.
+	// blockLifetime is the time for which uncommitted blocks are kept after the last of them was staged.
 	// https://learn.microsoft.com/rest/api/storageservices/put-block#remarks
 	blockLifetime = 7 * 24 * time.Hour
 )

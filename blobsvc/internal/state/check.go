@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Audit is what [Check] counted.
+// Audit is the result of [Check].
 type Audit struct {
 	Containers, DeletedContainers, Blobs, Snapshots, Versions, UncommittedBlocks int64
 	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
@@ -217,7 +217,7 @@ func (c *checker) blob(k, v []byte) error {
 		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
 	}
 	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
-		c.errorf("blob %q of generation %d has an expiry time that nobody waits for", name, gen)
+		c.errorf("blob %q of generation %d has an expiry time without an entry in the expiry index", name, gen)
 	}
 	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
 		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)

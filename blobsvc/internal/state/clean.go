@@ -32,7 +32,7 @@ func (s *Store) Collect(ctx context.Context, now time.Time) error {
 	return errors.Join(s.purgeBlobs(ctx, now), s.collectGarbage(ctx))
 }
 
-// collectGarbage removes garbage until there is none.
+// collectGarbage removes all garbage.
 func (s *Store) collectGarbage(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var key []byte

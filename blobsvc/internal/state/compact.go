@@ -16,14 +16,14 @@ const (
 	// pause between two.
 	compactFreed = 64 << 20
 	compactSoon  = 30 * time.Second
-	// compactEvery is how often extents are compacted when anything was freed, or written: uploads that were broken off or refused
+	// compactEvery is the interval of compactions if content was freed or written: uploads that were interrupted or refused
 	// leave bytes behind.
 	compactEvery = 10 * time.Minute
-	// compactAgain is when to look again at extents without references: they are removed at the second look.
+	// compactAgain is the time until the second look at extents without references: they are removed at the second look.
 	compactAgain = 70 * time.Second
 )
 
-// schedule is when extents are compacted next.
+// schedule is the time of the next compaction.
 type schedule struct {
 	last, next time.Time
 	size       int64 // of the extents in bytes, at the last compaction

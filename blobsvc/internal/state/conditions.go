@@ -91,7 +91,7 @@ func matchETag(list, etag string) bool {
 	return false
 }
 
-// Preconditions are what a request demands of the blob it acts on: the conditional headers, tags, and a lease.
+// Preconditions are the conditions of a request on its blob: the conditional headers, tags, and a lease.
 type Preconditions struct {
 	Conditions
 	// LeaseID is in canonical form, "" if absent.

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// ContainerWrite is what a change of a container is given beside the change itself.
+// ContainerWrite has the parameters that all changes of a container share.
 type ContainerWrite struct {
 	Account, Container string
 	// Now is the time of the request.
@@ -147,7 +147,7 @@ func ParseDeletedVersion(s string) (ticks.Ticks, bool) {
 	return ticks.Ticks(n) + epoch1601, true
 }
 
-// purgeAt is when a deleted container is removed.
+// purgeAt returns the time at which a deleted container is removed.
 func (c *Container) purgeAt() ticks.Ticks { return c.Deleted + ticks.Ticks(c.KeptDays)*day }
 
 // RemainingDays is the number of whole days until a deleted container is removed.

@@ -106,7 +106,7 @@ func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool
 	return out, err
 }
 
-// CopyResult is what a copy did.
+// CopyResult is the result of a copy.
 type CopyResult struct {
 	Result
 	// MD5 is that of the source, "" if it has none.

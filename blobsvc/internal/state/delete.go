@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// DeleteSnapshots is what Delete Blob does with the snapshots of a blob.
+// DeleteSnapshots selects what Delete Blob does with the snapshots of a blob.
 type DeleteSnapshots byte
 
 // RefuseSnapshots fails if there are any, IncludeSnapshots deletes them with the blob, OnlySnapshots keeps the blob.
@@ -117,7 +117,7 @@ func (c *change) snapshots(one bool) (slots []Slot, err error) {
 
 const day = ticks.Ticks(24 * time.Hour / 100)
 
-// purgeAt is when a deleted blob is removed.
+// purgeAt returns the time at which a deleted blob is removed.
 func (b *Blob) purgeAt() ticks.Ticks { return b.Deleted + ticks.Ticks(b.KeptDays)*day }
 
 // RemainingDays is the number of whole days until a deleted blob is removed.

@@ -8,7 +8,7 @@
 // bytes; package content moves the bytes themselves.
 //
 // Callers speak in values. A [Ref] names a blob, snapshot or version; a [Write] or [Read] says on whose behalf it is changed or read, under
-// which [Preconditions] and which [Policy]; a [Result] is what a committed write did. Errors are the sentinels of errors.go.
+// which [Preconditions] and which [Policy]; a [Result] is the result of a committed write. Errors are the sentinels of errors.go.
 //
 // A change is one transaction. Its closure may run twice, so it works on a change of its own (write.go), and everything that must not
 // differ between two runs, such as the times that identify changes, is drawn before. put.go has the write that all operations share which

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// event is what a transaction did to a blob.
+// event is a change of a blob by a transaction.
 type event byte
 
 const (
@@ -104,7 +104,7 @@ func (p *previousState) record(b *Blob) {
 	p.tier, _ = b.AccessTier()
 }
 
-// maxEventRequestID is how much of a client's request ID is kept.
+// maxEventRequestID is the maximum length of a stored client request ID.
 const maxEventRequestID = 256
 
 // recordEvent adds an event to the change feed, if the account has one, and clears c.previous.
@@ -128,7 +128,7 @@ func (c *change) recordEvent(e event, b *Blob) {
 	c.tx.Put(changesBucket, eventKey(c.Account, nextID(c.tx)), f.encode())
 }
 
-// details are what an event on b says beside the state of b.
+// details are the fields of an event on b in addition to the state of b.
 func (p *previousState) details(e event, b *Blob) (d EventDetails) {
 	add := func(to *[]Tag, key, value string) {
 		if value != "" {

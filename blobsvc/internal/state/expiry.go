@@ -15,7 +15,7 @@ import (
 // entries that are out of date are recognised when they are due. From its expiry time on requests treat the blob as absent, whether the
 // background has come to it or not: reads do not find it, and a write that takes its place deletes it first, in its own transaction.
 
-// Expiry is when a blob is to expire.
+// Expiry is the expiry time that a request sets.
 type Expiry struct {
 	// At is the time; 0 is never.
 	At ticks.Ticks
@@ -85,7 +85,7 @@ func (c *change) expireDue() error {
 	return c.expire()
 }
 
-// expire deletes the base blob with its snapshots and uncommitted blocks. It is a change of its own in the transaction of c.
+// expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of c.
 func (c *change) expire() error {
 	e := change{s: c.s, tx: c.tx, gen: c.gen, now: c.now, at: c.at, second: c.second,
 		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: Origin{Operation: "DeleteBlob"}}}

@@ -43,7 +43,7 @@ func (q *LeaseRequest) apply(l Lease, now ticks.Ticks) (next Lease, remaining in
 	return next, remaining, err
 }
 
-// LeaseResult is what an operation on a lease did.
+// LeaseResult is the result of an operation on a lease.
 type LeaseResult struct {
 	Lease Lease
 	// Remaining is the time in seconds until a broken lease can be acquired.

@@ -17,7 +17,7 @@ type Listing struct {
 	Max int
 	// Now decides which blobs have expired.
 	Now ticks.Ticks
-	// What is included beside base blobs.
+	// Items to include in addition to base blobs.
 	Snapshots, Uncommitted, Deleted, Versions bool
 	// VersionsOnly shows one item for a blob that is deleted and has versions.
 	VersionsOnly bool
@@ -141,7 +141,7 @@ func (l *Listing) wants() bool {
 	return b.IsBase() || b.IsSnapshot() && l.Snapshots && !l.name.expired || b.IsVersion() && l.Versions
 }
 
-// nameState is what all records of a name say together.
+// nameState is the combined state of all records of a name.
 type nameState struct {
 	name   string
 	newest Slot // of the newest version, deleted or not
@@ -187,8 +187,8 @@ func (l *Listing) findUncommitted(tx *store.Tx, w *walker) (item Item, at []byte
 	return item, at, err
 }
 
-// committed reports whether a name with uncommitted blocks is listed as the blob that is committed under it, whose record is nil if there
-// is none.
+// committed reports whether a name with uncommitted blocks is listed as the blob that is committed under it, whose record is nil if it
+// does not exist.
 func (l *Listing) committed(record []byte) (bool, error) {
 	if record == nil || l.Deleted {
 		return record != nil, nil

@@ -24,7 +24,7 @@ func (q SequenceConditions) check(n int64) error {
 	return nil
 }
 
-// PagesResult is what a write of pages did.
+// PagesResult is the result of a write of pages.
 type PagesResult struct {
 	Result
 	// Sequence is the blob's sequence number.

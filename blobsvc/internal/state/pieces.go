@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// pieceList is where the bytes of a blob lie: an ordered list of pieces. A short list stands in the blob's own record. A
+// pieceList is the ordered list of pieces that make up a blob. A short list is stored in the blob's record. A
 // long or growing one has an id, and records of its own in the content bucket, each with some pieces and keyed by the
 // offset where the last of them ends: the first record at or after off+1 is the one that holds off.
 //
@@ -24,7 +24,7 @@ type pieceList struct {
 }
 
 const (
-	// maxInlinePieces and maxInlineSlices bound what stands in a blob's own record.
+	// maxInlinePieces and maxInlineSlices limit the pieces and slices in a blob's record.
 	maxInlinePieces = 16
 	maxInlineSlices = 32
 	// piecesPerRecord bounds how many pieces of a block blob share a record.

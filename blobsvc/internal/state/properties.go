@@ -21,7 +21,7 @@ func (s *Store) SetMetadata(w *Write, metadata []Meta) (Result, error) {
 	})
 }
 
-// SequenceAction is what Set Blob Properties does to the sequence number of a page blob.
+// SequenceAction is the change of a page blob's sequence number by Set Blob Properties.
 type SequenceAction struct {
 	Kind   string // "", "max", "update" or "increment"
 	Number int64
@@ -42,7 +42,7 @@ func (a SequenceAction) apply(n int64) (int64, error) {
 	return n, nil
 }
 
-// Properties are what Set Blob Properties sets.
+// Properties are the values that Set Blob Properties sets.
 type Properties struct {
 	// Headers replace those of the blob, unless they are the zero value and the request is one about pages.
 	Headers Headers
@@ -54,7 +54,7 @@ type Properties struct {
 // ofPages reports whether the properties are those of a page blob alone.
 func (p *Properties) ofPages() bool { return p.Sequence.Kind != "" || p.Size >= 0 }
 
-// PropertiesResult is what SetProperties did.
+// PropertiesResult is the result of SetProperties.
 type PropertiesResult struct {
 	Result
 	Kind Kind

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Read is what a read of a blob is given.
+// Read has the parameters of a read of a blob.
 type Read struct {
 	Ref
 	// Now is the time of the request.

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Config says where a [Store] is, and what it depends on.
+// Config configures a [Store].
 type Config struct {
 	// Path is the database with everything but content; Extents is the folder of the content. They are created if
 	// absent, in a folder that exists.

@@ -24,7 +24,7 @@ func (b *Blob) AccessTier() (tier string, inferred bool) {
 	return DefaultTier, true
 }
 
-// rehydrateAfter is how long it takes to move a blob out of the archive. On Azure it takes hours.
+// rehydrateAfter is the time to move a blob out of the archive. On Azure it takes hours.
 const rehydrateAfter = time.Minute
 
 // finishRehydration moves b to its new tier if its rehydration has ended.

@@ -14,7 +14,7 @@ type Ref struct {
 	At                       Address
 }
 
-// Write is what a change of a blob is given beside the change itself: who asks, under which conditions, and the settings that hold.
+// Write has the parameters that all changes of a blob share: the caller, the conditions, and the settings.
 // It is a value, so that a transaction that runs twice sees the same both times.
 type Write struct {
 	Ref
@@ -24,7 +24,7 @@ type Write struct {
 	If     Preconditions
 	Rights Rights
 	Policy Policy
-	// Encryption is what the request asks for.
+	// Encryption is the encryption that the request asks for.
 	Encryption EncryptionRequest
 	Origin     Origin
 }
@@ -61,14 +61,14 @@ type EncryptionRequest struct {
 	Named bool
 }
 
-// Origin says where a change comes from; the change feed repeats it. The zero value is background work.
+// Origin is the origin of a change; the change feed repeats it. The zero value is background work.
 type Origin struct {
 	Operation, RequestID, ClientRequestID string
 	// Base is the address of the account as the client wrote it.
 	Base string
 }
 
-// Result is what a committed write did.
+// Result is the result of a committed write.
 type Result struct {
 	// Changed is the time of the last change of the blob: Last-Modified and the entity tag.
 	Changed ticks.Ticks
@@ -78,8 +78,8 @@ type Result struct {
 	Encryption encryption.ID
 }
 
-// change is one run of a transaction that changes a blob: what it works on, and what it has done so far. A transaction may run
-// twice; each run begins with a change of its own.
+// change is one run of a transaction that changes a blob: its blob, and its effects so far. A transaction may run
+// twice; each run begins with a new change.
 type change struct {
 	*Write
 	s   *Store

@@ -35,7 +35,7 @@ type Handler struct {
 	frontend.Common
 }
 
-// Account is the account whose website a host name stands for; "" for none.
+// Account is the account of the website with a host name; "" if there is no website.
 func (h *Handler) Account(host string) string {
 	if h.Options.PathStyle || !strings.Contains(host, ".web") {
 		return ""

@@ -14,7 +14,7 @@ import (
 type Finding struct {
 	// Where names the bucket and the key, or the table.
 	Where string
-	// Problem says what is wrong.
+	// Problem describes the violation.
 	Problem string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// cleanBatch is how many entities one transaction removes: few enough that writers hardly notice.
+// cleanBatch is the number of entities that one transaction removes: small enough not to delay writers.
 const cleanBatch = 500
 
 // clean removes the entities of deleted tables and their logs of changes. What is left to do is in bucketDeleted, so that a
@@ -32,7 +32,7 @@ func (s *Store) clean(ctx context.Context) {
 type cleaner struct {
 	db    *store.DB
 	batch int
-	// from is where to go on among the entities of the table that is being removed. No entity is written below it: writers
+	// from is the key to continue from among the entities of the table that is being removed. No entity is written below it: writers
 	// look for the table in their own transaction.
 	from []byte
 }

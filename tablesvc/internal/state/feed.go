@@ -18,7 +18,7 @@ const (
 	maxFeedBytes = 4 << 20
 )
 
-// FeedKind is what happened to an entity. The numbers are on disk and never change.
+// FeedKind is the kind of a change of an entity. The numbers are on disk and never change.
 type FeedKind byte
 
 // The kinds of changes.

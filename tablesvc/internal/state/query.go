@@ -28,7 +28,7 @@ type Query struct {
 	Filter filter.Filter
 	// Scope, if not nil, limits what is read.
 	Scope *Scope
-	// From, if not nil, is where to begin.
+	// From, if not nil, is the position to begin at.
 	From *Position
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Reset deletes the tables of an account whose names begin with prefix, in any case, and returns how many there were. An
+// Reset deletes the tables of an account whose names begin with prefix, in any case, and returns their number. An
 // empty prefix also removes the service properties.
 func (s *Store) Reset(account, prefix string) (deleted int, err error) {
 	var keys [][]byte
