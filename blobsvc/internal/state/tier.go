@@ -34,7 +34,7 @@ func (b *Blob) finishRehydration(now ticks.Ticks) {
 	}
 }
 
-// RehydratePriority is the priority of the rehydration of b, "" if there is none.
+// RehydratePriority is the priority of the rehydration of b, "" if none exists.
 func (b *Blob) RehydratePriority() string {
 	switch {
 	case b.RehydrateTo == "":
