@@ -22,8 +22,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Backend keeps one task hub in a storage account. It is safe for concurrent use. A process that only starts and watches workflows uses
-// [NewClient].
+// Backend stores one task hub in a storage account. It is safe for concurrent use. Use [NewClient] in a process that only starts and watches
+// workflows.
 type Backend struct {
 	options    Options
 	names      names
@@ -45,7 +45,7 @@ type Backend struct {
 	opened atomic.Bool
 	mu     sync.Mutex // guards run
 	run    *run
-	// life is the context of what belongs to the process rather than to a call.
+	// life is the context of work that belongs to the process, not to a call.
 	life       context.Context
 	background sync.WaitGroup
 	receiving  atomic.Int64 // requests for messages that are under way
@@ -53,7 +53,7 @@ type Backend struct {
 
 var _ backend.Backend = (*Backend)(nil)
 
-// New returns a backend. Nothing is sent yet.
+// New returns a backend. It sends no request.
 func New(options Options) (*Backend, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -84,7 +84,7 @@ type hubInfo struct {
 	PartitionCount int
 }
 
-// CreateTaskHub implements backend.Backend. It makes what is missing, and returns backend.ErrTaskHubExists if the hub was there.
+// CreateTaskHub implements backend.Backend. It creates the missing resources, and returns backend.ErrTaskHubExists if the hub exists.
 func (b *Backend) CreateTaskHub(ctx context.Context) error {
 	err := b.open(ctx)
 	existed := err == nil
@@ -144,7 +144,7 @@ func (b *Backend) writeInfo(ctx context.Context) error {
 	return nil
 }
 
-// open reads what the hub consists of. It returns backend.ErrTaskHubNotFound if there is none.
+// open reads the description of the hub. It returns backend.ErrTaskHubNotFound if the hub does not exist.
 func (b *Backend) open(ctx context.Context) error {
 	buffer := make([]byte, 4096)
 	n, err := b.infoBlob().DownloadBuffer(ctx, buffer, nil)
@@ -172,7 +172,7 @@ func (b *Backend) open(ctx context.Context) error {
 	return nil
 }
 
-// DeleteTaskHub implements backend.Backend. Azure needs half a minute before a hub of the same name can be made again.
+// DeleteTaskHub implements backend.Backend. On Azure, creating a hub with the same name fails for about 30 seconds afterwards.
 func (b *Backend) DeleteTaskHub(ctx context.Context) error {
 	found := b.open(ctx)
 	if found != nil && !errors.Is(found, backend.ErrTaskHubNotFound) {
@@ -211,13 +211,13 @@ func (b *Backend) ready() error {
 	return nil
 }
 
-// work is a work item of the engine with what belongs to it here.
+// work is a work item of the engine with the backend's data for it.
 type work struct {
 	session   *session
 	messages  []*received
 	postponed []*received
 	events    []newRow
-	history   *history // to go on from; an empty one when the instance begins anew
+	history   *history // the history to continue; empty when the instance starts again
 	base      *history // as it was read
 	attempts  int64
 	dropped   int
@@ -237,7 +237,7 @@ func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
 }
 
 // GetOrchestrationWorkItem implements backend.Backend. A backend that was started waits for work until ctx is done or the backend stops;
-// another one looks once.
+// another one checks once.
 func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
 	if err := b.ready(); err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.Orches
 	return b.pull(ctx)
 }
 
-// pull looks for work in all partitions once.
+// pull checks all partitions for work once.
 func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
 	for i := range b.control {
 		for {
@@ -359,7 +359,7 @@ func (b *Backend) addEvent(ctx context.Context, instance string, e *Event, id st
 	return err
 }
 
-// ErrTooLarge: an input, output or event is larger than Options.MaxPayload.
+// ErrTooLarge means that an input, output or event is larger than Options.MaxPayload.
 var ErrTooLarge = errors.New("durable: the payload is too large")
 
 // eventRest bounds what an event has beside its payload: names, traces, failure details.

@@ -26,7 +26,7 @@ func sizeWithoutPayload(e *Event) int {
 	return n - len(v.GetValue())
 }
 
-// checkpointTimeout bounds a checkpoint. It goes on when the process is told to stop.
+// checkpointTimeout bounds a checkpoint. A checkpoint continues while the process stops.
 const checkpointTimeout = 2 * time.Minute
 
 // maxCustomStatus bounds the custom status, as Durable Functions does, in bytes.
@@ -65,7 +65,7 @@ func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend
 	return fault.Point(pointDone)
 }
 
-// plan is what a checkpoint is to write.
+// plan has the writes of a checkpoint.
 type plan struct {
 	keep int // rows of the history that stay
 	rows []newRow
@@ -130,7 +130,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	return c
 }
 
-// checkCheckpoint refuses what cannot be stored.
+// checkCheckpoint returns an error if the checkpoint cannot be stored.
 func (b *Backend) checkCheckpoint(c plan) error {
 	for _, r := range c.rows {
 		if err := b.checkPayload(r.event); err != nil {
@@ -156,7 +156,7 @@ func (b *Backend) checkCheckpoint(c plan) error {
 	return nil
 }
 
-// failedPlan ends the instance instead of what the workflow wanted.
+// failedPlan returns a plan that fails the instance instead of applying the workflow's actions.
 func (b *Backend) failedPlan(w *work, reason error) plan {
 	c := plan{keep: w.history.Length, next: w.history.sentinel}
 	c.next.Terminations = ""
@@ -244,7 +244,7 @@ func (b *Backend) commit(ctx context.Context, instance string, w *work, c plan) 
 	return n, fault.Point(pointCommitted)
 }
 
-// resume sends the messages of the last checkpoint, and notes in the row that they have been sent. It can be repeated.
+// resume sends the messages of the last checkpoint and records in the row that they have been sent. It can be repeated.
 func (b *Backend) resume(ctx context.Context, instance string, h *history) error {
 	now := b.clock.Now()
 	list, err := outbox(instance, h, h.From, now)
@@ -263,7 +263,7 @@ func (b *Backend) resume(ctx context.Context, instance string, h *history) error
 	return fault.Point(pointInstance)
 }
 
-// updateOf derives from a history what its row is to say.
+// updateOf derives the content of the row from a history.
 func updateOf(h *history, now time.Time) update {
 	u := update{status: api.RUNTIME_STATUS_RUNNING, now: now}
 	if h.CustomStatus != nil {
@@ -289,7 +289,7 @@ func updateOf(h *history, now time.Time) update {
 	return u
 }
 
-// clean deletes what a history that begins anew has left: rows beyond its end, and payloads that only the old one had.
+// clean deletes the remains of a replaced history: rows beyond the end of the new one, and payloads that only the old one had.
 func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
 	kept := map[string]bool{}
 	for _, blob := range n.blobs {
@@ -351,7 +351,7 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 	b.sessions.done(w.session, w.messages)
 }
 
-// failCorrupt ends an instance whose history cannot be read: its row says why, its parent hears of it, and its history stays as it is.
+// failCorrupt fails an instance whose history cannot be read. It records the reason in the row and sends the failure to the parent; the history is not changed.
 func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *CorruptError) error {
 	b.log.Error("instance failed", "instance", instance, "err", reason)
 	row, err := b.instances.get(ctx, instance)

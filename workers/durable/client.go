@@ -15,18 +15,18 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Client starts, watches and steers the instances of a hub. It needs no engine, and is safe for concurrent use.
+// Client starts, watches and controls the instances of a hub. It needs no engine, and is safe for concurrent use.
 type Client struct{ b *Backend }
 
 // Errors of a Client, compared with errors.Is.
 var (
-	// ErrInstanceNotFound: there is no instance with the ID.
+	// ErrInstanceNotFound means that no instance has the ID.
 	ErrInstanceNotFound = api.ErrInstanceNotFound
-	// ErrInstanceExists: the ID is in use.
+	// ErrInstanceExists means that the ID is in use.
 	ErrInstanceExists = api.ErrDuplicateInstance
-	// ErrNotCompleted: the instance still runs.
+	// ErrNotCompleted means that the instance is still running.
 	ErrNotCompleted = api.ErrNotCompleted
-	// ErrHubNotFound: no hub with the name exists in the account.
+	// ErrHubNotFound means that the account has no hub with the name.
 	ErrHubNotFound = backend.ErrTaskHubNotFound
 )
 
@@ -46,17 +46,17 @@ func NewClient(ctx context.Context, options Options) (*Client, error) {
 // Client returns a client of the backend's hub, which must have been opened by CreateTaskHub or Start.
 func (b *Backend) Client() *Client { return &Client{b} }
 
-// StartOptions are what [Client.Start] may be given.
+// StartOptions are the options of [Client.Start].
 type StartOptions struct {
 	// InstanceID is the instance's ID. Default: a random one.
 	InstanceID string
 	// Input is JSON; empty for none.
 	Input string
-	// At is when the instance is to begin. Default: now.
+	// At is the time at which the instance starts. Default: now.
 	At time.Time
 	// Version is the workflow's version, for the workflow to read.
 	Version string
-	// Replace lets an instance that does not run any more be replaced; with Running, one that runs, too.
+	// Replace allows replacing an instance that has ended; with Running, also one that is running.
 	Replace, Running bool
 }
 
@@ -103,7 +103,7 @@ type Instance struct {
 	FailureMessage string `json:",omitempty"`
 }
 
-// Done reports whether the instance does not run any more.
+// Done reports whether the instance has ended.
 func (i *Instance) Done() bool {
 	s, err := ParseStatus(i.Status)
 	return err == nil && isFinal(s)
@@ -134,13 +134,13 @@ func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
 	return c.instance(ctx, row, true)
 }
 
-// Bounds of the pauses between two looks at an instance that is waited for.
+// Bounds of the polling interval of Wait.
 const (
 	waitFirst = 10 * time.Millisecond
 	waitLast  = 2 * time.Second
 )
 
-// Wait returns the instance once it does not run any more, or an error when ctx is done.
+// Wait waits until the instance has ended and returns it. It returns an error when ctx is done.
 func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		i, err := c.Get(ctx, id)
@@ -216,7 +216,7 @@ func join(list []string, with string) string {
 	return text
 }
 
-// position is what a continuation says.
+// position is the content of a continuation.
 type position struct {
 	Partition string `json:"p"`
 	Row       string `json:"r"`
@@ -239,7 +239,7 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 	if q.Continuation != "" {
 		var p position
 		if err := json.Unmarshal([]byte(q.Continuation), &p); err != nil {
-			return nil, fmt.Errorf("durable: the continuation is not one: %w", err)
+			return nil, fmt.Errorf("durable: Query.Continuation is not valid: %w", err)
 		}
 		o.NextPartitionKey, o.NextRowKey = &p.Partition, &p.Row
 	}
@@ -284,7 +284,7 @@ func (c *Client) History(ctx context.Context, id string) ([]*Event, error) {
 	return h.events, nil
 }
 
-// exists returns ErrInstanceNotFound for an ID that nothing could be sent to.
+// exists returns ErrInstanceNotFound for an ID without an instance.
 func (c *Client) exists(ctx context.Context, id string) error {
 	row, err := c.b.instances.get(ctx, id)
 	if err == nil && row == nil {
@@ -300,8 +300,8 @@ func (c *Client) send(ctx context.Context, id string, e *Event) error {
 	return c.b.addEvent(ctx, id, e, newID())
 }
 
-// RaiseEvent sends an event with JSON to an instance. One that nobody waits for yet is kept; one to an instance that does not run any more
-// is dropped.
+// RaiseEvent sends an event with JSON to an instance. The instance keeps an event until the workflow waits for it. An event for an instance
+// that has ended is dropped.
 func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
 	if name == "" {
 		return errors.New("durable: the event has no name")
@@ -328,7 +328,7 @@ func (c *Client) Terminate(ctx context.Context, id, reason string, recurse bool)
 	return c.send(ctx, id, e)
 }
 
-// Suspend keeps an instance from going on until Resume.
+// Suspend suspends an instance until Resume.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	e := newEvent("executionSuspended", -1, c.b.clock.Now())
 	if reason != "" {
@@ -346,12 +346,12 @@ func (c *Client) Resume(ctx context.Context, id, reason string) error {
 	return c.send(ctx, id, e)
 }
 
-// Rewind lets a failed instance go on; see [Backend.Rewind].
+// Rewind retries the failed steps of a failed instance; see [Backend.Rewind].
 func (c *Client) Rewind(ctx context.Context, id, reason string) error {
 	return c.b.Rewind(ctx, api.InstanceID(id), reason)
 }
 
-// Restart starts the workflow of an instance that does not run any more again, with its input: under its ID, or a new one.
+// Restart starts the workflow of an instance that has ended again, with the same input, under the same ID or a new one.
 func (c *Client) Restart(ctx context.Context, id string, newInstanceID bool) (string, error) {
 	i, err := c.Get(ctx, id)
 	if err != nil {
@@ -367,12 +367,12 @@ func (c *Client) Restart(ctx context.Context, id string, newInstanceID bool) (st
 	return c.Start(ctx, i.Name, o)
 }
 
-// Purge deletes all that is kept of an instance that does not run any more; ErrNotCompleted if it does.
+// Purge deletes all data of an instance that has ended. It returns ErrNotCompleted if the instance is running.
 func (c *Client) Purge(ctx context.Context, id string) error {
 	return c.b.PurgeOrchestrationState(ctx, api.InstanceID(id))
 }
 
-// PurgeTree purges an instance, and with recurse its sub-orchestrations before it. It returns the number of instances that it has purged.
+// PurgeTree purges an instance, and with recurse its sub-orchestrations before it. It returns the number of purged instances.
 func (c *Client) PurgeTree(ctx context.Context, id string, recurse bool) (int, error) {
 	return c.purgeTree(ctx, id, recurse, map[string]bool{})
 }
@@ -411,7 +411,7 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 	return n + 1, nil
 }
 
-// PurgeAll purges the instances of a query that do not run any more, and returns their number.
+// PurgeAll purges the instances of a query that have ended, and returns their number.
 func (c *Client) PurgeAll(ctx context.Context, q Query) (int, error) {
 	n := 0
 	for {

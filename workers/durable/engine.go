@@ -14,13 +14,13 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Context is what a workflow calls activities, timers, events and other workflows through.
+// Context lets a workflow call activities and other workflows, and wait for timers and events.
 type Context = task.OrchestrationContext
 
-// RetryPolicy says how often and when an activity that failed is called again.
+// RetryPolicy defines when and how often a failed activity is called again.
 type RetryPolicy = task.RetryPolicy
 
-// ErrTimeout: an event did not come in time.
+// ErrTimeout means that an event was not received before the timeout.
 var ErrTimeout = task.ErrTaskCanceled
 
 // Engine runs the workflows of an app: it goes into workers.Config.Durable.
@@ -45,7 +45,7 @@ func NewEngine(options Options, worker ...WorkerOptions) *Engine {
 	return e
 }
 
-// ErrNotStarted: the app of the engine has not started yet, or could not open its hub.
+// ErrNotStarted means that the app of the engine has not started yet, or could not open its hub.
 var ErrNotStarted = errors.New("durable: the app has not started")
 
 // Client returns a client of the app's hub, once the app has started.
@@ -92,7 +92,7 @@ type orchestrator struct{ run task.Orchestrator }
 func (orchestrator) OrchestratorOf() string { return "durabletask-go" }
 
 // Orchestrator makes a workflow of a function whose input and output are a Go value's JSON. The function runs again from its beginning at
-// every step: it must do the same each time, take the time from Context.CurrentTimeUtc, and reach the world through activities only.
+// every step: it must be deterministic, take the time from Context.CurrentTimeUtc, and use activities for all effects.
 func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers.Orchestrator {
 	if f == nil {
 		return nil
@@ -124,7 +124,7 @@ func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
 	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
 }
 
-// WaitForEvent waits for an event; a timeout below zero is for ever. After the timeout it returns ErrTimeout.
+// WaitForEvent waits for an event; with a negative timeout, it waits without a limit. After the timeout it returns ErrTimeout.
 func WaitForEvent[T any](ctx *Context, name string, timeout time.Duration) (T, error) {
 	return Await[T](ctx.WaitForSingleEvent(name, timeout))
 }
@@ -214,8 +214,8 @@ func (r *engineRun) Stop(ctx context.Context) error { return r.w.Shutdown(ctx) }
 // Idle implements workers.DurableRun.
 func (r *engineRun) Idle(ctx context.Context) (bool, error) { return r.b.Idle(ctx) }
 
-// Idle reports whether this process has nothing in work and no queue of the hub a visible message. It is for tests: with other processes at
-// work its answer means little.
+// Idle reports whether this process has no work in progress and no queue of the hub has a visible message. It is for tests: if other
+// processes use the hub, the result can be out of date.
 func (b *Backend) Idle(ctx context.Context) (bool, error) {
 	before := b.stats.received.Load()
 	if !b.quiet() {
@@ -224,7 +224,7 @@ func (b *Backend) Idle(ctx context.Context) (bool, error) {
 	for _, q := range append([]queue{b.workItems}, b.control...) {
 		got, err := q.client.PeekMessage(ctx, nil)
 		if err != nil {
-			return false, fmt.Errorf("durable: look for messages: %w", err)
+			return false, fmt.Errorf("durable: check for messages: %w", err)
 		}
 		if len(got.Messages) > 0 {
 			return false, nil
@@ -234,7 +234,7 @@ func (b *Backend) Idle(ctx context.Context) (bool, error) {
 	return b.quiet() && b.stats.received.Load() == before, nil
 }
 
-// quiet reports whether nothing is in work here.
+// quiet reports whether this process has no work in progress.
 func (b *Backend) quiet() bool {
 	b.sessions.mu.Lock()
 	sessions := len(b.sessions.all)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// What becomes of a message that was received.
+// verdict is the decision about a received message.
 type verdict int
 
 const (
 	accept   verdict = iota // its event is new
-	drop                    // it is a copy, or concerns nothing that is still there
-	postpone                // what it concerns has not begun yet
+	drop                    // it is a copy, or its task or instance no longer exists
+	postpone                // its instance has not started yet
 )
 
 // postponement is how long a message waits for the start of its instance before the next look.
@@ -22,7 +22,7 @@ type filter struct {
 	b        *Backend
 	instance string
 	h        *history
-	// reset says that h was replaced by an empty one: the next commit begins a history anew.
+	// reset means that h was replaced by an empty history: the next commit starts a new history.
 	reset    bool
 	begins   string        // the execution whose start was accepted
 	open     map[int32]int // tasks that are not completed, see openTasks
@@ -88,7 +88,7 @@ func (f *filter) row(ctx context.Context) (*instanceRow, error) {
 }
 
 // judgeStart decides a start. The row in Instances says which one created the instance: it is written before the message can be received.
-// A start whose row is not there, or names another start, has been purged or replaced, or its sender was told that the instance exists.
+// A start whose row is not there, or names another start, has been purged or replaced, or its sender got the error that the instance exists.
 func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 	execution := executionOf(m.event)
 	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {

@@ -54,13 +54,13 @@ type sentinel struct {
 	Commit string
 }
 
-// history is what this process knows of an instance. It is not changed once it is in the cache, except by its session.
+// history is the state of an instance that this process has read. It is not changed once it is in the cache, except by its session.
 type history struct {
 	sentinel
-	etag   azcore.ETag // of the sentinel; empty: there is none
+	etag   azcore.ETag // of the sentinel; empty if it does not exist
 	events []*Event
 	ids    map[string]bool   // of the messages in events
-	row    *instanceRow      // the row in Instances; nil: there is none
+	row    *instanceRow      // the row in Instances; nil if it does not exist
 	blobs  map[*Event]string // payloads that events refer to
 	// stale says that rows beyond Length may exist.
 	stale  bool
@@ -85,12 +85,12 @@ func (h *history) completed() bool {
 	return false
 }
 
-// sent reports whether the messages of the last checkpoint have been sent, or concern nobody: the instance was purged or replaced.
+// sent reports whether the messages of the last checkpoint have been sent, or are obsolete because the instance was purged or replaced.
 func (h *history) sent() bool {
 	return h.Length == 0 || h.row == nil || h.row.StartID != h.StartID || h.row.Checkpoint >= h.Checkpoint
 }
 
-// startEvent returns the event that began the execution; nil if there is none.
+// startEvent returns the event that started the execution, or nil if it has not started.
 func (h *history) startEvent() *Event {
 	for _, e := range h.events {
 		if e.GetExecutionStarted() != nil {
@@ -100,7 +100,7 @@ func (h *history) startEvent() *Event {
 	return nil
 }
 
-// CorruptError says that an instance's history cannot be read. Trying again does not help.
+// CorruptError means that an instance's history cannot be read. Retrying does not help.
 type CorruptError struct {
 	Instance string
 	Err      error
@@ -126,13 +126,13 @@ type histories struct {
 	payloads payloads
 }
 
-// errMoved: somebody else wrote the history since it was read.
+// errMoved means that another process has written the history since it was read.
 var errMoved = errors.New("the history was changed by another owner")
 
-// readAttempts bounds how often a history is read that somebody else is writing.
+// readAttempts bounds the attempts to read a history that another process is writing.
 const readAttempts = 5
 
-// read returns an instance's history; an empty one if there is none.
+// read returns an instance's history, which is empty if it does not exist.
 func (s histories) read(ctx context.Context, instance string) (*history, error) {
 	for range readAttempts {
 		h, err := s.tryRead(ctx, instance)
@@ -337,7 +337,7 @@ func describe(row entity, e *Event) {
 	}
 }
 
-// short cuts a text for a column that nobody depends on.
+// short truncates a text for a column that is only displayed.
 func short(text string) string {
 	const most = 1000
 	r := []rune(text)
@@ -456,7 +456,7 @@ func (s histories) transact(ctx context.Context, instance string, actions []azta
 	return azcore.ETag(m[1]), nil
 }
 
-// trim deletes rows from length on, which are not part of the history; they would do no harm but cost space and reading. Every batch has
+// trim deletes rows from length on, which are not part of the history; they are harmless but cost space and reads. Every batch has
 // the sentinel in it: a deposed owner must not delete what the next one has written there.
 func (s histories) trim(ctx context.Context, instance string, h *history, now time.Time) error {
 	list, err := s.keys(ctx, instance, h.Length)
@@ -486,7 +486,7 @@ func (s histories) keys(ctx context.Context, instance string, from int) (list []
 	return list, nil
 }
 
-// remove deletes a history. errMoved means that somebody has begun another one meanwhile.
+// remove deletes a history. errMoved means that another process has started a new one in the meantime.
 func (s histories) remove(ctx context.Context, instance string, now time.Time) error {
 	got, err := s.table.GetEntity(ctx, partitionKey(instance), sentinelKey, nil)
 	if isNotFound(err) {

@@ -36,10 +36,10 @@ func ParseStatus(text string) (Status, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("durable: there is no status %q", text)
+	return 0, fmt.Errorf("durable: unknown status %q", text)
 }
 
-// isFinal reports whether an instance with the status does not run any more.
+// isFinal reports whether an instance with the status has ended.
 func isFinal(s Status) bool {
 	switch s {
 	case api.RUNTIME_STATUS_COMPLETED, api.RUNTIME_STATUS_FAILED, api.RUNTIME_STATUS_TERMINATED, api.RUNTIME_STATUS_CANCELED:
@@ -82,7 +82,7 @@ type instances struct {
 	hub      string
 }
 
-// get returns an instance's row; nil if there is none.
+// get returns an instance's row, or nil if it does not exist.
 func (s instances) get(ctx context.Context, instance string) (*instanceRow, error) {
 	got, err := s.table.GetEntity(ctx, partitionKey(instance), "", nil)
 	if isNotFound(err) {
@@ -99,7 +99,7 @@ func (s instances) get(ctx context.Context, instance string) (*instanceRow, erro
 	return r, nil
 }
 
-// errExists: the row is there, or is another one by now.
+// errExists means that the row exists or has changed.
 var errExists = errors.New("the instance's row exists or has changed")
 
 // start writes the row of an instance that is about to begin. With an ETag it replaces the row that has it; without one there must be no
@@ -178,7 +178,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 			}
 			h.row = row
 			if row == nil || row.StartID != h.StartID {
-				return nil // It was purged or replaced; its checkpoints concern nobody any more.
+				return nil // It was purged or replaced; its checkpoints are obsolete.
 			}
 		}
 		if h.row.Checkpoint >= h.Checkpoint {

@@ -32,8 +32,8 @@ type outgoing struct {
 	delay    time.Duration
 }
 
-// outbox returns the messages that follow from events[from:], and the terminations. It depends on nothing else: whoever derives it again
-// after a crash gets messages that their receivers know as copies.
+// outbox returns the messages that follow from events[from:], and the terminations. The result depends only on its arguments: derived again
+// after a crash, the messages are ones that their receivers recognise as copies.
 func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, error) {
 	open := openTasks(h.events)
 	start := h.startEvent()

@@ -256,7 +256,7 @@ func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdic
 	return drop, nil
 }
 
-// substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait for ever.
+// substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without a limit.
 func (b *Backend) substitute(m *message, reason error) bool {
 	id, ok := taskOf(m.event)
 	if !ok {

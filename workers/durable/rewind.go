@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// ErrNotFailed: only an instance that has failed can be rewound.
+// ErrNotFailed means that the instance cannot be rewound because it has not failed.
 var ErrNotFailed = errors.New("durable: the instance has not failed")
 
-// Rewind lets a failed instance try again what has failed. Its history is written anew without its end and without the
-// failures after which nothing else was scheduled; the tasks that failed so are scheduled once more, sub-orchestrations that failed are
-// rewound too. A workflow that failed in its own code runs again from its history: that helps once the code is repaired.
+// Rewind retries the failed steps of a failed instance. It rewrites the history without its end and without the failures after which
+// the workflow scheduled no other task. It schedules these tasks again and rewinds failed sub-orchestrations. A workflow that failed in its
+// own code runs again from its history, which succeeds if the code has been corrected.
 func (b *Backend) Rewind(ctx context.Context, id api.InstanceID, reason string) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 	return b.addEvent(ctx, instance, e, newID())
 }
 
-// rewound returns the history without what is to be tried again, and the sub-orchestrations that failed. In place of an event that goes
-// stands one that means nothing: results that are on their way name the row of the event that scheduled them.
+// rewound returns the history without the events of failed steps, and the failed sub-orchestrations. It replaces each removed event by
+// an event without effect, so that rows keep their numbers: results in flight name the row of the event that scheduled them.
 func rewound(events []*Event) (kept []*Event, children []string) {
 	last := -1              // of those that schedule something
 	rows := map[int32]int{} // that scheduled a task last

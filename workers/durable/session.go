@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// session is the work of one instance in this process. One goroutine at a time has it in hand; messages that arrive meanwhile wait in it.
+// session is the work of one instance in this process. One goroutine at a time holds it; messages that arrive in the meantime wait in it.
 type session struct {
 	instance string
 	waiting  []*received
-	active   bool // in the ready list, or in somebody's hand
+	active   bool // in the ready list, or held by a goroutine
 }
 
 // sessions are the instances that have messages here.
 type sessions struct {
 	mu       sync.Mutex // guards the rest, and the sessions' fields
 	all      map[string]*session
-	ready    []*session    // those with messages that nobody has in hand, in the order of their first message
+	ready    []*session    // sessions with messages that no goroutine holds, in the order of their first message
 	notEmpty chan struct{} // has a token while ready may not be empty
 	buffered map[int]int   // messages by partition
 }
@@ -86,7 +86,7 @@ func (s *sessions) wait(ctx context.Context) *session {
 // maxEvents bounds the events of one work item.
 const maxEvents = 1000
 
-// take removes the messages that wait in a session which the caller has in hand.
+// take removes the waiting messages of a session that the caller holds.
 func (s *sessions) take(w *session) []*received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *sessions) count(partition int) int {
 	return s.buffered[partition]
 }
 
-// forget removes and returns the messages of a partition that nobody has in hand.
+// forget removes and returns the messages of a partition that no goroutine holds.
 func (s *sessions) forget(partition int) []*received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,13 +129,13 @@ func (s *sessions) forget(partition int) []*received {
 			continue
 		}
 		list = append(list, w.waiting...)
-		w.waiting = nil // A session that is ready without messages does nothing.
+		w.waiting = nil // A ready session without messages has no effect.
 	}
 	s.buffered[partition] -= len(list)
 	return list
 }
 
-// holder renews the messages that this process has, so that nobody else gets them.
+// holder renews the messages that this process holds, so that no other process receives them.
 type holder struct {
 	visibility time.Duration
 

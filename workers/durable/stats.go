@@ -20,7 +20,7 @@ var counters = []struct {
 	{"lazuli_durable_checkpoint_conflicts_total", "Checkpoints that were refused because another process had written the history.", func(s *stats) *atomic.Int64 { return &s.conflicts }},
 	{"lazuli_durable_activities_total", "Activities that ran and whose result was sent.", func(s *stats) *atomic.Int64 { return &s.activities }},
 	{"lazuli_durable_messages_total", "Messages that were received.", func(s *stats) *atomic.Int64 { return &s.received }},
-	{"lazuli_durable_messages_dropped_total", "Messages that were dropped: copies, and those that concern nothing that runs.", func(s *stats) *atomic.Int64 { return &s.dropped }},
+	{"lazuli_durable_messages_dropped_total", "Messages that were dropped: copies, and messages for tasks or instances that are not running.", func(s *stats) *atomic.Int64 { return &s.dropped }},
 	{"lazuli_durable_messages_poisoned_total", "Messages that could not be read, moved to the poison queue.", func(s *stats) *atomic.Int64 { return &s.poisoned }},
 	{"lazuli_durable_history_loads_total", "Histories that were read from their table.", func(s *stats) *atomic.Int64 { return &s.loads }},
 }

@@ -41,7 +41,7 @@ var dialect = []struct {
 var plainFiles = []string{
 	"README.md", "docs/cli.md", "docs/configuration.md", "docs/getting-started.md", "docs/workers.md",
 	"internal/cli/chaos/*.go", "cmd/lazuli/*.go", "internal/server/config/*.go", "internal/sdk/connstr/*.go", "internal/sdk/emptykey/*.go",
-	"workers/*.go", "workers/bindings/*.go", "workers/otelfunc/*.go", "workers/roles/*/*.go",
+	"workers/*.go", "workers/bindings/*.go", "workers/otelfunc/*.go", "workers/roles/*/*.go", "workers/durable/*.go", "workers/durable/*/*.go", "workers/durabletask/*.go",
 	"examples/*/*.go", "examples/patterns/*/*.go", "examples/*.md", "CONTRIBUTING.md", "docs/functions.md", "docs/testing.md", "docs/extensions.md", "docs/patterns.md", "internal/fault/*.go", "internal/sdk/*/*.go", "lazulitest/*.go", "workers/customhandler/*.go", "internal/cli/devcert/*.go", "internal/cli/seed/*.go", "internal/cli/bench/*.go", "internal/cli/demo/*.go", "docs/dashboard.md", "docs/durable.md", "docs/faults.md", "docs/guide.md", "docs/tables.md", "docs/benchmarks.md", "CHANGELOG.md",
 	"internal/cli/fsck/*.go", "internal/storage/bboltpage/*.go", "internal/storage/datadir/*.go", "internal/storage/disk/*.go",
 	"internal/storage/diskspace/*.go", "internal/storage/extent/*.go", "internal/storage/filelock/*.go",

@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// hub is one hub with what serves it: the engine's implementation of the protocol, which hands work to whoever is connected.
+// hub is an open hub with the engine's implementation of the protocol, which hands work to the connected workers.
 type hub struct {
 	backend     *durable.Backend
 	client      *durable.Client
@@ -28,10 +28,10 @@ type hub struct {
 	opened  bool
 	workers int // connected
 	running backend.TaskHubWorker
-	idle    *time.Timer // stops running; nil unless nobody is connected
+	idle    *time.Timer // stops running; nil while a worker is connected
 }
 
-// keptFor is how long a hub goes on without workers: one that reconnects finds it at work.
+// keptFor is the time for which a hub keeps running without workers, so that a worker can reconnect.
 const keptFor = 5 * time.Second
 
 // registrar takes the description and implementation that the engine registers.

@@ -63,7 +63,7 @@ func (s *Server) pass(i int) methodHandler {
 	}
 }
 
-// complete fills in what clients may leave out, and refuses what nothing can be done with.
+// complete sets defaults for missing fields, and refuses requests that cannot be handled.
 func complete(request any) error {
 	m, ok := request.(proto.Message)
 	if !ok {
@@ -163,7 +163,7 @@ func bounds(m protoreflect.Message, q *durable.Query) error {
 	for i := range list.Len() {
 		d := field(m, "runtimeStatus").Enum().Values().ByNumber(list.Get(i).Enum())
 		if d == nil {
-			return status.Errorf(codes.InvalidArgument, "there is no status %d", list.Get(i).Enum())
+			return status.Errorf(codes.InvalidArgument, "unknown status %d", list.Get(i).Enum())
 		}
 		q.Status = append(q.Status, strings.ReplaceAll(strings.TrimPrefix(string(d.Name()), "ORCHESTRATION_STATUS_"), "_", ""))
 	}

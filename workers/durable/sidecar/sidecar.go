@@ -36,7 +36,7 @@ type Options struct {
 	Worker durable.WorkerOptions
 	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
 	Token string
-	// TLS makes the server speak TLS; nil: plain text.
+	// TLS enables TLS; nil means plain text.
 	TLS *tls.Config
 	// MaxHubs bounds the hubs that are open at once. Default 64.
 	MaxHubs int
@@ -61,10 +61,10 @@ type Server struct {
 	closed bool
 }
 
-// ErrUnsafe: without a token, the server only listens where nobody but this machine can reach it.
+// ErrUnsafe means that the address is not a loopback address and the server has no token.
 var ErrUnsafe = errors.New("durable: a listener that other machines can reach needs a token")
 
-// New returns a server. Nothing is sent to storage yet.
+// New returns a server. It sends no request to storage.
 func New(o Options) (*Server, error) {
 	if o.Durable.Hub == "" {
 		o.Durable.Hub = durable.DefaultHub

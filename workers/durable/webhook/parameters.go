@@ -27,7 +27,7 @@ func parseParameters(raw string) (parameters, error) {
 	return p, nil
 }
 
-// text returns the first value; "" if there is none.
+// text returns the first value, or "" if the parameter is missing.
 func (p parameters) text(name string) string {
 	if list := p[strings.ToLower(name)]; len(list) > 0 {
 		return list[0]
@@ -51,7 +51,7 @@ func (p parameters) boolean(name string, fallback bool) (bool, error) {
 // timeForms are what a time may look like; without a zone it is UTC.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02"}
 
-// time returns a time; the zero time if there is none.
+// time returns a time, or the zero time if the parameter is missing.
 func (p parameters) time(name string) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {
