@@ -41,7 +41,7 @@ func (l *Lazuli) FaultHits(t testing.TB, name string) int {
 			return r.Hits
 		}
 	}
-	t.Fatalf("lazulitest: there is no fault rule %q", name)
+	t.Fatalf("lazulitest: no fault rule is named %q", name)
 	return 0
 }
 

@@ -193,7 +193,7 @@ func (a *App) drainContext() (context.Context, context.CancelFunc) {
 }
 
 // ErrNoFunction is returned for a name under which no function is registered.
-var ErrNoFunction = errors.New("workers: there is no such function")
+var ErrNoFunction = errors.New("workers: the function does not exist")
 
 var (
 	errStarted     = errors.New("workers: the app is running already")

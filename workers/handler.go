@@ -38,7 +38,7 @@ func NewHandler(apps ...*App) http.Handler {
 				}
 			}
 			if err != nil {
-				answer(w, http.StatusNotFound, map[string]string{"error": "there is no function called " + r.PathValue("function")})
+				answer(w, http.StatusNotFound, map[string]string{"error": "no function is named " + r.PathValue("function")})
 				return
 			}
 			answer(w, http.StatusOK, map[string]any{"function": r.PathValue("function"), "paused": paused})

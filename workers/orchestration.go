@@ -20,13 +20,13 @@ const (
 // DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an interface so that an
 // app without workflows does not link the libraries that workflows need.
 type DurableEngine interface {
-	// Start begins to run what the setup has. It returns with an error and nothing running, or with what stops it.
+	// Start starts the functions of the setup. It returns a DurableRun, which stops them, or an error after stopping everything it has started.
 	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
 	// WithClient returns a context from which handlers can take the engine's client.
 	WithClient(ctx context.Context) context.Context
 }
 
-// DurableSetup is what an app gives to its engine.
+// DurableSetup has the functions and settings that an app passes to its engine.
 type DurableSetup struct {
 	Storage        *Storage
 	Clock          Clock
@@ -39,7 +39,7 @@ type DurableSetup struct {
 type DurableRun interface {
 	// Stop takes no new work and returns once what runs has ended.
 	Stop(ctx context.Context) error
-	// Idle reports whether there is nothing that could be done now.
+	// Idle reports whether no work is in progress or ready.
 	Idle(ctx context.Context) (bool, error)
 }
 
@@ -259,7 +259,7 @@ func (f *Function) fromQueue() bool {
 	return true
 }
 
-// Extension is middleware that brings functions of its own; Use registers them.
+// Extension is middleware with additional functions, which Use registers.
 type Extension interface {
 	Middleware
 	Register(a *App)

@@ -78,7 +78,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	if text, err := workersVerb(t, address, "resume", "archive"); err != nil || text != "resumed archive\n" {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err := workersVerb(t, address, "pause", "a/b c"); err == nil || err.Error() != "there is no function called a/b c" {
+	if _, err := workersVerb(t, address, "pause", "a/b c"); err == nil || err.Error() != "no function is named a/b c" {
 		t.Error(err)
 	}
 	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"in_flight":0`) {

@@ -101,7 +101,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"no functions", map[string]string{}, "has no functions"},
 		{"function not JSON", function("{"), "f/function.json: not JSON"},
 		{"no bindings", function(`{}`), "f/function.json: bindings: is missing"},
-		{"no trigger", function(`{"bindings": [{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}]}`), "f/function.json: bindings: none of them is a trigger"},
+		{"no trigger", function(`{"bindings": [{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}]}`), "f/function.json: bindings: no binding is a trigger"},
 		{"two triggers", binding(`{"type": "queueTrigger", "name": "q", "queueName": "qqq"}`), "f/function.json: bindings[1].type: the function has two triggers"},
 		{"unknown type", binding(`{"type": "eventHub", "direction": "out", "name": "q"}`), `f/function.json: bindings[1].type: "eventHub" is not supported with direction out; there are http, queue, blob, table`},
 		{"queue input", binding(`{"type": "queue", "name": "q", "queueName": "qqq"}`), `f/function.json: bindings[1].type: "queue" is not supported with direction in`},
@@ -128,7 +128,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"route", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "route": "a/{id:whole}"}]}`), `f/function.json: bindings[0].route: route "a/{id:whole}": {id}: the constraint "whole" is not known`},
 		{"web hook", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "webHookType": "github"}]}`), "f/function.json: bindings[0].webHookType: not supported"},
 		{"auth level", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "authLevel": "mine"}]}`), "f/function.json: bindings[0].authLevel:"},
-		{"script", function(`{"scriptFile": "gone.js", "bindings": [{"type": "httpTrigger", "name": "b"}]}`), "f/function.json: scriptFile: there is no such file"},
+		{"script", function(`{"scriptFile": "gone.js", "bindings": [{"type": "httpTrigger", "name": "b"}]}`), "f/function.json: scriptFile: the file"},
 		{"function's name", map[string]string{"host/function.json": queueFunction}, `host/function.json: "host" is not a valid name`},
 		{"encrypted", map[string]string{"local.settings.json": `{"IsEncrypted": true}`, "q/function.json": queueFunction}, "local.settings.json: IsEncrypted: not supported"},
 		{"cors", map[string]string{"local.settings.json": `{"Host": {"CORS": "*", "CORSCredentials": true}}`, "q/function.json": queueFunction}, "local.settings.json: Host.CORSCredentials:"},
@@ -244,7 +244,7 @@ func TestMCPProfile(t *testing.T) {
 }
 
 func TestNoFolder(t *testing.T) {
-	if _, err := Load(Config{Dir: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "there is no folder") {
+	if _, err := Load(Config{Dir: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Error(err)
 	}
 	dir := t.TempDir()

@@ -121,7 +121,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	}
 	if script := file.text("scriptFile", ""); script != "" {
 		if _, err := os.Stat(filepath.Join(dir, name, script)); err != nil {
-			file.fail("scriptFile", "there is no such file: %s", script)
+			file.fail("scriptFile", "the file %s does not exist", script)
 		}
 	}
 	list := file.objects("bindings")
@@ -151,7 +151,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 		}
 	}
 	if len(list) > 0 && f.trigger == nil && len(file.report.errs) == 0 {
-		file.fail("bindings", "none of them is a trigger; there are %s", strings.Join(triggerKinds, ", "))
+		file.fail("bindings", "no binding is a trigger; the triggers are %s", strings.Join(triggerKinds, ", "))
 	}
 	f.readRetry(file)
 	f.check(file)

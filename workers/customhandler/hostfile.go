@@ -130,7 +130,7 @@ func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
 		if c.boolean("dynamicConcurrencyEnabled", false) {
 			c.fail("dynamicConcurrencyEnabled", "not supported: set extensions.queues.batchSize and newBatchThreshold")
 		}
-		c.noEffect("there is no dynamic concurrency", "snapshotPersistenceEnabled")
+		c.noEffect("dynamic concurrency is not supported", "snapshotPersistenceEnabled")
 		c.done()
 	}
 	file.refuse("files are not watched; start again after a change", "watchDirectories", "watchFiles")
@@ -164,7 +164,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool)
 		name, handler, h.forward = "httpWorker", old, forwardToName
 	default:
 		if old != nil {
-			file.report.warn("%s has no effect beside customHandler", file.at("httpWorker"))
+			file.report.warn("%s has no effect together with customHandler", file.at("httpWorker"))
 		}
 		if handler.boolean("enableForwardingHttpRequest", false) {
 			h.forward = forwardRequest
@@ -193,7 +193,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool)
 			w = filepath.Join(dir, w)
 		}
 		if info, err := os.Stat(w); err != nil || !info.IsDir() {
-			description.fail("workingDirectory", "there is no folder %s", w)
+			description.fail("workingDirectory", "the folder %s does not exist", w)
 		}
 		c.dir = w
 	}
@@ -214,7 +214,7 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool)
 	for _, a := range append(list, description.texts("workerArguments")...) {
 		c.arguments = append(c.arguments, expand(a))
 	}
-	description.noEffect("the handler speaks for itself", "language", "extensions", "useStdErrorStreamForErrorsOnly")
+	description.noEffect("the handler determines this", "language", "extensions", "useStdErrorStreamForErrorsOnly")
 	description.done()
 	handler.done()
 }
@@ -291,7 +291,7 @@ func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 			web.fail("dynamicThrottlesEnabled", "not supported: set maxConcurrentRequests and maxOutstandingRequests")
 		}
 		if hsts := web.object("hsts"); hsts != nil && hsts.boolean("isEnabled", false) {
-			hsts.fail("isEnabled", "not supported: there is no HTTPS")
+			hsts.fail("isEnabled", "not supported: the host does not serve HTTPS")
 		}
 		if headers := web.object("customHeaders"); headers != nil {
 			for _, m := range headers.members {

@@ -143,7 +143,7 @@ func (p *process) run(ctx context.Context) (err error) {
 			p.log.Warn("the handler did not answer within the functionTimeout; starting another one")
 			continue
 		case err == nil:
-			err = errors.New("it ended of its own accord, with exit code 0")
+			err = errors.New("it exited with code 0")
 		}
 		failures++
 		if !everReady {

@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// project is what a folder says.
+// project is the function app of a folder.
 type project struct {
 	dir       string // absolute
 	settings  *settings
@@ -35,7 +35,7 @@ func loadProject(c Config) (*project, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("there is no folder %s", dir)
+		return nil, fmt.Errorf("the folder %s does not exist", dir)
 	}
 	var r report
 	p := &project{dir: dir, zone: time.UTC}

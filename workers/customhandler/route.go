@@ -55,13 +55,13 @@ func parseRoute(source string) (*route, error) {
 			seen[strings.ToLower(p.name)] = true
 		}
 		if n := len(r.segments); n > 0 && r.segments[n-1].rest {
-			return nil, fmt.Errorf("route %q: nothing can follow {*...}", source)
+			return nil, fmt.Errorf("route %q: {*...} must be the last segment", source)
 		}
 		r.segments = append(r.segments, s)
 		text = strings.TrimPrefix(text[end:], "/")
 	}
 	if len(r.segments) > 0 && slices.Contains([]string{"admin", "runtime"}, strings.ToLower(r.segments[0].literal)) {
-		return nil, fmt.Errorf("route %q: the host has routes of its own below admin and runtime", source)
+		return nil, fmt.Errorf("route %q: the prefixes admin and runtime are reserved for the host", source)
 	}
 	return r, nil
 }
@@ -110,7 +110,7 @@ func parseSegment(text string) (segment, error) {
 				return s, err
 			}
 			if s.rest && (len(s.params) > 0 || literal.Len() > 0 || rest != "") {
-				return s, errors.New("{*...} must be a segment of its own")
+				return s, errors.New("{*...} must be a whole segment")
 			}
 			switch {
 			case p.optional && rest == "" && strings.HasSuffix(literal.String(), ".") && len(s.params) > 0:

@@ -87,7 +87,7 @@ func (c *child) stop() {
 	}
 }
 
-// stackServer is a child `lazuli serve` with a data folder of its own.
+// stackServer is a child `lazuli serve` with a separate data folder.
 type stackServer struct {
 	child *child
 	self  []string
@@ -198,10 +198,10 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// FloorReady begins the line by which a floor server tells its address.
+// FloorReady is the prefix of the line in which a floor server prints its address.
 const FloorReady = "floor listening on "
 
-// startFloor runs the floor server in a process of its own: argv prints FloorReady and the address once it listens.
+// startFloor runs the floor server in a separate process: argv prints FloorReady and the address once it listens.
 func startFloor(argv []string) (*child, *Target, error) {
 	pr, pw := io.Pipe()
 	c, err := startChild(argv, pw)

@@ -28,7 +28,7 @@ type measurement struct {
 	errors    atomic.Int64
 }
 
-// tally is what one worker counts.
+// tally has the counts of one worker.
 type tally struct {
 	hist   Histogram
 	busy   time.Duration

@@ -81,7 +81,7 @@ func ParsePreload(s string) (Preload, error) {
 
 var errTooMany = errors.New("more errors than allowed")
 
-// SettingsError says that a Config makes no sense: nothing was started.
+// SettingsError means that a Config is not valid. The run has not started.
 type SettingsError struct{ error }
 
 // Unwrap returns the cause.

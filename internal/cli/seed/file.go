@@ -23,14 +23,14 @@ const (
 	maxMessage = 64 << 10
 )
 
-// Seed is what a file says, by account.
+// Seed is the content of a seed file, by account.
 type Seed struct {
 	accounts map[string]content
 	// Faults are the fault rules of the file, for the whole server.
 	Faults []faultrule.Rule
 }
 
-// content is what one account holds.
+// content is the content of one account.
 type content struct {
 	Tables     map[string][]map[string]any `yaml:"tables"`
 	Queues     map[string]queue            `yaml:"queues"`
@@ -157,7 +157,7 @@ func Load(path, fallback string) (*Seed, error) {
 		return nil, fmt.Errorf("seed: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("seed %s has more than %d MiB; put large content into files of its own", path, maxFile>>20)
+		return nil, fmt.Errorf("seed %s has more than %d MiB; put large content into separate files", path, maxFile>>20)
 	}
 	s, err := parse(text, fallback)
 	if err != nil {
@@ -174,7 +174,7 @@ func Load(path, fallback string) (*Seed, error) {
 					blob.File = filepath.Join(dir, blob.File)
 				}
 				if info, err := os.Stat(blob.File); err != nil || !info.Mode().IsRegular() {
-					return nil, fmt.Errorf("seed %s: blob %s: there is no file %s", path, name, blob.File)
+					return nil, fmt.Errorf("seed %s: blob %s: the file %s does not exist", path, name, blob.File)
 				}
 				b.Blobs[name] = blob
 			}

@@ -139,7 +139,7 @@ func TestLoadRefusals(t *testing.T) {
 		"list as value":      {"tables: {t: [{PartitionKey: p, RowKey: r, V: [1]}]}", "V is neither"},
 		"two contents":       {"containers: {c: {blobs: {b: {text: x, base64: AA==}}}}", "only one of"},
 		"bad base64":         {"containers: {c: {blobs: {b: {base64: '!'}}}}", "base64 is not valid"},
-		"no such file":       {"containers: {c: {blobs: {b: {file: nowhere.txt}}}}", "there is no file"},
+		"no such file":       {"containers: {c: {blobs: {b: {file: nowhere.txt}}}}", "nowhere.txt does not exist"},
 		"access":             {"containers: {c: {publicAccess: everybody}}", `publicAccess "everybody"`},
 		"time":               {"queues: {q: [{text: x, visibilityTimeout: soon}]}", `visibilityTimeout "soon"`},
 		"large message":      {"queues: {q: [" + strings.Repeat("x", 65<<10) + "]}", "at most 65536"},

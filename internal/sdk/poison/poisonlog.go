@@ -1,4 +1,4 @@
-// Package poison keeps beside each poisoned message why it was given up.
+// Package poison records why each poisoned message was moved to its poison queue.
 //
 // A poison queue holds the messages themselves, their bodies unchanged, as Azure Functions does it: there is no room in them for a
 // reason. So the reason stands in a table of the same account, lazulipoison, under the poison queue's name and the message's id there:

@@ -35,8 +35,7 @@ var dialect = []struct {
 
 // plainFiles are the files and folders in which the dialect is not allowed. To add one, rewrite it, then list it here.
 //
-// To do: internal/azure, internal/httpserver, internal/server (other than config), workers/durable,
-// workers/durabletask, tables, and the other pages of docs. Tests are not
+// To do: internal/azure, internal/httpserver, internal/server (other than config), tables, and the other pages of docs. Tests are not
 // checked.
 var plainFiles = []string{
 	"README.md", "docs/cli.md", "docs/configuration.md", "docs/getting-started.md", "docs/workers.md",
