@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
@@ -21,10 +22,13 @@ func TestCrashImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 5))
+	var mu sync.Mutex // guards kept and images: extents are also finished in the background
 	var kept []content
 	images := 0
 	check := func(what string) {
 		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
 		for loss := range faultdisk.LosesCount {
 			images++
 			to := filepath.Join(scratch, fmt.Sprint(images))
@@ -69,12 +73,16 @@ func TestCrashImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		mu.Lock()
 		kept = append(kept, content{slices, a})
+		mu.Unlock()
 		if i%3 == 0 {
 			if slices, err = wb.Commit(); err != nil {
 				t.Fatal(err)
 			}
+			mu.Lock()
 			kept = append(kept, content{slices, b})
+			mu.Unlock()
 		}
 		wa.Close()
 		wb.Close()
