@@ -36,12 +36,12 @@ func sample(t *testing.T, dir string, crashed bool) [2]model {
 			}
 			return nil
 		})
+		if err == nil {
+			err = db.awaitCheckpoint() // after each update: when a checkpoint ends decides about the layout of the file
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := db.awaitCheckpoint(); err != nil {
-		t.Fatal(err)
 	}
 	if !crashed {
 		closeChecked(t, db)
