@@ -175,9 +175,30 @@ func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 	return g.Wait()
 }
 
-// startChild creates a sub-orchestration: its row, then the message. An instance with its ID that does not run any more is replaced; of
-// one that runs, the parent hears as of a failed sub-orchestration.
+// Bounds of the pauses while a row lags behind its history. If the row's owner has crashed, the row lags until another owner receives the
+// messages; the parent's checkpoint is then repeated.
+const (
+	lagFirst = 20 * time.Millisecond // doubled each time
+	lagLast  = 640 * time.Millisecond
+)
+
+// errLagging means that an instance has ended and its row does not say so yet.
+var errLagging = errors.New("the instance has ended, and its row is not up to date")
+
+// startChild creates a sub-orchestration: its row, then the message. It replaces an instance with the ID that has ended. If an instance with
+// the ID is running, it sends a failure to the parent.
 func (b *Backend) startChild(ctx context.Context, m outgoing) error {
+	err := b.tryStartChild(ctx, m)
+	for pause := lagFirst; errors.Is(err, errLagging) && pause <= lagLast; pause *= 2 {
+		if !sleep(ctx, systemClock{}, pause) {
+			return ctx.Err()
+		}
+		err = b.tryStartChild(ctx, m)
+	}
+	return err
+}
+
+func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 	for range readAttempts {
 		row, err := b.instances.get(ctx, m.Instance)
 		if err != nil {
@@ -190,6 +211,11 @@ func (b *Backend) startChild(ctx context.Context, m outgoing) error {
 			_, err := b.send(ctx, m)
 			return err
 		case !isFinal(row.status()):
+			if ended, err := b.hasEnded(ctx, m.Instance, row.StartID); err != nil {
+				return err
+			} else if ended {
+				return fmt.Errorf("durable: start %q: %w", m.Instance, errLagging)
+			}
 			return b.refuseChild(ctx, m.message)
 		default:
 			etag = row.etag
@@ -211,6 +237,16 @@ func (b *Backend) startChild(ctx context.Context, m outgoing) error {
 		return err
 	}
 	return fmt.Errorf("durable: start %q: %w", m.Instance, errExists)
+}
+
+// hasEnded reports whether the history of an instance's start has ended. It is committed, and the parent has the result, before the row says so.
+func (b *Backend) hasEnded(ctx context.Context, instance, startID string) (bool, error) {
+	h, err := b.histories.read(ctx, instance)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		return false, nil // The row is the only source. The error is not one of the parent's history.
+	}
+	return err == nil && h.StartID == startID && h.completed(), err
 }
 
 // refuseChild tells a parent that its sub-orchestration cannot begin, because an instance with the ID is running.
