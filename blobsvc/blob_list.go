@@ -259,6 +259,9 @@ func (w *blobWriter) properties(b *state.Blob) {
 		if inferred {
 			w.raw("<AccessTierInferred>true</AccessTierInferred>")
 		}
+		if smart := b.SmartAccessTier(); smart != "" && w.c.version() >= v20260606 {
+			w.text("SmartAccessTier", smart)
+		}
 		if b.TierChanged != 0 {
 			w.time("AccessTierChangeTime", b.TierChanged)
 		}

@@ -90,6 +90,9 @@ func (s *Service) getBlob(c *call) error {
 	}
 	c.sendBlob(&b)
 	s.sendAccessTime(c, &b)
+	if c.version() >= v20261006 {
+		c.sendTier(&b)
+	}
 	c.SetInt("Content-Length", n)
 	status := http.StatusOK
 	if partial {

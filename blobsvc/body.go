@@ -153,12 +153,12 @@ func (s *Service) receiveStructured(c *call, n int64, o content.Options) (*conte
 }
 
 // sendHashes sets the response headers with the hashes of the received content: the MD5 if the client sent one or its version knows
-// no CRC64, otherwise the CRC64.
+// no CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
 func (c *call) sendHashes(u *content.Upload) {
 	if u.MD5 != nil {
 		c.Set("Content-MD5", base64.StdEncoding.EncodeToString(u.MD5))
 	}
-	if u.HasCRC64 && (u.MD5 == nil || c.HasHeader("X-Ms-Content-Crc64")) {
+	if u.HasCRC64 && (u.MD5 == nil || c.HasHeader("X-Ms-Content-Crc64") || c.version() >= v20261006) {
 		c.Set("x-ms-content-crc64", formatCRC(u.CRC64))
 	}
 }

@@ -127,6 +127,9 @@ func (c *call) refuseBody() error {
 
 // putBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/put-block-from-url
 func (s *Service) putBlockFromURL(c *call) error {
+	if err := c.mayStageBlocks(); err != nil {
+		return err
+	}
 	if err := c.refuseBody(); err != nil {
 		return err
 	}
@@ -160,13 +163,23 @@ func (s *Service) putBlockFromURL(c *call) error {
 }
 
 // sendFetched sends the hash of content that came from a source: the MD5 if the client named it or its version knows no
-// CRC64, otherwise the CRC64.
+// CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
 func (c *call) sendFetched(up *content.Upload) {
-	if up.HasCRC64 && !c.HasHeader("X-Ms-Source-Content-Md5") {
+	named := c.HasHeader("X-Ms-Source-Content-Md5")
+	if up.HasCRC64 && (!named || c.version() >= v20261006) {
 		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
-		return
 	}
+	if named || !up.HasCRC64 {
+		c.sendMD5(up)
+	}
+}
+
+// sendAdded sends the hashes of content that came from a source and was added to a blob: the MD5, and from version 2026-10-06 on the CRC64.
+func (c *call) sendAdded(up *content.Upload) {
 	c.sendMD5(up)
+	if c.version() >= v20261006 {
+		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
+	}
 }
 
 // sendMD5 sends the MD5 of content that was received.
@@ -199,7 +212,7 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if f.up.Length == 0 {
 		return errInvalidRange
 	}
-	return s.append(c, &w, conditions, f.up, func() { c.sendMD5(f.up) })
+	return s.append(c, &w, conditions, f.up, func() { c.sendAdded(f.up) })
 }
 
 // putPageFromURL: https://learn.microsoft.com/rest/api/storageservices/put-page-from-url
@@ -238,7 +251,7 @@ func (s *Service) putPageFromURL(c *call) error {
 		return err
 	}
 	if c.version() >= v20190707 {
-		c.sendMD5(f.up)
+		c.sendAdded(f.up)
 	} else {
 		c.sendFetched(f.up)
 	}

@@ -83,7 +83,7 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 
 // parseTier reads an access tier of block blobs, in any case.
 func parseTier(s string) (string, bool) {
-	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier} {
+	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier, state.SmartTier} {
 		if strings.EqualFold(s, tier) {
 			return tier, true
 		}

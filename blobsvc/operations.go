@@ -25,7 +25,7 @@ var (
 	onRecord             = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
 	readBlob             = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}
 	readContainer        = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
-	listContainer        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer}
+	listContainer        = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer, Directory: true}
 	everyone             = auth.Need{Public: auth.Everyone}
 	// aboutAccount needs any permission on the named resource; no data role permits it.
 	aboutAccount = func(need func(string) auth.Need) auth.Need {
@@ -125,8 +125,8 @@ var operations = []op{
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 
 	// Block blobs.
-	{Name: "PutBlock", Method: put, On: onBlob, Comp: "block", HasNot: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putBlock},
-	{Name: "PutBlockFromURL", Method: put, On: onBlob, Comp: "block", Has: []string{copySourceHeader}, Needs: onObject("w"), Do: (*Service).putBlockFromURL},
+	{Name: "PutBlock", Method: put, On: onBlob, Comp: "block", HasNot: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlock},
+	{Name: "PutBlockFromURL", Method: put, On: onBlob, Comp: "block", Has: []string{copySourceHeader}, Needs: onObject("cw"), Do: (*Service).putBlockFromURL},
 	{Name: "PutBlockList", Method: put, On: onBlob, Comp: "blocklist", Needs: onObject("cw"), Do: (*Service).putBlockList},
 	{Name: "GetBlockList", Method: get, On: onBlob, Comp: "blocklist", Needs: readBlob, Do: (*Service).getBlockList},
 

@@ -130,7 +130,7 @@ func (c *call) sendOverrides() {
 	}
 }
 
-// sendTier sets the headers about the access tier, which Get Blob Properties alone has.
+// sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06 on.
 func (c *call) sendTier(b *state.Blob) {
 	tier, inferred := b.AccessTier()
 	if tier == "" || inferred && b.IsSnapshot() && c.version() < v20190202 {
@@ -139,6 +139,9 @@ func (c *call) sendTier(b *state.Blob) {
 	c.Set("x-ms-access-tier", tier)
 	if inferred {
 		c.Set("x-ms-access-tier-inferred", "true")
+	}
+	if smart := b.SmartAccessTier(); smart != "" && c.version() >= v20260606 {
+		c.Set("x-ms-smart-access-tier", smart)
 	}
 	if b.TierChanged != 0 {
 		c.Set("x-ms-access-tier-change-time", b.TierChanged.RFC1123())

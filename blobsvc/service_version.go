@@ -12,6 +12,8 @@ const (
 	v20201002 wire.Version = 20201002 // immutable storage with versioning
 	v20210212 wire.Version = 20210212 // encoded names in listings
 	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
+	v20260606 wire.Version = 20260606 // the tier Smart, permission to create for Put Block
+	v20261006 wire.Version = 20261006 // tiers in Get Blob, CRC64 beside MD5, listings in the Arrow format
 )
 
 // version is the version whose behaviour the caller asked for. One that names none gets the latest.

@@ -26,21 +26,25 @@ func (s *Store) CheckBlock(w *Write) error {
 		if err != nil {
 			return err
 		}
-		return checkBlockTarget(tx, gen, w.Blob, w.If.LeaseID, ticks.Of(w.Now))
+		return w.checkBlockTarget(tx, gen, ticks.Of(w.Now))
 	})
 }
 
-// checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob whose lease the caller holds.
-func checkBlockTarget(tx *store.Tx, gen generation, name, lease string, now ticks.Ticks) error {
+// checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob that the caller may overwrite and
+// whose lease the caller holds.
+func (w *Write) checkBlockTarget(tx *store.Tx, gen generation, now ticks.Ticks) error {
 	var b Blob
-	switch err := getBlob(tx, gen, name, baseSlot, now, &b); {
+	switch err := getBlob(tx, gen, w.Blob, baseSlot, now, &b); {
 	case err == nil:
+		if !w.Rights.Overwrite {
+			return ErrOverwriteForbidden
+		}
 		if b.Kind != BlockBlob {
 			return ErrBlobType
 		}
-		return b.Lease.checkWrite(lease, now, &blobLeaseErrors)
+		return b.Lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors)
 	case errors.Is(err, ErrBlobNotFound):
-		if lease != "" {
+		if w.If.LeaseID != "" {
 			return ErrBlobNoLease
 		}
 		return nil
@@ -59,7 +63,7 @@ func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, err
 		if err := c.expireDue(); err != nil { // its uncommitted blocks go with it
 			return err
 		}
-		if err := checkBlockTarget(c.tx, c.gen, c.Blob, c.If.LeaseID, c.now); err != nil {
+		if err := c.checkBlockTarget(c.tx, c.gen, c.now); err != nil {
 			return err
 		}
 		key := pendingKey(c.gen, c.Blob)

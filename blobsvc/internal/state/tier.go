@@ -9,9 +9,21 @@ import (
 const (
 	// ArchiveTier is the tier whose blobs cannot be read until they are moved to another.
 	ArchiveTier = "Archive"
+	// SmartTier is the tier that leaves the choice of a tier to the service.
+	SmartTier = "Smart"
 	// DefaultTier is the account's default access tier.
 	DefaultTier = "Hot"
 )
+
+// SmartAccessTier is the tier in which the service keeps a blob of the tier Smart, "" for other blobs. It is always Hot: the tiers do
+// not differ here, and Azure moves only what was not accessed for a month.
+// https://learn.microsoft.com/azure/storage/blobs/access-tiers-smart
+func (b *Blob) SmartAccessTier() string {
+	if b.Tier == SmartTier {
+		return "Hot"
+	}
+	return ""
+}
 
 // AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots of page and append blobs have none.
 func (b *Blob) AccessTier() (tier string, inferred bool) {

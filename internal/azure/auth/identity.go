@@ -116,7 +116,7 @@ func (id Identity) checkToken(svc wire.Service, n Need) error {
 		}
 	} else if n.AccountSASOnly || n.Any == "" && n.All == "" {
 		return ErrAuthorizationFailure
-	} else if svc == wire.Blob && t.Resource != "c" && n.On != OnObject {
+	} else if svc == wire.Blob && t.Resource != "c" && n.On != OnObject && !(t.Resource == "d" && n.Directory) {
 		return ErrAuthorizationFailure // a blob's token says nothing of its container
 	} else if svc == wire.Blob && (t.Resource == "bs" || t.Resource == "bv") && !n.Record {
 		return ErrAuthorizationFailure

@@ -261,11 +261,11 @@ func TestDirectory(t *testing.T) {
 		ok                bool
 	}{
 		{"1", "a/b", "/a", true}, {"2", "a/b/c", "/a/b", true}, {"0", "a", "", true},
-		{"1", "a", "", false}, {"2", "a/b", "", false}, {"1", "a/", "", false}, {"1", "/a", "", false}, {"-1", "a/b", "", false}, {"x", "a/b", "", false},
-		{"9999999999", "a/b", "", false}, {"", "a/b", "", false},
+		{"1", "a", "/a", true}, {"2", "a/b", "/a/b", true}, {"1", "a/", "/a", true}, {"2", "a", "", false}, {"2", "a/", "", false}, {"1", "", "", false},
+		{"1", "/a", "", false}, {"-1", "a/b", "", false}, {"x", "a/b", "", false}, {"9999999999", "a/b", "", false}, {"", "a/b", "", false},
 	} {
 		token := Token{Depth: tc.depth}
-		if got, ok := token.directory(tc.path); ok != tc.ok || ok && got != tc.want {
+		if got, ok := token.directory(tc.path, false); ok != tc.ok || ok && got != tc.want {
 			t.Errorf("depth %s of %s: %q %v", tc.depth, tc.path, got, ok)
 		}
 	}

@@ -214,8 +214,12 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	case "bv":
 		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20191212
 	case "d":
-		directory, ok := t.directory(rest)
-		return prefix + head + directory, ok && below && t.Version >= sas20200210
+		path, list := rest, !below && r.Comp == "list"
+		if list {
+			path = r.Query.Get("prefix")
+		}
+		directory, ok := t.directory(path, list)
+		return prefix + head + directory, ok && (below || list) && t.Version >= sas20200210
 	}
 	return "", false
 }
@@ -223,22 +227,27 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 // maxDepth bounds sdd: a blob name of 1024 characters has no more directories.
 const maxDepth = 1024
 
-// directory is the part of a blob's path that a token for a directory is signed for: its first sdd segments.
-func (t *Token) directory(path string) (string, bool) {
+// directory is the part of a path that a token for a directory is signed for: its first sdd segments. The path is the name of a blob: that
+// of the directory or one below it. With list it is the prefix of a listing, which must end the directory's name with a slash: without
+// it, other names that begin alike would be listed.
+func (t *Token) directory(path string, list bool) (string, bool) {
 	n, err := strconv.Atoi(t.Depth)
 	if err != nil || n < 0 || n > maxDepth {
 		return "", false
 	}
+	if n == 0 {
+		return "", list || path != ""
+	}
 	end := 0
 	for ; n > 0; n-- {
 		i := strings.IndexByte(path[end:], '/')
+		if i < 0 && n == 1 && !list && end < len(path) {
+			return "/" + path, true
+		}
 		if i <= 0 { // the blob does not lie below the directory
 			return "", false
 		}
 		end += i + 1
 	}
-	if end == 0 {
-		return "", path != ""
-	}
-	return "/" + path[:end-1], len(path) > end
+	return "/" + path[:end-1], true
 }

@@ -83,8 +83,8 @@ var rules = map[string]map[string]rule{
 		"DeleteBlobImmutabilityPolicy": {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
 		"SetBlobLegalHold":             {on: "o", account: "i", service: "=", object: true, record: true, roles: "O"},
 		"QueryBlobContents":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers},
-		"PutBlock":                     {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"PutBlockFromURL":              {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"PutBlock":                     {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"PutBlockFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		// A SAS with create permission may also create a new block blob.
 		"PutBlockList":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"GetBlockList":        {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
