@@ -52,7 +52,7 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n,
+	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), EndBefore: c.Query.Get("endbefore"), Max: n,
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
 	if l.Snapshots && l.Delimiter != "" {

@@ -17,7 +17,9 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil
 	}
-	wanted := func(name string) bool { return strings.HasPrefix(name, l.Prefix) }
+	wanted := func(name string) bool {
+		return strings.HasPrefix(name, l.Prefix) && (l.EndBefore == "" || name < l.EndBefore)
+	}
 	key := longpoll.Key(c.Account, c.container)
 	var at string
 	err = s.common.Wait(c.Request, key, nil, func() (bool, error) {

@@ -173,3 +173,34 @@ func TestDirectorySAS(t *testing.T) {
 		t.Error("the token permits Get Container Properties")
 	}
 }
+
+// endBefore ends a listing before a name, in all pages and with a delimiter.
+func TestListBlobsEndBefore(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for _, name := range []string{"a", "d/1", "d/2", "d/3", "e"} {
+		f.do("PUT", "/box/"+name, "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	}
+	for query, want := range map[string]string{
+		"&endBefore=d/2":                        "a b d/1",
+		"&endBefore=d/2&maxresults=2":           "a b",
+		"&endBefore=d/2&delimiter=/":            "a b d/",
+		"&endBefore=d/&delimiter=/":             "a b",
+		"&endBefore=d/3&startFrom=d/1&prefix=d": "d/1 d/2",
+		"&endBefore=a":                          "",
+		"&endBefore=":                           "a b d/1 d/2 d/3 e",
+	} {
+		list := f.do("GET", "/box?restype=container&comp=list"+query, "").want(t, 200, "").body
+		var names []string
+		for _, rest := range strings.Split(list, "<Name>")[1:] {
+			name, _, _ := strings.Cut(rest, "<")
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s lists %q, want %q", query, got, want)
+		}
+		if more := !strings.Contains(list, "<NextMarker />"); more != strings.Contains(query, "maxresults") {
+			t.Errorf("%s: another page %v\n%s", query, more, list)
+		}
+	}
+}

@@ -13,6 +13,8 @@ type Listing struct {
 	Prefix, Delimiter string
 	// From is where the page begins: the rest of a blob key after the generation, or a prefix of one.
 	From []byte
+	// EndBefore ends the listing: no blob of this name or a later one is an item. "" sets no end.
+	EndBefore string
 	// Max is the number of items in a page.
 	Max int
 	// Now decides which blobs have expired.
@@ -79,6 +81,9 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		}
 		if at == nil { // nothing that is wanted; w has moved on
 			continue
+		}
+		if l.EndBefore != "" && item.Name >= l.EndBefore {
+			return nil, nil
 		}
 		if count == l.Max {
 			return bytes.Clone(at[8:]), nil
