@@ -18,7 +18,10 @@ func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify)
 		return l.damaged(problem)
 	}
 	if i, ok := l.page.search(key); ok && i < l.page.count() && verify != nil {
-		if k, v, _, _ := l.page.pair(i); bytes.Equal(k, key) { // checked
+		if k, v, bucket, _ := l.page.pair(i); bytes.Equal(k, key) { // checked
+			if bucket {
+				return l.damaged("an element is not a pair")
+			}
 			if err := verify(k, v); err != nil {
 				return err
 			}

@@ -111,7 +111,8 @@ func (p Page) search(key []byte) (i int, ok bool) {
 	return max(i-1, 0), ok && p.count() > 0
 }
 
-// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the problem, or "".
+// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the problem, or "". A pageSize of 0
+// stands for the page of an inline bucket, which has no space behind its elements.
 func (p Page) check(pageSize int) string {
 	n := p.count()
 	end := headerSize + n*elementSize
@@ -146,8 +147,13 @@ func (p Page) check(pageSize int) string {
 		}
 		last = k
 	}
-	if pageSize > 0 && end < (p.pages()-1)*pageSize {
+	switch {
+	case pageSize == 0 && end != len(p):
+		return "an inline bucket of another length than its elements"
+	case pageSize > 0 && end < (p.pages()-1)*pageSize:
 		return "more overflow pages than needed"
+	case n == 0 && len(p) >= headerSize+elementSize && p.u32(headerSize+4) != 0:
+		return "an element that the header does not count" // bbolt fills the rest of a page with zeros
 	}
 	return ""
 }

@@ -1,9 +1,11 @@
 package bboltpage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Salvage reads the intact part of a damaged file. It calls pair for each key and value whose layout is valid; the caller verifies their
@@ -55,7 +57,7 @@ func (s *salvage) lost(err error) {
 
 // take reads a page that was not read before.
 func (s *salvage) take(id uint64) (Page, bool) {
-	p, err := s.page(id)
+	p, err := s.read(id)
 	if err != nil {
 		s.lost(err)
 		return nil, false
@@ -71,6 +73,48 @@ func (s *salvage) take(id uint64) (Page, bool) {
 		s.use[i] = used
 	}
 	return p, true
+}
+
+// read reads a page with as many of its overflow pages as its elements need. A damaged header may name more: they would be taken from the pages
+// that they belong to.
+func (s *salvage) read(id uint64) (Page, error) {
+	p, err := s.page(id)
+	var wrong *DamageError
+	if err != nil && !errors.As(err, &wrong) {
+		return nil, err
+	}
+	first := make(Page, s.m.PageSize)
+	if id < 2 || id >= s.m.Pages {
+		return nil, err
+	}
+	if _, readErr := s.f.ReadAt(first, int64(id)*int64(s.m.PageSize)); readErr != nil {
+		return nil, readErr
+	}
+	need := (s.end(first) + uint64(s.m.PageSize) - 1) / uint64(s.m.PageSize)
+	if !first.is(id) || need >= uint64(first.pages()) || need > s.m.Pages-id {
+		return p, err
+	}
+	p = make(Page, need*uint64(s.m.PageSize))
+	_, err = s.f.ReadAt(p, int64(id)*int64(s.m.PageSize))
+	return p, err
+}
+
+// end returns the offset behind the last element of a page, of which p may be only the first page. If that does not have all elements, it
+// returns a number above all others.
+func (*salvage) end(p Page) uint64 {
+	end := uint64(headerSize)
+	for i := range p.count() {
+		at := headerSize + i*elementSize
+		if at+elementSize > len(p) {
+			return math.MaxInt64
+		}
+		if p.leaf() {
+			end = max(end, uint64(at)+p.u32(at+4)+p.u32(at+8)+p.u32(at+12))
+		} else {
+			end = max(end, uint64(at)+p.u32(at)+p.u32(at+4))
+		}
+	}
+	return end
 }
 
 // root reads the tree of buckets.
@@ -97,29 +141,30 @@ func (s *salvage) root(id uint64, depth int) {
 			continue
 		}
 		if root := Page(value).u64(0); root != 0 {
-			s.tree(string(name), root, 0)
+			s.tree(string(name), root, nil, 0)
 		} else if inline := Page(value[16:]); len(inline) >= headerSize {
-			s.leaf(string(name), id, inline, 0)
+			s.leaf(string(name), id, inline, nil, 0)
 		}
 	}
 }
 
-// tree reads the pages below one.
-func (s *salvage) tree(bucket string, id uint64, depth int) {
+// tree reads the pages below one. bound is the key of the branch element that points to the page; nil means no bound.
+func (s *salvage) tree(bucket string, id uint64, bound []byte, depth int) {
 	p, ok := s.take(id)
 	if !ok || depth > maxDepth {
 		return
 	}
 	switch p.kind() {
 	case kindLeaf:
-		s.leaf(bucket, id, p, s.m.PageSize)
+		s.leaf(bucket, id, p, bound, s.m.PageSize)
 	case kindBranch:
 		if problem := p.check(s.m.PageSize); problem != "" {
 			s.lost(damaged(id, "%s", problem))
 		}
+		s.begins(id, p, bound)
 		for i := range s.elements(p) {
-			if _, child, ok := p.child(i); ok {
-				s.tree(bucket, child, depth+1)
+			if key, child, ok := p.child(i); ok {
+				s.tree(bucket, child, key, depth+1)
 			}
 		}
 	default:
@@ -127,20 +172,32 @@ func (s *salvage) tree(bucket string, id uint64, depth int) {
 	}
 }
 
+// begins reports a page whose first key differs from the key of the branch element that points to it: searches for keys between the two would
+// end in the wrong page.
+func (s *salvage) begins(id uint64, p Page, bound []byte) {
+	if first, ok := p.key(0); bound != nil && (!ok || !bytes.Equal(first, bound)) {
+		s.damage(damaged(id, "does not begin with the key by which it is reached"))
+	}
+}
+
 // leaf reads the pairs of a leaf that lie within the page.
-func (s *salvage) leaf(bucket string, id uint64, p Page, pageSize int) {
+func (s *salvage) leaf(bucket string, id uint64, p Page, bound []byte, pageSize int) {
 	if problem := p.check(pageSize); problem != "" {
 		s.damage(damaged(id, "%s", problem))
 		if pageSize > 0 {
 			p = s.whole(id, p)
 		}
 	}
+	s.begins(id, p, bound)
 	for i := range s.elements(p) {
 		at := headerSize + i*elementSize
 		if at+elementSize > len(p) {
 			return
 		}
-		position, k, v := p.u32(at+4), p.u32(at+8), p.u32(at+12)
+		flags, position, k, v := p.u32(at), p.u32(at+4), p.u32(at+8), p.u32(at+12)
+		if flags == flagBucket {
+			s.damage(damaged(id, "element %d is a nested bucket", i)) // Lazuli has none; readers refuse it
+		}
 		if both, ok := p.span(i, position, k+v); ok && k > 0 {
 			s.pair(bucket, both[:k:k], both[k:])
 		}
@@ -188,13 +245,13 @@ func (s *salvage) orphans() {
 		if s.use[id] != unknown {
 			continue
 		}
-		p, err := s.page(id)
+		p, err := s.read(id)
 		if err != nil || p.kind() != kindLeaf {
 			continue // overflow pages have no header
 		}
 		for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
 			s.use[i] = used
 		}
-		s.leaf("", id, p, s.m.PageSize)
+		s.leaf("", id, p, nil, s.m.PageSize)
 	}
 }

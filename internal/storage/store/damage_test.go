@@ -18,7 +18,7 @@ import (
 func sample(t *testing.T, dir string, crashed bool) [2]model {
 	t.Helper()
 	work := memoryDir(t)
-	db := openAt(t, filepath.Join(work, "db"), Options{})
+	db := openAt(t, filepath.Join(work, "db"), Options{reproducible: true})
 	db.memtableSize = 20_000
 	db.log.step = 4 << 10
 	want := [2]model{{}, {}}

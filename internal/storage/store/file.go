@@ -33,6 +33,9 @@ func boltOptions(o Options) *bolt.Options {
 		FreelistType: bolt.FreelistMapType,
 		NoStatistics: true, // otherwise every View takes a lock
 	}
+	if o.reproducible {
+		b.FreelistType = bolt.FreelistArrayType // takes the first pages that fit; the other type takes any
+	}
 	// On Windows bbolt would make the file as large as the mapping.
 	if bits.UintSize == 64 && runtime.GOOS != "windows" {
 		b.InitialMmapSize = mapSize
@@ -75,11 +78,14 @@ func inspect(path string, timeout time.Duration) error {
 const lockPoll = 50 * time.Millisecond
 
 // recover writes the log that a crash left to the file, and begins a log.
-func (db *DB) recover(f format, relaxed bool) (err error) {
-	db.gen = f.gen + 3 + rand.Uint64N(1<<40)
+func (db *DB) recover(f format, o Options) (err error) {
+	db.gen = f.gen + 3
+	if !o.reproducible {
+		db.gen += rand.Uint64N(1 << 40)
+	}
 	m := db.layers.Load().active
 	// The log files must exist before the file refers to them.
-	if db.log, err = openWAL(db.fs, db.path, db.gen, !relaxed); err != nil {
+	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed); err != nil {
 		return err
 	}
 	if err := db.commit(m, db.gen-1, false); err != nil {

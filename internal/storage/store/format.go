@@ -105,7 +105,7 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	f.version = currentVersion
 	f.gen, f.group = binary.BigEndian.Uint64(progress), binary.BigEndian.Uint64(progress[8:])
 	f.closed = progress[16] == 1
-	f.buckets = strings.Split(strings.TrimSuffix(string(values["buckets"]), "\n"), "\n")
+	f.buckets = bucketNames(values["buckets"])
 	var have []string
 	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
 		if string(name) != string(formatBucket) {
@@ -116,10 +116,23 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(have, f.buckets) && !(len(have) == 0 && f.buckets[0] == "") {
-		return &DamageError{File: file, Problem: fmt.Sprintf("the file has buckets %q and should have %q", have, f.buckets)}
+	if problem := bucketProblem(have, f.buckets); problem != "" {
+		return &DamageError{File: file, Problem: problem}
 	}
 	return nil
+}
+
+// bucketNames parses the value of bucketsKey.
+func bucketNames(value []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(value), "\n"), "\n")
+}
+
+// bucketProblem compares the buckets of a file with those that it should have. It returns "" if they are the same.
+func bucketProblem(have, want []string) string {
+	if slices.Equal(have, want) || len(have) == 0 && want[0] == "" {
+		return ""
+	}
+	return fmt.Sprintf("the file has buckets %q and should have %q", have, want)
 }
 
 // prepare creates what a file lacks: its version and the buckets.

@@ -30,7 +30,7 @@ func (db *DB) replay(f format) error {
 		}
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				return &DamageError{File: filepath.Base(logPath(db.path, gen)), Problem: "the file is missing, and " + filepath.Base(db.path) + " needs it"}
+				return missingLog(db.path, gen)
 			}
 			return err
 		}
@@ -45,6 +45,10 @@ func (db *DB) replay(f format) error {
 		}
 	}
 	return nil
+}
+
+func missingLog(path string, gen uint64) *DamageError {
+	return &DamageError{File: filepath.Base(logPath(path, gen)), Problem: "the file is missing, and " + filepath.Base(path) + " needs it"}
 }
 
 // checkNewer verifies that the log has no generation above newest. Otherwise the file is in the state before its last transactions, because its

@@ -79,6 +79,8 @@ type salvage struct {
 	version    int
 	gen, group uint64 // the file is complete up to here, if its progress is known
 	progress   bool
+	closed     bool     // the file needs no log
+	names      []string // the buckets that the file should have; nil if unknown
 	kept       int
 	records    int
 	newest     uint64 // last group of the log
@@ -113,8 +115,13 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	if err := s.format(f, info.Size()); err != nil {
 		return err
 	}
-	if _, err := bboltpage.CheckStructure(f, info.Size()); err != nil {
+	st, err := bboltpage.CheckStructure(f, info.Size())
+	if err != nil {
 		s.damaged("%v", err)
+	} else if have := slices.DeleteFunc(st.Buckets, func(b string) bool { return b == string(formatBucket) }); s.names != nil {
+		if problem := bucketProblem(have, s.names); problem != "" {
+			s.damaged("%s", problem)
+		}
 	}
 	var failed error
 	err = bboltpage.Salvage(f, info.Size(), func(bucket string, key, value []byte) {
@@ -129,7 +136,7 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	return s.log(keep)
 }
 
-// format determines the version of the file and its progress.
+// format determines the version of the file, its buckets and its progress.
 func (s *salvage) format(f *os.File, size int64) error {
 	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
 		if bucket != string(formatBucket) {
@@ -138,18 +145,22 @@ func (s *salvage) format(f *os.File, size int64) error {
 		if string(key) == string(versionKey) && string(value) == "1" {
 			s.version = 1
 		}
+		if p, ok := unseal(formatSeed, key, value); ok && string(key) == string(bucketsKey) {
+			s.names = bucketNames(p)
+		}
 		if string(key) != string(logKey) {
 			return
 		}
 		if p, ok := unseal(formatSeed, key, value); ok && len(p) == 17 {
 			s.gen, s.group, s.progress = binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:]), true
+			s.closed = p[16] == 1
 		} else if len(value) == 8 {
 			s.gen, s.progress = binary.BigEndian.Uint64(value), true
 		}
 	}, func(error) {})
 }
 
-// value verifies a pair of the file. If its bucket is not known, the checksum determines it.
+// value verifies a pair of the file. If its bucket is not known, or wrong, the checksum determines it.
 func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []byte, ok bool) {
 	if string(bucket) == string(formatBucket) {
 		if _, ok := unseal(formatSeed, key, sealed); !ok && s.version != 1 {
@@ -165,23 +176,32 @@ func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []by
 		if value, ok := unseal(s.seeds[i], key, sealed); ok {
 			return bucket, value, true
 		}
-	} else {
-		for i, seed := range s.seeds {
-			if value, ok := unseal(seed, key, sealed); ok {
-				return s.buckets[i], value, true
-			}
+		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+	}
+	// A damaged branch can lead to a page of another bucket.
+	for j, seed := range s.seeds {
+		if value, ok := unseal(seed, key, sealed); ok {
+			return s.buckets[j], value, true
 		}
 	}
-	s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+	if i < 0 {
+		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+	}
 	return "", nil, false
 }
 
 // log reads the records that the file does not have, in the order of their groups.
 func (s *salvage) log(keep func(Bucket, Write) error) error {
+	if err := s.newer(); err != nil {
+		return err
+	}
 	var all []logRecord
 	for i := range uint64(2) {
 		p, err := os.ReadFile(logPath(s.path, i))
 		if errors.Is(err, fs.ErrNotExist) {
+			if s.version > 1 && s.progress && !s.closed {
+				s.report(missingLog(s.path, i))
+			}
 			continue
 		}
 		if err != nil {
@@ -213,6 +233,19 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 		}
 	}
 	return nil
+}
+
+// newer reports a log that is newer than the file.
+func (s *salvage) newer() error {
+	if !s.progress {
+		return nil
+	}
+	err := checkNewer(s.path, s.gen+2)
+	if d := (*DamageError)(nil); errors.As(err, &d) {
+		s.report(d)
+		return nil
+	}
+	return err
 }
 
 // generation returns the generation of file i of the log if the main file lacks it, and 0 otherwise. If the progress of the main file is

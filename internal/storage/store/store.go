@@ -41,6 +41,9 @@ type Options struct {
 	MaxMapped int64
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
+
+	// reproducible, for tests, makes equal writes lead to equal files.
+	reproducible bool
 }
 
 // DefaultMaxMapped is the default of Options.MaxMapped.
@@ -137,7 +140,7 @@ func Open(path string, o Options) (db *DB, err error) {
 		}
 	}
 	if !o.ReadOnly && !o.Ephemeral {
-		if err := db.recover(db.found, o.Relaxed); err != nil {
+		if err := db.recover(db.found, o); err != nil {
 			return nil, errors.Join(openError(path, err), db.closeFiles())
 		}
 	}
