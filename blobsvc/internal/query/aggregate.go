@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// aggregates are the functions over all records: those of the reference, and AVG, which its examples use.
+// aggregates are the aggregate functions: the ones that the reference lists, and AVG, which its examples use.
 var aggregates = map[string]bool{"COUNT": true, "SUM": true, "AVG": true, "AVERAGE": true, "MIN": true, "MAX": true}
 
-// aggregate is a function over all records that the WHERE lets through. Absent values do not count.
+// aggregate computes a function over all records that match the WHERE clause. Absent values are ignored.
 type aggregate struct {
 	function string
 	of       expression // nil for COUNT(*)
 	name     string     // its alias, or ""
 
 	count int64
-	sum   value // SUM and AVG: an integer as long as all are and it fits
+	sum   value // SUM and AVG: an integer while all values are integers and the sum does not overflow
 	best  value // MIN and MAX
 }
 
-// add takes one record into account.
+// add adds one record.
 func (a *aggregate) add(r *row) error {
 	if a.of == nil {
 		a.count++
@@ -81,7 +81,7 @@ func (a *aggregate) addBest(v value) error {
 	return nil
 }
 
-// result is null where there was nothing to compute it from, except that a count is 0 then.
+// result returns the aggregate's value. Without values it is null, or 0 for COUNT.
 func (a *aggregate) result() value {
 	switch {
 	case a.function == "COUNT":

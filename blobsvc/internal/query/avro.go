@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 )
 
-// schema is the union of records that an answer consists of. Clients look at the names.
+// schema is the union of the record types in a response. Clients read the names.
 const schema = `[` +
 	`{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.resultData","doc":"Holds result data in the format specified for this query (CSV, JSON, etc.).","fields":[{"name":"data","type":"bytes"}]},` +
 	`{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.error","doc":"An error that occurred while processing the query.","fields":[{"name":"fatal","type":"boolean"},{"name":"name","type":"string"},{"name":"description","type":"string"},{"name":"position","type":"long"}]},` +
@@ -15,7 +15,7 @@ const schema = `[` +
 	`{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.end","doc":"Sent when the query is done.","fields":[{"name":"totalBytes","type":"long"}]}` +
 	`]`
 
-// The places of the records in the union.
+// Indexes of the record types in the union.
 const (
 	resultBranch = iota
 	errorBranch
@@ -23,8 +23,8 @@ const (
 	endBranch
 )
 
-// frames writes an Avro object container file without compression, with one record in each block, so that a client can act
-// on every record at once.
+// frames writes an Avro object container file without compression, with one record in each block, so that a client can process
+// each record when it arrives.
 type frames struct {
 	w    io.Writer
 	sync avro.Marker
@@ -62,7 +62,7 @@ func (f *frames) result(data []byte) error {
 	return f.block(avro.AppendLong(head, int64(len(data))), data)
 }
 
-// error writes an error record. It is never the first record: the client for Python cannot take it then.
+// error writes an error record. It is never the first record, because the Python client cannot parse that.
 func (f *frames) error(e *recordError) error {
 	if !f.some {
 		if err := f.result(nil); err != nil {

@@ -6,32 +6,32 @@ import (
 )
 
 const (
-	// maxRecord is the length of the longest record in bytes.
+	// maxRecord is the maximum length of a record in bytes.
 	maxRecord = 4 << 20
 	// readSize is the size of one read.
 	readSize = 256 << 10
 )
 
-// window is the part of the content that is in memory: what lies between the record that is being read and what was read
-// ahead of it.
+// window is the part of the content in memory: the record that is being parsed, and the bytes after it that have been
+// read ahead.
 type window struct {
 	src  io.Reader
 	work *work
 	buf  []byte
-	// start is where the record begins in buf, end where what was read ends; base is the offset in the content of buf[0].
+	// start is the record's index in buf, end is the end of the bytes read; base is the offset of buf[0] in the content.
 	start, end int
 	base       int64
 	eof        bool
 }
 
-// bytes returns the buffered bytes from the record's start on.
+// bytes returns the buffered bytes from the start of the record.
 func (w *window) bytes() []byte { return w.buf[w.start:w.end] }
 
-// offset is the place in the content where the record starts.
+// offset returns the record's offset in the content.
 func (w *window) offset() int64 { return w.base + int64(w.start) }
 
-// more reads further. Bytes that were handed out before are not to be used any more. It returns io.EOF when there is nothing
-// more, and errRecordTooLong when the record fills the window.
+// more reads more bytes. It invalidates slices that bytes returned before. It returns io.EOF at the end of
+// the content, and errRecordTooLong if the record fills the window.
 func (w *window) more() error {
 	if w.eof {
 		return io.EOF
@@ -47,7 +47,7 @@ func (w *window) more() error {
 		n := copy(to, w.bytes())
 		w.buf, w.base, w.start, w.end = to, w.offset(), 0, n
 	}
-	// All that there is room for, however small the pieces of the content are: readers look at a record again after each call.
+	// Fill the buffer, even if the content arrives in small pieces: readers parse the record from its start after each call.
 	n, err := io.ReadFull(w.src, w.buf[w.end:min(len(w.buf), w.end+readSize)])
 	w.end += n
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

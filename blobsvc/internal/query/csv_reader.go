@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Delimited is the form of delimited text.
+// Delimited is the format of delimited text.
 type Delimited struct {
-	// Column and Record separate columns and records; they have at least one byte.
+	// Column and Record are the separators of columns and records, at least one byte each.
 	Column, Record string
-	// Quote encloses fields with separators in them, a doubled quote is one quote; Escape escapes the
+	// Quote encloses fields that contain separators; inside, two quotes are one quote. Escape escapes the
 	// character after it. 0 means no such character.
 	Quote, Escape byte
-	// Headers is set if the first record has the names of the columns.
+	// Headers reports whether the first record contains the column names.
 	Headers bool
 }
 
-// csvReader reads delimited text. It is the record that it has read last: nothing is copied but what had to be unquoted.
+// csvReader reads delimited text. It is also the current record. Only fields that need unquoting are copied.
 // A carriage return before a record separator of a line feed belongs to the separator.
 type csvReader struct {
 	window
@@ -28,12 +28,12 @@ type csvReader struct {
 	trimCR         bool
 
 	recordStart, recordEnd int64 // offsets in the content; the separator counts
-	// fields are what has been split so far, rest is what has not; unsplit tells that there is a field in rest.
+	// fields are the fields split so far, rest is the remainder of the record; unsplit reports whether rest contains a field.
 	fields  [][]byte
 	rest    []byte
 	unsplit bool
 	plain   bool   // the record has neither quotes nor escapes
-	spare   []byte // room for fields that had to be unquoted
+	spare   []byte // buffer for unquoted fields
 }
 
 func newCSVReader(src io.Reader, d Delimited, w *work) *csvReader {
@@ -44,7 +44,7 @@ func newCSVReader(src io.Reader, d Delimited, w *work) *csvReader {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// open reads the header, if there is to be one, and resolves fields: by name where there are names, otherwise by ordinal.
+// open reads the header, if the format has one, and resolves fields: by name if there is a header, otherwise by ordinal.
 func (c *csvReader) open(fields []*field) error {
 	if c.Headers {
 		switch _, err := c.next(); {
@@ -81,7 +81,7 @@ func (c *csvReader) open(fields []*field) error {
 	return nil
 }
 
-// pathString is a path as it is written.
+// pathString formats a path as in SQL.
 func pathString(path []step) string {
 	var b strings.Builder
 	for i, s := range path {
@@ -98,7 +98,7 @@ func pathString(path []step) string {
 
 func (c *csvReader) position() (at, end int64) { return c.recordStart, c.recordEnd }
 
-// next reads a record. io.EOF is the end.
+// next reads a record. It returns io.EOF at the end.
 func (c *csvReader) next() (record, error) {
 	if c.window.base == 0 && c.window.start == 0 {
 		for len(c.bytes()) < len(bom) {
@@ -127,9 +127,9 @@ func (c *csvReader) next() (record, error) {
 	return c, nil
 }
 
-// find returns the length of the record that begins here, and of the separator behind it.
+// find returns the lengths of the next record and of the separator after it.
 func (c *csvReader) find() (length, separator int, err error) {
-	from := 0 // separators before it were looked for
+	from := 0 // offset up to which separators have been searched
 	for {
 		b := c.bytes()
 		i := -1
@@ -166,7 +166,7 @@ func (c *csvReader) find() (length, separator int, err error) {
 			if whole || c.eof {
 				return n, sep, nil
 			}
-			from = n // a separator within quotes is of no use
+			from = n // separators within quotes do not count
 		}
 		if err := c.window.more(); err != nil && err != io.EOF {
 			return 0, 0, err
@@ -174,7 +174,7 @@ func (c *csvReader) find() (length, separator int, err error) {
 	}
 }
 
-// index is bytes.Index, quick for one byte.
+// index is bytes.Index, faster for one byte.
 func index(b, sep []byte) int {
 	if len(sep) == 1 {
 		return bytes.IndexByte(b, sep[0])
@@ -185,7 +185,7 @@ func index(b, sep []byte) int {
 // scan finds the end of a record with quotes or escapes. whole is false if b ends before the record's separator.
 func (c *csvReader) scan(b []byte) (length, separator int, whole bool) {
 	within, begins := false, true // quotes; a field
-	closed := -2                  // where a quote ended, which the next character may take back
+	closed := -2                  // just after a closing quote, which a second quote turns into an escaped quote
 	for i := 0; i < len(b); {
 		ch := b[i]
 		switch {
@@ -212,10 +212,10 @@ func (c *csvReader) scan(b []byte) (length, separator int, whole bool) {
 	return len(b), 0, false
 }
 
-// maxCells bounds the columns of a record, each of which takes memory even if it is empty.
+// maxCells is the maximum number of columns in a record. Each takes memory even if it is empty.
 const maxCells = 100_000
 
-// split makes sure that fields has the field number n, if there is one; all of them for -1. It fails with errTooManyColumns.
+// split splits the record until fields includes field n, or completely if n is -1. Errors: errTooManyColumns.
 func (c *csvReader) split(n int) error {
 	for c.unsplit && (n < 0 || len(c.fields) <= n) {
 		if len(c.fields) == maxCells {
@@ -236,7 +236,7 @@ func (c *csvReader) split(n int) error {
 	return nil
 }
 
-// unquote takes the next field of a record with quotes or escapes.
+// unquote splits the next field off a record that has quotes or escapes.
 func (c *csvReader) unquote() []byte {
 	b := c.rest
 	from := len(c.spare)

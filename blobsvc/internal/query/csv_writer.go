@@ -2,25 +2,25 @@ package query
 
 import "bytes"
 
-// writer makes a result of records. It appends to what it is given.
+// writer formats the result. Its methods append to the given slice.
 type writer interface {
-	// begin comes before the first record. names are the columns, as far as they are known; nil for SELECT *.
+	// begin is called before the first record. names are the column names; nil for SELECT *.
 	begin(out []byte, names []string) []byte
-	// all writes the whole of a record, values some computed values with the names of begin.
+	// all writes all columns of a record; values writes computed values, named by begin.
 	all(out []byte, r record) ([]byte, error)
 	values(out []byte, v []value) ([]byte, error)
-	// flush writes what was held back, when some output is due or all is done; end is the last.
+	// flush writes buffered output. end is set in the last call.
 	flush(out []byte, end bool) ([]byte, error)
 }
 
 // csvWriter writes delimited text.
 type csvWriter struct {
 	Delimited
-	// special has the bytes that may need quotes.
+	// special contains the bytes that may need quotes.
 	special [256]bool
 	text    []byte
-	headed  bool // the header was written, or is not wanted
-	// out and n are where all is: what was written and how many columns. name and next are made once, for records to call.
+	headed  bool // the header has been written, or is disabled
+	// out and n are the state of all: the output and the number of columns. name and next are closures, made once.
 	out        []byte
 	n          int
 	name, next func(name []byte, v value)
@@ -67,7 +67,7 @@ func (w *csvWriter) column(out []byte, i int) []byte {
 }
 
 func (w *csvWriter) all(out []byte, r record) ([]byte, error) {
-	if !w.headed { // the names of SELECT * are those of the first record
+	if !w.headed { // the first record determines the names of SELECT *
 		w.headed = true
 		var err error
 		if out, err = w.each(out, r, w.name); err != nil {
@@ -77,7 +77,7 @@ func (w *csvWriter) all(out []byte, r record) ([]byte, error) {
 	return w.each(out, r, w.next)
 }
 
-// each writes a line with what fn writes for every column.
+// each writes a line; fn writes each column.
 func (w *csvWriter) each(out []byte, r record, fn func(name []byte, v value)) ([]byte, error) {
 	w.out, w.n = out, 0
 	err := r.all(fn)
@@ -100,7 +100,7 @@ func (w *csvWriter) value(out []byte, v value) []byte {
 	return w.quote(out, w.text)
 }
 
-// quote writes b, in quotes if it has anything in it that would be taken for something else.
+// quote writes b, in quotes if it contains special characters.
 func (w *csvWriter) quote(out, b []byte) []byte {
 	i := 0
 	for i < len(b) && !w.special[b[i]] {
@@ -125,13 +125,13 @@ func (w *csvWriter) quote(out, b []byte) []byte {
 	return append(out, w.Quote)
 }
 
-// ambiguous reports whether b has a separator, quote, escape or line break in it.
+// ambiguous reports whether b contains a separator, quote, escape or line break.
 func (w *csvWriter) ambiguous(b []byte) bool {
 	return bytes.Contains(b, []byte(w.Column)) || bytes.Contains(b, []byte(w.Record)) || bytes.ContainsAny(b, "\r\n") ||
 		w.Quote != 0 && bytes.IndexByte(b, w.Quote) >= 0 || w.Escape != 0 && bytes.IndexByte(b, w.Escape) >= 0
 }
 
-// escape writes b where there are no quotes: with the escape character, or as it is if none exists.
+// escape writes b without quotes: with the escape character, or unchanged if the format has none.
 func (w *csvWriter) escape(out, b []byte) []byte {
 	for _, c := range b {
 		if w.Escape != 0 && w.special[c] {

@@ -16,18 +16,18 @@ const (
 	hour
 	minute
 	second
-	zoneHour // this and the next for EXTRACT alone
+	zoneHour // this and the next are only valid in EXTRACT
 	zoneMinute
 )
 
 var dateParts = map[string]datePart{"YEAR": year, "MONTH": month, "DAY": day, "HOUR": hour, "MINUTE": minute, "SECOND": second,
 	"TIMEZONE_HOUR": zoneHour, "TIMEZONE_MINUTE": zoneMinute}
 
-// unit is the length of the parts that have one.
+// unit maps the parts of fixed length to their length.
 var unit = map[datePart]time.Duration{day: 24 * time.Hour, hour: time.Hour, minute: time.Minute, second: time.Second}
 
-// parseTime reads the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T behind
-// it; or a day with hours and minutes, seconds, fractions, and a zone, which is UTC if none exists.
+// parseTime parses the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T after
+// it; or a day with hours and minutes, seconds, fractions, and a zone, by default UTC.
 func parseTime(s string) (time.Time, bool) {
 	number := func(n int) (v int, ok bool) {
 		if len(s) < n {
@@ -82,7 +82,7 @@ func parseTime(s string) (time.Time, bool) {
 
 func daysIn(y, m int) int { return time.Date(y, time.Month(m)+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// fraction reads digits behind a decimal point as nanoseconds; more than nine are dropped.
+// fraction parses the digits after a decimal point as nanoseconds. Digits after the ninth are dropped.
 func fraction(s string) (nano int, rest string, ok bool) {
 	i := digits(s, 0)
 	nano = 0
@@ -95,7 +95,7 @@ func fraction(s string) (nano int, rest string, ok bool) {
 	return nano, s[i:], i > 0
 }
 
-// parseZone reads Z, ±hh:mm or ±hhmm; nothing is UTC.
+// parseZone parses Z, ±hh:mm or ±hhmm. An empty zone is UTC.
 func parseZone(s string) (*time.Location, string, bool) {
 	if s == "" || s == "Z" || s == "z" {
 		return time.UTC, "", true
@@ -146,7 +146,7 @@ func (e *dateAdd) eval(r *row) (value, error) {
 	if err != nil || v.absent() {
 		return v, err
 	}
-	const most = 10_000 * 366 * 24 * 3600 // seconds in all years there are
+	const most = 10_000 * 366 * 24 * 3600 // seconds in all supported years
 	if q.n > most || q.n < -most {
 		return value{}, errOverflow
 	}
@@ -166,7 +166,7 @@ func (e *dateAdd) eval(r *row) (value, error) {
 	return timestampOf(time.Unix(v.t.Unix()+seconds, int64(v.t.Nanosecond())).In(v.t.Location()))
 }
 
-// addMonths adds months, and stays in the month that it comes to: a month after January 31 is the end of February.
+// addMonths adds months and limits the day to the length of the resulting month: a month after January 31 is the end of February.
 func addMonths(t time.Time, n int) (value, error) {
 	if n > 12*10_000 || n < -12*10_000 {
 		return value{}, errOverflow
@@ -178,7 +178,7 @@ func addMonths(t time.Time, n int) (value, error) {
 	return timestampOf(first.AddDate(0, 0, min(t.Day(), daysIn(first.Year(), int(first.Month())))-1))
 }
 
-// dateDiff counts the whole parts that lie between two times.
+// dateDiff returns the number of whole parts between two times.
 type dateDiff struct {
 	part     datePart
 	from, to expression
@@ -195,7 +195,7 @@ func (e *dateDiff) eval(r *row) (value, error) {
 	}
 	from, to := a.t.UTC(), b.t.UTC()
 	if u, ok := unit[e.part]; ok {
-		// In seconds first: a Duration holds but 292 years.
+		// Compute in seconds first: a Duration is limited to 292 years.
 		seconds := to.Unix() - from.Unix()
 		switch nano := to.Nanosecond() - from.Nanosecond(); {
 		case seconds > 0 && nano < 0:
@@ -212,7 +212,7 @@ func (e *dateDiff) eval(r *row) (value, error) {
 	return intValue(months), nil
 }
 
-// monthsBetween counts whole months; negative if to is the earlier.
+// monthsBetween returns the number of whole months, negative if to is before from.
 func monthsBetween(from, to time.Time) int64 {
 	if to.Before(from) {
 		return -monthsBetween(to, from)
@@ -224,7 +224,7 @@ func monthsBetween(from, to time.Time) int64 {
 	return int64(n)
 }
 
-// extract is EXTRACT(part FROM timestamp).
+// extract implements EXTRACT(part FROM timestamp).
 type extract struct {
 	part datePart
 	of   expression
@@ -240,7 +240,7 @@ func (e *extract) eval(r *row) (value, error) {
 		offset / 3600, offset % 3600 / 60}[e.part])), nil
 }
 
-// toString is TO_STRING(timestamp, format).
+// toString implements TO_STRING(timestamp, format).
 type toString struct{ of, format expression }
 
 func (e *toString) eval(r *row) (value, error) {
@@ -255,7 +255,7 @@ func (e *toString) eval(r *row) (value, error) {
 	return textValue(formatTime(v.t, string(f.text().b))), nil
 }
 
-// formatTime writes t by a pattern: runs of the letters below stand for parts, text in quotes and all else for itself.
+// formatTime formats t by a pattern: runs of the letters below are replaced by parts of t; quoted text and other characters are copied.
 func formatTime(t time.Time, pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); {
@@ -285,7 +285,7 @@ func formatTime(t time.Time, pattern string) string {
 	return b.String()
 }
 
-// timeLayout is the layout of package time for n letters c; "" if none exists.
+// timeLayout returns the layout of package time for n letters c, or "" if package time has none.
 func timeLayout(c byte, n int) string {
 	switch strings.Repeat(string(c), min(n, 6)) {
 	case "yy":
@@ -332,7 +332,7 @@ func timeLayout(c byte, n int) string {
 	return ""
 }
 
-// timeField writes the parts that package time has no layout for.
+// timeField formats the parts for which package time has no layout.
 func timeField(t time.Time, c byte, n int) (string, bool) {
 	_, offset := t.Zone()
 	switch {

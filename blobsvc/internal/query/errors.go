@@ -2,26 +2,26 @@ package query
 
 import "fmt"
 
-// Error is a query that is refused before an answer has begun: 400 with Code, if that does not say otherwise.
+// Error means that a query is refused before the response begins: with status 400 and Code, unless the code's comment gives another status.
 type Error struct{ Code, Message string }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // The codes of Error.
 const (
-	// CodeExpression: the SQL is not of the language, or does not fit the content.
+	// CodeExpression: the SQL is invalid, or does not fit the content.
 	CodeExpression = "ErrorProcessingQueryExpression"
-	// CodeXML: the request is not the XML that it should be.
+	// CodeXML: the request's XML is invalid.
 	CodeXML = "InvalidXmlDocument"
-	// CodeValue: an element of the request has a value that it cannot have.
+	// CodeValue: an element of the request has an invalid value.
 	CodeValue = "InvalidXmlNodeValue"
-	// CodeInput: the content is not of the declared format at all, so that nothing can be read from it.
+	// CodeInput: the content does not have the declared format, so nothing can be read from it.
 	CodeInput = "InvalidInput"
-	// CodeNotImplemented: what Azure has and we have not; it is 501.
+	// CodeNotImplemented: a feature of Azure that is not implemented; status 501.
 	CodeNotImplemented = "NotImplemented"
 )
 
-// refuse makes an Error about the SQL.
+// refuse returns an Error about the SQL.
 func refuse(format string, args ...any) error {
 	return &Error{CodeExpression, fmt.Sprintf(format, args...)}
 }
@@ -37,7 +37,7 @@ type recordError struct {
 
 func (e *recordError) Error() string { return e.name + ": " + e.description }
 
-// What evaluating an expression can fail with. Names and texts of the first are the service's; the others are ours, since
+// Errors of evaluating an expression. Name and text of the first are Azure's; the others are this project's, since
 // no recording has them.
 var (
 	errConversion = &recordError{name: "InvalidTypeConversion", description: "Invalid type conversion."}
@@ -49,13 +49,13 @@ var (
 // errRecordTooLong ends a query.
 var errRecordTooLong = &recordError{fatal: true, name: "RecordTooLarge", description: "A record is longer than 4 MiB."}
 
-// errTooMuchWork ends a query that computes too much for the size of its content.
+// errTooMuchWork ends a query that needs too much work for the size of its content.
 var errTooMuchWork = &recordError{fatal: true, name: "TooMuchWork", description: "The query computes more than is allowed for the content that it has read."}
 
-// errTooManyColumns is a record of delimited text with more than maxCells columns.
+// errTooManyColumns means that a record of delimited text has more than maxCells columns.
 var errTooManyColumns = &recordError{name: "TooManyColumns", description: "The record has more columns than can be read."}
 
-// parseError ends a query whose content is not of its format.
+// parseError ends a query whose content does not have its declared format.
 func parseError(at int64, format string, args ...any) *recordError {
 	return &recordError{fatal: true, name: "ParseError", description: fmt.Sprintf(format, args...), at: at}
 }

@@ -8,15 +8,15 @@ import (
 
 // record is one record of the content, or one row of it.
 type record interface {
-	// field returns what f refers to. It fails with errColumn.
+	// field returns the value of f. Errors: errColumn.
 	field(f *field) (value, error)
-	// all calls fn with every column and its name, in order; the name is "" for a column without one.
-	// It fails with errTooManyColumns.
+	// all calls fn with each column and its name, in order; the name may be "".
+	// Errors: errTooManyColumns.
 	all(fn func(name []byte, v value)) error
 }
 
-// expression computes a value from a record. It fails with a recordError. Absent operands make absent results, and a truth
-// that depends on them is unknown, which is null.
+// expression computes a value from a record. Its errors are recordErrors. An absent operand gives an absent result, and a condition
+// that depends on one is unknown, which is null.
 type expression interface {
 	eval(r *row) (value, error)
 }
@@ -25,14 +25,14 @@ type constant struct{ value }
 
 func (c constant) eval(*row) (value, error) { return c.value, nil }
 
-// field refers to a column or a place in JSON.
+// field refers to a column or a path in JSON.
 type field struct {
 	path []step
 	// column is the position of the column, from 0, once a reader with columns has resolved it.
 	column int
 }
 
-// name is what the result calls the field: the last name of its path. Ordinals are no names.
+// name is the field's name in the result: the last name of its path. An ordinal is not a name.
 func (f *field) name() string {
 	for i := len(f.path) - 1; i >= 0; i-- {
 		if n := f.path[i].name; n != "" {
@@ -88,7 +88,7 @@ func (f *field) eval(r *row) (value, error) {
 	return r.field(f)
 }
 
-// logic is AND, or OR if decides is 1: the truth that one operand suffices for.
+// logic is AND, or OR if decides is 1: decides is the value of one operand that determines the result.
 type logic struct {
 	left, right expression
 	decides     int64
@@ -131,7 +131,7 @@ func (e *not) eval(r *row) (value, error) {
 	return v, err
 }
 
-// comparing is a set of outcomes of compare: bit 0 for less, 1 for equal, 2 for greater.
+// comparing is a set of results of compare: bit 0 for less, 1 for equal, 2 for greater.
 type comparing byte
 
 const atLeast, atMost comparing = 6, 3
@@ -159,7 +159,7 @@ func (e *comparison) eval(r *row) (value, error) {
 	return boolValue(e.op>>(c+1)&1 == 1), err
 }
 
-// between is BETWEEN. Its operand is evaluated once.
+// between implements BETWEEN. It evaluates its operand once.
 type between struct{ of, low, high expression }
 
 func (e *between) eval(r *row) (value, error) {
@@ -171,7 +171,7 @@ func (e *between) eval(r *row) (value, error) {
 	return (&logic{left: &comparison{atLeast, of, e.low}, right: &comparison{atMost, of, e.high}}).eval(r)
 }
 
-// absence is IS [NOT] NULL, and IS [NOT] MISSING. What is missing is null, too.
+// absence implements IS [NOT] NULL and IS [NOT] MISSING. A missing value is also null.
 type absence struct {
 	of                   expression
 	onlyMissing, negated bool
@@ -186,7 +186,7 @@ func (e *absence) eval(r *row) (value, error) {
 	return boolValue(is != e.negated), err
 }
 
-// membership is IN.
+// membership implements IN.
 type membership struct {
 	of   expression
 	list []expression
@@ -259,14 +259,14 @@ func addDays(t time.Time, days value, back bool) (value, error) {
 	if back {
 		f = -f
 	}
-	if math.Abs(f) > 4e6 { // more than there are between the years 1 and 9999
+	if math.Abs(f) > 4e6 { // more than between the years 1 and 9999
 		return n, errOverflow
 	}
 	whole := math.Trunc(f)
 	return timestampOf(t.AddDate(0, 0, int(whole)).Add(time.Duration((f - whole) * 24 * float64(time.Hour))))
 }
 
-// timestampOf makes a value of a time within the years that can be written.
+// timestampOf returns a time as a value. The year must be 1 to 9999.
 func timestampOf(t time.Time) (value, error) {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return value{}, errOverflow

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// function is a function with an ordinary list of arguments: between least and most of them, most -1 meaning any number.
+// function is a function with an ordinary argument list of least to most arguments; most is -1 for no limit.
 type function struct {
 	least, most int
 	build       func(arguments []expression) expression
 }
 
-// functions are the functions that the parser has no grammar for.
+// functions are the functions without a grammar of their own in the parser.
 var functions = map[string]function{
 	"CHAR_LENGTH":      {1, 1, charLength},
 	"CHARACTER_LENGTH": {1, 1, charLength},
@@ -23,10 +23,10 @@ var functions = map[string]function{
 	"NULLIF":           {2, 2, func(a []expression) expression { return &nullIf{a[0], a[1]} }},
 	"TO_STRING":        {2, 2, func(a []expression) expression { return &toString{a[0], a[1]} }},
 	"TO_TIMESTAMP":     {1, 1, func(a []expression) expression { return &cast{a[0], timestamp} }},
-	"UTCNOW":           {0, 0, nil}, // the parser makes it a constant: one statement has one time
+	"UTCNOW":           {0, 0, nil}, // the parser replaces it by a constant: it has one value in a statement
 }
 
-// argument evaluates an argument of a function, which is going to look at all of it.
+// argument evaluates an argument and spends the work of reading it once.
 func (r *row) argument(e expression) (value, error) {
 	v, err := e.eval(r)
 	if err == nil {
@@ -61,7 +61,7 @@ func (e *textFunction) eval(r *row) (value, error) {
 	return bytesValue(e.fn(v.text().b)), nil
 }
 
-// substring is SUBSTRING(text, start [, length]). The first character is number 0, as in the reference's example.
+// substring implements SUBSTRING(text, start [, length]). The first character has index 0, as in the reference's example.
 type substring struct{ arguments []expression }
 
 func (e *substring) eval(r *row) (value, error) {
@@ -86,7 +86,7 @@ func (e *substring) eval(r *row) (value, error) {
 			return value{}, errConversion
 		}
 	}
-	if skip < 0 { // what lies before the text counts, and is empty
+	if skip < 0 { // positions before the text count toward the length
 		take, skip = max(0, take+skip), 0
 	}
 	return bytesValue(runes(rest[len(runes(rest, skip)):], take)), nil
@@ -117,7 +117,7 @@ func (e *trim) eval(r *row) (value, error) {
 		return nullValue, err
 	}
 	b, cut := v.text().b, string(c.text().b)
-	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // each character is looked for among those of cut
+	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // each character is compared with those of cut
 		return value{}, err
 	}
 	if e.leading {
@@ -157,11 +157,11 @@ func (e *nullIf) eval(r *row) (value, error) {
 	return v, nil
 }
 
-// like is LIKE: % stands for any text, _ for one character, and what follows the escape character for itself.
+// like implements LIKE: % matches any text, _ one character, and the character after the escape character itself.
 type like struct {
 	of, pattern expression
 	escape      rune // 0 for none
-	// compiled is the last pattern that was used, which nearly always is the only one.
+	// compiled is the last pattern. Nearly every statement has only one.
 	compiled []rune
 	literal  []bool
 	source   string
@@ -197,8 +197,8 @@ func (e *like) compile(pattern string) {
 	}
 }
 
-// match walks text and pattern; after a mismatch it goes back to the last % and lets it stand for one character more, so
-// that the time is at most the product of the lengths.
+// match reports whether text matches pattern. After a mismatch it goes back to the last %, which then matches one character more, so
+// the time is at most proportional to the product of the lengths.
 func (e *like) match(s []byte, w *work) (bool, error) {
 	at, p := 0, 0
 	star, from := -1, 0
@@ -212,7 +212,7 @@ func (e *like) match(s []byte, w *work) (bool, error) {
 			p++
 			at += size
 		case star >= 0:
-			if err := w.spend(1 + p - star); err != nil { // what is looked at again
+			if err := w.spend(1 + p - star); err != nil { // characters that are compared again
 				return false, err
 			}
 			_, size := utf8.DecodeRune(s[from:])

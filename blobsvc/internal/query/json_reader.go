@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// jsonReader reads objects that follow each other, or stand in arrays at the top; a record separator between them, and any
-// white space, may be there or not. The statement's path into the objects makes rows of each.
+// jsonReader reads a sequence of objects, or objects in arrays at the top level. Record separators and
+// white space between them are optional. The statement's path selects rows within each object.
 type jsonReader struct {
 	window
 	separator []byte
 	from      []step
 
 	within                 bool // an array at the top
-	comma                  bool // is due in it before the next element
-	element                bool // is due, since there was a comma
+	comma                  bool // expected before the next element
+	element                bool // an element is expected, after a comma
 	recordStart, recordEnd int64
 	rows                   rows // of the object
 	row                    jsonRow
@@ -31,7 +31,7 @@ func (j *jsonReader) position() (at, end int64) { return j.recordStart, j.record
 
 func (j *jsonReader) open([]*field) error { return nil }
 
-// next returns the next row. io.EOF is the end.
+// next returns the next row. It returns io.EOF at the end.
 func (j *jsonReader) next() (record, error) {
 	for {
 		raw, err := j.rows.next(j.work)
@@ -54,7 +54,7 @@ func (j *jsonReader) next() (record, error) {
 	}
 }
 
-// value reads one object, or one element of an array at the top.
+// value reads one object, or one element of an array at the top level.
 func (j *jsonReader) value() ([]byte, error) {
 	for {
 		c, err := j.start()
@@ -95,7 +95,7 @@ func (j *jsonReader) value() ([]byte, error) {
 	}
 }
 
-// start skips to the next thing and returns its first byte.
+// start skips white space and separators and returns the first byte of the next value.
 func (j *jsonReader) start() (byte, error) {
 	for {
 		b := j.bytes()
@@ -114,7 +114,7 @@ func (j *jsonReader) start() (byte, error) {
 			break
 		}
 		j.window.start = j.end - len(b)
-		// A separator or mark that is not there whole may be completed by more.
+		// Only a part of a separator or byte order mark may have been read.
 		if len(b) >= max(len(j.separator), len(bom)) || len(b) > 0 && (j.eof || b[0] == '{' || b[0] == '[') {
 			return b[0], nil
 		}
@@ -129,7 +129,7 @@ func (j *jsonReader) start() (byte, error) {
 	}
 }
 
-// balance returns the length of the value that begins here with c.
+// balance returns the length of the next value, whose first byte is c.
 func (j *jsonReader) balance(c byte) (int, error) {
 	depth, quoted := 0, false
 	for i := 0; ; {
@@ -168,8 +168,8 @@ func (j *jsonReader) balance(c byte) (int, error) {
 	}
 }
 
-// scalar is the error for something at the top that is neither an object nor an array: the service reads a number to its end
-// and finds fault with what follows.
+// scalar returns the error for a top-level value that is neither an object nor an array: Azure reads a number to its end
+// and reports the byte after it.
 func (j *jsonReader) scalar() error {
 	j.recordStart = j.offset()
 	i := 0
@@ -186,12 +186,12 @@ func (j *jsonReader) scalar() error {
 	return j.unexpected(i, "'{', or '['")
 }
 
-// unexpected is the error for the byte i of what is there.
+// unexpected returns the error for the buffered byte i.
 func (j *jsonReader) unexpected(i int, wanted string) error {
 	return parseError(j.offset(), "Unexpected token '%c' at [byte: %d]. Expecting tokens %s.", rune(j.bytes()[i]), j.offset()+int64(i), wanted)
 }
 
-// invalid is the error for raw, which is not JSON.
+// invalid returns the error for raw, which is not JSON.
 func (j *jsonReader) invalid(raw []byte) error {
 	var any json.RawMessage
 	var syntax *json.SyntaxError
@@ -202,16 +202,16 @@ func (j *jsonReader) invalid(raw []byte) error {
 	return parseError(j.offset(), "Unexpected end at [byte: %d].", j.offset()+int64(len(raw)))
 }
 
-// rows goes through what a path leads to in one object, one at a time: an object may have millions.
+// rows iterates over the rows that a path selects in one object, one at a time: there may be millions.
 type rows struct{ arrays []array }
 
-// array is an array of which all elements are rows, or are gone into.
+// array is an array in the path whose elements are rows or contain rows.
 type array struct {
 	rest []byte // from the next element on
 	path []step // in each element
 }
 
-// next returns the next row, nil if none exists.
+// next returns the next row, or nil at the end.
 func (r *rows) next(w *work) ([]byte, error) {
 	for len(r.arrays) > 0 {
 		top := &r.arrays[len(r.arrays)-1]
@@ -234,7 +234,7 @@ func (r *rows) next(w *work) ([]byte, error) {
 	return nil, nil
 }
 
-// enter follows a path into raw, which is valid. It returns the row that the path leads to; nil if none exists, or if it leads to
+// enter follows a path into raw, which is valid. It returns the selected row; nil if there is none, or if the path selects
 // the elements of an array, which next returns.
 func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
 	for i, s := range path {
@@ -255,7 +255,7 @@ func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
 	return raw, nil
 }
 
-// follow goes one step into raw.
+// follow follows one step of a path in raw.
 func (s *step) follow(raw []byte) (found []byte, ok bool) {
 	if s.name == "" {
 		elements(raw, func(i int, v []byte) bool {
@@ -275,7 +275,7 @@ func (s *step) follow(raw []byte) (found []byte, ok bool) {
 	return found, ok
 }
 
-// members calls fn with the members of an object, until it returns false; elements likewise with those of an array. raw is
+// members calls fn with the members of an object until fn returns false; elements does so with the elements of an array. raw is
 // valid JSON, of any type.
 func members(raw []byte, fn func(key, v []byte) bool) {
 	if raw[0] != '{' {
@@ -320,7 +320,7 @@ func blank(b []byte) []byte {
 	return b
 }
 
-// valueLength is the length of the value at the start of b, which goes on behind it.
+// valueLength returns the length of the value at the start of b. More bytes may follow it.
 func valueLength(b []byte) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(b); i++ {
@@ -374,7 +374,7 @@ func jsonValue(raw []byte) value {
 		return value{kind: tree, b: raw}
 	}
 	v, ok := parseNumber(raw)
-	if !ok { // too large for a number: it remains text
+	if !ok { // too large for a number: keep it as text
 		return bytesValue(raw)
 	}
 	v.b = raw

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// jsonWriter writes an object per record, with the record separator behind it. What is missing is left out.
+// jsonWriter writes an object for each record, followed by the record separator. Missing values are omitted.
 type jsonWriter struct {
 	separator string
 	names     [][]byte // of the columns, with quotes and colon
 	text      []byte
 	compact   bytes.Buffer
-	// out and n are where all is, next is what it calls.
+	// out and n are the state of all; next is its closure.
 	out  []byte
 	n    int
 	next func(name []byte, v value)
 }
 
-// ordinalName is the name of a column without one, counted from 1.
+// ordinalName returns the name of an unnamed column: _n, counted from 1.
 func ordinalName(n int) []byte { return strconv.AppendInt([]byte{'_'}, int64(n), 10) }
 
 func (w *jsonWriter) begin(out []byte, names []string) []byte {
@@ -30,7 +30,7 @@ func (w *jsonWriter) begin(out []byte, names []string) []byte {
 }
 
 func (w *jsonWriter) all(out []byte, r record) ([]byte, error) {
-	if w.next == nil { // made once, for records to call
+	if w.next == nil { // closure, made once
 		w.next = func(name []byte, v value) {
 			if w.n++; w.n > 1 {
 				w.out = append(w.out, ',')
@@ -87,7 +87,7 @@ func (w *jsonWriter) flush(out []byte, _ bool) ([]byte, error) { return out, nil
 
 const hex = "0123456789abcdef"
 
-// appendJSONString writes b as a string. What is not UTF-8 becomes U+FFFD.
+// appendJSONString appends b as a string. Bytes that are not UTF-8 become U+FFFD.
 func appendJSONString(out, b []byte) []byte {
 	out = append(out, '"')
 	from := 0

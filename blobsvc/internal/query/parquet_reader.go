@@ -15,11 +15,11 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
 )
 
-// parquetMemory bounds the pages and dictionaries that a query holds, in bytes.
+// parquetMemory is the maximum size of the pages and dictionaries that a query holds, in bytes.
 const parquetMemory = 128 << 20
 
-// parquetReader reads the rows of a Parquet file, whose columns are named by their path, joined by dots. Only the columns that the
-// statement needs are read. Repeated columns cannot be read: the language has no place for them.
+// parquetReader reads the rows of a Parquet file. A column's name is its path, joined by dots. Only columns that the
+// statement uses are read. Repeated columns are not supported: the language cannot express them.
 type parquetReader struct {
 	content *counted
 	star    bool // all columns are needed
@@ -31,19 +31,19 @@ type parquetReader struct {
 	number  int64
 }
 
-// parquetColumn is a column that is read.
+// parquetColumn is a column that the statement uses.
 type parquetColumn struct {
 	of      int
 	values  *parquet.Reader
 	convert func(parquet.Value) value
 }
 
-// counted counts what is read.
+// counted counts the bytes read.
 type counted struct {
 	io.ReaderAt
 	work    *work
 	n, size int64
-	err     error // of the content, which is not the fault of the file
+	err     error // an error of reading the content, not of the file format
 }
 
 func (c *counted) ReadAt(p []byte, off int64) (int, error) {
@@ -64,7 +64,7 @@ func newParquetReader(content io.ReaderAt, size int64, star bool, w *work) *parq
 	return &parquetReader{content: &counted{ReaderAt: content, size: size, work: w}, star: star}
 }
 
-// position is the number of the row, since rows of a Parquet file have no place of their own.
+// position returns the row's number, since a row of a Parquet file has no offset.
 func (p *parquetReader) position() (at, end int64) { return p.number, p.content.n }
 
 func (p *parquetReader) open(fields []*field) (err error) {
@@ -95,7 +95,7 @@ func (p *parquetReader) open(fields []*field) (err error) {
 		}
 		needed[f.column] = true
 	}
-	if len(fields) == 0 { // rows are counted by what is there
+	if len(fields) == 0 { // the columns determine the number of rows
 		needed[0] = true
 	}
 	budget := parquet.Budget(parquetMemory)
@@ -108,7 +108,7 @@ func (p *parquetReader) open(fields []*field) (err error) {
 	return nil
 }
 
-// next returns the next row. io.EOF is the end.
+// next returns the next row. It returns io.EOF at the end.
 func (p *parquetReader) next() (record, error) {
 	switch err := p.advance(); {
 	case err == io.EOF || err == errRecordTooLong:
@@ -122,7 +122,7 @@ func (p *parquetReader) next() (record, error) {
 	return p, nil
 }
 
-// advance makes the next row the present one.
+// advance moves to the next row.
 func (p *parquetReader) advance() error {
 	for p.left == 0 {
 		readers := make([]*parquet.Reader, len(p.columns))
@@ -166,7 +166,7 @@ func (p *parquetReader) all(fn func(name []byte, v value)) error {
 	return nil
 }
 
-// convertParquet returns what turns the values of a column into ours.
+// convertParquet returns the conversion from the values of a column.
 func convertParquet(c *parquet.Column) func(parquet.Value) value {
 	switch c.Meaning {
 	case parquet.Decimal:
@@ -185,7 +185,7 @@ func convertParquet(c *parquet.Column) func(parquet.Value) value {
 			return func(v parquet.Value) value { return intValue(int64(uint32(v.N))) }
 		}
 		return func(v parquet.Value) value {
-			if v.N < 0 { // as text it loses nothing until something is computed from it
+			if v.N < 0 { // as text it keeps all digits until it is used in a computation
 				return textValue(strconv.FormatUint(uint64(v.N), 10))
 			}
 			return intValue(v.N)
@@ -213,7 +213,7 @@ func convertParquet(c *parquet.Column) func(parquet.Value) value {
 	return func(v parquet.Value) value { return bytesValue(v.B) }
 }
 
-// half is the value of a float of 16 bits.
+// half converts a 16-bit float.
 func half(b uint16) float64 {
 	sign, exponent, fraction := 1.0, int(b>>10&31), float64(b&1023)
 	if b>>15 != 0 {
@@ -236,10 +236,10 @@ func finite(f float64) value {
 	return floatValue(f)
 }
 
-// maxDecimal is the length in bytes of the longest decimal: 76 digits, as the largest type of other systems has.
+// maxDecimal is the maximum length of a decimal in bytes: 76 digits, as in the largest type of other systems.
 const maxDecimal = 32
 
-// decimal is a number with a fixed point, as text: so it loses no digit until something is computed from it.
+// decimal returns a fixed-point number as text, which keeps all digits until it is used in a computation.
 func decimal(v parquet.Value, number bool, scale int) value {
 	var n big.Int
 	switch b := v.B; { // big-endian, two's complement

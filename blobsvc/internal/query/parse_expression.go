@@ -19,7 +19,7 @@ func (p *parser) conjunction() (expression, error) {
 	return p.chain(p.negation, func(l, r expression) expression { return &logic{left: l, right: r} }, "AND")
 }
 
-// chain reads operands joined by word.
+// chain parses operands joined by word.
 func (p *parser) chain(operand func() (expression, error), join func(l, r expression) expression, word string) (expression, error) {
 	left, err := operand()
 	for err == nil && p.accept(word) {
@@ -115,7 +115,7 @@ func (p *parser) in(of expression) (expression, error) {
 	return &membership{of, list}, err
 }
 
-// arguments reads expressions up to the closing bracket.
+// arguments parses expressions up to the closing bracket.
 func (p *parser) arguments() (list []expression, err error) {
 	if p.accept(")") {
 		return nil, nil
@@ -183,7 +183,7 @@ func (p *parser) signed() (expression, error) {
 		}
 		break
 	}
-	if t := p.peek(); t.kind == tokNumber { // with its sign, so that the least integer can be written
+	if t := p.peek(); t.kind == tokNumber { // including its sign, so that the smallest integer can be written
 		p.at++
 		if negative {
 			t.text = "-" + t.text
@@ -240,7 +240,7 @@ func (p *parser) operand() (expression, error) {
 	return p.field(t)
 }
 
-// field reads a reference to a field, whose first name is t.
+// field parses a reference to a field, whose first name is t.
 func (p *parser) field(t token) (expression, error) {
 	rest, err := p.path(false)
 	if err != nil {
@@ -251,7 +251,7 @@ func (p *parser) field(t token) (expression, error) {
 	return f, nil
 }
 
-// call reads a function, behind its opening bracket. Some have a grammar of their own.
+// call parses a function call after its opening bracket. Some functions have a special grammar.
 func (p *parser) call(name string) (expression, error) {
 	switch name {
 	case "CAST":
@@ -298,11 +298,11 @@ func (p *parser) cast() (expression, error) {
 	return &cast{e, to}, p.expect(")")
 }
 
-// types are the names that CAST takes: those of the reference, and INTEGER and BOOL.
+// types are the type names of CAST: the ones in the reference, INTEGER and BOOL.
 var types = map[string]kind{"INT": integer, "INTEGER": integer, "FLOAT": float, "STRING": text, "TIMESTAMP": timestamp,
 	"BOOLEAN": boolean, "BOOL": boolean}
 
-// trim is TRIM([BOTH | LEADING | TRAILING] [characters FROM] text).
+// trim parses TRIM([BOTH | LEADING | TRAILING] [characters FROM] text).
 func (p *parser) trim() (expression, error) {
 	e := &trim{leading: true, trailing: true, cutset: constant{textValue(" ")}}
 	switch {
@@ -329,7 +329,7 @@ func (p *parser) trim() (expression, error) {
 	return e, p.expect(")")
 }
 
-// extract is EXTRACT(part FROM timestamp).
+// extract parses EXTRACT(part FROM timestamp).
 func (p *parser) extract() (expression, error) {
 	part, err := p.datePart(true)
 	if err != nil {
@@ -345,7 +345,7 @@ func (p *parser) extract() (expression, error) {
 	return &extract{part, e}, p.expect(")")
 }
 
-// dateFunction is DATE_ADD(part, quantity, timestamp) or DATE_DIFF(part, timestamp, timestamp).
+// dateFunction parses DATE_ADD(part, quantity, timestamp) or DATE_DIFF(part, timestamp, timestamp).
 func (p *parser) dateFunction(name string) (expression, error) {
 	part, err := p.datePart(false)
 	if err != nil {
@@ -367,7 +367,7 @@ func (p *parser) dateFunction(name string) (expression, error) {
 	return &dateDiff{part, list[0], list[1]}, nil
 }
 
-// datePart reads a part of a date as a name or a string. zones adds the parts that only EXTRACT knows.
+// datePart parses a part of a date as a name or a string. zones also accepts the parts that only EXTRACT has.
 func (p *parser) datePart(zones bool) (datePart, error) {
 	t := p.next()
 	part, ok := dateParts[strings.ToUpper(t.text)]

@@ -11,11 +11,11 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	now    time.Time // what UTCNOW() is
+	now    time.Time // the value of UTCNOW()
 	st     *statement
 }
 
-// errSyntax is the service's error for a statement with a syntax error.
+// errSyntax is Azure's error for a syntax error.
 var errSyntax = refuse("Syntax error!")
 
 // parse reads one statement; now is the time of the request.
@@ -33,7 +33,7 @@ func parse(sql string, now time.Time) (*statement, error) {
 
 func (p *parser) peek() token { return p.tokens[p.at] }
 
-// next takes a token. The last, tokEnd, is never passed.
+// next consumes and returns a token. It does not move past the last, tokEnd.
 func (p *parser) next() token {
 	t := p.tokens[p.at]
 	if t.kind != tokEnd {
@@ -42,7 +42,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// accept takes the next token if it is word.
+// accept consumes the next token if it is word.
 func (p *parser) accept(word string) bool {
 	if !p.peek().is(word) {
 		return false
@@ -51,7 +51,7 @@ func (p *parser) accept(word string) bool {
 	return true
 }
 
-// expect takes word or fails.
+// expect consumes word, or returns an error.
 func (p *parser) expect(words ...string) error {
 	for _, w := range words {
 		if !p.accept(w) {
@@ -161,7 +161,7 @@ func (p *parser) column() (c column, a *aggregate, err error) {
 	return c, a, nil
 }
 
-// aggregate reads an aggregate; nil if none exists.
+// aggregate parses an aggregate function; it returns nil if the next token is not one.
 func (p *parser) aggregate() (*aggregate, error) {
 	name := strings.ToUpper(p.peek().text)
 	if p.peek().kind != tokName || !aggregates[name] || !p.tokens[p.at+1].is("(") {
@@ -178,7 +178,7 @@ func (p *parser) aggregate() (*aggregate, error) {
 	return a, p.expect(")")
 }
 
-// split is sys.split(size).
+// split parses sys.split(size).
 func (p *parser) split() error {
 	if err := p.expect("SYS", ".", "SPLIT", "("); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (p *parser) split() error {
 	return p.expect(")")
 }
 
-// path reads what follows a name or BlobStorage[*]: .member, [index], and, where all is set, [*].
+// path parses the steps after a name or BlobStorage[*]: .member, [index] and, if all is set, [*].
 func (p *parser) path(all bool) (path []step, err error) {
 	for {
 		switch {
@@ -226,7 +226,7 @@ func (p *parser) path(all bool) (path []step, err error) {
 	}
 }
 
-// reserved are the words that are no names unless they are quoted.
+// reserved are the words that can be used as names only in quotes.
 var reserved = map[string]bool{"SELECT": true, "FROM": true, "WHERE": true, "LIMIT": true, "AND": true, "OR": true, "NOT": true,
 	"IN": true, "IS": true, "LIKE": true, "BETWEEN": true, "NULL": true, "MISSING": true, "TRUE": true, "FALSE": true,
 	"CAST": true, "AS": true, "ESCAPE": true, "COLUMN": true}

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Request is a query that can be opened on a content.
+// Request is a parsed query.
 type Request struct {
 	statement *statement
 	input     input
 	output    output
 }
 
-// The formats of content and results.
+// Formats of content and results.
 const (
 	delimitedFormat = "delimited"
 	jsonFormat      = "json"
@@ -30,11 +30,11 @@ type input struct {
 
 type output struct {
 	input
-	// defaulted is set where the request said nothing.
+	// defaulted is set if the request does not specify the format.
 	defaulted bool
 }
 
-// The XML of a request. Elements of other names are passed over, as the service does.
+// The XML of a request. Unknown elements are ignored, as in Azure.
 type (
 	requestXML struct {
 		XMLName    xml.Name
@@ -54,10 +54,10 @@ type (
 	}
 )
 
-// maxSeparator is the length of the longest separator in bytes.
+// maxSeparator is the maximum length of a separator in bytes.
 const maxSeparator = 64
 
-// ParseRequest reads the body of a request; now is what UTCNOW() answers. It fails with an *Error.
+// ParseRequest parses the body of a request; now is the value of UTCNOW(). The error is an *Error.
 func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	var x requestXML
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, bom)))
@@ -89,12 +89,12 @@ func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	return r, nil
 }
 
-// invalidNode is the error for an element that has no such value.
+// invalidNode returns the error for an element with an invalid value.
 func invalidNode(name, value string) error {
 	return &Error{CodeValue, "The value " + value + " of " + name + " is invalid."}
 }
 
-// input reads what the content is; nil is delimited text of the usual form.
+// input parses the content's format; nil means delimited text with the default settings.
 func (x *formatXML) input() (in input, err error) {
 	in = input{format: delimitedFormat, separator: "\n", delimited: Delimited{Column: ",", Record: "\n", Quote: '"'}}
 	if x == nil {
@@ -119,7 +119,7 @@ func (x *formatXML) input() (in input, err error) {
 	return in, err
 }
 
-// output reads what the result is to be; nil is the form of JSON for JSON, and delimited text otherwise.
+// output parses the result's format; nil means JSON if the content is JSON, otherwise delimited text.
 func (x *formatXML) output(in *input) (out output, err error) {
 	switch {
 	case x == nil && in.format == jsonFormat:
@@ -130,14 +130,14 @@ func (x *formatXML) output(in *input) (out output, err error) {
 		return out, err
 	case x.Type == "arrow":
 		return out, &Error{CodeNotImplemented, "Results in Arrow are not implemented."}
-	case x.Type == parquetFormat: // the service has no output in Parquet either
+	case x.Type == parquetFormat: // Azure has no Parquet output either
 		return out, invalidNode("Type", x.Type)
 	}
 	out.input, err = x.input()
 	return out, err
 }
 
-// delimited checks the form of delimited text. Empty separators are the usual ones, an absent quote is the usual one.
+// delimited validates the settings of delimited text. Empty separators and an absent quote mean the defaults.
 func delimited(column, record string, quote, escape *string, headers string) (d Delimited, err error) {
 	d = Delimited{Column: ",", Record: "\n", Quote: '"'}
 	for _, s := range []struct {

@@ -15,18 +15,18 @@ type Content struct {
 	Size int64
 }
 
-// reader hands out the records of a content.
+// reader reads the records of a content.
 type reader interface {
-	// open reads the part before the first record and resolves fields. It fails with an *Error or a recordError.
+	// open reads the part before the first record and resolves fields. The error is an *Error or a recordError.
 	open(fields []*field) error
-	// next returns the next record, which is valid until the call after it; io.EOF at the end, a recordError for a record
+	// next returns the next record, which is valid until the following call; io.EOF at the end, a recordError for a record
 	// that cannot be read.
 	next() (record, error)
-	// position is where the last record is, and up to where the content has been read.
+	// position returns the offset of the last record, and the offset up to which the content has been read.
 	position() (at, end int64)
 }
 
-// Query is a request on its content.
+// Query is a request that is open on its content.
 type Query struct {
 	statement *statement
 	reader    reader
@@ -36,7 +36,7 @@ type Query struct {
 	frames    *frames
 
 	row    row
-	out    []byte  // of the result, not sent yet
+	out    []byte  // output that has not been sent
 	values []value // of one record
 	rows   int64   // that were written
 	told   int64   // the position of the last progress report
@@ -44,14 +44,14 @@ type Query struct {
 }
 
 const (
-	// flushSize is the length in bytes at which output is sent.
+	// flushSize is the size in bytes at which output is sent.
 	flushSize = 64 << 10
-	// progressEvery is the distance in bytes of two progress records. Tests of the official clients count on it.
+	// progressEvery is the distance between two progress records in bytes. Tests of the official clients depend on it.
 	progressEvery = 4 << 20
 )
 
-// Open begins to read the content. It fails with an *Error if the query does not fit it, or with an error of the reader. The query
-// ends, with the error of ctx, once that is done.
+// Open begins to read the content. The error is an *Error if the query does not fit the content, or an error of the reader. The query
+// ends with the error of ctx when ctx is done.
 func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
 	w := newWork(ctx)
 	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{work: w}}
@@ -79,8 +79,8 @@ func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
 	return q, nil
 }
 
-// Run writes the answer to w. It fails only where content cannot be read or w not be written, or once the context of Open is done;
-// whatever is wrong with the records is part of the answer.
+// Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or Open's context is done.
+// Errors in records are part of the response.
 func (q *Query) Run(w io.Writer) (err error) {
 	if q.frames, err = newFrames(w); err != nil {
 		return err
@@ -119,12 +119,12 @@ func (q *Query) Run(w io.Writer) (err error) {
 	return q.frames.end(q.size)
 }
 
-// fatal ends the answer with an error.
+// fatal ends the response with an error record.
 func (q *Query) fatal(bad *recordError) error {
 	if err := q.flush(); err != nil {
 		return err
 	}
-	if q.output.defaulted && q.rows == 0 { // the service answers an empty record then
+	if q.output.defaulted && q.rows == 0 { // Azure returns an empty record
 		if err := q.frames.result([]byte(q.output.separator)); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (q *Query) fatal(bad *recordError) error {
 	return q.frames.error(bad)
 }
 
-// names are the columns of the result; nil for those of the records.
+// names are the result's columns; nil for the columns of the records.
 func (q *Query) names() []string {
 	st := q.statement
 	switch {
@@ -157,7 +157,7 @@ func orOrdinal(name string, n int) string {
 	return name
 }
 
-// scan runs the statement over all records. It returns a recordError that is fatal, or an error of reading or writing.
+// scan runs the statement over all records. The error is a fatal recordError, or an error of reading or writing.
 func (q *Query) scan() error {
 	st := q.statement
 	q.values = make([]value, len(st.columns))
@@ -199,7 +199,7 @@ func (q *Query) skip(err error) error {
 	return q.frames.error(&told)
 }
 
-// take evaluates the statement on one record. After an error nothing of the record is in the result.
+// take evaluates the statement on one record. After an error the result contains no part of the record.
 func (q *Query) take(record record) (err error) {
 	st := q.statement
 	q.row.record = record
@@ -242,7 +242,7 @@ func (q *Query) take(record record) (err error) {
 // progress sends output if there is enough of it, and reports how far the content has been read.
 func (q *Query) progress() error {
 	q.row.left += workPerRecord
-	if err := q.row.spend(1); err != nil { // looks at the context: a file of a few bytes can have rows without end, of which none is written
+	if err := q.row.spend(1); err != nil { // check the context: a file of a few bytes can have any number of rows of which none is written
 		return err
 	}
 	_, end := q.reader.position()
@@ -274,7 +274,7 @@ func (q *Query) flush() error {
 	return err
 }
 
-// split writes the lengths of batches of whole records, each at least as long as was asked for, but for the last.
+// split writes the lengths of batches of whole records. Each but the last has at least the requested length.
 func (q *Query) split() error {
 	from := int64(0)
 	batch := func(to int64) (err error) {

@@ -6,7 +6,7 @@ type statement struct {
 	star      bool
 	columns   []column
 	aggregate *aggregate
-	// split is the size in bytes of SELECT sys.split(size); 0 for none.
+	// split is the size in bytes of SELECT sys.split(size); 0 if absent.
 	split int64
 	// from is the path after BlobStorage[*].
 	from  []step
@@ -16,13 +16,13 @@ type statement struct {
 	fields []*field
 }
 
-// column is one projected expression, with the name that the result has for it; "" for none.
+// column is one projected expression with its name in the result; "" if it has no name.
 type column struct {
 	expression
 	name string
 }
 
-// step is one part of a path into JSON: a member, an element, or all elements.
+// step is one step of a path in JSON: a member, an element, or all elements.
 type step struct {
 	name  string
 	exact bool // a quoted name, whose case matters
@@ -31,7 +31,7 @@ type step struct {
 
 const allElements = -1
 
-// The limits of a statement.
+// Limits of a statement.
 const (
 	maxColumns  = 49       // columns in a SELECT, as documented
 	maxTokens   = 1 << 16  // of the SQL; each may be evaluated for each record, and operators in a row nest on the stack

@@ -27,7 +27,7 @@ type value struct {
 	kind kind
 	n    int64   // integer; boolean: 0 or 1
 	f    float64 // float
-	b    []byte  // text, tree; of a number that JSON gave, as it stands there
+	b    []byte  // text, tree; for a number from JSON, its text there
 	t    time.Time
 }
 
@@ -52,7 +52,7 @@ func timeValue(t time.Time) value { return value{kind: timestamp, t: t} }
 // absent reports whether v is null or missing.
 func (v value) absent() bool { return v.kind <= null }
 
-// number converts text to a number, and leaves numbers as they are.
+// number converts text to a number. Numbers are unchanged.
 func (v value) number() (value, error) {
 	switch v.kind {
 	case integer, float, missing, null:
@@ -67,8 +67,8 @@ func (v value) number() (value, error) {
 	return value{}, errConversion
 }
 
-// parseNumber reads a decimal number. Short integers, which most numbers are, are read here: package strconv makes an error
-// of everything that it cannot read, and that takes memory.
+// parseNumber parses a decimal number. It parses short integers, the most frequent case, itself: package strconv allocates an error
+// for each text that is not a number.
 func parseNumber(b []byte) (value, bool) {
 	digits := b
 	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
@@ -145,7 +145,7 @@ func (v value) text() value {
 	return bytesValue(v.appendText(nil))
 }
 
-// appendText appends v as it stands in delimited text. Nulls are empty.
+// appendText appends v as in delimited text. Nulls are empty.
 func (v value) appendText(b []byte) []byte {
 	switch v.kind {
 	case boolean:
@@ -168,7 +168,7 @@ func (v value) appendText(b []byte) []byte {
 	return b
 }
 
-// appendFloat writes a number that JSON would take, too.
+// appendFloat appends a number in a format that is valid in JSON, too.
 func appendFloat(b []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(b, f, 'e', -1, 64)
@@ -176,7 +176,7 @@ func appendFloat(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'f', -1, 64)
 }
 
-// compare orders two values of which neither is absent. Where the types differ, the one of lower precedence is converted:
+// compare orders two values, neither of which is absent. If the types differ, the one of lower precedence is converted:
 // timestamps come first, then numbers, booleans, and text.
 // https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-transact-sql
 func compare(a, b value) (int, error) {
@@ -215,7 +215,7 @@ func compare(a, b value) (int, error) {
 	return cmp.Compare(a.n, b.n), nil
 }
 
-// cast converts to a type of the language. It fails with errConversion.
+// cast converts to a type of the language. Errors: errConversion.
 func (v value) cast(to kind) (value, error) {
 	if v.absent() {
 		return v, nil
