@@ -2,13 +2,13 @@ package parquet
 
 import "errors"
 
-// Budget bounds the memory of readers that are used together, in bytes.
+// Budget is the memory that is left for readers that are used together, in bytes.
 type Budget int64
 
-// ErrMemory is a file whose pages, of the columns that are read, do not fit into the budget at once.
+// ErrMemory means that the pages of the columns that are read do not fit into the budget together.
 var ErrMemory = errors.New("its pages are too large to be read together")
 
-// grow returns n bytes, those of b if it has as many. It makes what is new a part of the budget, and takes b out of it.
+// grow returns a slice of n bytes: b if its capacity suffices, otherwise a new one. It charges the new slice to the budget and credits b.
 func (m *Budget) grow(b []byte, n int) ([]byte, error) {
 	if n <= cap(b) {
 		return b[:n], nil
@@ -19,7 +19,7 @@ func (m *Budget) grow(b []byte, n int) ([]byte, error) {
 	return make([]byte, n), nil
 }
 
-// take makes n bytes a part of the budget.
+// take charges n bytes to the budget.
 func (m *Budget) take(n int) error {
 	if Budget(n) > *m {
 		return ErrMemory

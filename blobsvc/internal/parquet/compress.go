@@ -14,7 +14,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// The compression codecs of column chunks.
+// Compression codecs of column chunks.
 const (
 	uncompressed = 0
 	snappyCodec  = 1
@@ -26,13 +26,13 @@ const (
 
 var errCompressed = errors.New("a page is not compressed as it says")
 
-// zstdDecoder is for all readers. It never makes more than it is given room for.
+// zstdDecoder is shared by all readers. It never writes past the capacity of its destination.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxPage),
 		zstd.WithDecodeAllCapLimit(true))
 })
 
-// decompress fills dst from src, neither more nor less.
+// decompress decompresses src, whose content must have exactly the length of dst.
 func decompress(codec int32, dst, src []byte) error {
 	switch codec {
 	case snappyCodec:
@@ -69,7 +69,7 @@ func decompress(codec int32, dst, src []byte) error {
 	return fmt.Errorf("it is compressed by method %d, which is not known here", codec)
 }
 
-// fill reads dst from r, which must end there.
+// fill reads all of dst from r, which must end after it.
 func fill(dst []byte, r io.Reader) error {
 	var more [1]byte
 	if _, err := io.ReadFull(r, dst); err != nil {

@@ -2,23 +2,23 @@ package parquet
 
 import "encoding/binary"
 
-// delta reads DELTA_BINARY_PACKED: differences in blocks, of miniblocks with a width each.
+// delta reads DELTA_BINARY_PACKED: differences in blocks, which consist of miniblocks with a bit width each.
 // https://github.com/apache/parquet-format/blob/master/Encodings.md#DELTAENC
 type delta struct {
-	b      []byte // behind what was read
-	minis  int    // miniblocks of a block
-	each   int    // numbers of a miniblock
+	b      []byte // the bytes that have not been read
+	minis  int    // miniblocks in a block
+	each   int    // numbers in a miniblock
 	left   int    // numbers
 	first  bool
 	last   int64
 	least  int64  // is added to each difference of the block
-	widths []byte // of the miniblocks that were not begun
-	have   int    // numbers left of the miniblock
+	widths []byte // bit widths of the remaining miniblocks
+	have   int    // numbers left in the miniblock
 	width  int
 	bits   packed
 }
 
-// newDelta reads the head of at most most numbers.
+// newDelta reads the header of an encoding of at most most numbers.
 func newDelta(b []byte, most int) (d delta, err error) {
 	r := thrift{b: b}
 	block, minis, total := r.uvarint(), r.uvarint(), r.uvarint()
@@ -55,7 +55,7 @@ func (d *delta) next() (int64, error) {
 	return d.last, nil
 }
 
-// begin goes to the next miniblock.
+// begin starts the next miniblock.
 func (d *delta) begin() error {
 	if len(d.widths) == 0 {
 		u, n := binary.Uvarint(d.b)
@@ -69,12 +69,12 @@ func (d *delta) begin() error {
 	if d.width > 64 {
 		return errEncoding
 	}
-	size := min(d.width*d.each/8, len(d.b)) // some writers end the last one early
+	size := min(d.width*d.each/8, len(d.b)) // some writers truncate the last one
 	d.bits, d.b, d.have = packed{b: d.b[:size]}, d.b[size:], d.each
 	return nil
 }
 
-// rest returns what follows the numbers, of which none was taken. It passes over whole miniblocks, whatever they stand for.
+// rest skips all numbers and returns the bytes after them. It must be called before the first number is read.
 func (d delta) rest() ([]byte, error) {
 	for d.left--; d.left > 0; d.left -= d.have {
 		if err := d.begin(); err != nil {
@@ -111,13 +111,13 @@ func (l *lengths) next() ([]byte, error) {
 	return v, nil
 }
 
-// prefixes reads DELTA_BYTE_ARRAY: how much of the value before each begins with, then what follows that. A page can stand for
-// far more bytes than it has; one value is there at a time.
+// prefixes reads DELTA_BYTE_ARRAY: for each value the length of the prefix that it shares with the previous value, and its suffix. A page can decode to
+// far more bytes than it has; only one value is in memory at a time.
 type prefixes struct {
 	n      delta
 	suffix lengths
 	value  []byte
-	exact  int // the length of all values; 0 for any
+	exact  int // the length of each value; 0 if it varies
 	budget *Budget
 }
 

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// maxFooter is the length in bytes of the longest footer that is read.
+// maxFooter is the maximum length of a footer in bytes.
 const maxFooter = 16 << 20
 
 var (
@@ -15,18 +15,18 @@ var (
 	errFooter    = errors.New("its footer is too long")
 )
 
-// File is an open file. It holds its footer, and is for one goroutine.
+// File is an open file. It keeps the footer in memory. It is not safe for concurrent use.
 type File struct {
 	// Columns are the leaves of the schema, in order.
 	Columns []Column
 
 	content io.ReaderAt
-	end     int64  // of the pages
+	end     int64  // memory for pages
 	groups  thrift // at the next row group
 	left    int    // row groups
 }
 
-// Open reads the footer of the size bytes of content. All errors but those of content mean that it is not a file that can be read.
+// Open reads the footer of content, which has size bytes. All errors except those of content mean that the file cannot be read.
 func Open(content io.ReaderAt, size int64) (*File, error) {
 	const magic, tail = 4, 8
 	var head [magic]byte
@@ -61,7 +61,7 @@ func Open(content io.ReaderAt, size int64) (*File, error) {
 	return f, f.describe(footer)
 }
 
-// describe reads the FileMetaData. Row groups come behind the schema, or before it.
+// describe reads the FileMetaData. The row groups may precede or follow the schema.
 func (f *File) describe(footer []byte) error {
 	r := thrift{b: footer}
 	var columns *thrift
@@ -93,14 +93,14 @@ func (f *File) describe(footer []byte) error {
 	return f.groups.err
 }
 
-// chunk is the position of a column's pages of one row group.
+// chunk is the position of a column's pages in one row group.
 type chunk struct {
 	at, end int64
 	values  int64
 	codec   int32
 }
 
-// Next moves readers to the next row group, and returns the number of its rows. io.EOF is the end.
+// Next moves all readers to the next row group and returns its number of rows. It returns io.EOF at the end.
 func (f *File) Next(readers []*Reader) (rows int64, err error) {
 	if f.left == 0 {
 		return 0, io.EOF
@@ -136,7 +136,7 @@ func (f *File) Next(readers []*Reader) (rows int64, err error) {
 	return rows, r.err
 }
 
-// chunk reads a ColumnChunk and gives it to a reader, if that is not nil.
+// chunk reads a ColumnChunk and passes it to reader, if that is not nil.
 func (f *File) chunk(column int, to *Reader) {
 	r := &f.groups
 	if to == nil {

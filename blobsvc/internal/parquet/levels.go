@@ -8,13 +8,13 @@ import (
 
 var errEncoding = errors.New("a page is not encoded as it says")
 
-// packed takes numbers of a fixed width out of b, from the lowest bit of the first byte on.
+// packed reads numbers of a fixed bit width from b, beginning with the lowest bit of the first byte.
 type packed struct {
 	b  []byte
 	at int // in bits
 }
 
-// next returns the next number of up to 64 bits.
+// next returns the next number, of at most 64 bits.
 func (x *packed) next(width int) (uint64, bool) {
 	at, shift := x.at>>3, uint(x.at&7)
 	if x.at+width > 8*len(x.b) {
@@ -39,7 +39,7 @@ func (x *packed) next(width int) (uint64, bool) {
 	return n, true
 }
 
-// hybrid reads levels, indexes into dictionaries and booleans: runs of one number, and packed numbers.
+// hybrid reads levels, dictionary indexes and booleans: runs of one number, and bit-packed numbers.
 // https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE
 type hybrid struct {
 	b      []byte
@@ -50,7 +50,7 @@ type hybrid struct {
 	bits   packed
 }
 
-// newHybrid reads numbers of up to 32 bits.
+// newHybrid returns a decoder of numbers of at most 32 bits.
 func newHybrid(b []byte, width int) (hybrid, error) {
 	if width < 0 || width > 32 {
 		return hybrid{}, errEncoding
@@ -75,7 +75,7 @@ func (h *hybrid) next() (uint32, error) {
 	return uint32(n), nil
 }
 
-// begin reads the head of a run.
+// begin reads the header of a run.
 func (h *hybrid) begin() error {
 	head, n := binary.Uvarint(h.b)
 	if n <= 0 {
@@ -84,7 +84,7 @@ func (h *hybrid) begin() error {
 	h.b = h.b[n:]
 	count := int(min(head>>1, math.MaxInt32))
 	if h.packed = head&1 == 1; h.packed { // in groups of eight
-		size := min(count*h.width, len(h.b)) // some writers end the last one early
+		size := min(count*h.width, len(h.b)) // some writers truncate the last one
 		h.run, h.bits, h.b = count*8, packed{b: h.b[:size]}, h.b[size:]
 		return nil
 	}

@@ -8,41 +8,41 @@ import (
 )
 
 const (
-	// maxPage is the length in bytes of the largest page, as it is stored and as it is decompressed.
+	// maxPage is the maximum length of a page in bytes, both compressed and decompressed.
 	maxPage = 64 << 20
-	// maxHeader is the length in bytes of the longest head of a page; it may have statistics.
+	// maxHeader is the maximum length of a page header in bytes; it may contain statistics.
 	maxHeader = 1 << 20
 )
 
-// Reader reads a column. It is for one goroutine.
+// Reader reads a column. It is not safe for concurrent use.
 type Reader struct {
 	file   *File
 	column int
 	of     *Column
 	budget *Budget
 
-	chunk      chunk // its at goes on
+	chunk      chunk // its at advances
 	left       int   // values of the page
 	levels     hybrid
 	values     decoder
 	dictionary dictionary
 
-	// header, stored and page are buffers for the head of a page, the page, and what it was decompressed to; dict is for
+	// header, stored and page are buffers for a page's header, the page, and the decompressed page; dict is for
 	// a dictionary's.
 	header, stored, page, dict []byte
 }
 
-// Reader returns a reader of a column. It is at the end until [File.Next] gives it a row group.
+// Reader returns a reader of a column. It has no values until [File.Next] moves it to a row group.
 func (f *File) Reader(column int, budget *Budget) *Reader {
 	return &Reader{file: f, column: column, of: &f.Columns[column], budget: budget}
 }
 
-// begin goes to a chunk.
+// begin moves to a chunk.
 func (r *Reader) begin(c chunk) {
 	r.chunk, r.left, r.values, r.dictionary.there = c, 0, nil, false
 }
 
-// Next returns the next value. io.EOF is the end of the row group.
+// Next returns the next value. It returns io.EOF at the end of the row group.
 func (r *Reader) Next() (Value, error) {
 	for r.left == 0 {
 		if r.chunk.values <= 0 {
@@ -67,7 +67,7 @@ func (r *Reader) Next() (Value, error) {
 	return r.values.next()
 }
 
-// The types of pages.
+// Page types.
 const (
 	dataPage       = 0
 	dictionaryPage = 2
@@ -81,7 +81,7 @@ type pageHeader struct {
 	hasCRC             bool
 	values, encoding   int32
 	levelEncoding      int32
-	// Of version 2: the lengths in bytes of the levels, and whether what follows them is not compressed.
+	// Version 2 only: the lengths of the levels in bytes, and whether the values after them are not compressed.
 	repetitions, definitions int32
 	clear                    bool
 }
@@ -137,7 +137,7 @@ func (h *pageHeader) read(r *thrift) {
 	})
 }
 
-// nextHeader reads the head of the page that the chunk stands at, and goes behind it.
+// nextHeader reads the next page header of the chunk and moves past it.
 func (r *Reader) nextHeader() (h pageHeader, err error) {
 	for size := int64(256); ; size *= 8 {
 		size = min(size, maxHeader, r.chunk.end-r.chunk.at)
@@ -196,7 +196,7 @@ func (r *Reader) nextPage() error {
 	return r.readV1(&h)
 }
 
-// content returns what stored was compressed from, of the given length, in buffer or in stored itself.
+// content decompresses stored, whose content has the given length. The result is in buffer, or stored itself if it is not compressed.
 func (r *Reader) content(buffer *[]byte, stored []byte, size int) ([]byte, error) {
 	if r.chunk.codec == uncompressed {
 		if len(stored) != size {
@@ -219,13 +219,13 @@ func (r *Reader) readDictionary(h *pageHeader) error {
 	if err != nil {
 		return err
 	}
-	if r.chunk.codec == uncompressed { // the buffer is for the next page
+	if r.chunk.codec == uncompressed { // keep the buffer for the next page
 		r.dict, r.stored = r.stored, r.dict
 	}
 	return r.dictionary.set(r.of, b, int(h.values), r.budget)
 }
 
-// readV1 reads a page in which levels and values are compressed together.
+// readV1 reads a data page of version 1: levels and values are compressed together.
 func (r *Reader) readV1(h *pageHeader) error {
 	b, err := r.content(&r.page, r.stored, int(h.size))
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *Reader) readV1(h *pageHeader) error {
 	return r.data(h, b)
 }
 
-// readV2 reads a page whose levels stand before it, not compressed.
+// readV2 reads a data page of version 2: uncompressed levels precede the values.
 func (r *Reader) readV2(h *pageHeader) error {
 	rep, def := int(h.repetitions), int(h.definitions)
 	if rep < 0 || def < 0 || rep > len(r.stored) || def > len(r.stored)-rep || rep+def > int(h.size) {
@@ -270,7 +270,7 @@ func (r *Reader) readV2(h *pageHeader) error {
 	return r.data(h, b)
 }
 
-// data begins to read the values of a page.
+// data starts decoding the values of a page.
 func (r *Reader) data(h *pageHeader, b []byte) (err error) {
 	r.left = int(min(int64(h.values), r.chunk.values))
 	r.values, err = r.decoder(h.encoding, b, int(h.values))

@@ -8,7 +8,7 @@ import (
 // Kind is the stored type of a column's values.
 type Kind byte
 
-// The physical types.
+// Physical types.
 const (
 	Boolean Kind = iota
 	Int32
@@ -23,12 +23,12 @@ const (
 // Meaning is the logical type of a column's values.
 type Meaning byte
 
-// The logical types, and the older converted ones, that make a difference to readers.
+// The logical types, and older converted types, that affect how a value is read.
 const (
 	Plain Meaning = iota
 	Decimal
 	Date
-	Millis // since 1970, like the two behind it
+	Millis // since 1970, as the next two
 	Micros
 	Nanos
 	Unsigned
@@ -46,16 +46,16 @@ type Column struct {
 	Meaning Meaning
 	// Scale is the number of decimals of a Decimal.
 	Scale int
-	// Repeated is set for columns that have any number of values in a row; they cannot be read.
+	// Repeated is set for columns with any number of values per row, which are not supported.
 	Repeated bool
 
 	levels uint32 // the definition level of a value: how many of its ancestors and itself are optional
 }
 
 const (
-	// MaxColumns bounds the columns of a file.
+	// MaxColumns is the maximum number of columns in a file.
 	MaxColumns = 10_000
-	// maxNames bounds the length in bytes of all their paths.
+	// maxNames is the maximum total length of their paths in bytes.
 	maxNames = 4 << 20
 )
 
@@ -104,7 +104,7 @@ func (e *element) read(r *thrift) {
 	})
 }
 
-// converted is the meaning of a ConvertedType.
+// converted returns the meaning of a ConvertedType.
 func converted(n int32) Meaning {
 	switch n {
 	case 5:
@@ -161,15 +161,15 @@ func (e *element) logical(r *thrift, kind byte) {
 	})
 }
 
-// schema makes columns of the elements.
+// schema converts the elements to columns.
 type schema struct {
 	r       *thrift
-	left    int // elements that were not read
+	left    int // elements that have not been read
 	names   int // bytes
 	columns []Column
 }
 
-// readSchema reads the list of elements that r stands at.
+// readSchema reads a list of schema elements.
 func readSchema(r *thrift) ([]Column, error) {
 	s := schema{r: r, left: r.list()}
 	var root element
@@ -194,7 +194,7 @@ func (s *schema) next(e *element) error {
 	return s.r.err
 }
 
-// children reads what is below a group. above has the path's levels.
+// children reads the descendants of a group. above has the path and levels of the group.
 func (s *schema) children(group *element, path string, above Column, depth int) error {
 	if depth > maxDepth {
 		return errDeep
@@ -234,10 +234,10 @@ func (s *schema) children(group *element, path string, above Column, depth int) 
 	return nil
 }
 
-// maxValue bounds the length in bytes of a value.
+// maxValue is the maximum length of a value in bytes.
 const maxValue = 16 << 20
 
-// fits reports whether a leaf's length is that of its type, and drops a meaning that its type cannot have.
+// fits reports whether a leaf's length is valid for its physical type, and removes a logical type that the physical type cannot have.
 func (e *element) fits() bool {
 	kind, n := Kind(e.kind), e.length
 	if kind == FixedLenByteArray && (n <= 0 || n > maxValue) {

@@ -33,8 +33,8 @@ const (
 // maxDepth is the maximum nesting of structures.
 const maxDepth = 32
 
-// thrift reads the compact protocol. It takes no memory: texts are parts of b, and lists are walked. The first error stays, and
-// everything that is read after it is zero.
+// thrift reads Thrift's compact protocol. It does not allocate: strings are slices of b. After the first error, which it keeps,
+// all results are zero.
 type thrift struct {
 	b     []byte
 	at    int
@@ -76,7 +76,7 @@ func (r *thrift) int() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// int32 reads a number that has to fit into 32 bits.
+// int32 reads a number that must fit into 32 bits.
 func (r *thrift) int32() int32 {
 	n := r.int()
 	if int64(int32(n)) != n {
@@ -97,7 +97,7 @@ func (r *thrift) bytes() []byte {
 	return b
 }
 
-// list reads the head of a list of structures: how many there are, which cannot be more than there are bytes.
+// list reads the header of a list of structures and returns their number, which is at most the number of bytes left.
 func (r *thrift) list() int {
 	n, kind := r.head()
 	if n > 0 && kind != thriftStruct {
@@ -120,7 +120,7 @@ func (r *thrift) head() (n int, kind byte) {
 	return int(count), h & 15
 }
 
-// fields calls fn for each field of a structure. fn reads the field, or reports that it does not know it.
+// fields calls fn for each field of a structure. fn reads the field, or reports that it is unknown.
 func (r *thrift) fields(fn func(id int16, kind byte) (known bool)) {
 	if r.depth++; r.depth > maxDepth {
 		r.fail(errDeep)
@@ -142,7 +142,7 @@ func (r *thrift) fields(fn func(id int16, kind byte) (known bool)) {
 	r.depth--
 }
 
-// structure is fields where the field has to be a structure.
+// structure is fields for a field that must be a structure.
 func (r *thrift) structure(kind byte, fn func(id int16, kind byte) bool) bool {
 	if kind != thriftStruct {
 		r.fail(errDamaged)
@@ -152,7 +152,7 @@ func (r *thrift) structure(kind byte, fn func(id int16, kind byte) bool) bool {
 	return true
 }
 
-// skip passes over a field's value.
+// skip skips a field's value.
 func (r *thrift) skip(kind byte) {
 	switch kind {
 	case thriftTrue, thriftFalse:
@@ -192,7 +192,7 @@ func (r *thrift) skip(kind byte) {
 	}
 }
 
-// elements passes over n elements, whose booleans, unlike those of fields, take a byte.
+// elements skips n list elements. Booleans in lists take one byte, unlike booleans in fields.
 func (r *thrift) elements(n int, kind byte) {
 	if kind == thriftTrue || kind == thriftFalse {
 		kind = thriftByte

@@ -7,13 +7,13 @@ import (
 // Value is one value of a column.
 type Value struct {
 	Null bool
-	// N has the bits of numbers and booleans, those of 32 bits with their sign; floats as IEEE 754 has them.
+	// N has the bits of numbers and booleans. 32-bit integers are sign-extended; floats are in IEEE 754 format.
 	N int64
-	// B has the bytes of the other types, until the reader goes on.
+	// B has the bytes of the other types. It is valid until the reader's next call.
 	B []byte
 }
 
-// The encodings of pages.
+// Page encodings.
 const (
 	plainEncoding   = 0
 	plainDictionary = 2
@@ -25,12 +25,12 @@ const (
 	byteStreamSplit = 9
 )
 
-// decoder hands out the values of a page that are not null.
+// decoder returns the values of a page that are not null.
 type decoder interface {
 	next() (Value, error)
 }
 
-// width is the length in bytes of a value; 0 for booleans and those of varying length.
+// width returns the length of a value in bytes; 0 for booleans and types of varying length.
 func (c *Column) width() int {
 	switch c.Kind {
 	case Int32, Float:
@@ -45,7 +45,7 @@ func (c *Column) width() int {
 	return 0
 }
 
-// fixed makes a value of the bytes of one that has a width.
+// fixed decodes a value of fixed width.
 func (c *Column) fixed(b []byte) Value {
 	switch c.Kind {
 	case Int32, Float:
@@ -56,7 +56,7 @@ func (c *Column) fixed(b []byte) Value {
 	return Value{B: b}
 }
 
-// decoder reads a page of values, of which there are at most most.
+// decoder returns a decoder of a page with at most most values.
 func (r *Reader) decoder(encoding int32, b []byte, most int) (decoder, error) {
 	c := r.of
 	whole := c.Kind == Int32 || c.Kind == Int64
@@ -92,11 +92,11 @@ func (r *Reader) decoder(encoding int32, b []byte, most int) (decoder, error) {
 	return nil, errEncoding
 }
 
-// plain reads PLAIN: values behind each other.
+// plain reads PLAIN: a sequence of values.
 type plain struct {
 	c   *Column
 	b   []byte
-	bit uint8 // of booleans, that were read of the first byte
+	bit uint8 // number of bits read of the first byte, for booleans
 }
 
 func (p *plain) next() (Value, error) {
@@ -126,7 +126,7 @@ func (p *plain) next() (Value, error) {
 	return Value{B: b}, nil
 }
 
-// prefixed returns the bytes at the beginning of b that have their length before them.
+// prefixed reads a length from b and returns as many bytes after it.
 func prefixed(b []byte) ([]byte, bool) {
 	if len(b) < 4 {
 		return nil, false
@@ -138,16 +138,16 @@ func prefixed(b []byte) ([]byte, bool) {
 	return b[4 : 4+n : 4+n], true
 }
 
-// dictionary has the values that pages of a column chunk name by number.
+// dictionary has the values that the pages of a column chunk refer to by index.
 type dictionary struct {
 	there bool
 	c     *Column
 	b     []byte
 	n     int
-	at    []uint32 // where texts begin
+	at    []uint32 // start offsets of texts
 }
 
-// set reads n values, texts after their length.
+// set reads n values. Texts are prefixed with their length.
 func (d *dictionary) set(c *Column, b []byte, n int, budget *Budget) error {
 	d.there, d.c, d.b, d.n, d.at = true, c, b, n, d.at[:0]
 	if w := c.width(); w > 0 {
@@ -219,13 +219,13 @@ type integers struct {
 
 func (x *integers) next() (Value, error) {
 	n, err := x.d.next()
-	if x.short { // differences overflow, as they do where they were made
+	if x.short { // differences overflow, as in the writer
 		n = int64(int32(n))
 	}
 	return Value{N: n}, err
 }
 
-// texts reads what makes bytes.
+// texts reads the encodings whose values are bytes.
 type texts[T interface{ next() ([]byte, error) }] struct{ from T }
 
 func (x *texts[T]) next() (Value, error) {
@@ -233,7 +233,7 @@ func (x *texts[T]) next() (Value, error) {
 	return Value{B: b}, err
 }
 
-// split reads BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones.
+// split reads BYTE_STREAM_SPLIT: the first bytes of all values, then the second bytes, and so on.
 type split struct {
 	c     *Column
 	b     []byte
