@@ -15,20 +15,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The development account, published with Azure's own emulators: a well-known name and key, no secret.
+// The development account of Azure's own emulators. Its name and key are public.
 // https://learn.microsoft.com/azure/storage/common/storage-use-azurite#well-known-storage-account-and-key
 const (
 	DevelopmentAccount = "devstoreaccount1"
 	DevelopmentKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// maxKey is the longest account key in bytes that is taken; Azure's have 64.
+// maxKey is the maximum length of an account key in bytes. Azure's keys have 64.
 const maxKey = 256
 
-// Key is one account key. Printing it shows nothing of it.
+// Key is one account key. No format verb prints it.
 type Key struct {
 	secret []byte
-	// macs keeps HMAC states keyed with the secret, which are costly to set up for each request.
+	// macs caches HMAC states keyed with the secret, which are costly to create.
 	macs *sync.Pool
 }
 
@@ -71,34 +71,34 @@ func (k Key) Matches(message []byte, signature string) bool {
 	return hmac.Equal(text[:], []byte(signature))
 }
 
-// Account is a storage account: a name, its keys, of which either signs, and the settings that it has of its own.
+// Account is a storage account: a name, its keys, any of which can sign, and the account's own settings.
 type Account struct {
 	Name      string
 	Keys      []Key
 	Overrides accountprops.Overrides
 
-	blob accountprops.Blob // what Overrides make of the process's settings; set by Replace
+	blob accountprops.Blob // the process's settings with Overrides applied; set by Replace
 }
 
 // Accounts is the set of accounts that a process serves. It may be replaced while requests are served: each request
 // sees one set throughout.
 type Accounts struct {
 	set      atomic.Pointer[map[string]*Account]
-	defaults accountprops.Blob // never changes
+	defaults accountprops.Blob // immutable
 }
 
-// NewAccounts makes a set. It fails for bad names, doubles, accounts without keys, and settings that cannot be.
+// NewAccounts returns a set of accounts. Errors: invalid or duplicate names, accounts without keys, invalid settings.
 func NewAccounts(list ...Account) (*Accounts, error) {
 	return NewManagedAccounts(accountprops.Blob{}, list...)
 }
 
-// NewManagedAccounts is NewAccounts with the settings of accounts that have none of their own.
+// NewManagedAccounts is like NewAccounts and takes the default settings of accounts.
 func NewManagedAccounts(defaults accountprops.Blob, list ...Account) (*Accounts, error) {
 	a := &Accounts{defaults: defaults}
 	return a, a.Replace(list...)
 }
 
-// Replace puts another set in place at once. On an error the old set stays.
+// Replace replaces the set atomically. After an error the old set remains.
 func (a *Accounts) Replace(list ...Account) error {
 	if err := CheckAccounts(list...); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *Accounts) Replace(list ...Account) error {
 	return nil
 }
 
-// CheckAccounts fails for what no set can be, whatever the process's settings are.
+// CheckAccounts returns an error if the accounts are invalid with any process settings.
 func CheckAccounts(list ...Account) error {
 	seen := make(map[string]bool, len(list))
 	for _, account := range list {
@@ -139,8 +139,8 @@ func CheckAccounts(list ...Account) error {
 // Get returns the named account, or nil.
 func (a *Accounts) Get(name string) *Account { return (*a.set.Load())[name] }
 
-// Blob returns how the Blob service of an account is set; what it points to never changes. An account that is not in the set has
-// the process's settings: what it has begun still ends.
+// Blob returns the Blob service's settings of an account, which are immutable. An account that is not in the set has
+// the process's settings, so that its background work can complete.
 func (a *Accounts) Blob(name string) *accountprops.Blob {
 	if account := a.Get(name); account != nil {
 		return &account.blob

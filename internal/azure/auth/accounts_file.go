@@ -22,7 +22,7 @@ import (
 // keySize is the length of Azure's account keys in bytes.
 const keySize = 64
 
-// GenerateKey makes a random key. It also returns its base64 form, which is shown nowhere else.
+// GenerateKey returns a random key and its base64 form, which no other function returns.
 func GenerateKey() (base64Key string, k Key, err error) {
 	secret := make([]byte, keySize)
 	if _, err := rand.Read(secret); err != nil {
@@ -62,7 +62,7 @@ func ParseAccount(text string) (s StoredAccount, err error) {
 
 var errAccountForm = errors.New("want name:key1[:key2] [setting=value ...]")
 
-// line is ParseAccount's form, keys and all.
+// line formats the account, with its keys, for ParseAccount.
 func (s StoredAccount) line() string {
 	text := s.Name + ":" + strings.Join(s.Keys, ":")
 	if len(s.Overrides) > 0 {
@@ -71,7 +71,7 @@ func (s StoredAccount) line() string {
 	return text
 }
 
-// Account is the account ready for use.
+// Account converts s to an Account.
 func (s StoredAccount) Account() (Account, error) {
 	a := Account{Name: s.Name, Overrides: s.Overrides}
 	for i, text := range s.Keys {
@@ -84,13 +84,13 @@ func (s StoredAccount) Account() (Account, error) {
 	return a, nil
 }
 
-// maxAccountsFile bounds an accounts file in bytes.
+// maxAccountsFile is the maximum size of an accounts file in bytes.
 const maxAccountsFile = 4 << 20
 
 const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2] [setting=value ...]. The keys are secrets.\n"
 
 // ReadAccountsFile reads a file with a line for each account, see [ParseAccount]; empty lines and lines that begin
-// with # do not count. It fails for anything else, and for a file that others may write to. Errors name lines and
+// with # are ignored. Any other content is an error, and so is a file that other users may write to. Errors name lines and
 // accounts, never keys.
 func ReadAccountsFile(path string) ([]StoredAccount, error) {
 	text, err := secretfile.Read(path, maxAccountsFile)
@@ -133,9 +133,9 @@ func accountsOf(list []StoredAccount) ([]Account, error) {
 	return accounts, CheckAccounts(accounts...)
 }
 
-// EditAccountsFile replaces the accounts of a file by what edit makes of them, in one step, while others that edit it
-// wait. A file that does not exist has no accounts and is made. If edit fails, nothing changes. The file is readable by
-// its owner alone; beside it lies a file path.lock.
+// EditAccountsFile replaces the accounts of a file by the result of edit, atomically; other editors
+// wait. A file that does not exist is created. If edit fails, the file is unchanged. Only its owner can
+// read the file. The lock file is path.lock.
 func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, error)) error {
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, secretfile.Mode)
 	if err != nil {
@@ -166,7 +166,7 @@ func writeAccountsFile(path string, list []StoredAccount) error {
 	return secretfile.Write(path, b)
 }
 
-// LoadAccounts reads an accounts file into accounts ready for use. A file without any is an error.
+// LoadAccounts reads the accounts of a file. A file without accounts is an error.
 func LoadAccounts(path string) ([]Account, error) {
 	list, err := ReadAccountsFile(path)
 	if err != nil {
@@ -178,8 +178,8 @@ func LoadAccounts(path string) ([]Account, error) {
 	return accountsOf(list)
 }
 
-// WatchAccounts keeps a served set equal to an accounts file until ctx ends: it looks at the file when something
-// arrives on reload (SIGHUP), and each time every ticks. A file that cannot be used leaves the set as it is and is
+// WatchAccounts updates a set from an accounts file until ctx ends: it checks the file when a value
+// arrives on reload (SIGHUP), and at each tick of every. An invalid file does not change the set and is
 // logged once. reload may be nil.
 func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every time.Duration, reload <-chan os.Signal, log *slog.Logger) {
 	if log == nil {
@@ -188,19 +188,19 @@ func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every t
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	w := accountsWatch{path: path, accounts: accounts, log: log}
-	w.look(true)
+	w.check(true)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			w.look(false)
+			w.check(false)
 		case _, ok := <-reload:
 			if !ok {
 				reload = nil
 				continue
 			}
-			w.look(true)
+			w.check(true)
 		}
 	}
 }
@@ -214,10 +214,10 @@ type accountsWatch struct {
 	names    []string
 }
 
-// look reads the file if it is another one than before, or if it must.
-func (w *accountsWatch) look(must bool) {
+// check reads the file if it has changed, or if force is set.
+func (w *accountsWatch) check(force bool) {
 	info, err := os.Stat(w.path)
-	if err == nil && !must && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) && info.Size() == w.seen.Size() {
+	if err == nil && !force && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) && info.Size() == w.seen.Size() {
 		return
 	}
 	var list []Account
@@ -229,17 +229,17 @@ func (w *accountsWatch) look(must bool) {
 		err = w.accounts.Replace(list...)
 	}
 	if err != nil {
-		w.complain(err)
+		w.logProblem(err)
 		return
 	}
 	w.problem = ""
-	if names := w.accounts.Names(); !must || !slices.Equal(names, w.names) {
+	if names := w.accounts.Names(); !force || !slices.Equal(names, w.names) {
 		w.log.Info("accounts are read", "file", w.path, "accounts", len(names))
 		w.names = names
 	}
 }
 
-func (w *accountsWatch) complain(err error) {
+func (w *accountsWatch) logProblem(err error) {
 	var path *os.PathError
 	text := err.Error()
 	if errors.As(err, &path) {

@@ -8,23 +8,23 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Authenticator finds out who sends a request. Its fields are set before its first use; it is safe for concurrent
+// Authenticator identifies the sender of a request. Its fields must be set before its first use; it is safe for concurrent
 // use.
 type Authenticator struct {
 	// Accounts are the accounts that are served. Required.
 	Accounts *Accounts
 	// OAuth checks bearer tokens and user delegation SAS; nil refuses both.
 	OAuth *OAuth
-	// RequireHTTPS refuses all requests that come over a network by plain HTTP. Requests from within the process pass.
+	// RequireHTTPS refuses requests over the network by plain HTTP. Requests from within the process are allowed.
 	RequireHTTPS bool
-	// ClientsNow is the clock by which clients date what they sign with an account key; nil is the server's own. They differ in tests
+	// ClientsNow is the clock for the dates that clients sign with an account key; nil means the server's clock. They differ in tests
 	// that set the server's clock.
 	ClientsNow func() time.Time
 }
 
-// Authenticate finds out who sends r. A request without any credential is anonymous; a credential that does not hold
-// is [wire.ErrAuthenticationFailed] (or [ErrInvalidBearerToken]), one that cannot be read
-// [wire.ErrInvalidAuthenticationInfo]. What the caller may do is another question: [Identity.Check].
+// Authenticate identifies the sender of r. A request without a credential is anonymous. The error for an invalid credential
+// is [wire.ErrAuthenticationFailed] (or [ErrInvalidBearerToken]), for a malformed one
+// [wire.ErrInvalidAuthenticationInfo]. [Identity.Check] decides what the caller may do.
 func (a *Authenticator) Authenticate(r *wire.Request) (Identity, error) {
 	if a.RequireHTTPS && r.HTTP.TLS == nil && !inProcess(r.HTTP.RemoteAddr) {
 		return Identity{}, ErrAccountRequiresHTTPS
@@ -50,7 +50,7 @@ func (a *Authenticator) Authenticate(r *wire.Request) (Identity, error) {
 	case strings.EqualFold(scheme, "SharedKeyLite"):
 		return a.sharedKey(r, credential, true)
 	case strings.EqualFold(scheme, "Bearer"):
-		if r.Query.Has("sig") && r.Query.Has("sduoid") { // a SAS that is bound to a user comes with that user's token
+		if r.Query.Has("sig") && r.Query.Has("sduoid") { // a SAS that is bound to a user is sent together with that user's token
 			return a.sas(r)
 		}
 		return a.bearer(r, credential)

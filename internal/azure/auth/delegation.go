@@ -11,29 +11,29 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// MaxDelegation is how long a user delegation key may live.
+// MaxDelegation is the maximum lifetime of a user delegation key.
 // https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
 const MaxDelegation = 7 * 24 * time.Hour
 
-// UserDelegationKey is a key with which whoever got it signs SAS in their own name. It is stored nowhere: it is the
-// HMAC, under the account's key, of all its other fields, so that any front-end can check what it signed.
+// UserDelegationKey is a key with which a principal signs SAS tokens in its own name. It is not stored: it is the
+// HMAC, under the account's key, of its other fields, so that any front-end can verify its signatures.
 type UserDelegationKey struct {
 	ObjectID, TenantID string
 	Start, Expiry      string // ISO 8601, in seconds
 	Service            string // "b" or "q"
 	Version            string
-	UserTenantID       string // the tenant of users to whom SAS are bound; mostly ""
+	UserTenantID       string // the tenant of users to whom SAS tokens are bound; usually ""
 	Value              string // base64
 }
 
-// secondsISO is the form of times in user delegation keys, and the one that SDKs repeat in skt and ske.
+// secondsISO is the format of times in user delegation keys, and in skt and ske.
 const secondsISO = "2006-01-02T15:04:05Z"
 
-// NewUserDelegationKey makes the key for the caller of Get User Delegation Key, who must have come with a bearer
-// token. It fails with [wire.ErrInvalidXMLNodeValue] for times that do not fit: the key must end after now and after
-// its start, and within [MaxDelegation] of both.
+// NewUserDelegationKey returns the key for the caller of Get User Delegation Key, which must have sent a bearer
+// token. The error is [wire.ErrInvalidXMLNodeValue] for invalid times: the key must end after now and after
+// its start, and at most [MaxDelegation] after both.
 //
-// The key is bound to the account's first key: it dies with that one's rotation.
+// Rotating the account's first key invalidates the user delegation key.
 func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, version string, start, expiry, now time.Time, userTenant string) (UserDelegationKey, error) {
 	if id.Mechanism != Bearer || id.principal == nil {
 		return UserDelegationKey{}, failed("Only authentication scheme Bearer is supported.")
@@ -52,18 +52,18 @@ func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, versi
 	return k, nil
 }
 
-// derive computes the key's value.
+// derive computes the value of the key.
 func (k *UserDelegationKey) derive(account string, under Key) []byte {
 	return under.Sign(nil, lines(nil, "lazuli user delegation key", account, k.ObjectID, k.TenantID, k.Start, k.Expiry, k.Service, k.Version, k.UserTenantID))
 }
 
-// delegated checks the signature of a user delegation SAS and completes the identity with what its signer may do.
+// delegated checks the signature of a user delegation SAS and sets the rights of its signer in the identity.
 func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identity, resource string) error {
 	t, d := id.token, id.token.Delegation
 	if a.OAuth == nil {
 		return failed("User delegation SAS are not accepted: no token issuer is configured.")
 	}
-	// Queues came later, and tables have none.
+	// Queues support it since a later version, tables do not.
 	if t.AccountSAS() || r.Service == wire.Table || r.Service == wire.Queue && t.Version < sas20250705 {
 		return failed("A user delegation SAS of this version is not for this service.")
 	}
@@ -96,8 +96,8 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	return nil
 }
 
-// boundTo checks that a SAS for one user comes with this user's bearer token. The user is of the tenant that the key names, and without
-// one of the tenant of who got the key.
+// boundTo checks that a SAS for one user is sent with this user's bearer token. The user belongs to the tenant that the key names; without
+// one, to the tenant of the principal that got the key.
 func (a *Authenticator) boundTo(r *wire.Request, d *Delegation) error {
 	scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -123,7 +123,7 @@ func delegationSigned(account *Account, key *UserDelegationKey, messages [][]byt
 		return false
 	}
 	for _, under := range account.Keys {
-		// SDKs sign with the 32 bytes that Value is the base64 of.
+		// SDKs sign with the 32 bytes that Value encodes.
 		value := key.derive(account.Name, under)
 		for _, message := range messages {
 			mac := hmac.New(sha256.New, value)
@@ -136,8 +136,8 @@ func delegationSigned(account *Account, key *UserDelegationKey, messages [][]byt
 	return false
 }
 
-// delegationStrings are the strings to sign of a user delegation SAS. For queues there are two: of the official
-// SDKs, some sign saoid, suoid and scid, and some leave the three lines out.
+// delegationStrings returns the possible strings to sign of a user delegation SAS. For queues there are two: of the official
+// SDKs, some sign saoid, suoid and scid, and some omit these lines.
 // https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-the-signature
 func (t *Token) delegationStrings(svc wire.Service, resource, headers, parameters string) [][]byte {
 	v, d := t.Version, t.Delegation
@@ -171,7 +171,7 @@ func (t *Token) delegationStrings(svc wire.Service, resource, headers, parameter
 	return [][]byte{b[:len(b)-1]}
 }
 
-// signedRequest are the headers and parameters of the request that srh and srq bind the token to, in canonical form.
+// signedRequest returns the headers and parameters that srh and srq name, in canonical form.
 func (d *Delegation) signedRequest(r *wire.Request) (headers, parameters string) {
 	var h, p strings.Builder
 	if d.Headers != "" {
@@ -195,7 +195,7 @@ type keyInfo struct {
 	DelegatedUserTid string
 }
 
-// maxKeyInfo bounds that body in bytes.
+// maxKeyInfo is the maximum length of that body in bytes.
 const maxKeyInfo = 16 << 10
 
 // GetUserDelegationKey serves the operation of that name for the Blob and the Queue service:

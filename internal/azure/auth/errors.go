@@ -6,7 +6,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The refusals of a credential that is genuine but not for this call.
+// Errors for a valid credential that does not permit the request.
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 var (
 	ErrAuthorizationServiceMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationServiceMismatch",
@@ -23,13 +23,13 @@ var (
 	// https://learn.microsoft.com/azure/storage/common/storage-require-secure-transfer
 	ErrAccountRequiresHTTPS = &wire.Error{Status: http.StatusBadRequest, Code: "AccountRequiresHttps",
 		Message: "The account being accessed does not support http."}
-	// ErrInvalidBearerToken is how a bearer token that does not hold is answered from version 2019-12-12; it goes with
+	// ErrInvalidBearerToken is the error for an invalid bearer token from version 2019-12-12; it is sent with
 	// a challenge. Earlier versions answer [wire.ErrAuthenticationFailed].
 	ErrInvalidBearerToken = &wire.Error{Status: http.StatusUnauthorized, Code: "InvalidAuthenticationInfo",
 		Message: "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."}
 )
 
-// failed is [wire.ErrAuthenticationFailed] with the reason that Azure puts beside it.
+// failed returns [wire.ErrAuthenticationFailed] with Azure's AuthenticationErrorDetail.
 func failed(why string) error {
 	return wire.ErrAuthenticationFailed.With("AuthenticationErrorDetail", why)
 }

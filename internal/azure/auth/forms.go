@@ -7,31 +7,31 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// form says how a string to sign is put together where clients and versions differ.
+// form selects a variant of the string to sign: clients and versions differ.
 type form struct {
 	// lite is Shared Key Lite, and Shared Key before version 2009-09-19, which is the same text.
 	lite bool
 	// zeroLength signs an empty body's length as "0", as before version 2015-02-21.
 	zeroLength bool
-	// skipEmpty leaves headers without a value out, as before version 2016-05-31.
+	// skipEmpty omits headers without a value, as before version 2016-05-31.
 	skipEmpty bool
 	// weighted sorts header names as [compareWeighted] does.
 	weighted bool
 	// squeeze replaces runs of blanks in header values by one space.
 	squeeze bool
-	// names are the names of the signed headers in the form's order, nil where they are not sorted yet.
+	// names are the names of the signed headers in the form's order; nil if they have not been sorted yet.
 	names []string
 }
 
-// maxFormBytes bounds the length in bytes of all further texts that are tried for one request, so that one with many headers and
-// a wrong signature costs little. The texts of usual requests have about one KiB each.
+// maxFormBytes is the maximum total length in bytes of the further strings that are tried for one request, so that one with many headers and
+// a wrong signature costs little. Typical strings have about one KiB.
 const maxFormBytes = 256 << 10
 
 // Versions at which the string to sign of Shared Key changes.
 const sharedKey20160531 wire.Version = 20160531 // headers without a value are signed
 
-// usualForm is the form that the reference gives for the request's version. A request without a version is taken for
-// a new client's.
+// usualForm returns the form in the reference for the request's version. A request without a version counts as
+// one of the newest version.
 func usualForm(r *wire.Request, lite bool) form {
 	v := r.Version
 	if v == 0 {
@@ -44,14 +44,14 @@ func usualForm(r *wire.Request, lite bool) form {
 	}
 }
 
-// otherForm tries the further texts that Azure takes for the same request, and reports whether one fits:
+// otherForm tries the other strings that Azure accepts for the same request, and reports whether one matches the signature:
 //   - the secondary endpoint's resource begins with account-secondary in the reference, while most SDKs sign the
 //     account's own name;
-//   - header names are sorted by some SDKs by the bytes, and by others by the weights that Azure's servers use;
-//   - white space in header values is squeezed by the reference, and not by the SDKs;
+//   - some SDKs sort header names by bytes, others by the weights that Azure's servers use;
+//   - the reference collapses white space in header values, the SDKs do not;
 //   - without x-ms-version, the older forms.
 //
-// They differ in names and values only where the request does: the usual request has no other form. fits returns the length of the text
+// Most requests have no other form. fits also returns the length of the string
 // that it tried as well.
 func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fits bool, length int)) bool {
 	forms := []form{usual}
@@ -99,7 +99,7 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fit
 
 const signedPrefix = "X-Ms-"
 
-// hasRunsOfBlanks reports whether the value of a signed header has white space that the reference would replace.
+// hasRunsOfBlanks reports whether the value of a signed header has white space that the reference collapses.
 func hasRunsOfBlanks(h map[string][]string) bool {
 	for name, values := range h {
 		if !strings.HasPrefix(name, signedPrefix) {
@@ -125,7 +125,7 @@ func sortsDifferently(names []string) bool {
 }
 
 // compareWeighted orders header names as Azure's servers and the Python and JavaScript SDKs do: a word sort, in which
-// hyphens do not count until all else is equal, and an underscore comes before digits, digits before letters.
+// hyphens are compared last, underscores sort before digits, and digits before letters.
 func compareWeighted(a, b string) int {
 	i, j := 0, 0
 	for {

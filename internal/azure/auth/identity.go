@@ -10,7 +10,7 @@ import (
 // Mechanism is how a caller was authenticated.
 type Mechanism uint8
 
-// The mechanisms, in the words of the Storage Analytics log.
+// The mechanisms, named as in the Storage Analytics log.
 const (
 	Anonymous Mechanism = iota
 	SharedKey
@@ -18,19 +18,19 @@ const (
 	Bearer
 )
 
-// String returns the mechanism as the Storage Analytics log has it in authentication-type.
+// String returns the mechanism's authentication-type in the Storage Analytics log.
 func (m Mechanism) String() string {
 	return [...]string{"anonymous", "authenticated", "sas", "bearer"}[m]
 }
 
-// Identity is who sends a request. The zero value is an anonymous caller.
+// Identity identifies the sender of a request. The zero value is an anonymous caller.
 type Identity struct {
 	Mechanism Mechanism
 	// Permissions are the SAS permission letters held, for [SAS].
 	Permissions string
 
 	token *Token
-	// principal is who the bearer token, or the user delegation key behind a SAS, belongs to; rights is what their
+	// principal owns the bearer token, or the user delegation key of a SAS; rights are what its
 	// roles permit on the resource that the request names.
 	principal *Principal
 	rights    rights
@@ -40,12 +40,12 @@ type Identity struct {
 // Token is the caller's shared access signature, nil for other mechanisms.
 func (id Identity) Token() *Token { return id.token }
 
-// Principal is who a bearer token or a user delegation SAS stands for; nil for other credentials.
+// Principal returns the owner of a bearer token or user delegation SAS; nil for other credentials.
 func (id Identity) Principal() *Principal { return id.principal }
 
-// At is the identity before another resource of the same account and service than the one that the request's path
-// names: the table of an operation in a batch, the container of a blob in a batch. Roles may be held for one
-// resource and not for another. It changes nothing for other credentials.
+// At returns the identity with its rights on another resource of the same account and service than the one that the request's path
+// names: the table of an operation in a batch, or the container of a blob in a batch. A role may be assigned for one
+// resource only. Other credentials are unchanged.
 func (id Identity) At(resource string) Identity {
 	if id.scope != nil {
 		id.rights = id.scope(resource)
@@ -53,12 +53,12 @@ func (id Identity) At(resource string) Identity {
 	return id
 }
 
-// Policy is a stored access policy: limits that a service SAS takes from the resource instead of carrying them.
-// Empty fields are left to the token.
+// Policy is a stored access policy: limits of a service SAS that are stored with the resource instead of in the token.
+// The token supplies empty fields.
 // https://learn.microsoft.com/rest/api/storageservices/define-stored-access-policy
 type Policy struct{ Start, Expiry, Permissions string }
 
-// PolicyID is the stored access policy that the caller's token names, "" for none.
+// PolicyID returns the stored access policy that the caller's token names, or "".
 func (id Identity) PolicyID() string {
 	if id.token == nil {
 		return ""
@@ -66,9 +66,9 @@ func (id Identity) PolicyID() string {
 	return id.token.Policy
 }
 
-// Apply completes an identity whose token names a stored access policy. A field may stand in the token or in the
-// policy, not in both; together they must give an expiry and permissions. found is false if the resource has no such
-// policy: revoked, the token is worth nothing from then on.
+// Apply completes an identity whose token names a stored access policy. A field may be set in the token or in the
+// policy, not in both; together they must have an expiry and permissions. found is false if the resource has no such
+// policy; a token whose policy was deleted is invalid.
 func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) {
 	if !found {
 		return Identity{}, failed("The signed identifier is not a stored access policy of the resource.")
@@ -81,9 +81,9 @@ func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) 
 	return id, checkWindow(t.Start+p.Start, t.Expiry+p.Expiry, now)
 }
 
-// Check reports whether the identity may call an operation with this need, as far as the credential alone tells. It
-// returns nil or the refusal. Anonymous access to public containers is decided by the Blob service, which knows the
-// container's level: here an anonymous caller passes wherever there may be such a level.
+// Check reports whether the credential permits an operation with this need. It
+// returns nil or the error to send. The Blob service decides about anonymous access to public containers, since it knows the
+// container's access level: Check allows anonymous callers if any level would allow the operation.
 func (id Identity) Check(svc wire.Service, n Need) error {
 	switch id.Mechanism {
 	case SharedKey:
@@ -117,16 +117,16 @@ func (id Identity) checkToken(svc wire.Service, n Need) error {
 	} else if n.AccountSASOnly || n.Any == "" && n.All == "" {
 		return ErrAuthorizationFailure
 	} else if svc == wire.Blob && t.Resource != "c" && n.On != OnObject && !(t.Resource == "d" && n.Directory) {
-		return ErrAuthorizationFailure // a blob's token says nothing of its container
+		return ErrAuthorizationFailure // a token for a blob gives no rights on its container
 	} else if svc == wire.Blob && (t.Resource == "bs" || t.Resource == "bv") && !n.Record {
 		return ErrAuthorizationFailure
 	}
 	return id.Holds(n)
 }
 
-// Holds reports whether the identity has the permission letters that n asks for: nil, or
+// Holds checks the permission letters of n: it returns nil, or
 // [wire.ErrAuthorizationPermissionMismatch]. Account keys have all. A user delegation SAS needs them twice: in the
-// token and in the roles of who signed it.
+// token and in the roles of its signer.
 func (id Identity) Holds(n Need) error {
 	switch id.Mechanism {
 	case SharedKey:
@@ -145,8 +145,8 @@ func (id Identity) Holds(n Need) error {
 	return wire.ErrAuthorizationPermissionMismatch
 }
 
-// Table is the only table that a service SAS is for, in lower case. limited is false for other credentials. The
-// operations of a batch must be held against it: the batch's own path names no table.
+// Table returns the only table that a service SAS permits, in lower case. limited is false for other credentials. The
+// operations of a batch must be checked against it: the batch's own path names no table.
 func (id Identity) Table() (name string, limited bool) {
 	if id.token == nil || id.token.TableName == "" {
 		return "", false
@@ -154,7 +154,7 @@ func (id Identity) Table() (name string, limited bool) {
 	return strings.ToLower(id.token.TableName), true
 }
 
-// EntityRange is the range of entity keys that a table's token is limited to. Has fields say which bounds there are;
+// EntityRange is the range of entity keys to which a table's token is limited. The Has fields report which bounds are set;
 // bounds are inclusive.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#restrict-access-to-table-entities
 type EntityRange struct {
@@ -162,7 +162,7 @@ type EntityRange struct {
 	HasStartPK, HasStartRK, HasEndPK, HasEndRK bool
 }
 
-// EntityRange returns the range that the caller is limited to; limited is false where there is no bound.
+// EntityRange returns the range to which the caller is limited; limited is false if it has no bounds.
 func (id Identity) EntityRange() (e EntityRange, limited bool) {
 	t := id.token
 	if t == nil {

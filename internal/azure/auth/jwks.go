@@ -19,15 +19,15 @@ import (
 type PublicKey struct {
 	// Key is an *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey.
 	Key crypto.PublicKey
-	// Algorithm is the only JWT algorithm for the key; "" leaves it to the key's type.
+	// Algorithm is the only JWT algorithm allowed for the key; "" allows all algorithms of the key's type.
 	Algorithm string
 }
 
-// allows reports whether a token signed with alg may be checked with the key. That the key is of the algorithm's type
-// is checked where it is used.
+// allows reports whether the key may verify a token signed with alg. Whether the key's type fits the algorithm
+// is checked by the verification.
 func (k PublicKey) allows(alg string) bool { return k.Algorithm == "" || k.Algorithm == alg }
 
-// KeySet is a fixed set of keys by their ids: a [KeySource].
+// KeySet is a fixed set of keys by key ID. It implements [KeySource].
 type KeySet map[string]PublicKey
 
 // Key implements [KeySource].
@@ -53,7 +53,7 @@ const (
 )
 
 // ParseJWKS reads a JSON Web Key Set (RFC 7517). Keys for other uses than signatures, and of other kinds than RSA, EC
-// and Ed25519, are left out. It fails for a set without any key, and for RSA keys under 2048 bits.
+// and Ed25519, are ignored. A set without usable keys is an error, and so is an RSA key of less than 2048 bits.
 func ParseJWKS(text []byte) (KeySet, error) {
 	if len(text) > maxJWKS {
 		return nil, fmt.Errorf("the key set is larger than %d bytes", maxJWKS)

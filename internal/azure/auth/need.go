@@ -1,6 +1,6 @@
 package auth
 
-// ResourceType is the kind of resource that an operation acts on, in the terms of an account SAS (signed resource
+// ResourceType is the kind of resource that an operation acts on, as in an account SAS (signed resource
 // types).
 type ResourceType byte
 
@@ -11,7 +11,7 @@ const (
 	OnObject    ResourceType = 'o' // blobs, messages, entities
 )
 
-// Public says to whom an operation is open without a credential.
+// Public determines whether an operation is allowed without a credential.
 type Public uint8
 
 // Anonymous access, by the container's public access level.
@@ -22,39 +22,39 @@ const (
 	Everyone               // CORS preflight requests
 )
 
-// Action is what a bearer token's roles must permit.
+// Action is the action that a bearer token's roles must permit.
 type Action uint8
 
-// The actions. The zero value asks the roles for the letters that a SAS would need, which is right for nearly all
-// operations: each role stands for a set of letters (see roles.go).
+// The actions. The zero value requires the permission letters that a SAS would need, which is right for nearly all
+// operations: each role permits a set of letters (see roles.go).
 const (
 	ByLetters Action = iota
-	// DelegationKey is Get User Delegation Key: any data role over the whole account, and no other credential than a
+	// DelegationKey is Get User Delegation Key: it needs any data role on the whole account, and a
 	// bearer token.
 	DelegationKey
-	// AccessPolicy is reading and writing stored access policies and the public access level: owners only.
+	// AccessPolicy is reading and writing stored access policies and the public access level: it needs an owner role.
 	AccessPolicy
-	// Parts is a batch, whose parts are checked by themselves: any data role that reaches into the account.
+	// Parts is a batch, whose parts are checked separately: it needs any data role in the account.
 	Parts
-	// NoRole is covered by no data role: service properties and statistics belong to the account's management.
+	// NoRole is not permitted by any data role: service properties and statistics belong to the account's management.
 	NoRole
 )
 
-// Need is what a caller must hold to call an operation: a column of the operations tables. An account key holds
+// Need is the permission that an operation requires: a column of the operations tables. An account key permits
 // everything.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
 type Need struct {
-	// On is the account SAS resource type.
+	// On is the resource type for an account SAS.
 	On ResourceType
-	// Any lists SAS permission letters of which one suffices; All those that are needed together. Where both are ""
+	// Any lists SAS permission letters of which one suffices; All lists letters that are all needed. If both are "",
 	// no SAS may call the operation.
 	Any, All string
 	// AccountSASOnly refuses service SAS, as for operations on the service and for creating containers.
 	AccountSASOnly bool
-	// Bearer is what the roles of a bearer token must permit.
+	// Bearer is the action that the roles of a bearer token must permit.
 	Bearer Action
-	// Public opens the operation to anonymous callers.
+	// Public allows anonymous callers.
 	Public Public
 	// Directory permits the operation to a SAS for a directory (sr=d), although it acts on the container: the token's resource is
 	// then the directory that the request is limited to.

@@ -23,37 +23,37 @@ const StorageAudience = "https://storage.azure.com"
 // storageAppID is the application id of Azure Storage, an audience of some tokens.
 const storageAppID = "e406a681-f3d4-42a8-90b6-c2b029497af1"
 
-// Issuer is whose tokens are believed.
+// Issuer is a token issuer that is trusted.
 type Issuer struct {
 	// ID is the iss claim, compared exactly. Required.
 	ID string
 	// Keys finds the issuer's signing keys. Required.
 	Keys KeySource
-	// Audiences are further values of the aud claim, beside [StorageAudience] and the account's own address at Azure.
+	// Audiences are accepted values of the aud claim, besides [StorageAudience] and the account's own address at Azure.
 	Audiences []string
-	// AuthorizeURL is where challenges send clients, "https://login.microsoftonline.com/TENANT/oauth2/authorize": its
-	// first path segment is the tenant. "" is ID with /oauth2/authorize.
+	// AuthorizeURL is the address in challenges, "https://login.microsoftonline.com/TENANT/oauth2/authorize": its
+	// first path segment is the tenant. "" means ID with /oauth2/authorize.
 	AuthorizeURL string
 }
 
 // KeySource finds signing keys by their id.
 type KeySource interface {
-	// Key returns the key named kid; "" is the only key, if there is but one. It fails with [ErrUnknownKey].
+	// Key returns the key with ID kid; "" means the only key, if there is one. The error is [ErrUnknownKey].
 	Key(ctx context.Context, kid string, now time.Time) (PublicKey, error)
 }
 
 // ErrUnknownKey means that an issuer has no such key.
 var ErrUnknownKey = errors.New("the issuer has no such key")
 
-// OAuth checks bearer tokens and knows what their holders may do. It is safe for concurrent use.
+// OAuth verifies bearer tokens and determines the rights of their principals. It is safe for concurrent use.
 type OAuth struct {
 	issuers []Issuer
-	basic   bool // signatures are not checked
+	basic   bool // signatures are not verified
 	roles   atomic.Pointer[Roles]
 	seen    tokenCache
 }
 
-// NewOAuth trusts the given issuers and gives roles to their principals.
+// NewOAuth returns an OAuth that trusts the given issuers and assigns roles to their principals.
 func NewOAuth(roles *Roles, issuers ...Issuer) (*OAuth, error) {
 	for i, is := range issuers {
 		if is.ID == "" || is.Keys == nil {
@@ -73,10 +73,10 @@ func NewOAuth(roles *Roles, issuers ...Issuer) (*OAuth, error) {
 	return o, nil
 }
 
-// SetRoles puts other assignments in place. They count from the next request on.
+// SetRoles replaces the role assignments. They take effect with the next request.
 func (o *OAuth) SetRoles(roles *Roles) { o.roles.Store(roles) }
 
-// Challenge is the WWW-Authenticate header that tells a client where to get a token.
+// Challenge returns the WWW-Authenticate header that names the authority for tokens.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#bearer-challenge
 func (o *OAuth) Challenge() string {
 	is := o.issuers[0]
@@ -87,21 +87,21 @@ func (o *OAuth) Challenge() string {
 	return "Bearer authorization_uri=" + url + " resource_id=" + StorageAudience
 }
 
-// resolve sets what the identity's principal may do with the resource that r names.
+// resolve sets the rights of the identity's principal on the resource that r names.
 func (o *OAuth) resolve(id *Identity, r *wire.Request) {
 	roles, p, svc, account := o.roles.Load(), id.principal, r.Service, r.Account
 	id.scope = func(resource string) rights { return roles.of(p, svc, account, resource) }
 	id.rights = id.scope(container(r))
 }
 
-// bearer20171109 is the first version that takes bearer tokens. For tables the reference says 2020-12-06, but the
-// official table SDKs send 2019-02-02 with their tokens, and are served.
+// bearer20171109 is the first version that supports bearer tokens. For tables the reference says 2020-12-06, but the
+// official table SDKs send 2019-02-02 with their tokens, and Azure accepts them.
 const bearer20171109 wire.Version = 20171109
 
-// maxToken bounds a bearer token in bytes. Entra's stay under 8 KiB.
+// maxToken is the maximum length of a bearer token in bytes. Tokens of Microsoft Entra ID have less than 8 KiB.
 const maxToken = 16 << 10
 
-// bearer checks a bearer token.
+// bearer authenticates a request by its bearer token.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory
 func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) {
 	if a.OAuth == nil {
@@ -130,13 +130,13 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 	return id, nil
 }
 
-// local reports whether a connection comes from this machine.
+// local reports whether a connection is from this machine.
 func local(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
-// reason is why a token does not hold, in the words of Azure's AuthenticationErrorDetail. It tells nothing of the
+// reason is why a token is invalid, in the words of Azure's AuthenticationErrorDetail. It contains nothing from the
 // token.
 type reason string
 
@@ -152,7 +152,7 @@ const (
 	errKeys      reason = "Signature validation failed. The issuer's keys cannot be read."
 )
 
-// refuse is the answer to a token that does not hold.
+// refuse returns the error for an invalid token.
 func (o *OAuth) refuse(r *wire.Request, err error) error {
 	why := errMalformed
 	errors.As(err, &why)
@@ -162,7 +162,7 @@ func (o *OAuth) refuse(r *wire.Request, err error) error {
 	return failed(string(why))
 }
 
-// verified is a token whose signature, issuer and times hold.
+// verified is a token whose signature, issuer and times are valid.
 type verified struct {
 	principal *Principal
 	audiences []string
@@ -171,7 +171,7 @@ type verified struct {
 	checked   time.Time
 }
 
-// forAccount reports whether the token's audience is an account's service.
+// forAccount reports whether the token's audience is the service of an account.
 func (t *verified) forAccount(svc wire.Service, account string) bool {
 	for _, aud := range t.audiences {
 		aud = strings.TrimSuffix(aud, "/")
@@ -183,16 +183,16 @@ func (t *verified) forAccount(svc wire.Service, account string) bool {
 	return false
 }
 
-// claims are what is read of a token.
+// claims are the claims that are read.
 type claims struct {
 	jwt.RegisteredClaims
 	ObjectID string `json:"oid"`
 	TenantID string `json:"tid"`
 	AppID    string `json:"appid"`
 	Azp      string `json:"azp"`
-	Scope    any    `json:"scp"`   // what a user lets an application do in their name
+	Scope    any    `json:"scp"`   // delegated permissions that a user gave to an application
 	Scopes   any    `json:"scope"` // the same, of issuers other than Microsoft Entra ID; some give it to applications as well
-	Kind     string `json:"idtyp"` // "app" in the token that an application got for itself
+	Kind     string `json:"idtyp"` // "app" in a token that an application got for itself
 	Groups   any    `json:"groups"`
 	UPN      string `json:"upn"`
 	Username string `json:"preferred_username"`
@@ -215,11 +215,11 @@ func (c *claims) ofApplication(p *Principal) bool {
 	return c.Scopes == nil && c.ObjectID != "" && strings.EqualFold(c.Subject, c.ObjectID)
 }
 
-// algorithms are those with which a token may be signed: asymmetric ones alone, so that no public key is ever taken
-// for a secret, and never "none".
+// algorithms are the accepted signing algorithms: only asymmetric ones, so that no public key is used
+// as a secret, and not "none".
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// verify checks a token, or remembers that it did.
+// verify verifies a token, or finds it in the cache.
 func (o *OAuth) verify(ctx context.Context, token string, now time.Time) (*verified, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, errMalformed
@@ -274,7 +274,7 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 	return verifiedOf(&c, is, now)
 }
 
-// tokenReason is the reason for an error of package jwt.
+// tokenReason returns the reason for an error of package jwt.
 func tokenReason(err error) error {
 	var why reason
 	switch {
@@ -290,7 +290,7 @@ func tokenReason(err error) error {
 	return errMalformed
 }
 
-// verifiedOf is what the claims of an accepted token say.
+// verifiedOf converts the claims of an accepted token.
 func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	p := &Principal{ObjectID: strings.ToLower(c.ObjectID), TenantID: c.TenantID, ClientID: c.AppID, Name: c.UPN}
 	if p.ObjectID == "" {
@@ -316,16 +316,16 @@ func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	return t, nil
 }
 
-// tokenCache remembers verified tokens by their hash, so that a signature is checked once and not for each request.
+// tokenCache caches verified tokens by hash, so that a signature is verified once and not for each request.
 type tokenCache struct {
 	mu sync.RWMutex
 	m  map[[sha256.Size]byte]*verified // guarded by mu
 }
 
 const (
-	// maxRemembered bounds the cache; one that is full is emptied.
+	// maxRemembered is the maximum number of entries; a full cache is cleared.
 	maxRemembered = 4096
-	// maxAge is how long a signature is believed without looking at the issuer's keys again.
+	// maxAge is the time after which a signature is verified again with the issuer's current keys.
 	maxAge = 5 * time.Minute
 )
 

@@ -8,19 +8,19 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// entraIssuers begin the issuers of tokens of Microsoft Entra ID, in its clouds.
+// entraIssuers are the prefixes of the issuers of Microsoft Entra ID, one for each cloud.
 var entraIssuers = []string{"https://sts.windows.net/", "https://login.microsoftonline.com/", "https://sts.chinacloudapi.cn/",
 	"https://login.partner.microsoftonline.cn/", "https://login.microsoftonline.us/", "https://sts.microsoftonline.de/"}
 
 // NewBasicOAuth accepts tokens of Microsoft Entra ID without checking their signatures, as Azurite does with --oauth basic: issuer, audience and
-// times are checked, and everyone can forge a token. It is for loopback addresses and the published development account.
+// times are checked, but anyone can forge a token. Use it only with loopback addresses and the public development account.
 func NewBasicOAuth(roles *Roles) *OAuth {
 	o := &OAuth{basic: true, issuers: []Issuer{{ID: entraIssuers[0], AuthorizeURL: "https://login.microsoftonline.com/common/oauth2/authorize"}}}
 	o.SetRoles(roles)
 	return o
 }
 
-// unverifiedClaims reads a token's claims, and checks those that say where it is from and when it is valid.
+// unverifiedClaims parses a token's claims and checks the issuer and the times.
 func unverifiedClaims(token string, now time.Time) (c claims, err error) {
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &c); err != nil {
 		return c, errMalformed

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Principal is who a bearer token was issued to, or who got the user delegation key that a SAS is signed with.
+// Principal is the user, application or group member to whom a bearer token was issued, or who got the user delegation key of a SAS.
 type Principal struct {
 	// ObjectID is the oid claim in lower case: a GUID. A token without one has [ObjectID] of its subject.
 	ObjectID string
@@ -20,9 +20,9 @@ type Principal struct {
 	groups []string // object ids, in lower case
 }
 
-// groupsOf reads the groups claim: the object ids of the groups that the token's holder is in. Names are passed over, since whoever makes
-// groups chooses them, and one may be that of a user. Of a holder who is in more groups than a token has room for, Microsoft Entra ID
-// leaves the claim out.
+// groupsOf reads the groups claim: the object IDs of the principal's groups. Group names are ignored, since the creator of a
+// group chooses its name, which may be the name of a user. If a principal is in more groups than fit into a token, Microsoft Entra ID
+// omits the claim.
 // https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference#groups-overage-claim
 func groupsOf(claim any) (ids []string) {
 	list, _ := claim.([]any)
@@ -34,14 +34,14 @@ func groupsOf(claim any) (ids []string) {
 	return ids
 }
 
-// ObjectID makes an object id of any name: a GUID stays itself, in lower case, and other names get a GUID made from
+// ObjectID returns an object ID for any name: a GUID is unchanged except for lower case; for other names it is a GUID derived from
 // their hash. The development issuer uses it, so that an assignment may name the client id in place of the oid.
 func ObjectID(name string) string {
 	if s := strings.ToLower(name); isGUID(s) {
 		return s
 	}
 	sum := sha256.Sum256([]byte("lazuli object id\n" + name))
-	sum[6] = sum[6]&0x0f | 0x80 // version 8: made by a rule of our own
+	sum[6] = sum[6]&0x0f | 0x80 // version 8: custom derivation
 	sum[8] = sum[8]&0x3f | 0x80
 	h := hex.EncodeToString(sum[:16])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]

@@ -16,27 +16,27 @@ import (
 
 // RemoteKeys fetches an issuer's keys over HTTP. It is a [KeySource], safe for concurrent use.
 //
-// Keys are fetched apart from the requests that need them: a client that leaves ends its own waiting and no fetch. Known keys are
-// returned at once, also while keys are fetched and while the issuer cannot be reached. They are fetched again each hour. A token with
-// an unknown key leads to a fetch as well, in which tokens with any other new key share; since anybody can send such tokens, one key id
-// leads to one fetch a minute, and all together to one in five seconds.
+// Keys are fetched independently of the requests that need them: a client that disconnects does not cancel a fetch. Known keys are
+// returned at once, even during a fetch or while the issuer cannot be reached. They are fetched again each hour. A token with
+// an unknown key starts a fetch as well, which all waiting tokens share. Since anyone can send such tokens, one key ID
+// starts at most one fetch a minute, and all key IDs together one in five seconds.
 type RemoteKeys struct {
 	issuer, url string
 	client      *http.Client
 
 	mu   sync.Mutex
 	keys KeySet    // guarded by mu; nil before the first success
-	read time.Time // guarded by mu: when keys were asked for that are in keys
-	last time.Time // guarded by mu: when keys were last asked for
-	err  error     // guarded by mu: of the last fetch
-	// fetching is closed when the fetch ends that is under way; nil for none. Guarded by mu.
+	read time.Time // guarded by mu: start time of the fetch that returned keys
+	last time.Time // guarded by mu: start time of the last fetch
+	err  error     // guarded by mu: error of the last fetch
+	// fetching is closed when the current fetch ends; nil if there is none. Guarded by mu.
 	fetching chan struct{}
-	// unknown has key ids that the issuer did not have, and when they last led to a fetch. Guarded by mu.
+	// unknown has key IDs that the issuer did not have, and when each last started a fetch. Guarded by mu.
 	unknown map[string]time.Time
 }
 
-// NewRemoteKeys names the issuer whose keys are wanted: they are found through its
-// .well-known/openid-configuration, or at keysURL if that is given. URLs must be https, or of a loopback address.
+// NewRemoteKeys returns the keys of an issuer. It finds them through the issuer's
+// .well-known/openid-configuration, or at keysURL if that is not empty. URLs must use https, or a loopback address.
 func NewRemoteKeys(issuer, keysURL string) (*RemoteKeys, error) {
 	for _, s := range []string{issuer, keysURL} {
 		if s == "" {
@@ -73,12 +73,12 @@ func checkURL(s string) error {
 const (
 	keysGood   = time.Hour
 	keysPause  = 5 * time.Second // between two fetches
-	keysRetry  = time.Minute     // between two fetches for one unknown key
-	maxUnknown = 1000            // key ids that are remembered; beyond that all are forgotten
+	keysRetry  = time.Minute     // minimum time between two fetches for one unknown key
+	maxUnknown = 1000            // maximum number of unknown key IDs kept; then all are removed
 	keysWait   = 10 * time.Second
 )
 
-// Key implements [KeySource]. It waits for a fetch only where kid is not known, and no longer than ctx lasts.
+// Key implements [KeySource]. It waits for a fetch only if kid is unknown, at most until ctx is done.
 func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (PublicKey, error) {
 	key, done, err := k.lookUp(ctx, kid, now)
 	if done == nil {
@@ -97,7 +97,7 @@ func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (Public
 	return k.keys.Key(ctx, kid, now)
 }
 
-// lookUp returns a known key, or why there is none; or, if a fetch may bring it, a channel that is closed when that has ended.
+// lookUp returns a known key or an error; or, if a fetch may return the key, a channel that is closed when the fetch ends.
 func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key PublicKey, done <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,12 +125,12 @@ func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key
 	return key, done, err
 }
 
-// passed reports whether d has passed since a time. A clock that was set back makes it true.
+// passed reports whether d has passed since a time. It is true if the clock was set back.
 func passed(since, now time.Time, d time.Duration) bool {
 	return since.IsZero() || now.Sub(since) >= d || now.Before(since)
 }
 
-// fetchLater begins a fetch unless one is under way or was a moment ago. It returns the channel of the one that is under way, or nil.
+// fetchLater starts a fetch unless one is running or has just ended. It returns the channel of the running fetch, or nil.
 // The caller holds mu.
 func (k *RemoteKeys) fetchLater(now time.Time) <-chan struct{} {
 	if k.fetching != nil {
@@ -156,7 +156,7 @@ func (k *RemoteKeys) fetchLater(now time.Time) <-chan struct{} {
 	return done
 }
 
-// fetch reads the keys, and where they are.
+// fetch fetches the issuer's configuration and keys.
 func (k *RemoteKeys) fetch(ctx context.Context) (KeySet, error) {
 	at := k.url
 	if at == "" {

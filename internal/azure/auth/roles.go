@@ -20,16 +20,16 @@ func lettersOf(s string) (l letters) {
 	return l
 }
 
-// meets reports whether l has one letter of any, where any is not empty, and every letter of all.
+// meets reports whether l has at least one letter of any, if any is not empty, and every letter of all.
 func (l letters) meets(any, all string) bool {
 	a := lettersOf(all)
 	return l&a == a && (any == "" || l&lettersOf(any) != 0)
 }
 
-// rights are what roles permit on one resource, in the letters of the SAS that would permit the same.
+// rights are what roles permit on one resource, as SAS permission letters.
 type rights struct {
 	service, container, object letters
-	// delegate is getting user delegation keys; policy is reading and writing stored access policies; parts is sending
+	// delegate permits getting user delegation keys; policy reading and writing stored access policies; parts sending
 	// batches.
 	delegate, policy, parts bool
 }
@@ -43,7 +43,7 @@ func (r *rights) add(o rights) {
 	r.parts = r.parts || o.parts
 }
 
-// permit reports whether the rights meet a need.
+// permit reports whether the rights satisfy a need.
 func (r rights) permit(n Need) bool {
 	switch n.Bearer {
 	case DelegationKey:
@@ -68,7 +68,7 @@ func (r rights) permit(n Need) bool {
 	return l.meets(n.Any, n.All)
 }
 
-// role is a built-in role of Azure: for one service, what it permits.
+// role is a built-in role of Azure: its rights in one service.
 type role struct {
 	name                       string
 	service                    wire.Service
@@ -106,27 +106,27 @@ func RoleNames() []string {
 // Assignment gives a principal a role on a scope.
 type Assignment struct {
 	// Principal is the object id (oid) or the application id (appid, azp) of a token, the object id of a group in its groups claim, or a
-	// name that the development issuer makes one of these of; "*" is everybody with a valid token. A user delegation SAS stands for an
-	// object id alone: a role that is held through an application id or a group gives nobody a user delegation key.
+	// name from which the development issuer derives an object ID; "*" is any valid token. A user delegation SAS represents an
+	// object ID only: a role assigned to an application ID or a group does not permit getting a user delegation key.
 	Principal string
 	// Role is the name of a built-in role, such as "Storage Blob Data Reader".
 	Role string
-	// Scope is "account" or "account/name", name being a container, a queue or a table, as the role has it. "*" is
+	// Scope is "account" or "account/name", where name is a container, queue or table, depending on the role. "*" is
 	// every account.
 	Scope string
 }
 
-// Roles is a set of assignments, ready for use. It does not change. Nil permits nothing.
+// Roles is an immutable set of assignments. Nil permits nothing.
 type Roles struct{ list []assignment }
 
 type assignment struct {
-	principal, object string // as given, and as an object id
+	principal, object string // as given, and as an object ID
 	service           wire.Service
 	account, resource string
 	rights            rights
 }
 
-// NewRoles reads assignments. It fails for unknown roles and for scopes that cannot be.
+// NewRoles returns a set of assignments. Errors: unknown roles and invalid scopes.
 func NewRoles(list ...Assignment) (*Roles, error) {
 	set := new(Roles)
 	for _, a := range list {
@@ -141,7 +141,7 @@ func NewRoles(list ...Assignment) (*Roles, error) {
 		if account != "*" && !wire.AccountName(account) || strings.Contains(resource, "/") {
 			return nil, fmt.Errorf("scope %q is not of the form account or account/name", a.Scope)
 		}
-		if r.service == wire.Table { // whose names have no case
+		if r.service == wire.Table { // whose names are case-insensitive
 			resource = strings.ToLower(resource)
 		}
 		as := assignment{principal: a.Principal, object: ObjectID(a.Principal), service: r.service, account: account,
@@ -154,7 +154,7 @@ func NewRoles(list ...Assignment) (*Roles, error) {
 	return set, nil
 }
 
-// DevelopmentRoles lets everybody with a valid token do everything with the data of the development account, whose
+// DevelopmentRoles permits any valid token all data operations in the development account, whose
 // key is public anyway.
 func DevelopmentRoles() *Roles {
 	var list []Assignment
@@ -177,7 +177,7 @@ func findRole(name string) (role, bool) {
 	return role{}, false
 }
 
-// of returns what p may do with one resource of a service: a container, queue or table, "" for the service itself.
+// of returns the rights of p on one resource of a service: a container, queue or table, or "" for the service itself.
 func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (sum rights) {
 	if set == nil {
 		return sum
@@ -190,7 +190,7 @@ func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (
 		if a.service != svc || a.account != account && a.account != "*" || !a.names(p) {
 			continue
 		}
-		sum.parts = sum.parts || a.rights.object != 0 // wherever in the account it is held
+		sum.parts = sum.parts || a.rights.object != 0 // assigned on any resource in the account
 		if a.resource == "" || a.resource == resource {
 			r := a.rights
 			r.delegate = r.delegate && a.namesObject(p)

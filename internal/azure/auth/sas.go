@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// sas checks a token's signature, times, address and protocol, and says what it permits. A token that names a stored
-// access policy is checked for the rest by [Identity.Apply], once the policy is known.
+// sas checks a token's signature, times, address and protocol, and returns what it permits. A token that names a stored
+// access policy is checked further by [Identity.Apply], when the policy has been read.
 func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	t, ok := readToken(r.Query)
 	if !ok {
@@ -45,7 +45,7 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 			return Identity{}, failed("Signature did not match. String to sign used was " + string(*buf))
 		}
 	}
-	if t.AccountSAS() { // which signs no overrides: whoever holds it could give a blob another type
+	if t.AccountSAS() { // which does not sign overrides: its holder could change a blob's content type
 		t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType = "", "", "", "", ""
 	}
 	if err := t.checkCaller(r); err != nil {
@@ -81,7 +81,7 @@ func (t *Token) setVersion(r *wire.Request) error {
 		return nil
 	}
 	r.Version = min(v, wire.LatestVersion())
-	if r.Out != nil { // a copy source is checked like a request, and not answered
+	if r.Out != nil { // a copy source is checked like a request, but has no response
 		r.Set("x-ms-version", text)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (t *Token) checkCaller(r *wire.Request) error {
 	return nil
 }
 
-// inRange reports whether an address with port lies in the signed range, "168.1.5.60" or "168.1.5.60-168.1.5.70".
+// inRange reports whether an address with port is in the signed range, "168.1.5.60" or "168.1.5.60-168.1.5.70".
 func inRange(signed, remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -120,7 +120,7 @@ func inRange(signed, remote string) bool {
 	return err1 == nil && err2 == nil && from.Compare(ip) <= 0 && ip.Compare(to) <= 0
 }
 
-// checkWindow checks a token's times. Without an expiry it is never valid.
+// checkWindow checks a token's times. A token without an expiry is invalid.
 func checkWindow(start, expiry string, now time.Time) error {
 	from := time.Time{}
 	if start != "" {
@@ -144,7 +144,7 @@ func checkWindow(start, expiry string, now time.Time) error {
 }
 
 // segments splits a request's path below the account as the services do: at the first slash as sent, before
-// anything is decoded. An encoded slash in the first segment is part of a name, and of no legal one.
+// decoding. An encoded slash in the first segment is part of a name, which is then invalid.
 func segments(path string) (head, rest string, below, ok bool) {
 	head, rest, below = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	var err1, err2 error
@@ -153,8 +153,8 @@ func segments(path string) (head, rest string, below, ok bool) {
 	return head, rest, below, err1 == nil && err2 == nil
 }
 
-// container is the container, queue or table that a request's path names, decoded; "" for the service itself. A
-// batch of table operations names none.
+// container returns the container, queue or table that a request's path names, decoded; "" for the service itself. A
+// batch of table operations does not name one.
 func container(r *wire.Request) string {
 	head, _, below, ok := segments(r.RawPath)
 	switch {
@@ -175,8 +175,8 @@ func container(r *wire.Request) string {
 	return head
 }
 
-// resource is the canonicalised resource that the token must have been signed for, from the request's own path: a
-// token for another resource cannot have the right signature. ok is false where the request's path is above what
+// resource returns the canonicalized resource that the token must have been signed for, from the request's own path: a
+// token for another resource has another signature. ok is false if the request's path is above the resource of
 // the token is for.
 func (t *Token) resource(r *wire.Request) (string, bool) {
 	if t.AccountSAS() {
@@ -193,15 +193,15 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	switch r.Service {
 	case wire.Table:
 		name, _, _ := strings.Cut(head, "(")
-		if name == "$batch" { // whose operations are held against the token by [Identity.Table]
+		if name == "$batch" { // [Identity.Table] checks its operations against the token
 			return prefix + strings.ToLower(t.TableName), t.TableName != ""
 		}
-		// The name is signed in lower case; tn repeats it and must be the table that the path names.
+		// The name is signed in lower case; tn must be the table that the path names.
 		return prefix + strings.ToLower(name), name != "" && strings.EqualFold(name, t.TableName)
 	case wire.Queue:
 		return prefix + head, true
 	}
-	if !below && r.Restype == "" { // a blob of the root container
+	if !below && r.Restype == "" { // a blob in the root container
 		head, rest, below = "$root", head, true
 	}
 	switch t.Resource {
@@ -224,12 +224,12 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	return "", false
 }
 
-// maxDepth bounds sdd: a blob name of 1024 characters has no more directories.
+// maxDepth is the maximum of sdd: a blob name of 1024 characters cannot have more directories.
 const maxDepth = 1024
 
-// directory is the part of a path that a token for a directory is signed for: its first sdd segments. The path is the name of a blob: that
-// of the directory or one below it. With list it is the prefix of a listing, which must end the directory's name with a slash: without
-// it, other names that begin alike would be listed.
+// directory returns the part of a path that a token for a directory signs: its first sdd segments. The path is the name of the directory or
+// of a blob below it. With list it is the prefix of a listing, in which a slash must follow the directory's name: without it, the listing
+// would include other names with the same beginning.
 func (t *Token) directory(path string, list bool) (string, bool) {
 	n, err := strconv.Atoi(t.Depth)
 	if err != nil || n < 0 || n > maxDepth {
@@ -244,7 +244,7 @@ func (t *Token) directory(path string, list bool) (string, bool) {
 		if i < 0 && n == 1 && !list && end < len(path) {
 			return "/" + path, true
 		}
-		if i <= 0 { // the blob does not lie below the directory
+		if i <= 0 { // the blob is not below the directory
 			return "", false
 		}
 		end += i + 1

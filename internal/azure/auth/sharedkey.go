@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// MaxSkew is how far a request's date may be from the server's clock.
+// MaxSkew is the maximum difference between a request's date and the server's clock.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key#specifying-the-date-header
 const MaxSkew = 15 * time.Minute
 
@@ -47,7 +47,7 @@ func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool)
 	return Identity{}, failed(detail)
 }
 
-// signed reports whether one of the account's keys made signature for message.
+// signed reports whether signature is the signature of message by one of the account's keys.
 func (a *Account) signed(message []byte, signature string) bool {
 	for _, key := range a.Keys {
 		if key.Matches(message, signature) {
@@ -59,7 +59,7 @@ func (a *Account) signed(message []byte, signature string) bool {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
-// printableSignature keeps what a client sent as its signature out of the answer unless it can be one.
+// printableSignature returns the client's signature for the error message, or a placeholder if it is malformed.
 func printableSignature(s string) string {
 	if _, err := base64.StdEncoding.DecodeString(s); err != nil || len(s) > 128 {
 		return "(not a signature)"
@@ -67,8 +67,8 @@ func printableSignature(s string) string {
 	return s
 }
 
-// checkDate refuses requests whose x-ms-date, or Date where there is none, is missing or more than [MaxSkew] off: an
-// old signed request cannot be sent again later.
+// checkDate refuses requests whose x-ms-date, or Date if that is absent, is missing or more than [MaxSkew] off, so that an
+// old signed request cannot be replayed.
 func (a *Authenticator) checkDate(r *wire.Request) error {
 	s := r.Header("X-Ms-Date")
 	if s == "" {
@@ -88,7 +88,7 @@ func (a *Authenticator) checkDate(r *wire.Request) error {
 	return nil
 }
 
-// appendStringToSign builds what the client signed, in one of the four forms that the reference defines.
+// appendStringToSign appends the string to sign, in one of the four forms that the reference defines.
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte {
 	if r.Service == wire.Table {
@@ -129,7 +129,7 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte 
 	return appendResource(b, r, owner)
 }
 
-// appendTableStringToSign builds the Table service's forms, which sign no x-ms headers.
+// appendTableStringToSign appends the Table service's forms, which do not sign x-ms headers.
 func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool) []byte {
 	h := r.HTTP.Header
 	if !lite {
@@ -147,7 +147,7 @@ func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool)
 	return appendLiteResource(append(b, '\n'), r, owner)
 }
 
-// appendContentLength appends the Content-Length as it is signed: from version 2015-02-21 on, 0 is signed as "".
+// appendContentLength appends the signed form of the Content-Length: from version 2015-02-21, 0 is signed as "".
 func appendContentLength(b []byte, r *wire.Request, zero bool) []byte {
 	switch v := r.Header("Content-Length"); {
 	case v == "0" && !zero:
@@ -211,7 +211,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// compareFold orders ASCII names as their lower-case forms.
+// compareFold compares ASCII names ignoring case.
 func compareFold(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		if x, y := lower(a[i]), lower(b[i]); x != y {
@@ -221,7 +221,7 @@ func compareFold(a, b string) int {
 	return len(a) - len(b)
 }
 
-// appendResource appends the canonicalised resource of the 2009-09-19 form: /account, the path as sent, and every
+// appendResource appends the canonicalized resource of the 2009-09-19 form: /account, the path as sent, and every
 // query parameter on a line, sorted by name, with the values of equal names sorted and joined.
 func appendResource(b []byte, r *wire.Request, owner string) []byte {
 	b = append(append(b, '/'), owner...)
@@ -247,7 +247,7 @@ func appendResource(b []byte, r *wire.Request, owner string) []byte {
 	return b
 }
 
-// appendLiteResource appends the canonicalised resource of the older form: /account, the path, and comp alone.
+// appendLiteResource appends the canonicalized resource of the older form: /account, the path, and only comp.
 func appendLiteResource(b []byte, r *wire.Request, owner string) []byte {
 	b = append(append(b, '/'), owner...)
 	b = append(b, r.URIPath...)

@@ -11,12 +11,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// SASVersion is the version of tokens that [Token.Sign] makes unless another is asked for.
+// SASVersion is the default version of tokens that [Token.Sign] returns.
 const SASVersion = "2021-12-02"
 
-// Sign completes a token and returns it as the query string of a URL. For an account SAS (Services and ResourceTypes
-// are given) svc and resource do not count; for a service SAS resource is the container, the container and blob
-// joined by a slash, the queue or the table. It fails for fields that no server would take.
+// Sign completes a token and returns it as a URL's query string. For an account SAS (Services and ResourceTypes
+// are set) svc and resource are ignored; for a service SAS resource is the container, the container and blob
+// joined by a slash, the queue or the table. Invalid fields are an error.
 func (t Token) Sign(account string, key Key, svc wire.Service, resource string) (string, error) {
 	if t.VersionText == "" {
 		t.VersionText = SASVersion
@@ -99,7 +99,7 @@ func (t *Token) check() error {
 
 func within(s, letters string) bool { return strings.Trim(s, letters) == "" }
 
-// encode writes the token's parameters, those that have a value.
+// encode encodes the token's parameters that have a value.
 func (t *Token) encode() string {
 	var b strings.Builder
 	for _, p := range [...]struct{ name, value string }{

@@ -6,7 +6,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Versions at which the string to sign of a shared access signature changes, or something may be asked for in one.
+// Versions at which the string to sign of a shared access signature changes, or a field is added.
 const (
 	sas20120212 wire.Version = 20120212 // the version is signed
 	sas20130815 wire.Version = 20130815 // response header overrides, for blobs
@@ -20,7 +20,7 @@ const (
 	sas20260406 wire.Version = 20260406 // signed request headers and query parameters
 )
 
-// Token is a shared access signature as a URL carries it. Fields that are absent are empty.
+// Token is a shared access signature in a URL. Absent fields are empty.
 // https://learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature
 type Token struct {
 	Version     wire.Version // sv
@@ -32,7 +32,7 @@ type Token struct {
 	IP, Protocol  string // sip, spr
 	Scope         string // ses
 
-	Services, ResourceTypes string // ss, srt: an account SAS has them
+	Services, ResourceTypes string // ss, srt: set in an account SAS
 
 	Policy   string // si: a stored access policy of the resource
 	Resource string // sr: b, c, bs, bv or d
@@ -54,10 +54,10 @@ type Token struct {
 	Delegation *Delegation
 }
 
-// Delegation says with which user delegation key a token is signed, and for whom.
+// Delegation identifies the user delegation key that signed a token, and its owner.
 // https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas
 type Delegation struct {
-	ObjectID, TenantID       string // skoid, sktid: who got the key
+	ObjectID, TenantID       string // skoid, sktid: the owner of the key
 	KeyStart, KeyExpiry      string // skt, ske
 	KeyService, KeyVersion   string // sks, skv
 	Authorized, Unauthorized string // saoid, suoid
@@ -67,11 +67,11 @@ type Delegation struct {
 	Headers, Parameters      string // srh, srq
 }
 
-// AccountSAS reports whether the token is for an account, not for one resource.
+// AccountSAS reports whether the token is an account SAS.
 func (t *Token) AccountSAS() bool { return t.Services != "" || t.ResourceTypes != "" }
 
-// field returns where the value of a query parameter goes, and since which version a signature covers it; nil for
-// parameters that are none of a token's.
+// field returns the field of a query parameter, and the first version in which it is signed; nil for
+// other parameters.
 func (t *Token) field(name string) (*string, wire.Version) {
 	switch name {
 	case "sig":
@@ -128,7 +128,7 @@ func (t *Token) field(name string) (*string, wire.Version) {
 	return nil, 0
 }
 
-// field is [Token.field] for the parameters of user delegation.
+// field is like [Token.field], for the parameters of user delegation.
 func (d *Delegation) field(name string) (*string, wire.Version) {
 	switch name {
 	case "skoid":
@@ -161,9 +161,9 @@ func (d *Delegation) field(name string) (*string, wire.Version) {
 	return nil, 0
 }
 
-// readToken reads the token of a request. ok is false for parameters given twice, an unreadable version, control
-// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a range: anybody
-// could add or remove these without a change of the signature.
+// readToken reads the token of a request. ok is false for duplicate parameters, an invalid version, control
+// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a range: anyone
+// could add or remove these without changing the signature.
 func readToken(q wire.Query) (t *Token, ok bool) {
 	t = new(Token)
 	if q.Has("skoid") {
@@ -191,7 +191,7 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 	if t.StartRK != "" && !t.hasStartPK || t.EndRK != "" && !t.hasEndPK { // a row key is a bound within a partition
 		return t, false
 	}
-	// An empty start of a range is the same as none, an empty end is not; but whether a parameter is empty or absent is not signed.
+	// An empty start of a range has no effect, an empty end has; but the signature does not distinguish empty and absent parameters.
 	if t.hasEndRK && t.EndRK == "" || t.hasEndPK && t.EndPK == "" && t.EndRK == "" {
 		return t, false
 	}
@@ -203,12 +203,12 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 	return t, t.Version >= since
 }
 
-// plain reports whether s has no control characters: the fields of a string to sign are lines.
+// plain reports whether s has no control characters, such as the line feeds that separate the fields of a string to sign.
 func plain(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f }) < 0
 }
 
-// stringToSign is the text whose HMAC is the signature.
+// stringToSign returns the text whose HMAC is the signature.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#construct-the-signature-string
 func (t *Token) appendStringToSign(b []byte, svc wire.Service, account, resource string) []byte {
@@ -218,7 +218,7 @@ func (t *Token) appendStringToSign(b []byte, svc wire.Service, account, resource
 		if v >= sas20201206 {
 			b = lines(b, t.Scope)
 		}
-		return b // with the last line's end
+		return b // ends with a line feed
 	}
 	b = lines(b, t.Permissions, t.Start, t.Expiry, resource, t.Policy)
 	if v >= sas20150405 {
@@ -248,7 +248,7 @@ func (t *Token) overrides(b []byte) []byte {
 	return lines(b, t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType)
 }
 
-// lines appends each text and a line feed.
+// lines appends each text, followed by a line feed.
 func lines(b []byte, texts ...string) []byte {
 	for _, s := range texts {
 		b = append(append(b, s...), '\n')
