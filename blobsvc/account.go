@@ -9,13 +9,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// supported returns the service properties that can be turned on: features are those that others implement.
+// supported returns the service properties that can be enabled. features are the ones that other packages implement.
 func supported(features properties.Features) properties.Features {
 	features.DeleteRetention, features.StaticWebsite = true, true
 	return features
 }
 
-// before sets CORS headers, and the version of a request that names none: that of its batch, or the default.
+// before sets CORS headers, and the version of a request that has none: the version of its batch, or the default.
 func (s *Service) before(r *wire.Request) {
 	batched(r)
 	p := s.properties.Of(r.Account)

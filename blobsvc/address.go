@@ -39,7 +39,7 @@ func validSnapshot(s string) bool {
 	return ok
 }
 
-// invalidSnapshot refuses a snapshot parameter that is no time.
+// invalidSnapshot returns the error for a snapshot parameter that is not a time.
 func invalidSnapshot(s string) error {
 	e := wire.ErrInvalidQueryParameterValue.With("QueryParameterName", "snapshot").With("QueryParameterValue", s)
 	e.Bare = true

@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
-// background runs the work that no request waits for, in rounds. What is to be done is in the state, so it continues after a restart.
+// background runs background work in rounds. The pending work is in the state, so it continues after a restart.
 type background struct {
 	state *state.Store
 	feeds *changefeed.Writer
@@ -62,7 +62,7 @@ type failedWork struct {
 	err  error
 }
 
-// round does all background work that is due. tidy also looks for what has no order by time.
+// round does all background work that is due. tidy also includes the work that needs a scan.
 func (b *background) round(ctx context.Context, now time.Time, tidy bool) (failed []failedWork) {
 	collect := b.state.Collect
 	if tidy {

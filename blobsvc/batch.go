@@ -25,7 +25,7 @@ const (
 	maxBatchSize = 256
 )
 
-// errInvalidBatch is a batch whose parts cannot be read, or are not what a batch may have.
+// errInvalidBatch: the batch's parts are malformed, or not allowed in a batch.
 var errInvalidBatch = wire.ErrInvalidInput.WithMessage("The batch request body is not valid.")
 
 // subRequest is one request of a batch.

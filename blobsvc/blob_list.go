@@ -45,7 +45,7 @@ func (s *Service) listBlobs(c *call) error {
 	if include["permissions"] { // of accounts with a hierarchical namespace
 		return invalidQuery("include", c.Query.Get("include"))
 	}
-	// The tags of a blob are a resource of their own, which a permission to list does not open.
+	// Tags have their own permission: list permission does not include reading them.
 	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
 	if include["tags"] {
 		if err := c.holdsTags(); err != nil {
@@ -122,7 +122,7 @@ func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []by
 	}
 }
 
-// flush sends what was written so far.
+// flush sends the output so far.
 func (w *blobWriter) flush() error {
 	if !w.begun {
 		w.begun = true
@@ -176,7 +176,7 @@ func (w *blobWriter) write(item state.Item) error {
 	}
 	if item.VersionsOnly {
 		w.raw("<HasVersionsOnly>true</HasVersionsOnly>")
-		if !w.versions { // the item stands for the blob
+		if !w.versions { // the item represents the blob
 			b.ShowAsBase()
 		}
 	}

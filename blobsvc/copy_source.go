@@ -85,7 +85,7 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	}
 	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
 		RemoteAddr: c.HTTP.RemoteAddr}
-	if u.Scheme == "https" { // the credential in the address came over the caller's connection: it is no safer than that
+	if u.Scheme == "https" { // the credential in the address was sent over the caller's connection, so it is not safer than that
 		hr.TLS = c.HTTP.TLS
 	}
 	if v := c.VersionHeader; v != "" {

@@ -83,7 +83,7 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrNoLease:              fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource."),
 	state.ErrLeaseID:              fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource."),
 
-	// Other operations on what is leased.
+	// Other operations on leased resources.
 	state.ErrBlobLeaseMissing:       fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
 	state.ErrBlobLeaseMismatch:      fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
 	state.ErrBlobLeaseLost:          fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),

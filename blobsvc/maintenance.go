@@ -37,7 +37,7 @@ func Buckets() []store.Bucket { return state.Buckets() }
 func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
-// until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of the extents in bytes.
+// until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before and after are the sizes of the extents in bytes.
 // It can be stopped at any time by ctx; what was done by then stays done.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
 	return state.CompactFolder(ctx, path, extents, bytesPerSecond)

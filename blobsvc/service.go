@@ -201,7 +201,7 @@ func (s *Service) Close() error {
 	return s.err
 }
 
-// admit notes who calls, and lets anonymous callers read public containers.
+// admit records the caller, and allows anonymous callers to read public containers.
 // https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	c.identity = id

@@ -40,7 +40,7 @@ func writeTagSet(x *wire.XML, list []state.Tag) {
 }
 
 // setBlobTags: https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
-// Tags are no part of the blob's content: the entity tag stays.
+// Tags are not part of the blob's content, so the ETag does not change.
 func (s *Service) setBlobTags(c *call) error {
 	sent, err := c.transportHashes()
 	if err != nil {

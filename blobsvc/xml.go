@@ -33,7 +33,7 @@ func (p *page) free() {
 	}
 }
 
-// raw writes markup as it stands.
+// raw writes markup without escaping.
 func (p *page) raw(s string) { p.b = append(p.b, s...) }
 
 func (p *page) start(name string) {

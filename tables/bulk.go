@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// BulkOp is what a bulk write does with each entity.
+// BulkOp is the operation of a bulk write on each entity.
 type BulkOp int
 
 // The operations of a bulk write.
@@ -25,7 +25,7 @@ const (
 // bulkParallel is how many transactions a bulk write has under way.
 const bulkParallel = 16
 
-// BulkError tells what a bulk write did not do. Entities of other transactions are written.
+// BulkError lists the entities that a bulk write did not write. Entities of other transactions are written.
 type BulkError struct {
 	// Failed are the indexes of the entities whose transactions failed, and that were not written.
 	Failed []int

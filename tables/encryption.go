@@ -40,7 +40,7 @@ type KeyWrapper interface {
 // new content key, which Key wraps and the entity keeps. The keys, the names of properties, the lengths of values and all other properties
 // stay visible, and older states of an entity that somebody puts back are not noticed. Encrypted properties cannot be compared in queries.
 type Encryption struct {
-	// Key wraps the content keys of what is written.
+	// Key wraps the content keys of written entities.
 	Key KeyWrapper
 	// Resolve finds the key for what is read. Nil finds Key only. To rotate keys, set Key to the new one, let Resolve find both, and call
 	// [Table.Rotate]; then the old key is not needed any more.
@@ -58,7 +58,7 @@ func WithEncryption(e Encryption) Option { return func(c *config) { c.encryption
 
 // Failures of encryption.
 var (
-	// ErrNoKey means that there is no key to encrypt or decrypt with.
+	// ErrNoKey means that no key to encrypt or decrypt with is available.
 	ErrNoKey = errors.New("there is no key for client-side encryption")
 	// ErrNotEncrypted means that a property should be encrypted and is stored in plain text.
 	ErrNotEncrypted = errors.New("the stored property is not encrypted")

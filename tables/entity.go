@@ -95,7 +95,7 @@ func (entityCodec) encode(v reflect.Value, w *writer) error {
 	return nil
 }
 
-// goTypes are what the values of an Entity are read as.
+// goTypes are the Go types of values that are read into an Entity.
 var goTypes = map[edm]reflect.Type{
 	edmString: reflect.TypeFor[string](), edmBoolean: reflect.TypeFor[bool](), edmInt32: reflect.TypeFor[int32](), edmInt64: reflect.TypeFor[int64](),
 	edmDouble: reflect.TypeFor[float64](), edmDateTime: timeType, edmGUID: uuidType, edmBinary: reflect.TypeFor[[]byte](),
@@ -124,7 +124,7 @@ func (entityCodec) selects() []string          { return nil }
 func (entityCodec) always() Expr               { return Expr{} }
 func (entityCodec) encrypts() bool             { return false }
 
-// ParseEntity reads an entity from the JSON of the service, as changes of a table tell it.
+// ParseEntity parses an entity from the service's JSON, as in the changes of a table.
 func ParseEntity(b []byte) (Entity, error) {
 	var e Entity
 	if !json.Valid(b) {

@@ -11,13 +11,13 @@ import (
 
 // Outcomes of requests, for errors.Is.
 var (
-	// ErrNotFound means that there is no such entity. Nothing was changed.
+	// ErrNotFound means that the entity does not exist. Nothing was changed.
 	ErrNotFound = errors.New("there is no such entity")
 	// ErrExists means that an entity with this key exists already. Nothing was changed.
 	ErrExists = errors.New("the entity exists already")
 	// ErrChanged means that the entity no longer has the ETag that the value carries. Nothing was changed.
 	ErrChanged = errors.New("the entity was changed since it was read")
-	// ErrTableNotFound means that there is no such table. Nothing was changed. The read of one entity may fail with ErrNotFound instead.
+	// ErrTableNotFound means that the table does not exist. Nothing was changed. Reading one entity may return ErrNotFound instead.
 	ErrTableNotFound = errors.New("there is no such table")
 )
 
@@ -46,7 +46,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is matches the package's outcomes.
 func (e *Error) Is(target error) bool { return is(e.Err, target) }
 
-// The service's error codes that this package tells apart.
+// The service's error codes that this package distinguishes.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 const (
 	codeTableNotFound = "TableNotFound"

@@ -38,7 +38,7 @@ func (c Cost) String() string {
 	return fmt.Sprintf("Cost(%d)", int(c))
 }
 
-// Plan is what a query will cost, on Azure. Other services may find a cheaper way; Lazuli, for one, looks up several keys joined by or.
+// Plan is the cost class of a query on Azure. Other services may execute it at lower cost; Lazuli looks up several keys joined by or.
 type Plan struct {
 	Cost Cost
 	// Filtered says that not all that is read is returned: other properties than the keys are compared, or conditions that are no ranges of keys.
@@ -65,7 +65,7 @@ func (p Plan) refusal() error {
 	return fmt.Errorf("%w: %v (%s): %s", ErrScan, p.Cost, p.Filter, hint)
 }
 
-// bound is what is known of a key.
+// bound is the range of a key.
 type bound struct {
 	exact, ranged bool
 	value         string // if exact

@@ -75,7 +75,7 @@ func (q *Query[T]) check(c codec) error {
 	return err
 }
 
-// Plan tells what the query will cost, without sending it. It fails if a condition or property does not fit the type.
+// Plan returns the cost class of the query without sending it. It returns an error if a condition or property does not fit the type.
 func (q *Query[T]) Plan() (Plan, error) {
 	p, err := q.plan()
 	return p, q.table.wrap("plan", Key{}, err)
@@ -242,7 +242,7 @@ type Page[T any] struct {
 	Next string
 }
 
-// token is what a Page's Next holds.
+// token is the content of a Page's Next.
 type token struct{ P, R string }
 
 // Page asks for one page: the first one, or the one that a token begins. A page may have fewer entities than PageSize, or none, and still not be

@@ -60,7 +60,7 @@ var (
 	}
 )
 
-// schemaOf reads a struct type. All that is wrong with it is told in one error. A projection needs no keys.
+// schemaOf reads a struct type. One error lists all of its problems. A projection needs no keys.
 func schemaOf(t reflect.Type, projection bool) (*schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("tables: %v is not a struct", t)
@@ -192,7 +192,7 @@ func claim(place *[]int, index []int, what string) error {
 	return nil
 }
 
-// findMethods looks for methods that compute keys.
+// findMethods finds the methods that compute keys.
 func (s *schema) findMethods() error {
 	for name, place := range map[string]*int{partitionKey: &s.computedPartition, rowKey: &s.computedRow} {
 		m, ok := reflect.PointerTo(s.typ).MethodByName(name)

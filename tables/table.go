@@ -19,14 +19,14 @@ type Table[T any] struct {
 	codec codec
 }
 
-// table is what does not depend on the type of the entities.
+// table is the part of Table that does not depend on the entity type.
 type table struct {
 	client *aztables.Client
 	name   string
 	config
 }
 
-// config is what options set.
+// config has the values that options set.
 type config struct {
 	create     bool
 	types      []registration
@@ -52,7 +52,7 @@ func WithType[E any](name string) Option {
 	return func(c *config) { c.types = append(c.types, registration{name, reflect.TypeFor[E]()}) }
 }
 
-// WithTypeProperty names the property that tells types apart, in place of EntityType.
+// WithTypeProperty names the property that distinguishes types, instead of EntityType.
 func WithTypeProperty(name string) Option { return func(c *config) { c.property = name } }
 
 // tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names

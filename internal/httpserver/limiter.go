@@ -2,7 +2,7 @@ package httpserver
 
 import "sync/atomic"
 
-// Limiter bounds how many connections are open, or requests served, at once. Several servers may share one. A nil *Limiter
+// Limiter limits the number of open connections, or of requests served at once. Several servers may share one. A nil *Limiter
 // is no limit. It is safe for concurrent use.
 //
 // It never makes anything wait: what is beyond the limit is refused, for the client to try again later. Waiting would hold
@@ -32,7 +32,7 @@ func (l *Limiter) Enter() bool {
 	return true
 }
 
-// Leave gives back what Enter took.
+// Leave releases the slot that Enter acquired.
 func (l *Limiter) Leave() {
 	if l != nil {
 		l.now.Add(-1)

@@ -32,7 +32,7 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refusals bounds how many connections are being answered 503 at once. Beyond it they are closed without an answer.
+// refusals is the maximum number of connections that are being answered with 503 at once. Further ones are closed without an answer.
 var refusals = NewLimiter(64)
 
 // busyResponse has the error code of Azure Storage, so that its clients try again later.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// firstByteTimeout bounds the time for a connection's first byte, which tells TLS from plain HTTP.
+// firstByteTimeout is the time limit for a connection's first byte, which distinguishes TLS from plain HTTP.
 const firstByteTimeout = 10 * time.Second
 
 // tlsHandshake is the first byte of a TLS handshake. No HTTP request begins with it.
 const tlsHandshake = 0x16
 
 // ProtocolMux splits the connections of one listener: those that begin with a TLS handshake go to the listener of
-// [ProtocolMux.TLS], the others to that of [ProtocolMux.Plain].
+// [ProtocolMux.TLS], the others to the listener of [ProtocolMux.Plain].
 type ProtocolMux struct {
 	listener      net.Listener
 	timeout       time.Duration // for the first byte

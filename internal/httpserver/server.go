@@ -13,10 +13,10 @@ import (
 
 // Limits of one connection.
 const (
-	// maxHeader bounds a request's head in bytes; net/http answers 431 beyond it. It is far above what the services accept,
-	// so that they can refuse a large head with an answer of their own.
+	// maxHeader is the maximum length of a request's head in bytes; net/http answers longer ones with 431. It is far above the services' limits,
+	// so that they can refuse a large head with Azure's error.
 	maxHeader = 256 << 10
-	// headerTimeout bounds the time for a request's head.
+	// headerTimeout is the time limit for a request's head.
 	headerTimeout = 30 * time.Second
 	// DefaultIdleTimeout is how long an idle connection is kept.
 	DefaultIdleTimeout = 2 * time.Minute
@@ -53,7 +53,7 @@ func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
 	return server
 }
 
-// Options configure how a server takes connections.
+// Options configure the connections of a server.
 type Options struct {
 	// MaxConns bounds the open connections. A connection beyond it is answered 503 and closed. 0 is no limit.
 	MaxConns int

@@ -10,7 +10,7 @@
 // timer triggers to the package workers, whose promises hold here as well: every message is handled at least once, and is deleted
 // only after the function has answered and all of its outputs are written.
 //
-// What a function is sent, and what becomes of its answer, follows the source of the Functions host rather than its
+// The requests to a function, and the handling of its response, follow the source of the Functions host rather than its
 // documentation where the two differ: docs/functions.md lists both, and what is different here.
 //
 // # Where to start

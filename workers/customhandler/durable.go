@@ -20,7 +20,7 @@ const durablePath = "/runtime/webhooks/durabletask/"
 // Durable runs the orchestrations and activities of function apps. Package durablefunc has one. It is an interface so that this package does not
 // link the libraries that workflows need.
 type Durable interface {
-	// Open prepares an app. An error says what is wrong with its settings.
+	// Open prepares an app. An error means that its settings are invalid.
 	Open(DurableSettings) (DurableApp, error)
 }
 
@@ -176,7 +176,7 @@ func (h *Host) openDurable() (DurableApp, error) {
 	return app, nil
 }
 
-// callOrchestrator runs one step of a workflow: its history goes to the handler, which answers with what is to be done.
+// callOrchestrator runs one step of a workflow: it sends the history to the handler, which responds with the actions to take.
 func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte) (response []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -50,7 +50,7 @@ func (d *bindingData) addPayload(text string) {
 	var r report
 	object, err := newSection(&r, "", "", json.RawMessage(text))
 	if err != nil {
-		return // Not JSON: that is no error, expressions just find nothing.
+		return // Not JSON: not an error; expressions have no value.
 	}
 	for _, m := range object.members {
 		switch m.value[0] {
@@ -171,7 +171,7 @@ func (p templatePart) resolve(inv *invocation) (string, error) {
 	}
 }
 
-// memberOf looks into a value that is an object.
+// memberOf returns a member of a value that is an object.
 func memberOf(value any, name string) (any, bool) {
 	text, err := json.Marshal(value)
 	if err != nil || len(text) == 0 || text[0] != '{' {
@@ -182,7 +182,7 @@ func memberOf(value any, name string) (any, bool) {
 	return d.get(name)
 }
 
-// plainText is how a value stands in a name or a path.
+// plainText formats a value for a name or a path.
 func plainText(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -163,7 +163,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	return f
 }
 
-// readRetry takes the retry policy of the function. Those of queue and blob triggers are what their queues do.
+// readRetry reads the retry policy of the function. Queue and blob triggers are retried by their queues instead.
 func (f *function) readRetry(file *section) {
 	own := readRetry(file.object("retry"))
 	kind := ""
@@ -193,7 +193,7 @@ func (f *function) readRetry(file *section) {
 	}
 }
 
-// check finds what is wrong with the bindings together.
+// check reports errors in the combination of bindings.
 func (f *function) check(file *section) {
 	if f.trigger == nil {
 		return

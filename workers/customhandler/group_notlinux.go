@@ -4,5 +4,5 @@ package customhandler
 
 import "syscall"
 
-// dieWithParent: there is no such thing here. A handler outlives a host that was killed.
+// dieWithParent does nothing: this system has no such signal. A handler outlives a host that was killed.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -4,7 +4,7 @@ package customhandler
 
 import "os/exec"
 
-func ownGroup(*exec.Cmd) {}
+func newProcessGroup(*exec.Cmd) {}
 
 func terminateGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 

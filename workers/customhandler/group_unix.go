@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// ownGroup makes the command the leader of a process group of its own, so that all of its children can be ended with it, and
+// newProcessGroup makes the command the leader of a new process group, so that all of its children can be ended with it, and
 // Ctrl-C at the terminal reaches this process alone.
-func ownGroup(cmd *exec.Cmd) {
+func newProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
 }

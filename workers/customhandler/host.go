@@ -30,7 +30,7 @@ type Config struct {
 	Functions []string
 	// Logger receives the host's records and what functions return as Logs. Nil means slog.Default().
 	Logger *slog.Logger
-	// Stdout and Stderr take what the handler prints, each line with "handler | " before it. Nil means nowhere.
+	// Stdout and Stderr receive the handler's output, each line prefixed with "handler | ". Nil discards it.
 	Stdout, Stderr io.Writer
 	// Lease is how long a queue message stays hidden after the death of this process; 0 means the default of package workers.
 	Lease time.Duration
@@ -92,7 +92,7 @@ func Load(c Config) (*Host, error) {
 		client: &http.Client{
 			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection, DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse // A redirect is no 2xx: the invocation has failed.
+				return http.ErrUseLastResponse // A redirect is not a 2xx status: the invocation failed.
 			},
 		},
 	}

@@ -21,7 +21,7 @@ type hostFile struct {
 	forward   forwarding
 	routes    []string      // of customHandler.http: functions that have no folder
 	timeout   time.Duration // of one invocation; 0: none
-	retry     *retryPolicy  // of functions that have none of their own
+	retry     *retryPolicy  // for functions without their own
 	functions []string      // if not nil, only these run
 
 	queues  queueSettings
@@ -40,7 +40,7 @@ type command struct {
 	port      int // 0: a free one each time
 }
 
-// forwarding says what the handler gets of a function that has HTTP in and HTTP out and nothing else.
+// forwarding determines how a handler receives the requests of a function that has only an HTTP trigger and an HTTP output.
 type forwarding int
 
 const (
@@ -66,7 +66,7 @@ type httpSettings struct {
 	headers                       map[string]string
 }
 
-// logLevels are those of host.json, by category.
+// logLevels are the log levels in host.json, by category.
 type logLevels map[string]slog.Level
 
 const levelNone = slog.Level(100)

@@ -164,7 +164,7 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 	})
 }
 
-// proxy does the forwarding, and returns an error if there is no answer to pass back.
+// proxy forwards the request. It returns an error if there is no response to pass on.
 func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation) (failed error) {
 	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
 	address, err := h.process.await(ctx)
@@ -379,7 +379,7 @@ func (r *httpResult) setBody(value json.RawMessage) {
 	r.body = []byte(rawText(value))
 }
 
-// httpHeaders reads headers; those of the connection are the host's own affair.
+// httpHeaders reads headers. It ignores hop-by-hop headers, which the host sets itself.
 func httpHeaders(raw json.RawMessage) http.Header {
 	h := http.Header{}
 	var members map[string]json.RawMessage

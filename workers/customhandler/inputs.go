@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 )
 
-// read returns the value of an input binding: nil if what it names is not there.
+// read returns the value of an input binding: nil if the resource does not exist.
 func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, error) {
 	if b.kind == kindDurableClient {
 		return h.durable.ClientData(h.origin), nil
@@ -72,7 +72,7 @@ func download(ctx context.Context, client *blob.Client, etag string) ([]byte, er
 	return readBounded(got.Body)
 }
 
-// missing reports whether what was asked for is not there.
+// missing reports whether the error means that the resource does not exist.
 func missing(err error) bool {
 	var r *azcore.ResponseError
 	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) ||
@@ -82,7 +82,7 @@ func missing(err error) bool {
 // maxEntities bounds a table input that says no "take".
 const maxEntities = 100_000
 
-// readTable returns one entity, or a list of those of a partition, or of a filter.
+// readTable returns one entity, or a list of the entities of a partition or filter.
 func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table string) (any, error) {
 	client, err := h.tables(b, table)
 	if err != nil {

@@ -36,10 +36,10 @@ type invocation struct {
 	log      *slog.Logger
 }
 
-// maxBody bounds what is held in memory of a blob, of a request's body and of an answer.
+// maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.
 const maxBody = 256 << 20
 
-// hostVersion is the version of the Functions host whose protocol this is, for handlers that look at it.
+// hostVersion is the version of the Functions host whose protocol this is, for handlers that check it.
 const hostVersion = "4.1036.0"
 
 // The moments between an invocation's effects.
@@ -85,7 +85,7 @@ func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Contex
 
 // call runs an invocation, by the function's retry policy if it has one, and logs its beginning and end as the Core Tools do.
 //
-// The result is that of an HTTP trigger, nil for others.
+// The result is the response of an HTTP trigger, nil for other triggers.
 func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	f := inv.function
 	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
@@ -126,7 +126,7 @@ func (h *Host) logAt(ctx context.Context, inv *invocation, level slog.Level, mes
 	}
 }
 
-// attempt asks the handler once, and writes what it answers to the output bindings, but for the HTTP response.
+// attempt calls the handler once and writes its response to the output bindings, except the HTTP response.
 func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error) {
 	ctx, cancel := h.limit(ctx)
 	defer cancel()
@@ -182,7 +182,7 @@ func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response
 		}
 		answer, err := h.post(ctx, inv, url, body)
 		if err != nil && errors.Is(context.Cause(ctx), workers.ErrTimeout) {
-			h.process.replace(url) // As the Functions host does: who knows what it hangs in.
+			h.process.replace(url) // As the Functions host does: the handler may be stuck.
 		}
 		if err == nil || ctx.Err() != nil || !h.broken(url, err) {
 			return answer, err

@@ -302,7 +302,7 @@ func (s *section) done() {
 	}
 }
 
-// choice returns a text that must be one of some, in any case, as it stands among them.
+// choice returns the one of the allowed texts that equals the value, ignoring case.
 func (s *section) choice(name, fallback string, choices ...string) string {
 	v := s.text(name, fallback)
 	i := slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(c, v) })

@@ -272,13 +272,13 @@ func code(err error) string {
 	return ""
 }
 
-// sameEntity compares what is stored with what was to be.
+// sameEntity reports whether the stored entity equals the one to write.
 func sameEntity(stored, wanted []byte) bool {
 	a, b := comparable(stored), comparable(wanted)
 	return a != nil && bytes.Equal(a, b)
 }
 
-// comparable is an entity in one order, without what the service adds.
+// comparable returns an entity's JSON in a fixed order, without the properties that the service adds.
 func comparable(text []byte) []byte {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -295,7 +295,7 @@ func comparable(text []byte) []byte {
 			}
 		}
 		if strings.HasSuffix(name, "@odata.type") && (value == "Edm.Double" || value == "Edm.String" || value == "Edm.Boolean" || value == "Edm.Int32") {
-			delete(members, name) // Those that JSON shows by itself may be left out.
+			delete(members, name) // Types that JSON implies may be omitted.
 		}
 	}
 	same, err := marshal(members)

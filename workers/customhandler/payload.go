@@ -10,13 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// payload is what a handler is sent: DefaultHttpWorkerService and ScriptInvocationContextExtensions of the Functions host.
+// payload is the request to a handler: DefaultHttpWorkerService and ScriptInvocationContextExtensions of the Functions host.
 type payload struct {
 	Data     map[string]any
 	Metadata map[string]any
 }
 
-// retryContext tells a function which attempt of a retry policy this is.
+// retryContext has the number of the attempt under a retry policy.
 type retryContext struct {
 	RetryCount    int
 	MaxRetryCount int
@@ -55,7 +55,7 @@ type httpData struct {
 	Body       *string `json:",omitempty"`
 }
 
-// wireValue is how a value stands in Data and Metadata. Objects stay objects, and times are text; bytes are base64. Everything
+// wireValue converts a value for Data and Metadata. Objects remain objects, times become text, bytes become base64. Everything
 // else is text that holds JSON: a message "hi" is sent as "\"hi\"", and a number 5 as "5".
 func wireValue(value any) any {
 	switch v := value.(type) {

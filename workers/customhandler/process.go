@@ -199,7 +199,7 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		// On Linux the child is to die with this process; the kernel asks for that when the thread ends that started it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		ownGroup(cmd)
+		newProcessGroup(cmd)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -294,11 +294,11 @@ func endGroup(cmd *exec.Cmd, exited <-chan struct{}) {
 	case <-exited:
 	case <-grace.C:
 	}
-	killGroup(cmd) // Also what the handler has left behind.
+	killGroup(cmd) // Also the processes that the handler started.
 	<-exited
 }
 
-// handlerEnvironment is what the host tells a handler beside the settings.
+// handlerEnvironment returns the environment variables that the host sets for a handler in addition to the settings.
 func handlerEnvironment(port int) []string {
 	id, n := uuid.NewString(), strconv.Itoa(port)
 	return []string{

@@ -40,7 +40,7 @@ func loadProject(c Config) (*project, error) {
 	var r report
 	p := &project{dir: dir, zone: time.UTC}
 	p.settings, p.local = readSettings(&r, dir, c.Environ)
-	p.settle(&r, c)
+	p.addLocalSettings(&r, c)
 	p.host, err = readHostFile(&r, dir, p.settings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no host.json: it is not the folder of a function app", dir)
@@ -57,8 +57,8 @@ func loadProject(c Config) (*project, error) {
 	return p, errors.Join(r.errs...)
 }
 
-// settle fills in what a host on a developer's machine adds to the settings.
-func (p *project) settle(r *report, c Config) {
+// addLocalSettings adds the settings that a host on a developer's machine adds.
+func (p *project) addLocalSettings(r *report, c Config) {
 	s := p.settings
 	if v, _ := s.get(workers.DefaultConnection); v == "" {
 		s.set(workers.DefaultConnection, connstr.Development)
@@ -88,7 +88,7 @@ func (p *project) settle(r *report, c Config) {
 	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }
 
-// choose leaves out what is disabled, or not in one of the lists of functions.
+// choose removes functions that are disabled, or not in a list of functions.
 func (p *project) choose(r *report, all []*function, only []string) {
 	names := make([]string, 0, len(all))
 	for _, f := range all {

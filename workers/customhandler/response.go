@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// response is what a handler answers: HttpScriptInvocationResult of the Functions host.
+// response is a handler's response: HttpScriptInvocationResult of the Functions host.
 type response struct {
 	Outputs     map[string]json.RawMessage
 	Logs        []json.RawMessage

@@ -19,7 +19,7 @@ type route struct {
 	segments []segment
 }
 
-// segment is what stands between two slashes: text and parameters in turn.
+// segment is the part of a route between two slashes: a sequence of text and parameters.
 type segment struct {
 	literal string // if it has no parameter
 	params  []parameter

@@ -51,7 +51,7 @@ func (s *settings) expand(text string, keep bool) (string, error) {
 		case found:
 			b.WriteString(before + value)
 		case keep:
-			// The second percent sign may open a name of its own.
+			// The second percent sign may begin another name.
 			b.WriteString(before + "%" + name)
 			after = "%" + after
 		default:

@@ -57,7 +57,7 @@ func (h *Host) register(f *function) {
 	h.storage = true
 }
 
-// queueOptions returns the options of a queue trigger: those of the binding, and those of host.json.
+// queueOptions returns the options of a queue trigger, from the binding and from host.json.
 func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
 	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source), workers.WithBatchSize(q.batchSize),
 		workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility), workers.WithMessageEncoding(q.encoding)}
@@ -73,7 +73,7 @@ func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
 	return options
 }
 
-// fromQueue takes what a queue trigger offers.
+// fromQueue returns the trigger data of a queue message.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#message-metadata
 func (inv *invocation) fromQueue(m workers.QueueMessage, b *binding) {
 	d := &inv.data
@@ -106,7 +106,7 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 	}
 	switch {
 	case missing(err), bloberror.HasCode(err, bloberror.ConditionNotMet):
-		return nil // Gone, or changed again: the change has a message of its own.
+		return nil // Deleted, or changed again: that change has its own message.
 	case errors.Is(err, errTooLarge):
 		return workers.Permanent(err)
 	case err != nil:
@@ -116,7 +116,7 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 	return err
 }
 
-// fromBlob takes what a blob trigger offers.
+// fromBlob returns the trigger data of a blob.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-blob-trigger#metadata
 func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, text []byte, b *binding) {
 	d := &inv.data
@@ -144,7 +144,7 @@ func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, 
 	inv.addInput(text, b.binary)
 }
 
-// blobProperties are the members of .NET's BlobProperties that a blob trigger's user looks at.
+// blobProperties are the members of .NET's BlobProperties that functions use.
 func blobProperties(p blob.GetPropertiesResponse) any {
 	return map[string]any{
 		"ContentLength": p.ContentLength, "ContentType": p.ContentType, "ContentEncoding": p.ContentEncoding,

@@ -30,7 +30,7 @@ type Piece struct {
 // End is the offset in the blob of the first byte after p.
 func (p *Piece) End() int64 { return p.Start + p.Length }
 
-// Window returns the part of p that lies in [from, to), both within it.
+// Window returns the part of p in [from, to), both within p.
 func (p *Piece) Window(from, to int64) Piece {
 	out := Piece{Start: from, Length: to - from, Block: p.Block, Seal: p.Seal.At(from - p.Start)}
 	at := p.Start

@@ -31,7 +31,7 @@ func NewExtract(off, n int64) Extract {
 	return Extract{runs: make([]int64, 1, 3), at: off, end: off + n}
 }
 
-// Add puts the bytes of p that lie in the range in place. Pieces come in order.
+// Add adds the bytes of p that are in the range. Pieces must be added in order.
 func (x *Extract) Add(p *Piece) {
 	from, to := max(p.Start, x.at), min(p.End(), x.end)
 	x.zeros(from - x.at)

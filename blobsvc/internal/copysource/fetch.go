@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// remoteTimeout bounds the wait for a source's answer, and for each next remoteUnit of its content, unless the configuration names
+	// remoteTimeout is the time limit for a source's response, and for each next remoteUnit of its content, unless the configuration sets
 	// another time.
 	remoteTimeout = 30 * time.Second
-	// remoteUnit is how much of a source's content must come within that time, in bytes; fewer are enough at its end. It bounds the
-	// slowest source, at 2 KiB/s: a slower one would occupy a request or a copy's slot for as long as it likes.
+	// remoteUnit is the number of bytes of a source's content that must arrive within that time; fewer suffice at its end. It sets the
+	// minimum rate of a source to 2 KiB/s: a slower one could occupy a request or a copy's slot without a limit.
 	remoteUnit = 64 << 10
-	// remoteVersion is the version that a source is asked for where a token demands that one is named.
+	// remoteVersion is the version in requests to a source whose token requires one.
 	remoteVersion = "2021-12-02"
 )
 
 // Fetcher reads copy sources outside this process. Its methods are safe for concurrent use.
 type Fetcher struct {
-	// Egress decides which hosts may be asked.
+	// Egress decides which hosts are allowed.
 	Egress *egress.Policy
 	// Timeout is the time limit for a source's answer, and for each next 64 KiB of its content.
 	Timeout time.Duration
@@ -102,7 +102,7 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 	return b, nil
 }
 
-// ask sends one request to a source. The caller closes the answer's body, which ends by itself when nothing comes any more.
+// ask sends one request to a source. The caller closes the response's body. Reading it fails if the source stalls.
 func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	resp, err := f.Egress.Fetch(ctx, f.web, address, header)
@@ -111,7 +111,7 @@ func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (
 		if errors.Is(err, egress.ErrRefused) {
 			return nil, errSourceRefused
 		}
-		if errors.Is(err, egress.ErrNotPublic) { // the operator may want to know; the client must not, see egress.ErrNotPublic
+		if errors.Is(err, egress.ErrNotPublic) { // log it for the operator; the client must not learn it, see egress.ErrNotPublic
 			f.Log.Info("a copy source was refused: the name of its host leads to a private address", "service", "blob", "source", hostOf(address))
 		}
 		return nil, errTimeout
@@ -128,7 +128,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// readHead reads the head of a source's answer.
+// readHead reads the headers of a source's response.
 func (b *Content) readHead(resp *http.Response, rng state.Range) (err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -145,7 +145,7 @@ func (b *Content) readHead(resp *http.Response, rng state.Range) (err error) {
 	if b.Length < 0 || b.Blob.Length < 0 {
 		return errSourceLength
 	}
-	if resp.StatusCode == http.StatusOK && rng != state.WholeBlob { // it knows no ranges
+	if resp.StatusCode == http.StatusOK && rng != state.WholeBlob { // the source does not support ranges
 		off, n, err := rng.Within(b.Blob.Length)
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (b *Content) readHead(resp *http.Response, rng state.Range) (err error) {
 	return err
 }
 
-// rangeHeader is a range as the Range header has it.
+// rangeHeader formats a range for the Range header.
 func rangeHeader(r state.Range) string {
 	text := "bytes=" + strconv.FormatInt(r.Start, 10) + "-"
 	if r.End != state.OpenEnd {
@@ -188,14 +188,14 @@ func rangeHeader(r state.Range) string {
 	return text
 }
 
-// sourceStatus maps a source's refusal to the error that answers it: it has the status of the source, as on Azure.
+// sourceStatus maps a source's error status to the error to respond with. It has the source's status, as in Azure.
 func sourceStatus(resp *http.Response) error {
 	code, status := resp.Header.Get("X-Ms-Error-Code"), resp.StatusCode
 	message := "The copy source answered " + resp.Status + "."
 	if code != "" {
 		message = "The copy source answered " + resp.Status + " (" + code + ")."
 	}
-	if status < 400 && status != http.StatusNotModified { // a redirect, or nothing of use
+	if status < 400 && status != http.StatusNotModified { // a redirect, or another unusable status
 		status = http.StatusBadRequest
 	}
 	e := sourceError(status, message).
@@ -218,6 +218,6 @@ var (
 	// errSourceRefused: the configuration does not allow the source's host.
 	errSourceRefused = sourceError(http.StatusForbidden,
 		"This server may not read copy sources at this host. Its operator can allow it with --allow-copy-source.")
-	// errSourceLength: the source does not tell its length.
+	// errSourceLength: the source's response has no length.
 	errSourceLength = sourceError(http.StatusBadRequest, "The copy source does not tell its length.")
 )

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxRemoteSpans bounds the ranges that a source may tell of one blob, maxRemoteList the bytes of one answer with some of them.
+	// maxRemoteSpans is the maximum number of page ranges of a source, maxRemoteList the maximum length of one response with some of them in bytes.
 	maxRemoteSpans = 1 << 20
 	maxRemoteList  = 16 << 20
 )
@@ -29,8 +29,8 @@ type pageList struct {
 	NextMarker string
 }
 
-// changes asks a source for the pages of its snapshot, of length bytes, that differ from an earlier one, or are at all if that is
-// 0, and for those that are clear now. A source that no longer has the earlier snapshot is asked for all pages.
+// changes fetches the page ranges of the source's snapshot, of length bytes, that differ from an earlier snapshot, or all page ranges if that is
+// 0, and the ranges that were cleared. If the source no longer has the earlier snapshot, it fetches all page ranges.
 func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed, cleared []state.Span, err error) {
 	if before != 0 {
 		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
@@ -54,13 +54,13 @@ func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.
 	return changed, cleared, nil
 }
 
-// errNoDifference: the source does not have the earlier snapshot, or it is not one of the same pages. It is never answered.
+// errNoDifference: the source does not have the earlier snapshot, or cannot compare with it. Clients do not see this error.
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
 // pageRanges reads all of Get Page Ranges. query is added to the source's address.
 func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query string, length int64) (changed, cleared []state.Span, err error) {
 	address, _, _ := strings.Cut(job.URL, "#")
-	address += "&comp=pagelist&maxresults=10000" + query // it has a query: the snapshot
+	address += "&comp=pagelist&maxresults=10000" + query // the address has a query: the snapshot
 	marker := ""
 	for {
 		page, err := f.pages(ctx, address+marker)
@@ -89,7 +89,7 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query stri
 	}
 }
 
-// pages reads one page of Get Page Ranges.
+// pages reads one response of Get Page Ranges.
 func (f *Fetcher) pages(ctx context.Context, address string) (list pageList, err error) {
 	resp, err := f.ask(ctx, address, http.Header{"X-Ms-Version": {remoteVersion}})
 	if err != nil {

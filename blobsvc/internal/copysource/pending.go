@@ -19,16 +19,16 @@ import (
 const (
 	// copyChunk is the size in bytes of a chunk of a pending copy.
 	copyChunk = 16 << 20
-	// copiesAtOnce bounds how many copies of one account are under way. Each account has its own bound, so that the slow sources of
+	// copiesAtOnce is the maximum number of copies that run at the same time for one account. The limit is per account, so that the slow sources of
 	// one do not delay the copies of others.
 	copiesAtOnce = 8
-	// copyAttempts is how often a source is asked without any progress until the copy fails; copyMaxPause bounds the pause
+	// copyAttempts is the number of attempts without progress after which a copy fails; copyMaxPause is the maximum pause
 	// between two.
 	copyAttempts = 10
 	copyMaxPause = time.Minute
 )
 
-// Copier completes pending copies in the background. A copy continues after a restart with the chunk that it was at, provided that the
+// Copier completes pending copies in the background. A copy continues after a restart with its next chunk, provided that the
 // source still has its entity tag; a copy from a source without an entity tag begins again.
 type Copier struct {
 	CopierConfig
@@ -39,7 +39,7 @@ type Copier struct {
 	mu sync.Mutex
 	// slots limit the copies under way, by account.
 	slots map[string]chan struct{}
-	// running has the way to stop each copy that is under way or waits, by its ID.
+	// running has the cancel function of each copy that runs or waits, by copy ID.
 	running map[string]context.CancelFunc
 }
 
@@ -48,7 +48,7 @@ type CopierConfig struct {
 	State   *state.Store
 	Scopes  *encryption.Scopes
 	Sources *Fetcher
-	// Pause is the pause before a source is asked again; it grows with each failure. 0 is a second.
+	// Pause is the pause before the next attempt; it grows with each failure. 0 means a second.
 	Pause time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -56,7 +56,7 @@ type CopierConfig struct {
 	Errors func(error) error
 }
 
-// NewCopier returns a copier without copies. Close it.
+// NewCopier returns a copier without copies. The caller must close it.
 func NewCopier(c CopierConfig) *Copier {
 	if c.Pause <= 0 {
 		c.Pause = time.Second
@@ -150,13 +150,13 @@ func (p *Copier) run(ctx context.Context, job *state.CopyJob) {
 	}
 }
 
-// final reports whether asking the source again is useless.
+// final reports whether another attempt cannot succeed.
 func (p *Copier) final(err error) bool {
 	var e *wire.Error
 	return errors.As(p.Errors(err), &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
 }
 
-// describe is the x-ms-copy-status-description of a copy that failed: status, code and a sentence.
+// describe returns the x-ms-copy-status-description of a failed copy: status, code and message.
 func (p *Copier) describe(err error) string {
 	var e *wire.Error
 	if errors.As(p.Errors(err), &e) {
@@ -165,7 +165,7 @@ func (p *Copier) describe(err error) string {
 	return strconv.Itoa(wire.ErrInternal.Status) + " " + wire.ErrInternal.Code + ` "Copy failed."`
 }
 
-// transfer fetches what is left of a copy and completes it. moved is set if a chunk arrived.
+// transfer fetches the rest of a copy and completes it. moved is set if a chunk arrived.
 func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, err error) {
 	var b state.Blob
 	stored, err := p.State.LoadCopy(job, &b)
@@ -227,7 +227,7 @@ func (p *Copier) store(job *state.CopyJob, id encryption.ID, r io.Reader, n int6
 	return up, Broken(err)
 }
 
-// Broken maps the error of a source that stopped halfway to the one that answers it. Other errors, and nil, it returns as they are.
+// Broken maps the error of an interrupted source to the error to respond with. It returns other errors, and nil, unchanged.
 func Broken(err error) error {
 	var body *content.BodyError
 	if errors.As(err, &body) {
@@ -236,9 +236,9 @@ func Broken(err error) error {
 	return err
 }
 
-// transferSnapshot fetches what is left of an incremental copy and completes it. Only the pages that differ from the snapshot that was
-// copied before are fetched: the source's Get Page Ranges names them. A copy that continues asks for the ranges again and goes on behind
-// what has arrived; the source is a snapshot and does not change.
+// transferSnapshot fetches the rest of an incremental copy and completes it. It fetches only the pages that differ from the snapshot
+// that was copied before, according to the source's Get Page Ranges. A copy that continues requests the ranges again and skips
+// the part that has arrived; the source is a snapshot and does not change.
 func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *state.Blob) (moved bool, err error) {
 	changed, cleared, err := p.Sources.changes(ctx, job, b.Incremental.Last, b.Copy.Total)
 	if err != nil {
@@ -263,7 +263,7 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *st
 	return moved, p.State.EndSnapshot(job, cleared, p.Now())
 }
 
-// fetchSpans makes ranges of the source durable, one behind the other. The caller closes the upload.
+// fetchSpans stores ranges of the source durably, one after another. The caller closes the upload.
 func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob, batch []state.Span) (*content.Upload, error) {
 	first, last := batch[0].Start, batch[len(batch)-1].End
 	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1}, job.ETag)

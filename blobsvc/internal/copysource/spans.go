@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxGap is how many bytes between changed pages are fetched and dropped, in place of one more request.
+	// maxGap is the maximum number of bytes between changed pages that are fetched and dropped to save a request.
 	maxGap = 256 << 10
-	// maxSpansAtOnce bounds how many ranges one transaction records.
+	// maxSpansAtOnce is the maximum number of ranges in one transaction.
 	maxSpansAtOnce = 2048
 )
 
-// nextBatch takes what one request fetches from the front of a list of ranges. The ranges before the offset at have arrived.
+// nextBatch returns the ranges from the front of a list that one request fetches. The ranges before the offset at have arrived.
 func nextBatch(list []state.Span, at int64) (batch, rest []state.Span) {
 	var bytes int64
 	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {

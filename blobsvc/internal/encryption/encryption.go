@@ -44,7 +44,7 @@ type CustomerKey struct {
 	SHA256 string // of Key
 }
 
-// What a request may ask for and the stored content does not allow.
+// Errors of requests whose key does not fit the stored content.
 var (
 	// ErrKeyMissing: the blob is encrypted with a customer-provided key, and the request has none.
 	ErrKeyMissing = errors.New("encryption: the blob needs a customer-provided key")
@@ -79,7 +79,7 @@ func (id ID) Matches(asked ID) error {
 	return ErrKeyMismatch
 }
 
-// Unlock checks that key, nil for none, opens content with id in an account, and returns the cipher; nil if the content is not
+// Unlock checks that key, which may be nil, decrypts content with id in an account, and returns the cipher; nil if the content is not
 // encrypted.
 func (s *Scopes) Unlock(account string, id ID, key *CustomerKey) (cipher.Block, error) {
 	switch {

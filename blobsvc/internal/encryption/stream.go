@@ -113,7 +113,7 @@ func (s *Sealer) Seal() Seal {
 // Encrypt writes the next bytes of the content to dst, encrypted. dst is at least as long as src and does not overlap it.
 func (s *Sealer) Encrypt(dst, src []byte) { s.stream.XORKeyStream(dst, src) }
 
-// Run is a part of what is read that lies in one stream.
+// Run is a part of the content that is in one stream.
 type Run struct {
 	Seal
 	Length int64
@@ -124,7 +124,7 @@ type Opener struct {
 	block   cipher.Block
 	runs    []Run
 	content io.Reader
-	// at is the index of the current run, left is what remains of it; stream is nil until it is needed.
+	// at is the index of the current run, left the number of its bytes that remain; stream is nil until it is needed.
 	at     int
 	left   int64
 	stream cipher.Stream

@@ -14,7 +14,7 @@ type Address struct{ Snapshot, Version ticks.Ticks }
 // IsBase reports whether a is the base blob.
 func (a Address) IsBase() bool { return a == Address{} }
 
-// get reads the record that a names. The version that is current is the base blob. It fails with errBlobNotFound, also for what was
+// get reads the record that a names. The current version is the base blob. It returns errBlobNotFound, also for a record that was
 // soft-deleted or has expired.
 func (a Address) get(tx *store.Tx, gen generation, name string, now ticks.Ticks, b *Blob) error {
 	if a.IsBase() {

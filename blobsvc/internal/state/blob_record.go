@@ -78,7 +78,7 @@ type Blob struct {
 	// opened is the cipher of the content, once a request unlocked it; nil for content that is not encrypted. It is not stored.
 	opened cipher.Block
 
-	// Incremental is set for the destination of incremental copies: its snapshots are what was copied, and itself is not
+	// Incremental is set for the destination of incremental copies: its snapshots hold the copied content, and the blob itself is not
 	// read or written.
 	Incremental Incremental
 
@@ -89,7 +89,7 @@ type Blob struct {
 	Deleted  ticks.Ticks
 	KeptDays int64
 
-	// Version is the id of a version: in the base slot that of the current one, elsewhere the slot. 0 for a snapshot, and
+	// Version is the version ID: in the base slot, of the current version; elsewhere it is the slot. 0 for a snapshot, and
 	// for a base blob that was written while no versions were kept.
 	Version ticks.Ticks
 	Protection

@@ -19,7 +19,7 @@ type BlockRef struct {
 }
 
 // assemble decides what Put Block List commits: the pieces of the new blob, in the order of refs. committed holds the
-// pieces of the present blob, uncommitted looks up an uncommitted block. Latest means the uncommitted block, and the
+// pieces of the committed blob, uncommitted looks up an uncommitted block. Latest means the uncommitted block, and the
 // committed one only if none exists. A block may be named more than once. It fails with errBlockList if a
 // block is not where it was said to be.
 //

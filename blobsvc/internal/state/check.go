@@ -17,7 +17,7 @@ import (
 type Audit struct {
 	Containers, DeletedContainers, Blobs, Snapshots, Versions, UncommittedBlocks int64
 	// Extents are the files of content; Bytes their size, of which Live bytes are referred to, Dead bytes are of records
-	// that nothing refers to, Torn bytes are no record, and the rest are headers.
+	// without references, Torn bytes do not belong to a record, and the rest are headers.
 	Extents                 int
 	Bytes, Live, Dead, Torn int64
 }
@@ -28,12 +28,12 @@ type Audit struct {
 //   - every key and record is of its form, and belongs to a container or to the garbage;
 //   - a deleted container has an end, and everything that it had;
 //   - a version is in the slot of its time, and the current one in no other;
-//   - pieces of a blob lie in order within its length, without gaps but in page blobs;
+//   - pieces of a blob are in order and within its length, without gaps except in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
 //   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
-//   - every slice lies in an intact record of an extent, whose checksum is the one that was noted.
+//   - every slice is in an intact record of an extent, whose checksum is the recorded one.
 //
 // It changes nothing. An error means that the check could not run to its end.
 func Check(path, extents string, report func(error)) (a Audit, err error) {
@@ -68,7 +68,7 @@ type checker struct {
 	tx     *store.Tx
 	report func(error)
 	audit  *Audit
-	// live has the account of each generation that is a container's; garbage are kind and id of what is to be removed.
+	// live maps the generation of each container to its account; garbage has kind and ID of records that are to be removed.
 	live    map[generation]string
 	garbage map[[2]uint64]bool
 	// references counts the blobs that refer to each content, sets the blocks of each pending record.
@@ -404,7 +404,7 @@ func (c *checker) pieces(k, v []byte) error {
 	return nil
 }
 
-// slices reads all extents and compares their records with what the metadata refers to.
+// slices reads all extents and compares their records with the references in the metadata.
 func (c *checker) slices(content *extent.Store) error {
 	refs := map[uint64][]extent.Slice{}
 	err := eachReference(context.Background(), c.tx, func(r extent.Ref) bool {
@@ -461,7 +461,7 @@ func (c *checker) slices(content *extent.Store) error {
 	return nil
 }
 
-// maxPlaces bounds how often a check looks for the record that refers to damaged content: each time it reads all references.
+// maxPlaces is the maximum number of searches for the record that refers to damaged content: each one reads all references.
 const maxPlaces = 100
 
 // placeOf names a record that refers to a slice.

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Background work. All of it continues after a restart, for what is to be done is in the database:
+// Background work. All of it continues after a restart, since the pending work is in the database:
 //
 //   - garbage: the contents of deleted containers, and contents and block sets without a reference, are removed in batches;
 //   - retention: soft-deleted blobs and containers are removed at the end of their retention;
@@ -21,7 +21,7 @@ import (
 //   - uncommitted blocks are dropped a week after the last of them was staged;
 //   - compaction gives back the space of content that lost its last reference (compact.go).
 
-// Tidy removes what is past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted blocks and deleted
+// Tidy removes deleted data past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted blocks and deleted
 // containers; Collect is cheaper.
 func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	return errors.Join(s.purgeContainers(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
@@ -147,7 +147,7 @@ func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
 	}})
 }
 
-// sweep removes from a bucket what the rule finds, and counts the content that it freed.
+// sweep removes from a bucket the records that the rule selects, and counts the content that it freed.
 func (s *Store) sweep(ctx context.Context, r sweep.Rule) error {
 	done, err := sweep.Run(ctx, s.db, r)
 	s.freed.Add(done.Freed)

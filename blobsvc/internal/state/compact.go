@@ -19,7 +19,7 @@ const (
 	// compactEvery is the interval of compactions if content was freed or written: uploads that were interrupted or refused
 	// leave bytes behind.
 	compactEvery = 10 * time.Minute
-	// compactAgain is the time until the second look at extents without references: they are removed at the second look.
+	// compactAgain is the time until the second check of extents without references: they are removed at the second check.
 	compactAgain = 70 * time.Second
 )
 
@@ -55,8 +55,8 @@ func (s *Store) CompactDue(ctx context.Context, now time.Time) error {
 const maxCompactRounds = 16
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
-// until nothing in them is dead. It moves at most bytesPerSecond; 0 is no bound. before and after are the sizes of the extents in bytes.
-// It can be stopped at any time by ctx; what was done by then stays done.
+// until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before and after are the sizes of the extents in bytes.
+// ctx can stop it at any time; completed work is kept.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
 	db, err := store.Open(path, store.Options{Buckets: Buckets()})
 	if err != nil {

@@ -111,7 +111,7 @@ func (p *Preconditions) checkTierChange(b *Blob) error {
 	return nil
 }
 
-// blobCheck is what an operation asks of its preconditions before it changes a blob: one of the methods below. It brings the blob up to
+// blobCheck checks an operation's preconditions before it changes a blob: one of the methods below. It brings the blob up to
 // date.
 type blobCheck func(p *Preconditions, b *Blob, now ticks.Ticks) error
 

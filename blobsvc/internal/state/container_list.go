@@ -11,7 +11,7 @@ import (
 // their deletion.
 type ContainerListing struct {
 	Account, Prefix string
-	// Deleted includes deleted containers, System those of the system.
+	// Deleted includes deleted containers, System includes system containers.
 	Deleted, System bool
 	// from and deletedFrom are the keys that the page begins at.
 	from, deletedFrom []byte

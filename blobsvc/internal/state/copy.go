@@ -109,11 +109,11 @@ func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool
 // CopyResult is the result of a copy.
 type CopyResult struct {
 	Result
-	// MD5 is that of the source, "" if it has none.
+	// MD5 is the source's MD5, "" if it has none.
 	MD5 string
 }
 
-// CopyBlob puts a copy of src in place, which refers to the same bytes. blob has what the request gives the copy. It fails with
+// CopyBlob creates a copy of src that refers to the same content. blob has the properties from the request. It returns
 // errOtherEncryption if the bytes have to be read and stored again; see PutCopy.
 func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyResult, err error) {
 	result, err := s.update(w, func(c *change) error {

@@ -79,7 +79,7 @@ func (c *change) incrementalTarget(source string, snapshot ticks.Ticks, b *Blob)
 	return true, b.checkChangeable()
 }
 
-// endIncremental makes b, which has the content of a snapshot of its source, a snapshot of its own.
+// endIncremental creates a snapshot of b, which has the content of a snapshot of its source.
 func (c *change) endIncremental(b *Blob, snapshot ticks.Ticks) (err error) {
 	b.endCopy(CopySuccess, c.at)
 	b.Copy.Copied = b.Length

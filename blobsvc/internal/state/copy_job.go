@@ -61,7 +61,7 @@ func decodeCopyJob(k, v []byte) (j CopyJob, err error) {
 	return j, d.err()
 }
 
-// chunks stands for the set of what has arrived.
+// chunks represents the set of chunks that have arrived.
 func (j *CopyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
 // BeginCopy writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the request and the source

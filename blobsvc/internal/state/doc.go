@@ -1,4 +1,4 @@
-// Package state keeps what the Blob service knows, and changes it: containers, blobs with their snapshots and versions, uncommitted
+// Package state stores the data of the Blob service and changes it: containers, blobs with their snapshots and versions, uncommitted
 // blocks, leases, tags, pending copies, and the events of the change feed.
 //
 // # Concepts
@@ -10,17 +10,17 @@
 // Callers speak in values. A [Ref] names a blob, snapshot or version; a [Write] or [Read] says on whose behalf it is changed or read, under
 // which [Preconditions] and which [Policy]; a [Result] is the result of a committed write. Errors are the sentinels of errors.go.
 //
-// A change is one transaction. Its closure may run twice, so it works on a change of its own (write.go), and everything that must not
+// A change is one transaction. Its closure may run more than once, so each run has its own change value (write.go), and everything that must not
 // differ between two runs, such as the times that identify changes, is drawn before. put.go has the write that all operations share which
-// replace a blob. The lease is a state machine without I/O (lease.go), as is the decision what a block list commits (block_list.go).
+// replace a blob. The lease is a state machine without I/O (lease.go); so is the evaluation of a block list (block_list.go).
 //
-// Background work is what the methods ExpireBlobs, FlushAccesses, Collect, Tidy and CompactDue do; the service calls them in rounds.
+// The methods ExpireBlobs, FlushAccesses, Collect, Tidy and CompactDue do background work; the service calls them in rounds.
 // [Check] knows every invariant.
 //
 // # What it is not
 //
 // It knows no HTTP and nothing of the protocol: it imports neither net/http nor a package of internal/azure, and a lint test keeps it so.
-// The handlers of package blobsvc parse requests, call it, and render what it returns.
+// The handlers of package blobsvc parse requests, call this package, and render the results.
 //
 // # Where to start
 //

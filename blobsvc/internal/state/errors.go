@@ -19,7 +19,7 @@ var (
 
 // Blobs of all types.
 var (
-	// ErrBlobNotFound: there is no committed blob, snapshot or version of that name, or it has expired.
+	// ErrBlobNotFound: no committed blob, snapshot or version has that name, or it has expired.
 	ErrBlobNotFound = errors.New("blob state: blob not found")
 	// ErrOverwriteForbidden: a write would overwrite a blob, and the caller may only create blobs.
 	ErrOverwriteForbidden = errors.New("blob state: the caller must not overwrite blobs")
@@ -29,13 +29,13 @@ var (
 	ErrSnapshotsPresent = errors.New("blob state: the blob has snapshots")
 	// ErrCurrentVersion: the current version is deleted by its ID. It is deleted as the blob, and then as a previous version.
 	ErrCurrentVersion = errors.New("blob state: the version is the current one")
-	// ErrSoftDeleted: ErrBlobNotFound for what was soft-deleted.
+	// ErrSoftDeleted: ErrBlobNotFound for a soft-deleted blob.
 	ErrSoftDeleted = fmt.Errorf("%w: soft-deleted", ErrBlobNotFound)
 	// ErrPermanentDelete: permanent deletion of a base blob.
 	ErrPermanentDelete = errors.New("blob state: permanent deletion is not allowed")
 	// ErrPermanentDeleteOff: permanent deletion where the account does not allow it.
 	ErrPermanentDeleteOff = errors.New("blob state: permanent deletion is off")
-	// ErrNotSoftDeleted: permanent deletion of what is not soft-deleted.
+	// ErrNotSoftDeleted: permanent deletion of a record that is not soft-deleted.
 	ErrNotSoftDeleted = errors.New("blob state: not soft-deleted")
 	// ErrExpiry: an expiry time is not in the future, or has no form in a header.
 	ErrExpiry = errors.New("blob state: the expiry time is out of range")
@@ -64,7 +64,7 @@ var (
 var (
 	// ErrPageRange: a range of pages is not aligned, or ends past the blob.
 	ErrPageRange = errors.New("blob state: invalid page range")
-	// ErrBlockID: a block ID of another length than those of the blob's uncommitted blocks.
+	// ErrBlockID: the block ID has another length than the blob's uncommitted blocks.
 	ErrBlockID = errors.New("blob state: the block ID has another length than the others")
 	// ErrBlockList: a block list names a block that does not exist, or has a malformed ID.
 	ErrBlockList = errors.New("blob state: invalid block list")
@@ -125,7 +125,7 @@ var (
 	blobLeaseErrors = leaseErrors{ErrBlobLeaseMissing, ErrBlobLeaseMismatch, ErrBlobLeaseLost, ErrBlobNoLease}
 )
 
-// The leases of containers, as those of blobs.
+// Leases of containers; as for blobs.
 var (
 	ErrContainerLeaseMissing  = errors.New("blob state: the container is leased")
 	ErrContainerLeaseMismatch = errors.New("blob state: the lease ID is not the container's")

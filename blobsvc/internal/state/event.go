@@ -55,7 +55,7 @@ type Event struct {
 // EventDetails are the parts of an event that not every event has.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed#schema-version-5
 type EventDetails struct {
-	// generation is that of the container; 0 for one that does not exist any more.
+	// generation is the container's generation; 0 if it no longer exists.
 	generation generation
 	// Previous and Async are pairs of previousInfo and asyncOperationInfo.
 	Previous, Async []Tag
@@ -91,7 +91,7 @@ type previousState struct {
 	// softDeleted is set if the state is kept as soft-deleted; snapshot is the time of the deleted snapshot that it is, if it is one.
 	softDeleted bool
 	snapshot    ticks.Ticks
-	// headers and tags are those that Set Blob Properties and Set Blob Tags replace.
+	// headers and tags are the values that Set Blob Properties and Set Blob Tags replace.
 	headers *Headers
 	tags    *[]Tag
 	// rehydrating is the tier to which an archived blob is moved.
@@ -166,7 +166,7 @@ func (p *previousState) details(e event, b *Blob) (d EventDetails) {
 	return d
 }
 
-// changes returns the headers that differ from those of to.
+// changes returns the headers that differ from to.
 func (h *Headers) changes(to *Headers) (list []PropertyChange) {
 	for _, p := range [...]PropertyChange{
 		{"ContentLanguage", h.Language, to.Language}, {"CacheControl", h.CacheControl, to.CacheControl},

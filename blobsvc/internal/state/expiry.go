@@ -130,7 +130,7 @@ func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	}
 	current, err := containerGeneration(tx, account, container)
 	if gone := err != nil || current != gen; gone || !b.expired(at) { // a deleted container may be restored
-		tx.Put(expiringBucket, expiryKey(at+day/24, key), in) // look again in an hour
+		tx.Put(expiringBucket, expiryKey(at+day/24, key), in) // check again in an hour
 		return 0, nil
 	}
 	w := Write{Ref: Ref{Account: account, Container: container, Blob: string(name)}, Now: now, Policy: s.policyOf(account)}

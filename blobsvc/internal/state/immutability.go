@@ -16,7 +16,7 @@ type Protection struct {
 	Hold   bool
 }
 
-// checkDeletable checks that what is protected may be deleted.
+// checkDeletable returns an error if a policy or legal hold forbids deletion.
 func (p *Protection) checkDeletable(now ticks.Ticks) error {
 	switch {
 	case p.Hold:
@@ -27,7 +27,7 @@ func (p *Protection) checkDeletable(now ticks.Ticks) error {
 	return nil
 }
 
-// checkChangeable checks that what is protected may be changed in place. A policy forbids that after its end, too.
+// checkChangeable returns an error if a policy or legal hold forbids changes in place. A policy forbids them even after its expiry.
 func (p *Protection) checkChangeable() error {
 	switch {
 	case p.Hold:

@@ -112,7 +112,7 @@ func (l Lease) renew(id string, now ticks.Ticks) (Lease, error) {
 	return leased(l.ID, l.Duration, now), nil
 }
 
-// change gives the lease a new id. Changing to the id that it has is no error, so that the request can be repeated.
+// change gives the lease a new ID. Changing to its current ID succeeds, so that the request can be repeated.
 func (l Lease) change(id, proposed string, now ticks.Ticks) (Lease, error) {
 	l = l.At(now)
 	switch {
@@ -166,7 +166,7 @@ func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int
 	return Lease{State: LeaseBreaking, ID: l.ID, Until: until}, int64(left), nil
 }
 
-// checkWrite says whether a write with the given lease id, "" for none, may go on.
+// checkWrite checks whether the lease allows a write with the given lease ID, "" if the request has none.
 func (l Lease) checkWrite(id string, now ticks.Ticks, e *leaseErrors) error {
 	l = l.At(now)
 	if id == "" {
@@ -178,7 +178,7 @@ func (l Lease) checkWrite(id string, now ticks.Ticks, e *leaseErrors) error {
 	return l.checkRead(id, now, e)
 }
 
-// checkRead says whether a read with the given lease id, "" for none, may go on. A read needs no lease, but one that
+// checkRead checks whether the lease allows a read with the given lease ID, "" if the request has none. A read needs no lease ID, but one that
 // is named must be right.
 func (l Lease) checkRead(id string, now ticks.Ticks, e *leaseErrors) error {
 	if id == "" {

@@ -212,7 +212,7 @@ func pendingStart(start []byte) []byte {
 	return start
 }
 
-// commonPrefix returns what stands for name in a listing by hierarchy: everything up to and including the first delimiter
+// commonPrefix returns the BlobPrefix for name in a listing by hierarchy: everything up to and including the first delimiter
 // after the prefix; "" if none exists.
 func (l *Listing) commonPrefix(name string) string {
 	if l.Delimiter == "" {

@@ -69,7 +69,7 @@ func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceCondit
 	return out, err
 }
 
-// cut removes [start, end) from the pieces of a page blob. Each of them has a record of its own.
+// cut removes [start, end) from the pieces of a page blob. Each piece has its own record.
 func (l pieceList) cut(tx *store.Tx, start, end int64) error {
 	var hit []content.Piece
 	err := l.walk(tx, start, end-start, end, func(p *content.Piece) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // pieceList is the ordered list of pieces that make up a blob. A short list is stored in the blob's record. A
-// long or growing one has an id, and records of its own in the content bucket, each with some pieces and keyed by the
+// long or growing one has an ID, and separate records in the content bucket, each with some pieces and keyed by the
 // offset where the last of them ends: the first record at or after off+1 is the one that holds off.
 //
 // What has an id is counted: blobs, snapshots and copies refer to the same pieces. It is written by its first blob alone:

@@ -133,7 +133,7 @@ type tagParser struct{ rest string }
 
 func (p *tagParser) skip() { p.rest = strings.TrimLeft(p.rest, " \t") }
 
-// word takes letters, digits and what may stand in an unquoted key.
+// word consumes the letters, digits and other characters that are allowed in an unquoted key.
 func (p *tagParser) word() string {
 	p.skip()
 	i := 0

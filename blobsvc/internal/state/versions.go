@@ -30,7 +30,7 @@ func (b *Blob) IsSnapshot() bool { return b.slot != baseSlot && b.Version == 0 }
 // IsBase reports whether b is the base blob: the current version, or a blob without versions.
 func (b *Blob) IsBase() bool { return b.slot == baseSlot }
 
-// ShowAsBase makes b look like the base blob, for listings in which the newest version stands for a deleted blob.
+// ShowAsBase makes b appear as the base blob, for listings in which the newest version represents a deleted blob.
 func (b *Blob) ShowAsBase() { b.slot, b.Deleted = baseSlot, 0 }
 
 // Snapshot is the time of a snapshot.

@@ -56,7 +56,7 @@ type Policy struct {
 type EncryptionRequest struct {
 	// Key is a customer-provided key, nil for none.
 	Key *encryption.CustomerKey
-	// Scope is an encryption scope, if Named: "" stands for the account's own key.
+	// Scope is an encryption scope, if Named; "" means the account's own key.
 	Scope string
 	Named bool
 }

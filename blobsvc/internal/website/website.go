@@ -90,10 +90,10 @@ func (h *Handler) contentWithinLimit(r *wire.Request) error {
 	return h.content(r)
 }
 
-// errNotFound: there is no such blob, or no website.
+// errNotFound: the blob or the website does not exist.
 var errNotFound = &wire.Error{Status: http.StatusNotFound, Code: "WebContentNotFound", Message: "The requested content does not exist."}
 
-// content answers with a blob, or with the error document.
+// content responds with a blob, or with the error document.
 func (h *Handler) content(r *wire.Request) error {
 	site := h.Properties.Of(r.Account).StaticWebsite
 	switch method := r.HTTP.Method; {
@@ -140,7 +140,7 @@ func candidates(path, index, whole string) (names []string) {
 	return names
 }
 
-// sendBlob answers with a blob of $web, under a status. It fails with errNotFound before anything is sent.
+// sendBlob responds with a blob of $web and the given status. It returns errNotFound before anything is sent.
 func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 	if state.CheckBlobName(name) != nil || name == "" {
 		return errNotFound
@@ -180,7 +180,7 @@ func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 	return nil
 }
 
-// sendError answers with a page that browsers show.
+// sendError responds with an HTML page.
 func sendError(r *wire.Request, e *wire.Error) {
 	for _, h := range e.Headers {
 		r.Set(h.Name, h.Value)

@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	// ErrRefused means that a policy does not allow a URL, as far as its text tells.
+	// ErrRefused means that a policy does not allow a URL, judged by its text alone.
 	ErrRefused = errors.New("the server is not allowed to call this host")
-	// ErrNotPublic means that the name of an allowed host leads to an address that is not public. Clients must not be told
-	// the difference to a name that does not exist: it would tell them the names of a private network.
+	// ErrNotPublic means that the name of an allowed host resolves to an address that is not public. Clients must not be able to
+	// distinguish it from a name that does not exist: that would disclose the names of a private network.
 	ErrNotPublic = errors.New("the host has no public address")
 )
 
@@ -49,7 +49,7 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// Allows reports whether a URL may be fetched as far as its text tells: http or https, no user in it, and a listed
+// Allows reports whether the text of a URL is allowed: http or https, no user information, and a listed
 // host. Where its name leads is checked when it is called. It fails with [ErrRefused].
 func (p *Policy) Allows(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Hostname() == "" {
@@ -67,7 +67,7 @@ func (p *Policy) Allows(u *url.URL) error {
 	return ErrRefused
 }
 
-// split cuts a list entry into name and port. Addresses of version 6 with a port stand in brackets.
+// split splits a list entry into name and port. IPv6 addresses with a port are in brackets.
 func split(entry string) (name, port string) {
 	if _, err := netip.ParseAddr(entry); err == nil {
 		return entry, ""

@@ -12,7 +12,7 @@ import (
 // Header is the response header that names the rule which had an effect on the request.
 const Header = "x-lazuli-fault"
 
-// Fault is what a rule does to one request.
+// Fault is the effect of a rule on one request.
 type Fault struct {
 	rule  *Rule
 	limit *limiter // of a throttle

@@ -45,7 +45,7 @@ func resource(r *wire.Request) string {
 // fold makes "Put Block List" and "PutBlockList" equal.
 func fold(operation string) string { return strings.ToLower(strings.ReplaceAll(operation, " ", "")) }
 
-// glob reports whether s is of the form that pattern has: "*" stands for any bytes, "?" for one. Its time is bounded by the product of
+// glob reports whether s matches pattern: "*" matches any bytes, "?" matches one. Its time is at most proportional to the product of
 // the lengths.
 func glob(pattern, s string) bool {
 	var p, i int
@@ -58,7 +58,7 @@ func glob(pattern, s string) bool {
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
 			p++
 			i++
-		case star >= 0: // the last star takes one byte more
+		case star >= 0: // the last star matches one byte more
 			resume++
 			p, i = star+1, resume
 		default:

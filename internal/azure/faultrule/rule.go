@@ -31,7 +31,7 @@ type Rule struct {
 	// Client is compared with the User-Agent header; "*" and "?" as in Resource. Empty matches every client.
 	Client string `json:"client,omitempty"`
 
-	// Skip is how many matching requests pass before the rule takes effect.
+	// Skip is the number of matching requests before the rule takes effect.
 	Skip int `json:"skip,omitempty"`
 	// Nth makes every nth matching request fail, counted after Skip; 0 and 1 are every one.
 	Nth int `json:"nth,omitempty"`
@@ -39,9 +39,9 @@ type Rule struct {
 	// repeatable; 0 chooses a seed.
 	Share float64 `json:"share,omitempty"`
 	Seed  uint64  `json:"seed,omitempty"`
-	// Count is how many requests fail at most; then the rule stays without effect. 0 is no limit.
+	// Count is the maximum number of requests that fail; then the rule has no effect. 0 means no limit.
 	Count int `json:"count,omitempty"`
-	// For is how long the rule has effect after it was added. 0 is no limit.
+	// For is the time for which the rule has effect after it was added. 0 means no limit.
 	For Duration `json:"for,omitempty"`
 
 	// Delay is waited before the operation, at most [MaxDelay].
@@ -126,7 +126,7 @@ func Decode(text []byte) (r Rule, err error) {
 	return r, nil
 }
 
-// services are the names that Rule.Service takes.
+// services are the valid values of Rule.Service.
 var services = map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}
 
 // validate reports the first member of r that is not valid.

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// MaxRules is how many rules a set holds.
+// MaxRules is the maximum number of rules in a set.
 const MaxRules = 100
 
 // The failures of [Set.Add] and [Set.Remove] besides [ErrRule].
@@ -221,7 +221,7 @@ func (a *active) take(now time.Time) bool {
 	if n <= 0 || a.rule.Nth > 1 && n%a.rule.Nth != 0 || a.choice != nil && a.choice.Float64() >= a.rule.Share {
 		return false
 	}
-	if a.limit == nil { // a request within the rate of a throttle is no hit
+	if a.limit == nil { // a request within the rate of a throttle does not count as a hit
 		a.hits++
 	}
 	return true

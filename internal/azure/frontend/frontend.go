@@ -63,13 +63,13 @@ type Common struct {
 	Observe func(*wire.Request, Outcome)
 	// Options configure how requests are parsed.
 	Options wire.Options
-	// Limit bounds how many requests are served at once; nil is no limit.
+	// Limit limits the number of requests that are served at once; nil means no limit.
 	Limit *httpserver.Limiter
 	// Space knows whether the disk is full; nil: it never is.
 	Space Space
 	// Board is where requests wait for changes. With nil no request waits.
 	Board *longpoll.Board
-	// Faults are the rules by which requests fail on purpose; nil is no rules.
+	// Faults are the rules by which requests fail on purpose; nil means no rules.
 	Faults *faultrule.Set
 	// Progress is how long a connection may take for the next part of a request or of an answer before it is cut off: 0 is
 	// [pacing.DefaultTimeout], negative is no limit.
@@ -133,7 +133,7 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		hr.Body = body
 		defer body.Finish()
 		// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request must
-		// not wait for what a client holds back, or what takes a minute to arrive.
+		// not wait for bytes that a client does not send, or that take a minute to arrive.
 		out.refusing = func() { hr.Body = received }
 	}
 	r, err := wire.Parse(f.Service, hr, out, f.Now(), f.Options)

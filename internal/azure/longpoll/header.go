@@ -37,7 +37,7 @@ const (
 	FeedEverything = "everything"
 )
 
-// MaxWait bounds a wait. Proxies and clients tend to break off what takes longer than a minute.
+// MaxWait is the maximum wait. Proxies and clients often cancel requests that take longer than a minute.
 const MaxWait = 50 * time.Second
 
 // ParseWait parses the value of WaitHeader. It ignores other values: the extension must not break a client that uses the

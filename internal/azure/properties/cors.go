@@ -110,7 +110,7 @@ func corsXML(x *wire.XML, rules []Rule) {
 var ErrCORSPreflightFailure = &wire.Error{Status: http.StatusForbidden, Code: "CorsPreflightFailure",
 	Message: "CORS not enabled or no matching rule found for this request."}
 
-// maxAskedHeaders bounds the headers that a browser asks for in one preflight request.
+// maxAskedHeaders is the maximum number of headers that a preflight request may name.
 const maxAskedHeaders = 256
 
 // preflight decides whether a browser may send the request that it describes: the first rule that matches origin,
@@ -185,7 +185,7 @@ func allowOrigin(r *wire.Request, match, origin string) {
 	r.Set("Vary", "Origin")
 }
 
-// origin returns the allowed origin that matches, "" for none. "https://*.example.com" stands for subdomains.
+// origin returns the allowed origin that matches, or "". "https://*.example.com" matches subdomains.
 func (rule Rule) origin(origin string) string {
 	for _, allowed := range rule.Origins {
 		if allowed == "*" || allowed == origin {

@@ -69,7 +69,7 @@ func hostAccount(host string, svc Service) (account string, ok bool) {
 }
 
 // hostSuffixes removes the suffixes of an account's host name that say over which network it is reached, -ipv6 and -dualstack, and
-// leaves -secondary, in whichever order they stand.
+// leaves -secondary, in any order.
 func hostSuffixes(label string) string {
 	name, secondary := label, ""
 	for {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// element is what a document of a Go type may have at one place: the elements inside, by name. Text has none.
+// element describes an element of a document that decodes into a Go type: its child elements by name. Text has none.
 type element struct {
 	inner map[string]*element
 	any   bool // the type takes elements of any name
 }
 
-// elementOf returns the element that a type of encoding/xml stands for. Types must not contain themselves.
+// elementOf returns the description of a Go type for encoding/xml. Types must not contain themselves.
 func elementOf(t reflect.Type) *element {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

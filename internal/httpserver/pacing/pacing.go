@@ -15,7 +15,7 @@ const (
 	DefaultTimeout = time.Minute
 	// receiveUnit is how much of a body must arrive within the timeout, in bytes; less is enough at its end.
 	receiveUnit = 4 << 10
-	// sendUnit is how much of an answer is sent under one deadline, in bytes. It bounds the slowest reader: 17 KiB/s with
+	// sendUnit is the number of bytes of a response that are sent under one deadline. It sets the minimum rate of a reader: 17 KiB/s with
 	// the default timeout.
 	sendUnit = 1 << 20
 )
