@@ -54,7 +54,7 @@ type Host struct {
 	origin  string       // of the host's own addresses, such as http://localhost:7071
 	client  *http.Client // to the handler
 	began   time.Time
-	told    sync.Map // *binding: a warning was given
+	warned  sync.Map // *binding: a warning was given
 
 	calls sync.WaitGroup // invocations that no trigger of package workers waits for
 	// hard is their context, and done when giveUp is called.
@@ -219,7 +219,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 
 	var err error
 	if h.storage {
-		go h.tellUnreachable(running)
+		go h.warnUnreachable(running)
 		err = h.app.Start(context.WithoutCancel(ctx))
 	}
 	processEnded := false
@@ -258,9 +258,9 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, stopErr, shutErr)
 }
 
-// tellUnreachable logs a warning if no server listens at a local storage account, the most common mistake.
-func (h *Host) tellUnreachable(ctx context.Context) {
-	told := map[string]bool{}
+// warnUnreachable logs a warning if no server listens at a local storage account, the most common mistake.
+func (h *Host) warnUnreachable(ctx context.Context) {
+	warned := map[string]bool{}
 	for name, text := range h.connections() {
 		account, err := connstr.Parse(text)
 		if err != nil || !account.Local() {
@@ -268,10 +268,10 @@ func (h *Host) tellUnreachable(ctx context.Context) {
 		}
 		for _, endpoint := range []string{account.BlobEndpoint, account.QueueEndpoint} {
 			u, err := url.Parse(endpoint)
-			if err != nil || u.Port() == "" || told[u.Host] {
+			if err != nil || u.Port() == "" || warned[u.Host] {
 				continue
 			}
-			told[u.Host] = true
+			warned[u.Host] = true
 			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
 			if err != nil {
 				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal: triggers wait for it", "connection", name, "address", u.Host)

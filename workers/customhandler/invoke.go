@@ -196,7 +196,7 @@ func (h *Host) broken(url string, err error) (unsent bool) {
 	if errors.As(err, &answered) {
 		return false
 	}
-	h.process.doubt(url)
+	h.process.markSuspect(url)
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -205,7 +205,7 @@ func runConfig(t *testing.T, before string, c Config, handler http.Handler) *run
 					h.process.set(server.URL, nil)
 				}
 				select {
-				case <-h.process.doubted:
+				case <-h.process.suspect:
 				case <-h.process.hangs:
 				case <-ctx.Done():
 					return nil

@@ -35,12 +35,12 @@ func (h *Host) write(ctx context.Context, inv *invocation, b *binding, value jso
 	return h.writeTable(ctx, inv, b, target, value)
 }
 
-// tellDecoded warns, once for each binding, of text that was taken as base64 and is not text after that.
-func (h *Host) tellDecoded(inv *invocation, b *binding, c content) {
+// warnDecoded warns, once for each binding, that a text was decoded as base64 and the result is not text.
+func (h *Host) warnDecoded(inv *invocation, b *binding, c content) {
 	if !c.decoded || utf8.Valid(c.data) {
 		return
 	}
-	if _, told := h.told.LoadOrStore(b, true); !told {
+	if _, warned := h.warned.LoadOrStore(b, true); !warned {
 		inv.log.Warn("the output is valid base64, and was decoded, as Azure Functions does; set dataType to binary to have text written as it is", "output", b.name)
 	}
 }
@@ -55,7 +55,7 @@ func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queu
 	}
 	client := storage.Queues.NewQueueClient(queue)
 	for _, c := range b.contents(value) {
-		h.tellDecoded(inv, b, c)
+		h.warnDecoded(inv, b, c)
 		err := queuetool.Put(ctx, client, c.data, queuetool.PutOptions{Plain: h.project.host.queues.encoding != workers.Base64, Create: true})
 		if err != nil {
 			return fmt.Errorf("put to the queue %q: %w", queue, err)
@@ -75,7 +75,7 @@ func (h *Host) writeBlob(ctx context.Context, inv *invocation, b *binding, path 
 		return err
 	}
 	c := b.content(value)
-	h.tellDecoded(inv, b, c)
+	h.warnDecoded(inv, b, c)
 	upload := func() error {
 		_, err := client.UploadBuffer(ctx, container, name, c.data, nil)
 		return err

@@ -45,7 +45,7 @@ type process struct {
 	stdout, stderr io.Writer
 	client         *http.Client
 
-	doubted chan struct{} // has a token when doubt was called
+	suspect chan struct{} // has a token when markSuspect was called
 	hangs   chan struct{} // has a token when replace was called
 
 	mu      sync.Mutex // guards the rest
@@ -56,7 +56,7 @@ type process struct {
 
 func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io.Writer) *process {
 	return &process{
-		command: c, environ: environ, log: log, doubted: make(chan struct{}, 1), hangs: make(chan struct{}, 1), changed: make(chan struct{}),
+		command: c, environ: environ, log: log, suspect: make(chan struct{}, 1), hangs: make(chan struct{}, 1), changed: make(chan struct{}),
 		stdout: &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -91,14 +91,14 @@ func (p *process) await(ctx context.Context) (string, error) {
 	}
 }
 
-// doubt says that a connection to the handler broke. Until it is known whether the handler still lives, which takes a moment after
-// its death, no more invocations are to be lost to it.
-func (p *process) doubt(url string) { p.leave(url, p.doubted) }
+// markSuspect records that a connection to the handler broke. It is not known for a moment whether the handler is alive; until then
+// no more invocations are sent to it.
+func (p *process) markSuspect(url string) { p.leave(url, p.suspect) }
 
-// replace has the handler ended and another one started: it was given up on. What else it has in work fails.
+// replace ends the handler and starts another one. The handler's other invocations fail.
 func (p *process) replace(url string) { p.leave(url, p.hangs) }
 
-// leave sends nothing more to a handler, if it is still the current one, and says why.
+// leave stops sending invocations to a handler, if it is still the current one. why receives a token.
 func (p *process) leave(url string, why chan<- struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,7 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		}
 		p.set(url, nil)
 		select {
-		case <-p.doubted:
+		case <-p.suspect:
 			continue
 		case <-p.hangs:
 			endGroup(cmd, exited)

@@ -90,7 +90,7 @@ func (c *checker) errorf(format string, args ...any) {
 
 func (c *checker) run(content *extent.Store) error {
 	c.each(containersBucket, c.container)
-	c.each(deletedContainersBucket, c.grave)
+	c.each(deletedContainersBucket, c.deletedContainer)
 	c.each(garbageBucket, c.garbageKey)
 	c.each(expiringBucket, c.expiry)
 	c.each(blobsBucket, c.blob)
@@ -142,8 +142,8 @@ func (c *checker) container(k, v []byte) error {
 	return c.claim(rec.generation, account)
 }
 
-// grave checks a deleted container that can be restored: its contents are all there.
-func (c *checker) grave(k, v []byte) error {
+// deletedContainer checks a deleted container that can be restored: its contents are all there.
+func (c *checker) deletedContainer(k, v []byte) error {
 	account, name, deleted, err := parseDeletedContainerKey(k)
 	if err != nil {
 		return err
@@ -176,8 +176,8 @@ func (c *checker) garbageKey(k, _ []byte) error {
 
 func (c *checker) isGarbage(kind byte, id uint64) bool { return c.garbage[[2]uint64{uint64(kind), id}] }
 
-// owned checks that a generation is a container's or to be removed.
-func (c *checker) owned(gen generation) error {
+// hasOwner checks that a generation belongs to a container or is to be removed.
+func (c *checker) hasOwner(gen generation) error {
 	if c.live[gen] == "" && !c.isGarbage(garbageContainer, uint64(gen)) {
 		return fmt.Errorf("no container has generation %d", gen)
 	}
@@ -225,7 +225,7 @@ func (c *checker) blob(k, v []byte) error {
 	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(gen, string(name)) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
 	}
-	return errors.Join(c.owned(gen), c.layout(&b), CheckBlobName(string(name)))
+	return errors.Join(c.hasOwner(gen), c.layout(&b), CheckBlobName(string(name)))
 }
 
 // layout checks that a blob's pieces make up its length.
@@ -309,7 +309,7 @@ func (c *checker) pending(k, v []byte) error {
 	if err := c.addSet(p); err != nil {
 		return err
 	}
-	return c.owned(gen)
+	return c.hasOwner(gen)
 }
 
 func (c *checker) expiry(k, v []byte) error {
@@ -338,7 +338,7 @@ func (c *checker) copying(k, v []byte) error {
 	if err := loadBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, uint64(gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
 		return fmt.Errorf("no blob waits for copy %s", job.ID)
 	}
-	return c.owned(gen)
+	return c.hasOwner(gen)
 }
 
 // addSet expects the blocks of a set.

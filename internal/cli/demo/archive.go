@@ -114,7 +114,7 @@ func (p *archivePattern) message(k entityKey) ([]byte, error) {
 	return json.Marshal(archive.Key{PartitionKey: k.partition, RowKey: k.row})
 }
 
-func (p *archivePattern) look(ctx context.Context, keys []entityKey, _ bool) (census, error) {
+func (p *archivePattern) census(ctx context.Context, keys []entityKey, _ bool) (census, error) {
 	share := contents{}
 	for _, k := range keys {
 		share[k] = p.loaded[k]
@@ -144,12 +144,12 @@ func (p *archivePattern) conclude(ctx context.Context, r *run) (problems []strin
 	isNew := func(k entityKey) bool { return !p.old[k] }
 	r.report.Current, r.report.Archived = len(current), len(archived)
 	return slices.Concat(
-		complain("records are lost", all.Lost),
-		complain("records are in both tables", all.Both),
-		complain("records changed", all.Changed),
-		complain("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
-		complain("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
-		complain("entities that were not loaded are in Current", strangers(p.loaded, current)),
-		complain("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
+		problem("records are lost", all.Lost),
+		problem("records are in both tables", all.Both),
+		problem("records changed", all.Changed),
+		problem("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
+		problem("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
+		problem("entities that were not loaded are in Current", strangers(p.loaded, current)),
+		problem("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
 	), fmt.Sprintf("%d records: %d in Current, %d in the archive. Every record is in exactly one table, unchanged", r.report.Records, len(current), len(archived)), nil
 }

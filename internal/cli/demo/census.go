@@ -62,8 +62,8 @@ func strangers(loaded, table contents) []entityKey {
 	return s
 }
 
-// complain describes the keys of a set that should be empty; it returns nil if the set is empty.
-func complain(what string, keys []entityKey) []string {
+// problem describes the keys of a set that should be empty; it returns nil if the set is empty.
+func problem(what string, keys []entityKey) []string {
 	if len(keys) == 0 {
 		return nil
 	}

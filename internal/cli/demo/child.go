@@ -105,12 +105,12 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.b))
 }
 
-// every calls look at intervals until it returns true or an error, or ctx is done.
-func every(ctx context.Context, interval time.Duration, look func() (bool, error)) error {
+// every calls done at intervals until it returns true or an error, or ctx is done.
+func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		if done, err := look(); done || err != nil {
+		if ok, err := done(); ok || err != nil {
 			return err
 		}
 		select {

@@ -102,8 +102,8 @@ type pattern interface {
 	plan(k kill) string
 	// reset makes items on which all work is done as they were when loaded.
 	reset(ctx context.Context, keys []entityKey) error
-	// look says where items are; atEnd: when all work is done, so that what is not done is lost.
-	look(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
+	// census returns where the items are. atEnd means that all work is done, so that items that were not processed are lost.
+	census(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
 	// converged reports whether all work is done, except that of messages.
 	converged(ctx context.Context) (bool, error)
 	// conclude counts everything once more, and returns what is wrong; summary is one sentence for the report.
@@ -370,11 +370,11 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 			return row, err
 		}
 	}
-	end, err := r.pattern.look(ctx, plan.keys, true)
+	end, err := r.pattern.census(ctx, plan.keys, true)
 	if err != nil {
 		return row, err
 	}
-	row.settle(end)
+	row.set(end)
 	row.Took = time.Since(begun)
 	r.say.line("round %s: restarted, finished after %.1fs: %s", number, row.Recovered.Seconds(), row.verdict())
 	return row, nil
@@ -382,7 +382,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 
 // inspect records where a share's items are right after a worker stopped.
 func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, what string) error {
-	at, err := r.pattern.look(ctx, keys, false)
+	at, err := r.pattern.census(ctx, keys, false)
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func (p *largePattern) plan(k kill) string {
 	return k.String()
 }
 
-func (p *largePattern) look(ctx context.Context, keys []entityKey, _ bool) (census, error) {
+func (p *largePattern) census(ctx context.Context, keys []entityKey, _ bool) (census, error) {
 	var c census
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
@@ -324,7 +324,7 @@ func (p *largePattern) converged(ctx context.Context) (bool, error) {
 }
 
 func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string, summary string, err error) {
-	all, err := p.look(ctx, p.items, true)
+	all, err := p.census(ctx, p.items, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -336,10 +336,10 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 		}
 	}
 	problems = slices.Concat(
-		complain("entities are lost or have lost a blob", all.Lost),
-		complain("entities changed", all.Changed),
-		complain("entities were not processed", all.Kept),
-		complain("entities that no message names changed", touched),
+		problem("entities are lost or have lost a blob", all.Lost),
+		problem("entities changed", all.Changed),
+		problem("entities were not processed", all.Kept),
+		problem("entities that no message names changed", touched),
 	)
 	if all.Orphaned > 0 {
 		problems = append(problems, fmt.Sprintf("%d blobs, pointers or reservations are orphaned", all.Orphaned))

@@ -130,7 +130,7 @@ func (p *logPattern) read(ctx context.Context) (map[string]seen, map[string][]ti
 	return all, blobs, nil
 }
 
-func (p *logPattern) look(ctx context.Context, keys []entityKey, atEnd bool) (census, error) {
+func (p *logPattern) census(ctx context.Context, keys []entityKey, atEnd bool) (census, error) {
 	var c census
 	all, _, err := p.read(ctx)
 	if err != nil {
@@ -166,11 +166,11 @@ func (p *logPattern) conclude(ctx context.Context, _ *run) (problems []string, s
 	for k := range p.records {
 		keys = append(keys, k)
 	}
-	c, err := p.look(ctx, keys, true)
+	c, err := p.census(ctx, keys, true)
 	if err != nil {
 		return nil, "", err
 	}
-	problems = slices.Concat(complain("lines are lost", c.Lost), complain("lines are shown twice", c.Both), complain("lines changed", c.Changed))
+	problems = slices.Concat(problem("lines are lost", c.Lost), problem("lines are shown twice", c.Both), problem("lines changed", c.Changed))
 	all, lines, err := p.read(ctx)
 	if err != nil {
 		return nil, "", err

@@ -42,7 +42,7 @@ type Row struct {
 // Crash counts a share's items right after a kill: done, not begun, half done, lost; and the orphaned blobs and the messages.
 type Crash struct{ Moved, Kept, Both, Lost, Orphaned, Messages int }
 
-func (r *Row) settle(c census) {
+func (r *Row) set(c census) {
 	r.OK, r.Lost, r.Duplicated, r.Changed, r.Stuck, r.Orphaned = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed), len(c.Kept), c.Orphaned
 	r.settled = true
 }

@@ -248,7 +248,7 @@ func applyState(ctx context.Context, source *tables.Table[tables.Entity], k enti
 	return err
 }
 
-func (p *indexPattern) look(ctx context.Context, keys []entityKey, atEnd bool) (census, error) {
+func (p *indexPattern) census(ctx context.Context, keys []entityKey, atEnd bool) (census, error) {
 	var c census
 	differences, err := p.role.Verify(ctx)
 	if err != nil {
@@ -341,7 +341,7 @@ func (p *indexPattern) conclude(ctx context.Context, r *run) (problems []string,
 		return nil, "", err
 	}
 	n, err := targets.Query().AllowScan().Count(ctx)
-	return append(problems, complain("records are not as they should be", wrong)...),
+	return append(problems, problem("records are not as they should be", wrong)...),
 		fmt.Sprintf("%d records, %d entities in the other table (%s), which agree", len(stored), n, p.kindOfIndex), err
 }
 

@@ -49,7 +49,7 @@ func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([
 			return nil, err
 		}
 		for _, item := range got.Queues {
-			q, err := look(ctx, service, value(item.Name))
+			q, err := readQueue(ctx, service, value(item.Name))
 			if queueerror.HasCode(err, queueerror.QueueNotFound, queueerror.QueueBeingDeleted) {
 				continue // Deleted meanwhile.
 			}
@@ -62,7 +62,7 @@ func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([
 	return queues, nil
 }
 
-func look(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
+func readQueue(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
 	client := service.NewQueueClient(name)
 	properties, err := client.GetProperties(ctx, nil)
 	if err != nil {

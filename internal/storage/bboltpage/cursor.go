@@ -92,7 +92,7 @@ func (c *Cursor) Seek(key []byte) error {
 			return err
 		}
 	}
-	return c.settle()
+	return c.load()
 }
 
 // fromRoot descends from the root to the leaf that contains key, or would contain it.
@@ -115,7 +115,7 @@ func (c *Cursor) Next() error {
 		return nil
 	}
 	c.i++
-	return c.settle()
+	return c.load()
 }
 
 func (c *Cursor) verified(i int) error {
@@ -237,8 +237,8 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 	}
 }
 
-// settle moves to the next leaf while the position is past the last element of one, and reads the element.
-func (c *Cursor) settle() error {
+// load moves to the next leaf while the position is past the last element of one, and reads the element.
+func (c *Cursor) load() error {
 	for c.leaf != nil && c.i >= c.leaf.count() {
 		c.leaf = nil
 		for len(c.levels) > 0 {

@@ -36,15 +36,15 @@ func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify)
 		if err := c.Seek(key); err != nil {
 			return err
 		}
-		if err := c.turn(step); err != nil {
+		if err := c.adjacentLeaf(step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn enters the leaf after that of the last Seek, or the one before it, if it exists.
-func (c *Cursor) turn(step int) error {
+// adjacentLeaf enters the leaf after that of the last Seek, or the one before it, if it exists.
+func (c *Cursor) adjacentLeaf(step int) error {
 	for n := len(c.levels) - 1; n >= 0; n-- {
 		c.levels = c.levels[:n+1]
 		l := &c.levels[n]

@@ -110,7 +110,7 @@ type span struct{ offset, length uint32 }
 
 func (c *compaction) run() error {
 	c.s.rotate()
-	c.look()
+	c.selectExtents()
 	if len(c.usage) == 0 {
 		return nil
 	}
@@ -140,8 +140,8 @@ func (s *Store) rotate() {
 	}
 }
 
-// look selects the extents that only known slices can point into. It runs before mark.
-func (c *compaction) look() {
+// selectExtents selects the extents that only known slices can point into. It runs before mark.
+func (c *compaction) selectExtents() {
 	c.s.mu.RLock()
 	defer c.s.mu.RUnlock()
 	for id, e := range c.s.extents {
@@ -167,7 +167,7 @@ func (c *compaction) mark() error {
 		return err
 	}
 	for _, u := range c.usage {
-		u.settle()
+		u.normalize()
 		c.result.LiveBytes += u.sum
 	}
 	return nil
@@ -175,13 +175,13 @@ func (c *compaction) mark() error {
 
 func (u *usage) add(x Slice) {
 	if len(u.live) == cap(u.live) && len(u.live) > 1000 {
-		u.settle() // several references may share content
+		u.normalize() // several references may share content
 	}
 	u.live = append(u.live, span{uint32(x.Offset), uint32(x.Length)})
 }
 
-// settle sorts live and joins what overlaps.
-func (u *usage) settle() {
+// normalize sorts live and joins overlapping slices.
+func (u *usage) normalize() {
 	slices.SortFunc(u.live, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	joined := u.live[:0]
 	u.sum = 0

@@ -43,7 +43,7 @@ func (b *blocks) sync() error {
 		return fmt.Errorf("jetstreamfiles: the stream's folder: %w", err)
 	}
 	if b.last == nil || !info.ModTime().Equal(b.stamp) {
-		if err := b.look(info.ModTime()); err != nil {
+		if err := b.syncChanged(info.ModTime()); err != nil {
 			return fmt.Errorf("jetstreamfiles: %w", err)
 		}
 	}
@@ -53,9 +53,9 @@ func (b *blocks) sync() error {
 	return nil
 }
 
-// look syncs every block that is new or was rewritten, and the folder, and opens the last block. A rewritten block is synced before the last
+// syncChanged syncs every block that is new or was rewritten, and the folder, and opens the last block. A rewritten block is synced before the last
 // one: otherwise the journal could make its new name durable first.
-func (b *blocks) look(stamp time.Time) error {
+func (b *blocks) syncChanged(stamp time.Time) error {
 	seen := time.Now()
 	present, last, err := b.list()
 	if err != nil {

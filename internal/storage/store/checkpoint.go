@@ -71,7 +71,7 @@ func (db *DB) makeRoom() error {
 func (db *DB) freeze() error {
 	l := db.layers.Load()
 	if db.log != nil {
-		if err := db.log.turn(); err != nil {
+		if err := db.log.rotate(); err != nil {
 			db.failed.CompareAndSwap(nil, &err)
 			return err
 		}
@@ -195,7 +195,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 			err = &DamageError{File: filepath.Base(db.path), Problem: fmt.Sprint(v)}
 		}
 		if err != nil {
-			db.judge(err, before)
+			db.checkFailure(err, before)
 		}
 	}()
 	tx, err := db.bolt.Begin(true)
@@ -216,11 +216,11 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	return tx.Commit()
 }
 
-// judge decides whether the store may continue after a commit has failed with err.
+// checkFailure decides whether the store may continue after a commit has failed with err.
 //
 // It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards them. It may not if a
 // sync failed: the kernel reports that once and then marks the pages as clean, so that a later sync would succeed without them.
-func (db *DB) judge(err error, sizeBefore int64) {
+func (db *DB) checkFailure(err error, sizeBefore int64) {
 	var refused *fs.PathError
 	var errno syscall.Errno
 	switch {

@@ -83,7 +83,7 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	for _, s := range c.sources {
 		s.seek(key)
 	}
-	return c.settle()
+	return c.current()
 }
 
 // Next moves to the key after the last returned one. At the end it stays there. Without a Seek before it, it moves to the first key.
@@ -97,11 +97,11 @@ func (c *Cursor) Next() (k, v []byte) {
 	for _, s := range c.sources {
 		s.pass(c.key)
 	}
-	return c.settle()
+	return c.current()
 }
 
-// settle returns the smallest key of all sources, from the newest source that has it, and skips deleted keys.
-func (c *Cursor) settle() (k, v []byte) {
+// current returns the smallest key of all sources, from the newest source that has it, and skips deleted keys.
+func (c *Cursor) current() (k, v []byte) {
 	for {
 		var first Write
 		for _, s := range c.sources {

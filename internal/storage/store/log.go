@@ -123,9 +123,9 @@ func (l *wal) flush() error {
 	return nil
 }
 
-// turn begins the next generation, in the other file. The previous generation must be durable before that; otherwise a later record could
+// rotate begins the next generation, in the other file. The previous generation must be durable before that; otherwise a later record could
 // survive an earlier one.
-func (l *wal) turn() error {
+func (l *wal) rotate() error {
 	if !l.sync {
 		if err := l.flush(); err != nil {
 			return err

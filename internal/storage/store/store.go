@@ -294,7 +294,7 @@ func (db *DB) Close() error {
 	}
 	db.mu.Unlock()
 
-	err := db.settle()
+	err := db.checkpointAll()
 	err = errors.Join(err, db.closeFiles())
 	if err == nil {
 		err = db.removeLog()
@@ -305,8 +305,8 @@ func (db *DB) Close() error {
 	return err
 }
 
-// settle writes everything from the log to the file, which then needs no log.
-func (db *DB) settle() error {
+// checkpointAll writes everything from the log to the file, which then needs no log.
+func (db *DB) checkpointAll() error {
 	if db.readOnly {
 		return nil
 	}

@@ -44,8 +44,8 @@ type mark struct {
 	seq uint64
 }
 
-// settled returns the sequence up to which the stream had been followed compactQuiet ago or earlier. The caller must hold the lock.
-func (q *Queue) settled() uint64 {
+// followedBefore returns the sequence up to which the stream had been followed compactQuiet ago or earlier. The caller must hold the lock.
+func (q *Queue) followedBefore() uint64 {
 	for _, m := range []mark{q.marks[1], q.marks[0]} {
 		if time.Since(m.at) >= q.store.quiet {
 			return m.seq
@@ -124,7 +124,7 @@ func (q *Queue) unneeded() uint64 {
 		before = max(newest+1, q.floor)
 	}
 	if q.store.shared {
-		before = min(before, q.settled()+1)
+		before = min(before, q.followedBefore()+1)
 	}
 	return before
 }

@@ -62,7 +62,7 @@ func (q *Queue) candidates(ctx context.Context, n int, now time.Time) ([]entry, 
 			if !ok {
 				break
 			}
-			if q.early(e) {
+			if q.outOfOrder(e) {
 				q.index.restore(e.slot, e.seq)
 				break
 			}

@@ -334,8 +334,8 @@ func (x *index) claim(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// look returns up to n entries that are visible at until and not expired at now, in the order in which claim would return them.
-func (x *index) look(n int, until, now int64) []entry {
+// peek returns up to n entries that are visible at until and not expired at now, in the order in which claim would return them.
+func (x *index) peek(n int, until, now int64) []entry {
 	if len(x.heap) == 0 {
 		return nil
 	}

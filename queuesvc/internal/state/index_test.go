@@ -162,10 +162,10 @@ func TestIndexModel(t *testing.T) {
 					k.claimed = k.claimed && !k.holds()
 				}
 			},
-			"look": func(t *rapid.T) {
+			"peek": func(t *rapid.T) {
 				n := rapid.IntRange(1, 5).Draw(t, "n")
 				list := available()
-				got := x.look(n, now, now)
+				got := x.peek(n, now, now)
 				if len(got) != min(n, len(list)) {
 					t.Fatalf("sees %d, want %d", len(got), min(n, len(list)))
 				}

@@ -70,9 +70,9 @@ func (q *Queue) readStream(ctx context.Context) error {
 	}
 }
 
-// early reports whether an entry is beyond the part of the stream that was read so far, so that older messages may follow. The caller must hold
+// outOfOrder reports whether an entry is beyond the part of the stream that was read so far, so that older messages may follow. The caller must hold
 // the lock.
-func (q *Queue) early(e entry) bool { return q.loading == loading && e.seq > q.followed }
+func (q *Queue) outOfOrder(e entry) bool { return q.loading == loading && e.seq > q.followed }
 
 // take applies a record that the stream has delivered without its body.
 func (q *Queue) take(m *nats.Msg, seq uint64) {

@@ -44,8 +44,8 @@ func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]
 func (q *Queue) shown(ctx context.Context, n int, now time.Time, until int64) ([]entry, error) {
 	for {
 		q.mu.Lock()
-		entries := q.index.look(n, until, now.UnixNano())
-		if i := slices.IndexFunc(entries, q.early); i >= 0 {
+		entries := q.index.peek(n, until, now.UnixNano())
+		if i := slices.IndexFunc(entries, q.outOfOrder); i >= 0 {
 			entries = entries[:i]
 		}
 		done, progress, err := q.loading != loading, q.progress, q.loadErr

@@ -121,15 +121,15 @@ func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservat
 		orphans[owner] = append(orphans[owner], name)
 	}
 	for owner, names := range orphans {
-		if err := s.settle(ctx, owner, names, done); err != nil {
+		if err := s.removeUnreferenced(ctx, owner, names, done); err != nil {
 			return fmt.Errorf("largeentity: sweep %s/%s: %w", owner.PartitionKey, owner.RowKey, err)
 		}
 	}
 	return nil
 }
 
-// settle removes blobs of one entity, after making sure that no writer references them or can do so later.
-func (s *Sweeper) settle(ctx context.Context, k Key, names []string, done *Swept) error {
+// removeUnreferenced removes blobs of one entity, after making sure that no writer references them or can do so later.
+func (s *Sweeper) removeUnreferenced(ctx context.Context, k Key, names []string, done *Swept) error {
 	r, err := s.engine.rows.get(ctx, k)
 	if err != nil {
 		return err
