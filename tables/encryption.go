@@ -20,7 +20,7 @@ const (
 	// every type can be encrypted. Only this package reads it.
 	Authenticated Mode = iota
 	// AzureCompatible is the format of Azure's client-side encryption for tables, version 1.0: AES-256-CBC, text only. Those of Azure's client libraries that
-	// have client-side encryption read and write it. It hides values and does not protect them: whoever can write to the table can change them
+	// have client-side encryption read and write it. It hides values and does not protect them: anyone who can write to the table can change them
 	// unnoticed.
 	AzureCompatible
 )
@@ -38,7 +38,7 @@ type KeyWrapper interface {
 
 // Encryption is how a table encrypts the properties whose fields have the option "encrypt", before they leave the process. Every write of an entity makes a
 // new content key, which Key wraps and the entity keeps. The keys, the names of properties, the lengths of values and all other properties
-// stay visible, and older states of an entity that somebody puts back are not noticed. Encrypted properties cannot be compared in queries.
+// stay visible, and replacing an entity by an older state is not detected. Encrypted properties cannot be compared in queries.
 type Encryption struct {
 	// Key wraps the content keys of written entities.
 	Key KeyWrapper

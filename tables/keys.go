@@ -71,7 +71,7 @@ func DateKey(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 func TimeKey(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // HashPrefix spreads keys evenly over partitions: it returns one of so many prefixes, "00" to "15" for 16, always the same for a key. Use it before
-// keys that grow steadily, so that writes do not all go to the last partition; whoever reads a range asks all [HashPrefixes].
+// keys that grow steadily, so that writes do not all go to the last partition; a reader of a range must query all [HashPrefixes].
 func HashPrefix(key string, partitions int) string {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -153,7 +153,7 @@ func ParsePeriodName(base string, p Period, name string) (from, to time.Time, ok
 }
 
 // successor returns the smallest text that is greater than all texts that begin with prefix, in the service's order, which is that of UTF-16 code
-// units. There is none, and ok is false, if the prefix consists of U+FFFF only.
+// units. ok is false if no such text exists: if the prefix consists of U+FFFF only.
 func successor(prefix string) (s string, ok bool) {
 	runes := []rune(prefix)
 	for i := len(runes) - 1; i >= 0; i-- {

@@ -238,7 +238,7 @@ func (t *Table[T]) decodeSelected(ctx context.Context, r *raw, e *T, selected bo
 // Page is one page of a query.
 type Page[T any] struct {
 	Items []T
-	// Next is where the next page begins, for [Query.Page]; empty if there is none. It may be kept, and given to another process.
+	// Next is the position of the next page, for [Query.Page]; empty on the last page. It can be stored, and used in another process.
 	Next string
 }
 

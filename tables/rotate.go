@@ -10,7 +10,7 @@ import (
 )
 
 // Rotate encrypts again, with [Encryption.Key], every entity whose content key another key has wrapped, and returns how many there were. It scans the table,
-// may be broken off and repeated, and loses no change that others make meanwhile. Entities that were stored in plain text are left alone.
+// can be interrupted and repeated, and does not lose concurrent changes. It does not change entities that were stored in plain text.
 func (t *Table[T]) Rotate(ctx context.Context) (rotated int, err error) {
 	if t.encryption == nil {
 		return 0, t.wrap("rotate", Key{}, ErrNoKey)

@@ -41,9 +41,9 @@ type schema struct {
 	properties []property
 	byName     map[string]int
 	encrypting bool // some property is encrypted
-	// The system's properties: indexes of fields, nil if there is none.
+	// The system's properties: indexes of fields, nil if the struct has no such field.
 	partition, row, stamp, etag []int
-	// computed are the methods of the pointer type that compute the keys, -1 if there is none.
+	// computed are the methods of the pointer type that compute the keys; -1 if it has no such method.
 	computedPartition, computedRow int
 }
 

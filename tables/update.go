@@ -19,7 +19,7 @@ const (
 	maxPause   = time.Second
 )
 
-// Update reads an entity, lets change change it, and stores it if nobody else has changed it since; else it begins again, so that change may be
+// Update reads an entity, lets change change it, and stores it if no other client has changed it since; otherwise it begins again, so that change may be
 // called many times and must have no other effects. An error of change ends it without a write. Properties that the type T does not know stay as they
 // are; a pointer that change sets to nil removes its property. Update fails with [ErrNotFound] if there is no such entity, and with
 // [ErrChanged] after 50 tries. change must not change the key.

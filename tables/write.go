@@ -47,7 +47,7 @@ func (t *Table[T]) upsert(ctx context.Context, op string, e *T, only []string, m
 }
 
 // Replace replaces an entity, properties that the type does not know included, and sets the value's ETag. It fails with [ErrChanged] if the entity
-// no longer has the ETag that the value carries, and with [ErrNotFound] if there is none. A value without ETag replaces whatever is there.
+// no longer has the ETag that the value carries, and with [ErrNotFound] if the entity does not exist. A value without ETag replaces any entity.
 // https://learn.microsoft.com/rest/api/storageservices/update-entity2
 func (t *Table[T]) Replace(ctx context.Context, e *T) error {
 	return t.update(ctx, "replace", e, nil, aztables.UpdateModeReplace)
@@ -122,13 +122,13 @@ func (t *Table[T]) Delete(ctx context.Context, e *T) error {
 	return t.wrap("delete", k, err)
 }
 
-// DeleteKey deletes the entity with a key, whatever its state. It fails with [ErrNotFound] if there is none.
+// DeleteKey deletes the entity with a key, whatever its state. It fails with [ErrNotFound] if the entity does not exist.
 func (t *Table[T]) DeleteKey(ctx context.Context, k Key) error {
 	_, err := t.client.DeleteEntity(ctx, k.PartitionKey, k.RowKey, nil)
 	return t.wrap("delete", k, err)
 }
 
-// Get reads an entity. It fails with [ErrNotFound] if there is none.
+// Get reads an entity. It fails with [ErrNotFound] if the entity does not exist.
 // https://learn.microsoft.com/rest/api/storageservices/query-entities
 func (t *Table[T]) Get(ctx context.Context, k Key) (T, error) {
 	e, _, err := t.get(ctx, k)

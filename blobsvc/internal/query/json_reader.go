@@ -234,7 +234,7 @@ func (r *rows) next(w *work) ([]byte, error) {
 	return nil, nil
 }
 
-// enter follows a path into raw, which is valid. It returns the selected row; nil if there is none, or if the path selects
+// enter follows a path into raw, which is valid. It returns the selected row; nil if it does not exist, or if the path selects
 // the elements of an array, which next returns.
 func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
 	for i, s := range path {

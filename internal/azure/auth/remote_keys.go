@@ -29,7 +29,7 @@ type RemoteKeys struct {
 	read time.Time // guarded by mu: start time of the fetch that returned keys
 	last time.Time // guarded by mu: start time of the last fetch
 	err  error     // guarded by mu: error of the last fetch
-	// fetching is closed when the current fetch ends; nil if there is none. Guarded by mu.
+	// fetching is closed when the current fetch ends; nil while no fetch runs. Guarded by mu.
 	fetching chan struct{}
 	// unknown has key IDs that the issuer did not have, and when each last started a fetch. Guarded by mu.
 	unknown map[string]time.Time
@@ -67,7 +67,7 @@ func checkURL(s string) error {
 	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && addr.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("%q must be https: whoever can change the answer could sign tokens", s)
+	return fmt.Errorf("%q must be https: otherwise anyone who can change the response could sign tokens", s)
 }
 
 const (

@@ -22,7 +22,7 @@ var (
 	ErrNotPublic = errors.New("the host has no public address")
 )
 
-// Policy is to whom requests may be sent. The zero value allows nobody.
+// Policy is the set of hosts to which requests may be sent. The zero value allows no host.
 type Policy struct {
 	// Hosts are the names that may be called: "data.example.com", "*.example.com" for all names below one, with an
 	// optional ":port"; without a port, 80 and 443. IP addresses are allowed only if they are listed themselves. "*"

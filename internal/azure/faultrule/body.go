@@ -29,7 +29,7 @@ func finish(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// discard is a response that nobody receives.
+// discard is a ResponseWriter that discards the response.
 type discard struct{ header http.Header }
 
 // Header implements http.ResponseWriter.

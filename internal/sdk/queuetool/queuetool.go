@@ -87,7 +87,7 @@ type Message struct {
 	Body string
 }
 
-// Peek returns up to limit visible messages, at most 32, without hiding them from anybody.
+// Peek returns up to limit visible messages, at most 32, without hiding them from other clients.
 func Peek(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
 	got, err := client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(min(max(limit, 1), page)))})
 	if err != nil {

@@ -81,7 +81,7 @@ func (d *dashboard) request(w http.ResponseWriter, r *http.Request) error {
 	return d.show(w, r, "request", q.Name(), []crumb{{"Requests", link("requests")}}, map[string]any{"Request": q, "Curl": d.curl(q), "Rule": faultQuery(q)})
 }
 
-// Name is the operation, or the method where there is none.
+// Name is the operation, or the method of a request without an operation.
 func (q *Request) Name() string {
 	if q.Operation == "" {
 		return q.Method + " (no operation)"

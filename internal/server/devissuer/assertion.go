@@ -16,8 +16,8 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 const exchangeAudience = "api://AzureADTokenExchange"
 
 // assertionFault says why a client assertion cannot be meant for this issuer; "" if it can. Its signature counts for as much as a secret
-// does with an issuer that takes every client: for nothing, since nobody has told the issuer whose keys to believe. What is checked is
-// what goes wrong in practice: a file that is not a token, a token for somebody else, and one that has expired.
+// does for an issuer that accepts every client: it is not verified, since the issuer has no keys of clients. The checks cover
+// frequent mistakes: a file that is not a token, a token for another audience, and an expired token.
 //
 // There are two kinds. A workload's token of another issuer has an audience made for exchange; an application that signs with its
 // certificate has its own id as issuer and subject, and the token endpoint as audience.

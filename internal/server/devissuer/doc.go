@@ -1,8 +1,8 @@
-// Package devissuer is a token issuer for development: it gives OAuth 2.0 access tokens for storage to whoever asks,
-// in the shapes that Azure's client libraries ask, so that code written for Microsoft Entra ID runs offline.
+// Package devissuer is a token issuer for development: it issues OAuth 2.0 access tokens for storage to any client,
+// with the protocols of Azure's client libraries, so that code written for Microsoft Entra ID runs offline.
 //
-// It is no identity provider. Without configured clients every client id is believed; it belongs on a loopback
-// listener. Its tokens are worth something only where its key is trusted: in the process that made the key.
+// It is not an identity provider. Without configured clients it accepts every client ID; use it only on a loopback
+// listener. Its tokens are valid only where its key is trusted: in the process that created the key.
 //
 // Libraries reach it in three ways:
 //

@@ -207,5 +207,5 @@ func refuse(w http.ResponseWriter, status int, code, why string) {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // nobody is left to hear of a broken connection
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has disconnected
 }
