@@ -124,7 +124,7 @@ func rules() []rule {
 // libraries may be imported only by the packages named, so that they can be replaced.
 var libraries = map[string][]string{
 	"go.etcd.io/bbolt":                    {"internal/storage/store", "internal/storage/bboltpage"},
-	"github.com/nats-io/nats-server":      {"internal/storage/natsserver"},
+	"github.com/nats-io/nats-server":      {"internal/storage/natsserver", "internal/test/natscluster"},
 	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
 	"github.com/spf13/cobra":              {"cmd/lazuli"},
 	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption

@@ -1,0 +1,149 @@
+package replog
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	headerSequence = "Nats-Sequence"
+	headerStatus   = "Status"
+
+	// fetchBatch and fetchBytes limit one request for messages.
+	fetchBatch = 512
+	fetchBytes = 8 << 20
+	// fetchTimeout is the time to wait for the next message of a request.
+	fetchTimeout = 2 * time.Second
+)
+
+// fetch asks a replica for the messages from a sequence on, and processes them. It returns how many were processed. A replica may lag: no message
+// does not prove that none exists.
+//
+// https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
+func (l *Log) fetch(next uint64) (processed int, err error) {
+	sub, err := l.config.Conn.SubscribeSync(nats.NewInbox())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	request := fmt.Sprintf(`{"seq":%d,"batch":%d,"max_bytes":%d}`, next, fetchBatch, fetchBytes)
+	if err := l.config.Conn.PublishRequest("$JS.API.DIRECT.GET."+l.stream, sub.Subject, []byte(request)); err != nil {
+		return 0, err
+	}
+	for {
+		m, err := sub.NextMsg(fetchTimeout)
+		if err != nil {
+			return processed, err
+		}
+		switch m.Header.Get(headerStatus) {
+		case "":
+		case "204", "404": // end of the batch, no such message
+			return processed, nil
+		default:
+			return processed, fmt.Errorf("replog: status %s of a direct read", m.Header.Get(headerStatus))
+		}
+		seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+		if err != nil {
+			return processed, fmt.Errorf("replog: a message without a sequence: %w", err)
+		}
+		if now, ok := l.state(); !ok || seq > now {
+			return processed, nil // this replica lacks messages: ask again, or the leader
+		}
+		processed += l.offer(seq, m.Data)
+	}
+}
+
+// fetchFromLeader asks the stream's leader for one message. If the leader does not have it although the stream is longer, the log fails.
+func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
+	data, err := l.leaderMessage(next)
+	switch {
+	case err == nil:
+		n := l.offer(next, data)
+		if now, ok := l.state(); ok && now == next {
+			l.fail(fmt.Errorf("%w: message %d has a wrong checksum on the leader as well", ErrDamaged, next))
+		}
+		return n, nil
+	case !errors.Is(err, errNoMessage):
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		l.fail(fmt.Errorf("%w: the stream %s is gone", ErrDiverged, l.stream))
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	info := s.CachedInfo()
+	switch {
+	case info.Config.Metadata[metadataID] != l.id:
+		l.fail(fmt.Errorf("%w: the stream %s was created again", ErrDiverged, l.stream))
+	case info.State.FirstSeq > next:
+		l.fail(fmt.Errorf("%w: message %d is needed, the first one is %d", ErrPurged, next, info.State.FirstSeq))
+	case info.State.LastSeq > next:
+		l.fail(fmt.Errorf("%w: message %d is missing", ErrDamaged, next))
+	}
+	return 0, nil
+}
+
+// fail ends following.
+func (l *Log) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failLocked(err)
+	}
+}
+
+// errNoMessage means that the leader does not have a message.
+var errNoMessage = errors.New("no such message")
+
+// leaderMessage asks the stream's leader for a message.
+func (l *Log) leaderMessage(seq uint64) ([]byte, error) {
+	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+l.stream, fmt.Appendf(nil, `{"seq":%d}`, seq), fetchTimeout)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message struct {
+			Data string `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return nil, fmt.Errorf("replog: %w", err)
+	}
+	if e := answer.Error; e != nil {
+		if e.ErrCode == codeNoMessage {
+			return nil, errNoMessage
+		}
+		return nil, e
+	}
+	return base64.StdEncoding.DecodeString(answer.Message.Data)
+}
+
+// apiError is an error of JetStream.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode) }
+
+// Codes of JetStream's errors.
+const (
+	codeNoMessage             = 10037
+	codeWrongSequence         = 10071
+	codeWrongSequenceConstant = 10164 // the same, without a sequence
+)

@@ -1,0 +1,253 @@
+package replog
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// aheadLimit is the size of the messages that are kept while an earlier one is missing, in bytes. Others are read from the stream later.
+	aheadLimit = 32 << 20
+	// gapPatience is the time that the follower waits for a missing message to arrive before it reads it from the stream.
+	gapPatience = 2 * time.Millisecond
+	// pollInterval is the interval of reading the stream while nothing arrives.
+	pollInterval = 500 * time.Millisecond
+)
+
+// Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with each valid record, and
+// with the position after it, in order and one at a time. apply may keep the payload and must not modify it. It must not call methods of the
+// log. If it returns an error, the log stops with ErrApply.
+//
+// Follow returns at once; Barrier waits until the node has caught up. It must be called once.
+func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) error {
+	l.mu.Lock()
+	if l.next != 0 || l.closed {
+		l.mu.Unlock()
+		return errors.New("replog: Follow was called before")
+	}
+	l.apply, l.pos, l.next = apply, p, p.Resume+1
+	l.stats.position(p)
+	l.mu.Unlock()
+	sub, err := l.config.Conn.Subscribe(l.followSubject()+".>", l.republished)
+	if err != nil {
+		return fmt.Errorf("replog: %w", err)
+	}
+	l.sub = sub
+	l.running.Add(1)
+	go l.run()
+	l.wakeUp()
+	return nil
+}
+
+// republished receives a message from the stream's leader.
+func (l *Log) republished(m *nats.Msg) {
+	seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+	if err == nil && seq > 0 {
+		l.offer(seq, m.Data)
+	}
+}
+
+// offer processes a message, and those after it that have arrived before. It returns the number of processed messages.
+func (l *Log) offer(seq uint64, data []byte) (processed int) {
+	l.stats.hear(seq)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.failed != nil || seq < l.next || l.next == 0:
+		return 0
+	case seq > l.next:
+		if l.ahead[seq] == nil && l.aheadLen+len(data) <= aheadLimit {
+			l.ahead[seq] = data
+			l.aheadLen += len(data)
+		}
+		l.wakeUp()
+		return 0
+	}
+	for data != nil {
+		if !l.processLocked(l.next, data) {
+			break
+		}
+		processed++
+		data = l.ahead[l.next]
+		if data != nil {
+			delete(l.ahead, l.next)
+			l.aheadLen -= len(data)
+		}
+	}
+	if processed > 0 {
+		l.stats.position(l.pos)
+	}
+	if len(l.ahead) > 0 {
+		l.wakeUp()
+	}
+	return processed
+}
+
+// processLocked processes the next message. It returns false if the message cannot be used: then the follower reads it from the stream again,
+// or the log has failed.
+func (l *Log) processLocked(seq uint64, data []byte) bool {
+	h, payload, err := decode(data)
+	if errors.Is(err, errSum) {
+		l.stats.damaged.Add(1)
+		l.config.Log.Error("a message of the log is damaged; reading another copy", "seq", seq)
+		return false
+	}
+	if err != nil {
+		l.failLocked(fmt.Errorf("message %d: %w", seq, err))
+		return false
+	}
+	switch h.kind {
+	case kindPart:
+		l.addPartLocked(seq, h, payload)
+	case kindRecord:
+		if err := l.recordLocked(seq, h, data, payload); err != nil {
+			l.failLocked(err)
+			return false
+		}
+	case kindMark:
+		l.markLocked(h)
+	}
+	l.expirePartsLocked(seq)
+	l.next = seq + 1
+	if seq > l.pos.Seq {
+		l.pos.Seq = seq
+	}
+	l.pos.Resume = l.resumeLocked()
+	return true
+}
+
+// recordLocked decides whether a record is valid, and applies it if it is.
+func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
+	payload, complete := l.takePartsLocked(h, payload)
+	if seq <= l.pos.Seq {
+		return nil // before a restart
+	}
+	l.pos.Log = seq
+	valid := complete && h.prev == l.pos.Last
+	if valid {
+		if h.chain != l.pos.Chain {
+			return fmt.Errorf("%w: message %d follows another record %d", ErrDiverged, seq, h.prev)
+		}
+		p := l.pos
+		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
+		if err := l.apply(payload, p); err != nil {
+			return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
+		}
+		l.pos = p
+		l.stats.applied.Add(1)
+	}
+	if a := l.current; a != nil {
+		switch {
+		case h.writer == l.writer && h.counter == a.counter:
+			if valid {
+				a.resolve(nil)
+			} else {
+				a.resolve(ErrConflict)
+			}
+		case valid:
+			a.resolve(ErrConflict)
+		}
+	}
+	return nil
+}
+
+// failLocked ends following.
+func (l *Log) failLocked(err error) {
+	l.failed = err
+	l.stats.fail(err)
+	if !errors.Is(err, ErrClosed) {
+		l.config.Log.Error("this node no longer follows the log", "err", err)
+	}
+	if l.current != nil {
+		l.current.resolve(err)
+	}
+	for _, m := range l.marks {
+		if !m.passed {
+			m.passed = true
+			close(m.done)
+		}
+	}
+	clear(l.ahead)
+	l.aheadLen = 0
+}
+
+func (l *Log) wakeUp() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run fills gaps until Close.
+func (l *Log) run() {
+	defer l.running.Done()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		select {
+		case <-l.life.Done():
+			return
+		case <-poll.C:
+			l.probe()
+		case <-l.wake:
+			l.pause(gapPatience)
+		}
+		l.fill()
+	}
+}
+
+// pause waits; it returns false if the log was closed.
+func (l *Log) pause(d time.Duration) bool {
+	select {
+	case <-l.life.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// state returns the sequence of the next message, and whether the log still follows.
+func (l *Log) state() (next uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next, l.failed == nil
+}
+
+// fill reads the stream from the next message on until it has everything that it has heard of.
+func (l *Log) fill() {
+	backoff := gapPatience
+	for attempt := 0; ; attempt++ {
+		next, ok := l.state()
+		if !ok {
+			return
+		}
+		n, err := l.fetch(next)
+		if n == 0 && err == nil && attempt >= 3 {
+			n, err = l.fetchFromLeader(next)
+		}
+		after, ok := l.state()
+		switch {
+		case !ok:
+			return
+		case after > next:
+			backoff, attempt = gapPatience, 0
+			if n > 0 {
+				continue // there may be more
+			}
+		}
+		if after > l.stats.heard.Load() {
+			return
+		}
+		if err != nil {
+			l.stats.note(err)
+		}
+		if !l.pause(backoff) {
+			return
+		}
+		backoff = min(2*backoff, 200*time.Millisecond)
+	}
+}

@@ -1,0 +1,229 @@
+package replog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Config configures a Log.
+type Config struct {
+	// Conn is the connection to NATS. JetStream must be at least version 2.11 there. The log does not close it.
+	Conn *nats.Conn
+	// Name identifies the log in the cluster: lower-case letters, digits, hyphens.
+	Name string
+	// Replicas is the number of servers that keep the log; 0 means 1.
+	Replicas int
+	// InMemory keeps the stream in memory.
+	InMemory bool
+	// Node is the name of this node, for status and logs.
+	Node string
+	// Timeout is the time after which Append and Barrier give up without an answer of a majority; 0 means ten seconds.
+	Timeout time.Duration
+	// Sync makes what the server has acknowledged for a stream durable, for a server that does not sync by itself; nil does nothing.
+	Sync func(stream string) error
+	// Log receives changes of availability; nil means slog.Default().
+	Log *slog.Logger
+}
+
+var nameRule = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+func (c *Config) validate() error {
+	switch {
+	case c.Conn == nil:
+		return errors.New("replog: Conn is missing")
+	case !nameRule.MatchString(c.Name):
+		return fmt.Errorf("replog: Name is %q: want lower-case letters, digits and hyphens", c.Name)
+	case c.Replicas < 0 || c.Replicas > 5:
+		return fmt.Errorf("replog: Replicas is %d: want 1 to 5", c.Replicas)
+	}
+	c.Replicas = max(c.Replicas, 1)
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	c.Log = c.Log.With("log", c.Name)
+	return nil
+}
+
+// metadataID is the key of the stream's metadata that holds the log's id.
+const metadataID = "lazuli.log"
+
+// Log is one replicated log. Its methods are safe for concurrent use.
+type Log struct {
+	config Config
+	js     jetstream.JetStream
+	stream string
+	id     string
+	writer uint64
+	chunk  int // largest payload of a message, in bytes
+
+	counter atomic.Uint64
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	wake    chan struct{} // the follower has a gap to fill
+	running sync.WaitGroup
+	sub     *nats.Subscription
+
+	mu       sync.Mutex // guards the rest, and is held while apply runs
+	apply    func(payload []byte, p Position) error
+	pos      Position
+	next     uint64            // sequence of the message to process next; 0 before Follow
+	ahead    map[uint64][]byte // messages after next
+	aheadLen int               // in bytes
+	parts    map[uint64]*partSet
+	current  *appending
+	marks    map[uint64]*passing // own ones, by counter
+	failed   error
+	closed   bool
+
+	appends  sync.Mutex // held by Append: one at a time
+	probing  sync.Mutex // held while a mark is tried
+	barriers barriers
+	stats    stats
+}
+
+// Open opens a log, and creates it if it does not exist. It waits until ctx ends for servers that do not answer.
+func Open(ctx context.Context, c Config) (*Log, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(c.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("replog: %w", err)
+	}
+	l := &Log{
+		config: c, js: js, stream: "LAZULI_LOG_" + c.Name, writer: rand.Uint64(), wake: make(chan struct{}, 1),
+		ahead: make(map[uint64][]byte), parts: make(map[uint64]*partSet), marks: make(map[uint64]*passing),
+	}
+	l.life, l.end = context.WithCancel(context.Background())
+	if err := l.create(ctx); err != nil {
+		return nil, err
+	}
+	// Room for the headers of JetStream, and of a republished message.
+	l.chunk = int(min(c.Conn.MaxPayload(), 1<<20)) - headerSize - 4096
+	if l.chunk < 32<<10 {
+		return nil, fmt.Errorf("replog: the server accepts messages of at most %d bytes: set max_payload to 1MB", c.Conn.MaxPayload())
+	}
+	return l, nil
+}
+
+// subject returns the subject of messages of a kind.
+func (l *Log) subject(k kind) string {
+	switch k {
+	case kindRecord:
+		return "lazuli.log." + l.config.Name + ".record"
+	case kindPart:
+		return "lazuli.log." + l.config.Name + ".part"
+	default:
+		return "lazuli.log." + l.config.Name + ".mark"
+	}
+}
+
+// followSubject is the prefix of the subjects to which the stream's leader republishes.
+func (l *Log) followSubject() string { return "lazuli.follow." + l.config.Name }
+
+// create creates the stream, or reads the id of the existing one.
+func (l *Log) create(ctx context.Context) error {
+	config := jetstream.StreamConfig{
+		Name:        l.stream,
+		Description: "Lazuli: log of " + l.config.Name,
+		Subjects:    []string{l.subject(kindRecord), l.subject(kindPart), l.subject(kindMark)},
+		Replicas:    l.config.Replicas,
+		AllowDirect: true,
+		DenyDelete:  true,
+		RePublish:   &jetstream.RePublish{Source: ">", Destination: l.followSubject() + ".>"},
+		Metadata:    map[string]string{metadataID: strconv.FormatUint(rand.Uint64(), 36)},
+	}
+	if l.config.InMemory {
+		config.Storage = jetstream.MemoryStorage
+	}
+	for {
+		id, err := l.createOnce(ctx, config)
+		if err == nil {
+			l.id = id
+			return nil
+		}
+		if errors.As(err, new(permanent)) {
+			return fmt.Errorf("replog: stream %s: %w", l.stream, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.stream, err)
+		case <-time.After(200 * time.Millisecond): // the cluster may have no leader yet
+		}
+	}
+}
+
+// permanent is an error of createOnce that does not go away.
+type permanent struct{ error }
+
+func (l *Log) createOnce(ctx context.Context, config jetstream.StreamConfig) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = l.js.CreateStream(ctx, config)
+	}
+	if err != nil {
+		return "", err
+	}
+	found := s.CachedInfo().Config
+	id = found.Metadata[metadataID]
+	switch {
+	case id == "":
+		return "", permanent{errors.New("the stream was not created by Lazuli")}
+	case found.Replicas < l.config.Replicas:
+		return "", permanent{fmt.Errorf("the stream has %d replicas, and %d are wanted", found.Replicas, l.config.Replicas)}
+	case found.RePublish == nil || !found.AllowDirect:
+		return "", permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
+	}
+	return id, nil
+}
+
+// ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of its own state.
+func (l *Log) ID() string { return l.id }
+
+// Name returns Config.Name.
+func (l *Log) Name() string { return l.config.Name }
+
+// Node returns Config.Node.
+func (l *Log) Node() string { return l.config.Node }
+
+// Err returns the error that ended following, nil while the log follows.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// Close stops following. Calls that are waiting return ErrClosed. When Close returns, apply is not called any more.
+func (l *Log) Close() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	if l.failed == nil {
+		l.failLocked(ErrClosed)
+	}
+	l.end()
+	l.mu.Unlock()
+	if l.sub != nil {
+		_ = l.sub.Unsubscribe()
+	}
+	l.running.Wait()
+}

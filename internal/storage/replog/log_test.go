@@ -1,0 +1,424 @@
+package replog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
+)
+
+// patience is the limit for things that take milliseconds on a quiet machine.
+const patience = 2 * time.Minute
+
+// applied records what a node has applied.
+type applied struct {
+	*Log
+	mu   sync.Mutex
+	list []string
+	pos  Position
+}
+
+func (a *applied) apply(payload []byte, p Position) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list, a.pos = append(a.list, string(payload)), p
+	return nil
+}
+
+func (a *applied) all() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+func (a *applied) last() Position {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pos
+}
+
+func single(t *testing.T) *nats.Conn {
+	t.Helper()
+	s, err := natsserver.Start(natsserver.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s.Conn()
+}
+
+func openLog(t *testing.T, conn *nats.Conn, replicas int, from Position) *applied {
+	t.Helper()
+	l, err := Open(t.Context(), Config{Conn: conn, Name: "test", Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	a := &applied{Log: l, pos: from}
+	if err := l.Follow(from, a.apply); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *applied) add(t *testing.T, payload string) {
+	t.Helper()
+	for {
+		err := a.Append(a.last().Last, []byte(payload))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (a *applied) barrier(t *testing.T) {
+	t.Helper()
+	if err := a.Barrier(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAppendIsAppliedByAllNodes(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a, b := openLog(t, conn, 1, Position{}), openLog(t, conn, 1, Position{})
+	var want []string
+	for i := range 20 {
+		n := []*applied{a, b}[i%2]
+		n.barrier(t)
+		n.add(t, fmt.Sprint(i))
+		want = append(want, fmt.Sprint(i))
+	}
+	for _, n := range []*applied{a, b} {
+		n.barrier(t)
+		if got := n.all(); !slices.Equal(got, want) {
+			t.Errorf("applied %q, want %q", got, want)
+		}
+	}
+	if a.ID() != b.ID() || a.ID() == "" {
+		t.Errorf("ids %q and %q", a.ID(), b.ID())
+	}
+}
+
+func TestAppendRefusesWhatAnotherOvertook(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a, b := openLog(t, conn, 1, Position{}), openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	b.barrier(t)
+	a.add(t, "second")
+	if err := b.Append(a.last().Last-1, []byte("late")); !errors.Is(err, ErrConflict) {
+		t.Errorf("append: %v, want ErrConflict", err)
+	}
+	b.barrier(t)
+	if got := b.all(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("applied %q", got)
+	}
+}
+
+// A record in the stream that names another predecessor has no effect, whatever JetStream accepted.
+func TestRecordWithWrongPredecessorHasNoEffect(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	for _, prev := range []uint64{0, 99} {
+		m := encode(header{kind: kindRecord, writer: 1, counter: 1, prev: prev}, []byte("forged"))
+		if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.add(t, "second")
+	if got := a.all(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("applied %q", got)
+	}
+}
+
+// Of copies of a record, as they follow lost acknowledgements, one has an effect.
+func TestCopiesOfARecordHaveOneEffect(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	m := encode(header{kind: kindRecord, writer: 1, counter: 1}, []byte("once"))
+	for range 3 {
+		if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.barrier(t)
+	if got := a.all(); !slices.Equal(got, []string{"once"}) {
+		t.Errorf("applied %q", got)
+	}
+}
+
+func TestRecordInParts(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a, b := openLog(t, conn, 1, Position{}), openLog(t, conn, 1, Position{})
+	large := make([]byte, 5<<20+7)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range large {
+		large[i] = byte(rng.Uint32())
+	}
+	a.add(t, "before")
+	before := a.last()
+	a.add(t, string(large))
+	a.add(t, "after")
+	b.barrier(t)
+	// A node that restarts behind the first record.
+	c := openLog(t, conn, 1, before)
+	c.barrier(t)
+	for name, got := range map[string][]string{"other": b.all()[1:], "restarted": c.all()} {
+		if len(got) != 2 || !bytes.Equal([]byte(got[0]), large) || got[1] != "after" {
+			t.Errorf("%s node applied %d records, the first has %d bytes", name, len(got), len(got[0]))
+		}
+	}
+}
+
+// A node that stops between the parts of a record and the record must read the parts again.
+func TestResumeIsBeforePartsWithoutTheirRecord(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	publish := func(h header, payload string) {
+		t.Helper()
+		if _, err := conn.Request(a.subject(h.kind), encode(h, []byte(payload)), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(header{kind: kindPart, parts: 0, writer: 7, counter: 1}, "one ")
+	a.add(t, "second")
+	at := a.last()
+	if at.Resume >= at.Seq {
+		t.Fatalf("position %+v: want Resume before the part", at)
+	}
+	publish(header{kind: kindPart, parts: 1, writer: 7, counter: 1}, "two ")
+	publish(header{kind: kindRecord, parts: 2, writer: 7, counter: 1, prev: at.Last, chain: at.Chain}, "three")
+	a.barrier(t)
+	b := openLog(t, conn, 1, at)
+	b.barrier(t)
+	if got, want := a.all(), []string{"first", "second", "one two three"}; !slices.Equal(got, want) {
+		t.Errorf("applied %q, want %q", got, want)
+	}
+	if got, want := b.all(), []string{"one two three"}; !slices.Equal(got, want) {
+		t.Errorf("after a restart applied %q, want %q", got, want)
+	}
+}
+
+func TestFollowReadsWhatWasAppendedBefore(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	const n = 1500 // more than one request for messages
+	for i := range n {
+		a.add(t, fmt.Sprint(i))
+	}
+	b := openLog(t, conn, 1, Position{})
+	b.barrier(t)
+	if got := b.all(); !slices.Equal(got, a.all()) {
+		t.Errorf("applied %d records, want %d", len(got), n)
+	}
+	if s := b.Status(); s.Lag != 0 || s.CatchingUp || s.Records != n || !s.Available {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestNodeWithOtherHistoryStops(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	at := a.last()
+	at.Chain++ // this node has applied another record with that sequence
+	b := openLog(t, conn, 1, at)
+	a.add(t, "second")
+	if err := b.Barrier(); !errors.Is(err, ErrDiverged) {
+		t.Errorf("barrier: %v, want ErrDiverged", err)
+	}
+	// This one has applied records that the stream does not have.
+	c := openLog(t, conn, 1, Position{Seq: 1000, Log: 1000, Last: 1000, Resume: 1000})
+	if err := c.Barrier(); !errors.Is(err, ErrDiverged) {
+		t.Errorf("barrier of a node before its log: %v, want ErrDiverged", err)
+	}
+	if err := c.Append(1000, []byte("x")); !errors.Is(err, ErrDiverged) {
+		t.Errorf("append: %v, want ErrDiverged", err)
+	}
+}
+
+func TestRecordOfANewerReleaseStopsTheNode(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	m := newer(encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain}, []byte("x")))
+	if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Barrier(); !errors.Is(err, ErrVersion) {
+		t.Errorf("barrier: %v, want ErrVersion", err)
+	}
+	if got := a.all(); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("applied %q", got)
+	}
+}
+
+func TestDamagedMessageStopsTheNode(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	a.add(t, "first")
+	m := encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain}, []byte("payload"))
+	m[len(m)-1] ^= 1
+	if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Barrier(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("barrier: %v, want ErrDamaged", err)
+	}
+}
+
+func TestPurgedRecordsStopTheNode(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	a := openLog(t, conn, 1, Position{})
+	for i := range 10 {
+		a.add(t, fmt.Sprint(i))
+	}
+	if err := a.Purge(t.Context(), a.last()); err != nil {
+		t.Fatal(err)
+	}
+	a.add(t, "after the purge")
+	b := openLog(t, conn, 1, Position{})
+	if err := b.Barrier(); !errors.Is(err, ErrPurged) {
+		t.Errorf("barrier: %v, want ErrPurged", err)
+	}
+}
+
+func TestCloseReleasesCalls(t *testing.T) {
+	t.Parallel()
+	a := openLog(t, single(t), 1, Position{})
+	a.Close()
+	a.Close()
+	if err := a.Barrier(); !errors.Is(err, ErrClosed) {
+		t.Errorf("barrier: %v, want ErrClosed", err)
+	}
+	if err := a.Append(0, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("append: %v, want ErrClosed", err)
+	}
+}
+
+// TestThreeNodes appends on three nodes at a time, stops one server after another, and cuts one off. Every acknowledged record must be applied
+// by all nodes, once and in one order.
+func TestThreeNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	t.Parallel()
+	c := natscluster.Start(t, 3)
+	var nodes []*applied
+	for i := range 3 {
+		nodes = append(nodes, openLog(t, c.Conn(t, i), 3, Position{}))
+	}
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	var by [3]int
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	for i, n := range nodes {
+		work.Go(func() {
+			for j := 0; ; j++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				text := fmt.Sprint(i, "-", j)
+				if err := n.Append(n.last().Last, []byte(text)); err == nil {
+					mu.Lock()
+					acknowledged[text] = true
+					by[i]++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	// progress waits until every node but one has appended.
+	progress := func(except int) {
+		t.Helper()
+		mu.Lock()
+		want := by
+		mu.Unlock()
+		for i := range want {
+			if i != except {
+				want[i] += 10
+			}
+		}
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			mu.Lock()
+			ok := by[0] >= want[0] && by[1] >= want[1] && by[2] >= want[2]
+			mu.Unlock()
+			if ok {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("records acknowledged by each node: %v, want %v", by, want)
+				return
+			}
+		}
+	}
+	const all = -1
+	progress(all)
+	leader := max(c.Leads(nodes[0].stream), 0)
+	c.Stop(leader)
+	progress(leader)
+	c.Start(leader)
+	progress(all)
+	leader = max(c.Leads(nodes[0].stream), 0)
+	c.Cut(leader, true)
+	progress(leader)
+	c.Cut(leader, false)
+	progress(all)
+	close(stop)
+	work.Wait()
+	for _, n := range nodes {
+		for deadline := time.Now().Add(patience); n.Barrier() != nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("barrier: %+v", n.Status())
+			}
+		}
+	}
+	first := nodes[0].all()
+	for i, n := range nodes {
+		got := n.all()
+		if !slices.Equal(got, first) {
+			t.Errorf("node %d has applied %d records, node 0 %d, or in another order", i, len(got), len(first))
+		}
+		seen := map[string]bool{}
+		for _, text := range got {
+			if seen[text] {
+				t.Errorf("node %d has applied %s twice", i, text)
+			}
+			seen[text] = true
+		}
+		for text := range acknowledged {
+			if !seen[text] {
+				t.Errorf("node %d lacks the acknowledged record %s", i, text)
+			}
+		}
+	}
+	t.Logf("%d records acknowledged, %d applied", len(acknowledged), len(first))
+}
