@@ -87,7 +87,7 @@ func (c *Cluster) Start(i int) {
 	s, err := server.NewServer(&server.Options{
 		ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: portOf(n.client), JetStream: true, StoreDir: n.dir, MaxPayload: MaxPayload,
 		JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 60, NoSigs: true, NoLog: true,
-		// The servers tell each other the address to advertise: nobody listens at this one, so that they use the links only.
+		// The servers tell each other the address to advertise: at this one no server listens, so that they use the links only.
 		Cluster: server.ClusterOpts{Name: "lazuli", Host: "127.0.0.1", Port: portOf(n.route), Advertise: "127.0.0.1:1"},
 		Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
 		// A busy machine is no reason to end a connection.
