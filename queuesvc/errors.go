@@ -27,6 +27,8 @@ var (
 		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
 	// errStorage: the disk refuses writes. Package state has logged it.
 	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
+	// errManyQueues: more queues are in use than the process may have open files for.
+	errManyQueues = wire.ErrServerBusy.WithMessage("Too many queues are in use at the moment. Please retry your request.")
 	// errDamaged: the data of the queue cannot be read. Package state has logged it.
 	errDamaged = wire.ErrServerBusy.WithMessage("The queue's data is damaged. It is not used until the server's operator has repaired it.")
 	// errMessageTooLarge: a message's text is over 64 KiB.
@@ -55,6 +57,8 @@ func (s *Service) failure(c *call, err error) error {
 		return wire.ErrInsufficientStorage
 	case errors.Is(err, state.ErrStorage):
 		return errStorage
+	case errors.Is(err, state.ErrBusy): // package natsserver has logged it
+		return errManyQueues
 	case errors.Is(err, state.ErrDamaged):
 		return errDamaged
 	case errors.Is(err, state.ErrUnavailable):

@@ -4,10 +4,12 @@ import (
 	"container/list"
 	"os"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // maxIdleHandles is the maximum number of files that are kept open for later reads.
-const maxIdleHandles = 128
+var maxIdleHandles = min(128, disk.OpenFiles()/16)
 
 // handle is a file open for reading with its own position, so that the kernel can copy from it.
 type handle struct {

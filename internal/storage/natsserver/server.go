@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
@@ -42,6 +43,7 @@ type Server struct {
 	scratch string // removed by Close
 	damaged []jetstreamfiles.Damage
 	recover recovery
+	open    *openStreams // nil unless the embedded server has files
 
 	mu       sync.Mutex                         // guards the rest
 	embedded *server.Server                     // nil with an external NATS
@@ -87,6 +89,11 @@ func (s *Server) embed() error {
 	if s.config.Dir != "" {
 		s.dir, s.streams = dir, filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
 		s.durable = !s.config.Relaxed
+		files := disk.OpenFiles()
+		if files < leastFiles {
+			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files, leastFiles)
+		}
+		s.open = newOpenStreams(streamsLimit(files), s.config.Log)
 		if err := s.prepare(); err != nil {
 			return err
 		}
@@ -126,14 +133,19 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	if s.config.Listen != "" && port == 0 {
 		port = server.RANDOM_PORT
 	}
+	var interval time.Duration // 0 is the default
+	if disk.OpenFiles() < plentyOfFiles {
+		interval = syncInterval
+	}
 	e, err := server.NewServer(&server.Options{
-		ServerName: "lazuli",
-		JetStream:  true,
-		StoreDir:   dir,
-		Host:       host,
-		Port:       port,
-		DontListen: s.config.Listen == "",
-		MaxPayload: MaxPayload,
+		SyncInterval: interval,
+		ServerName:   "lazuli",
+		JetStream:    true,
+		StoreDir:     dir,
+		Host:         host,
+		Port:         port,
+		DontListen:   s.config.Listen == "",
+		MaxPayload:   MaxPayload,
 		// Without a limit JetStream takes a share of the machine's memory and free disk, and refuses writes beyond it.
 		JetStreamMaxMemory: 1 << 40,
 		JetStreamMaxStore:  1 << 60,

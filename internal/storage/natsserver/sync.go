@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
@@ -105,6 +106,9 @@ func (s *Server) syncFolders() error {
 
 // Forget is called after a stream was deleted: it makes the deletion durable and releases the stream's syncer.
 func (s *Server) Forget(stream string) error {
+	if s.open != nil {
+		s.open.forget(stream)
+	}
 	if !s.durable {
 		return nil
 	}
@@ -122,7 +126,7 @@ func (s *Server) Forget(stream string) error {
 const idleTime = 10 * time.Second
 
 // closeIdleAt is the number of streams from which on the files of idle streams are closed: a small part of the files that the process may open.
-func (s *Server) closeIdleAt() int { return max(16, openFiles()/16) }
+func (s *Server) closeIdleAt() int { return max(16, disk.OpenFiles()/16) }
 
 // closeIdleLocked closes the files of streams that were not synced recently. It is called when a stream is synced for the first time, and
 // removes the syncers that it closed, so that it has to check few.

@@ -77,6 +77,9 @@ func (q *Queue) usable(ctx context.Context) error {
 	if err := q.store.nats.Failed(); err != nil {
 		return err
 	}
+	if err := q.store.nats.Use(q.stream); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
 	return q.prepareFloor(ctx)
 }
 

@@ -27,6 +27,8 @@ var (
 	ErrQueueNotFound = errors.New("queue not found")
 	// ErrDamaged: the data of the queue cannot be read completely; the queue is not used until an operator has repaired it.
 	ErrDamaged = errors.New("queue is damaged")
+	// ErrBusy: so many queues are in use that the process has no files left for another one. Nothing has changed.
+	ErrBusy = errors.New("too many queues in use")
 	// ErrQueueExists: the queue exists with other metadata.
 	ErrQueueExists = errors.New("queue exists with other metadata")
 )

@@ -1,11 +1,11 @@
 //go:build unix
 
-package natsserver
+package disk
 
 import "golang.org/x/sys/unix"
 
-// openFiles returns the number of files that the process may have open.
-func openFiles() int {
+// OpenFiles returns the number of files that the process may have open.
+func OpenFiles() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 1024
