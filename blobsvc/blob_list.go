@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // Markers are opaque to clients: a version, and the position in base64.
@@ -66,9 +64,13 @@ func (s *Service) listBlobs(c *call) error {
 			return invalidQuery("marker", marker)
 		}
 	}
-	w := blobWriter{page: newPage(), c: c, now: c.now(),
+	options := itemOptions{now: c.now(), version: c.version(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
 		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.accounts.Blob(c.Account).AccessTimes}
+	if c.acceptsArrow() {
+		return s.listArrow(c, &l, &options)
+	}
+	w := blobWriter{page: newPage(), c: c, itemOptions: options}
 	defer w.free()
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(c.Base)
@@ -87,7 +89,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	var next []byte
 	if only {
-		err = s.writeChanged(c, changed, &w)
+		err = s.writeChanged(c, changed, w.write)
 	} else {
 		next, err = s.sendItems(c, &l, &w)
 	}
@@ -137,16 +139,12 @@ func (w *blobWriter) flush() error {
 	return nil
 }
 
-// blobWriter writes the items of a listing.
+// blobWriter writes the items of a listing in XML.
 type blobWriter struct {
 	*page
-	c                      *call
-	now                    ticks.Ticks
-	metadata, copies, tags bool
-	versions               bool
-	policies, holds        bool
-	accessTimes            bool
-	begun                  bool // the head was sent
+	itemOptions
+	c     *call
+	begun bool // the head was sent
 }
 
 func (w *blobWriter) write(item state.Item) error {
@@ -159,34 +157,17 @@ func (w *blobWriter) write(item state.Item) error {
 	w.raw("<Blob>")
 	w.name(item.Name)
 	if item.Blob == nil {
-		w.raw("<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><AccessTier>" + state.DefaultTier +
-			"</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus>" +
-			"<LeaseState>available</LeaseState><ServerEncrypted>false</ServerEncrypted></Properties></Blob>")
+		w.raw("<Properties>")
+		uncommitted(w.page)
+		w.raw("</Properties></Blob>")
 		return nil
 	}
+	w.flags(w.page, &item)
 	b := item.Blob
-	if b.IsSnapshot() {
-		w.text("Snapshot", b.Snapshot().ISO())
-	}
-	if b.Version != 0 && w.versions {
-		w.text("VersionId", b.Version.ISO())
-		if b.IsBase() && b.Deleted == 0 {
-			w.raw("<IsCurrentVersion>true</IsCurrentVersion>")
-		}
-	}
-	if item.VersionsOnly {
-		w.raw("<HasVersionsOnly>true</HasVersionsOnly>")
-		if !w.versions { // the item represents the blob
-			b.ShowAsBase()
-		}
-	}
-	if b.Deleted != 0 {
-		w.raw("<Deleted>true</Deleted>")
-	}
 	w.raw("<Properties>")
-	w.properties(b)
+	w.properties(w.page, b)
 	w.raw("</Properties>")
-	if w.metadata {
+	if w.itemOptions.metadata {
 		w.page.metadata(b.Metadata)
 	}
 	if w.tags && len(b.Tags) > 0 {
@@ -194,7 +175,7 @@ func (w *blobWriter) write(item state.Item) error {
 		w.tagSet(b.Tags)
 		w.raw("</Tags>")
 	}
-	if w.c.version() >= v20190202 {
+	if w.version >= v20190202 {
 		w.raw("<OrMetadata />")
 	}
 	w.raw("</Blob>")
@@ -203,7 +184,7 @@ func (w *blobWriter) write(item state.Item) error {
 
 // name writes a Name element. From version 2021-02-12 a name that XML cannot hold is percent-encoded and marked.
 func (w *blobWriter) name(s string) {
-	if !representable(s) && w.c.version() >= v20210212 {
+	if !representable(s) && w.version >= v20210212 {
 		w.raw(`<Name Encoded="true">` + url.PathEscape(s) + "</Name>")
 		return
 	}
@@ -220,106 +201,4 @@ func representable(s string) bool {
 		}
 	}
 	return true
-}
-
-func (w *blobWriter) properties(b *state.Blob) {
-	if w.c.version() >= v20171109 {
-		w.time("Creation-Time", b.Created)
-	}
-	w.time("Last-Modified", b.Changed)
-	w.raw("<Etag>")
-	w.b = b.Changed.AppendHexETag(w.b)
-	w.raw("</Etag>")
-	w.int("Content-Length", b.Length)
-	h := &b.Headers
-	w.text("Content-Type", h.ContentType)
-	w.text("Content-Encoding", h.Encoding)
-	w.text("Content-Language", h.Language)
-	if w.c.version() >= v20190202 {
-		w.raw("<Content-CRC64 />")
-	}
-	if h.MD5 == "" {
-		w.raw("<Content-MD5 />")
-	} else {
-		w.raw("<Content-MD5>")
-		w.b = base64.StdEncoding.AppendEncode(w.b, []byte(h.MD5))
-		w.raw("</Content-MD5>")
-	}
-	w.text("Cache-Control", h.CacheControl)
-	w.text("Content-Disposition", h.Disposition)
-	if b.Kind == state.PageBlob {
-		w.int("x-ms-blob-sequence-number", b.Sequence)
-	}
-	w.text("BlobType", b.Kind.String())
-	if b.Sealed {
-		w.raw("<Sealed>true</Sealed>")
-	}
-	if tier, inferred := b.AccessTier(); tier != "" && !(inferred && b.IsSnapshot() && w.c.version() < v20190202) {
-		w.text("AccessTier", tier)
-		if inferred {
-			w.raw("<AccessTierInferred>true</AccessTierInferred>")
-		}
-		if smart := b.SmartAccessTier(); smart != "" && w.c.version() >= v20260606 {
-			w.text("SmartAccessTier", smart)
-		}
-		if b.TierChanged != 0 {
-			w.time("AccessTierChangeTime", b.TierChanged)
-		}
-		if b.RehydrateTo != "" {
-			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
-			if w.c.version() >= wire.V20191212 {
-				w.text("RehydratePriority", b.RehydratePriority())
-			}
-		}
-	}
-	switch {
-	case !b.IsBase():
-	case b.Deleted != 0:
-		w.raw("<LeaseStatus />")
-	default:
-		w.lease(b.Lease, w.now)
-	}
-	if b.Expires != 0 && b.IsBase() {
-		w.time("Expiry-Time", b.Expires)
-	}
-	if w.accessTimes && b.Accessed != 0 {
-		w.time("LastAccessTime", b.Accessed)
-	}
-	if w.policies && b.Until != 0 {
-		w.time("ImmutabilityPolicyUntilDate", b.Until)
-		w.text("ImmutabilityPolicyMode", b.Mode())
-	}
-	if w.holds && b.Hold {
-		w.raw("<LegalHold>true</LegalHold>")
-	}
-	if b.Incremental.Source != "" {
-		w.raw("<IncrementalCopy>true</IncrementalCopy>")
-	}
-	if cp := &b.Copy; w.copies && cp.ID != "" {
-		w.text("CopyId", cp.ID)
-		w.text("CopySource", cp.Source)
-		w.text("CopyStatus", cp.Status)
-		w.text("CopyProgress", progress(cp.Copied, cp.Total))
-		if cp.Completed != 0 {
-			w.time("CopyCompletionTime", cp.Completed)
-		}
-		w.echo("CopyStatusDescription", cp.Description)
-		if b.IsIncremental() {
-			w.text("CopyDestinationSnapshot", b.Incremental.To.ISO())
-		}
-	}
-	w.raw("<ServerEncrypted>true</ServerEncrypted>")
-	if b.Encryption.KeySHA256 != "" {
-		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.Encryption.KeySHA256)))
-	}
-	if b.Encryption.Scope != "" {
-		w.text("EncryptionScope", b.Encryption.Scope)
-	}
-	if b.Deleted != 0 {
-		w.time("DeletedTime", b.Deleted)
-		w.int("RemainingRetentionDays", b.RemainingDays(w.now))
-	}
-	if len(b.Tags) > 0 {
-		w.int("TagCount", int64(len(b.Tags)))
-	}
 }

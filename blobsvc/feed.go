@@ -35,8 +35,8 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 }
 
 // writeChanged lists those of the named blobs that exist.
-func (s *Service) writeChanged(c *call, names []string, w *blobWriter) error {
+func (s *Service) writeChanged(c *call, names []string, write func(state.Item) error) error {
 	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
-		return w.write(state.Item{Name: name, Blob: b})
+		return write(state.Item{Name: name, Blob: b})
 	})
 }

@@ -120,8 +120,7 @@ var operations = []op{
 	{Name: "SetBlobImmutabilityPolicy", Method: put, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).setImmutabilityPolicy},
 	{Name: "DeleteBlobImmutabilityPolicy", Method: del, On: onBlob, Comp: "immutabilitypolicies", Needs: immutable, Do: (*Service).deleteImmutabilityPolicy},
 	{Name: "SetBlobLegalHold", Method: put, On: onBlob, Comp: "legalhold", Needs: immutable, Do: (*Service).setLegalHold},
-	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onRecord("r"), Do: (*Service).queryBlobContents,
-		State: frontend.Partial, Note: "Answers in the Arrow format are refused."},
+	{Name: "QueryBlobContents", Method: post, On: onBlob, Comp: "query", Needs: onRecord("r"), Do: (*Service).queryBlobContents},
 	{Name: "PreflightBlobRequest", Method: options, On: onBlob, Needs: everyone, Do: (*Service).preflight},
 
 	// Block blobs.

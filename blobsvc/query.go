@@ -6,7 +6,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.
@@ -51,9 +50,6 @@ func (s *Service) queryBlobContents(c *call) error {
 func queryError(err error) error {
 	var e *query.Error
 	if errors.As(err, &e) {
-		if e.Code == query.CodeNotImplemented {
-			return wire.ErrNotImplemented.WithMessage(e.Message)
-		}
 		return fail(http.StatusBadRequest, e.Code, e.Message)
 	}
 	return err

@@ -56,8 +56,6 @@ func TestQueryBlobContents(t *testing.T) {
 	ask(all, "", "x-ms-lease-id", "1f812371-a41d-49e6-b123-f4b542e851c5").want(t, 412, "LeaseNotPresentWithBlobOperation")
 	ask("SELECT", "").want(t, 400, "ErrorProcessingQueryExpression")
 	ask("SELECT Name FROM BlobStorage", "").want(t, 400, "ErrorProcessingQueryExpression")
-	arrow := strings.Replace(sqlBody(all), "</QueryRequest>", "<OutputSerialization><Format><Type>arrow</Type></Format></OutputSerialization></QueryRequest>", 1)
-	f.do(http.MethodPost, path+"?comp=query", arrow).want(t, 501, "NotImplemented")
 	f.do(http.MethodPost, path+"?comp=query", "no XML").want(t, 400, "InvalidXmlDocument")
 	f.do(http.MethodPost, path+"?comp=query", strings.Repeat(" ", 1<<20+1)).want(t, 413, "RequestBodyTooLarge")
 

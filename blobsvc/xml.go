@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"encoding/base64"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -80,6 +81,24 @@ func (p *page) time(name string, t ticks.Ticks) {
 	p.end(name)
 }
 
+func (p *page) bool(name string, b bool) { p.text(name, strconv.FormatBool(b)) }
+
+func (p *page) etag(changed ticks.Ticks) {
+	p.start("Etag")
+	p.b = changed.AppendHexETag(p.b)
+	p.end("Etag")
+}
+
+func (p *page) md5(sum string) {
+	if sum == "" {
+		p.text("Content-MD5", "")
+		return
+	}
+	p.start("Content-MD5")
+	p.b = base64.StdEncoding.AppendEncode(p.b, []byte(sum))
+	p.end("Content-MD5")
+}
+
 // plain are the ASCII characters that text and attributes need not escape.
 var plain = func() (t [utf8.RuneSelf]bool) {
 	for c := range t {
@@ -151,15 +170,4 @@ func (p *page) tagSet(list []state.Tag) {
 		p.raw("</Tag>")
 	}
 	p.raw("</TagSet>")
-}
-
-func (p *page) lease(l state.Lease, now ticks.Ticks) {
-	l = l.At(now)
-	if l.State == state.LeaseAvailable {
-		p.raw("<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>")
-		return
-	}
-	p.text("LeaseStatus", l.Status())
-	p.text("LeaseState", l.State.String())
-	p.echo("LeaseDuration", l.DurationKind())
 }

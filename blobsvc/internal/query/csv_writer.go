@@ -11,6 +11,8 @@ type writer interface {
 	values(out []byte, v []value) ([]byte, error)
 	// flush writes buffered output. end is set in the last call.
 	flush(out []byte, end bool) ([]byte, error)
+	// held is the size in bytes of the records that flush would write.
+	held() int
 }
 
 // csvWriter writes delimited text.
@@ -45,6 +47,8 @@ func newCSVWriter(d Delimited) *csvWriter {
 	}
 	return w
 }
+
+func (w *csvWriter) held() int { return 0 }
 
 func (w *csvWriter) begin(out []byte, names []string) []byte {
 	if names == nil || w.headed {

@@ -6,7 +6,7 @@
 // whose expressions evaluate themselves (value.go has the values, functions.go and dates.go the functions).
 // [Request.Open] begins to read the content and resolves the names of columns, so that an invalid query is refused
 // before the response begins; [Query.Run] does the rest. A reader (csv_reader.go, json_reader.go, parquet_reader.go) returns
-// one record at a time, a writer (csv_writer.go, json_writer.go) formats it, and avro.go wraps
+// one record at a time, a writer (csv_writer.go, json_writer.go, arrow_writer.go) formats it, and avro.go wraps
 // the output as the client libraries expect it. run.go has the loop over the records.
 //
 // # Limits

@@ -17,8 +17,6 @@ const (
 	CodeValue = "InvalidXmlNodeValue"
 	// CodeInput: the content does not have the declared format, so nothing can be read from it.
 	CodeInput = "InvalidInput"
-	// CodeNotImplemented: a feature of Azure that is not implemented; status 501.
-	CodeNotImplemented = "NotImplemented"
 )
 
 // refuse returns an Error about the SQL.

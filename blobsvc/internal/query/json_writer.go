@@ -83,6 +83,8 @@ func (w *jsonWriter) value(out []byte, v value) []byte {
 	return appendJSONString(out, w.text)
 }
 
+func (w *jsonWriter) held() int { return 0 }
+
 func (w *jsonWriter) flush(out []byte, _ bool) ([]byte, error) { return out, nil }
 
 const hex = "0123456789abcdef"

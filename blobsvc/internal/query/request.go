@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/arrow"
 )
 
 // Request is a parsed query.
@@ -30,6 +32,7 @@ type input struct {
 
 type output struct {
 	input
+	schema []arrow.Field // of results in the Arrow format
 	// defaulted is set if the request does not specify the format.
 	defaulted bool
 }
@@ -50,7 +53,8 @@ type (
 			FieldQuote, EscapeChar           *string
 			HasHeaders                       string
 		} `xml:"DelimitedTextConfiguration"`
-		JSON *struct{ RecordSeparator string } `xml:"JsonTextConfiguration"`
+		JSON  *struct{ RecordSeparator string } `xml:"JsonTextConfiguration"`
+		Arrow *arrowXML                         `xml:"ArrowConfiguration"`
 	}
 )
 
@@ -85,6 +89,9 @@ func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	}
 	if r.input.format != jsonFormat && len(st.from) > 0 {
 		return nil, refuse("A path behind BlobStorage[*] is only for JSON.")
+	}
+	if names := st.names(); r.output.format == arrowFormat && names != nil && len(names) != len(r.output.schema) {
+		return nil, refuse("The query has %d columns, the schema of the result %d.", len(names), len(r.output.schema))
 	}
 	return r, nil
 }
@@ -128,8 +135,10 @@ func (x *formatXML) output(in *input) (out output, err error) {
 		out.input, err = x.input()
 		out.defaulted = true
 		return out, err
-	case x.Type == "arrow":
-		return out, &Error{CodeNotImplemented, "Results in Arrow are not implemented."}
+	case x.Type == arrowFormat:
+		out.format = arrowFormat
+		out.schema, err = x.Arrow.schema()
+		return out, err
 	case x.Type == parquetFormat: // Azure has no Parquet output either
 		return out, invalidNode("Type", x.Type)
 	}

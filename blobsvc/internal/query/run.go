@@ -66,6 +66,8 @@ func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
 	switch r.output.format {
 	case jsonFormat:
 		q.writer = &jsonWriter{separator: r.output.separator}
+	case arrowFormat:
+		q.writer = newArrowWriter(r.output.schema)
 	default:
 		q.writer = newCSVWriter(r.output.delimited)
 	}
@@ -85,7 +87,7 @@ func (q *Query) Run(w io.Writer) (err error) {
 	if q.frames, err = newFrames(w); err != nil {
 		return err
 	}
-	q.out = q.writer.begin(make([]byte, 0, flushSize+flushSize/4), q.names())
+	q.out = q.writer.begin(make([]byte, 0, flushSize+flushSize/4), q.statement.names())
 	if q.statement.split > 0 {
 		err = q.split()
 	} else {
@@ -120,7 +122,12 @@ func (q *Query) Run(w io.Writer) (err error) {
 }
 
 // fatal ends the response with an error record.
-func (q *Query) fatal(bad *recordError) error {
+func (q *Query) fatal(bad *recordError) (err error) {
+	if q.output.format == arrowFormat { // the records before are a whole stream
+		if q.out, err = q.writer.flush(q.out, true); err != nil {
+			return err
+		}
+	}
 	if err := q.flush(); err != nil {
 		return err
 	}
@@ -133,8 +140,7 @@ func (q *Query) fatal(bad *recordError) error {
 }
 
 // names are the result's columns; nil for the columns of the records.
-func (q *Query) names() []string {
-	st := q.statement
+func (st *statement) names() []string {
 	switch {
 	case st.star:
 		return nil
@@ -213,7 +219,7 @@ func (q *Query) take(record record) (err error) {
 	if st.aggregate != nil {
 		return st.aggregate.add(r)
 	}
-	before := len(q.out)
+	before, held := len(q.out), q.writer.held()
 	if st.star {
 		q.out, err = q.writer.all(q.out, record)
 	} else {
@@ -229,7 +235,7 @@ func (q *Query) take(record record) (err error) {
 		q.out, err = q.writer.values(q.out, q.values)
 	}
 	if err == nil {
-		err = r.spend(len(q.out) - before) // names of columns may be long, and are written for each record
+		err = r.spend(len(q.out) - before + q.writer.held() - held) // names of columns may be long, and are written for each record
 	}
 	if err != nil {
 		q.out = q.out[:before]
@@ -246,7 +252,7 @@ func (q *Query) progress() error {
 		return err
 	}
 	_, end := q.reader.position()
-	if len(q.out) < flushSize && end-q.told < progressEvery {
+	if len(q.out)+q.writer.held() < flushSize && end-q.told < progressEvery {
 		return nil
 	}
 	var err error

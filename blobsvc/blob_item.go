@@ -1,0 +1,173 @@
+package blobsvc
+
+import (
+	"encoding/base64"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// itemWriter takes the properties of an item of a listing, by the names of XML elements, which are those of Arrow columns as well.
+type itemWriter interface {
+	// text takes a property that may be empty.
+	text(name, value string)
+	int(name string, n int64)
+	time(name string, t ticks.Ticks)
+	bool(name string, b bool)
+	etag(changed ticks.Ticks)
+	// md5 takes the Content-MD5 as bytes; it may be empty.
+	md5(sum string)
+}
+
+// itemOptions are what a request says about the items of a listing.
+type itemOptions struct {
+	now     ticks.Ticks
+	version wire.Version
+	// What include names.
+	metadata, copies, tags, versions, policies, holds bool
+	// accessTimes is set if the account tracks the last access.
+	accessTimes bool
+}
+
+// flags writes what stands before the properties of a blob.
+func (o *itemOptions) flags(w itemWriter, item *state.Item) {
+	b := item.Blob
+	if b.IsSnapshot() {
+		w.text("Snapshot", b.Snapshot().ISO())
+	}
+	if b.Version != 0 && o.versions {
+		w.text("VersionId", b.Version.ISO())
+		if b.IsBase() && b.Deleted == 0 {
+			w.bool("IsCurrentVersion", true)
+		}
+	}
+	if item.VersionsOnly {
+		w.bool("HasVersionsOnly", true)
+		if !o.versions { // the item represents the blob
+			b.ShowAsBase()
+		}
+	}
+	if b.Deleted != 0 {
+		w.bool("Deleted", true)
+	}
+}
+
+// uncommitted writes the properties of a blob that has uncommitted blocks alone.
+func uncommitted(w itemWriter) {
+	w.int("Content-Length", 0)
+	w.text("BlobType", "BlockBlob")
+	w.text("AccessTier", state.DefaultTier)
+	w.bool("AccessTierInferred", true)
+	w.text("LeaseStatus", "unlocked")
+	w.text("LeaseState", "available")
+	w.bool("ServerEncrypted", false)
+}
+
+// properties writes the properties of a blob, in Azure's order.
+func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
+	if o.version >= v20171109 {
+		w.time("Creation-Time", b.Created)
+	}
+	w.time("Last-Modified", b.Changed)
+	w.etag(b.Changed)
+	w.int("Content-Length", b.Length)
+	h := &b.Headers
+	w.text("Content-Type", h.ContentType)
+	w.text("Content-Encoding", h.Encoding)
+	w.text("Content-Language", h.Language)
+	if o.version >= v20190202 {
+		w.text("Content-CRC64", "")
+	}
+	w.md5(h.MD5)
+	w.text("Cache-Control", h.CacheControl)
+	w.text("Content-Disposition", h.Disposition)
+	if b.Kind == state.PageBlob {
+		w.int("x-ms-blob-sequence-number", b.Sequence)
+	}
+	w.text("BlobType", b.Kind.String())
+	if b.Sealed {
+		w.bool("Sealed", true)
+	}
+	if tier, inferred := b.AccessTier(); tier != "" && !(inferred && b.IsSnapshot() && o.version < v20190202) {
+		w.text("AccessTier", tier)
+		if inferred {
+			w.bool("AccessTierInferred", true)
+		}
+		if smart := b.SmartAccessTier(); smart != "" && o.version >= v20260606 {
+			w.text("SmartAccessTier", smart)
+		}
+		if b.TierChanged != 0 {
+			w.time("AccessTierChangeTime", b.TierChanged)
+		}
+		if b.RehydrateTo != "" {
+			w.text("ArchiveStatus", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
+			if o.version >= wire.V20191212 {
+				w.text("RehydratePriority", b.RehydratePriority())
+			}
+		}
+	}
+	switch {
+	case !b.IsBase():
+	case b.Deleted != 0:
+		w.text("LeaseStatus", "")
+	default:
+		leaseProperties(w, b.Lease, o.now)
+	}
+	if b.Expires != 0 && b.IsBase() {
+		w.time("Expiry-Time", b.Expires)
+	}
+	if o.accessTimes && b.Accessed != 0 {
+		w.time("LastAccessTime", b.Accessed)
+	}
+	if o.policies && b.Until != 0 {
+		w.time("ImmutabilityPolicyUntilDate", b.Until)
+		w.text("ImmutabilityPolicyMode", b.Mode())
+	}
+	if o.holds && b.Hold {
+		w.bool("LegalHold", true)
+	}
+	if b.Incremental.Source != "" {
+		w.bool("IncrementalCopy", true)
+	}
+	if cp := &b.Copy; o.copies && cp.ID != "" {
+		w.text("CopyId", cp.ID)
+		w.text("CopySource", cp.Source)
+		w.text("CopyStatus", cp.Status)
+		w.text("CopyProgress", progress(cp.Copied, cp.Total))
+		if cp.Completed != 0 {
+			w.time("CopyCompletionTime", cp.Completed)
+		}
+		echo(w, "CopyStatusDescription", cp.Description)
+		if b.IsIncremental() {
+			w.text("CopyDestinationSnapshot", b.Incremental.To.ISO())
+		}
+	}
+	w.bool("ServerEncrypted", true)
+	if b.Encryption.KeySHA256 != "" {
+		w.text("CustomerProvidedKeySha256", base64.StdEncoding.EncodeToString([]byte(b.Encryption.KeySHA256)))
+	}
+	if b.Encryption.Scope != "" {
+		w.text("EncryptionScope", b.Encryption.Scope)
+	}
+	if b.Deleted != 0 {
+		w.time("DeletedTime", b.Deleted)
+		w.int("RemainingRetentionDays", b.RemainingDays(o.now))
+	}
+	if len(b.Tags) > 0 {
+		w.int("TagCount", int64(len(b.Tags)))
+	}
+}
+
+func echo(w itemWriter, name, value string) {
+	if value != "" {
+		w.text(name, value)
+	}
+}
+
+func leaseProperties(w itemWriter, l state.Lease, now ticks.Ticks) {
+	l = l.At(now)
+	w.text("LeaseStatus", l.Status())
+	w.text("LeaseState", l.State.String())
+	echo(w, "LeaseDuration", l.DurationKind())
+}
