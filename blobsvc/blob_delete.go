@@ -107,7 +107,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := s.writeExisting(c)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := s.writeExisting(c)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Service) setBlobProperties(c *call) error {
 			return err
 		}
 	}
-	w, err := s.write(c)
+	w, err := s.writeExisting(c)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,10 @@ func (s *Service) copyBlob(c *call) error {
 	if err := c.noKeys(); err != nil {
 		return err
 	}
+	high, err := c.highPriority()
+	if err != nil {
+		return err
+	}
 	if src.remote != nil {
 		return s.beginCopy(c, &src)
 	}
@@ -38,8 +42,11 @@ func (s *Service) copyBlob(c *call) error {
 		return err
 	}
 	cp := c.newCopy(&src)
+	cp.RehydrateHigh = high
+	src.local.Archived = true
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
+		src.local.Archived = false // its bytes have to be read
 		return targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
 	}
 	if err != nil {

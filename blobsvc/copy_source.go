@@ -41,6 +41,10 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if token != "" && !strings.HasPrefix(token, "Bearer ") {
 		return src, wire.InvalidHeader("x-ms-copy-source-authorization", "")
 	}
+	intent := c.Header("X-Ms-File-Request-Intent")
+	if intent != "" && intent != "backup" {
+		return src, wire.InvalidHeader("x-ms-file-request-intent", intent)
+	}
 	src.url = text
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -58,7 +62,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	}
 	r := s.inner(c, u, token)
 	if r == nil {
-		src.remote = &copysource.Source{URL: text, Token: token, Intent: c.Header("X-Ms-File-Request-Intent"), If: state.Conditions(conditions)}
+		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
 		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
 		}

@@ -425,7 +425,7 @@ func TestEncryptionScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ab.AppendBlock(ctx, body(secret), &appendblob.AppendBlockOptions{CPKScopeInfo: scope("one")})
-	wantCode(t, err, 409, "BlobEncryptionScopeMismatch")
+	wantCode(t, err, 409, "BlobCustomerSpecifiedEncryptionMismatch")
 	if downloaded(t, ab.BlobClient(), nil, 0, 0) != secret {
 		t.Error("other content comes back")
 	}

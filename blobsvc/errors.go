@@ -120,8 +120,8 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
 	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
 
-	// Encryption. The codes about scopes, but the one of a disabled scope, are our own: Azure creates scopes elsewhere and documents the
-	// status alone.
+	// Encryption. Azure answers to a missing scope as to a missing key (recorded); that it does so to a wrong one, and the code of an
+	// unknown scope, are assumptions.
 	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
 	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
@@ -130,7 +130,8 @@ var azureErrors = map[error]*wire.Error{
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 	encryption.ErrScopeNotFound: fail(http.StatusNotFound, "EncryptionScopeNotFound", "The specified encryption scope does not exist."),
 	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled."),
-	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobEncryptionScopeMismatch", "The given encryption scope does not match the one used to encrypt the blob."),
+	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
+		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 }
 
 // azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.

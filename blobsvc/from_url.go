@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"crypto/md5"
 	"encoding/base64"
 	"io"
 	"net/http"
@@ -117,10 +118,21 @@ func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks b
 	return b.Reader, b.Length, err
 }
 
-// refuseBody refuses a body if the content comes from a URL.
+// refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be that of the empty body.
 func (c *call) refuseBody() error {
 	if n, err := c.contentLength(0); err != nil || n != 0 {
 		return wire.InvalidHeader("Content-Length", c.Header("Content-Length"))
+	}
+	text := c.Header("Content-Md5")
+	if text == "" {
+		return nil
+	}
+	want, err := parseMD5(text)
+	if err != nil {
+		return err
+	}
+	if empty := md5.Sum(nil); string(want) != string(empty[:]) {
+		return wire.ErrMD5Mismatch
 	}
 	return nil
 }

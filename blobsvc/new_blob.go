@@ -101,7 +101,11 @@ func (c *call) newTier(kind state.Kind) (string, error) {
 	if !ok {
 		return "", wire.InvalidHeader("x-ms-access-tier", s)
 	}
-	if kind != state.BlockBlob {
+	switch {
+	case kind == state.BlockBlob:
+	case tier == state.DefaultTier: // which such blobs are in, and are listed with
+		return "", nil
+	default:
 		return "", state.ErrTier
 	}
 	return tier, nil

@@ -54,10 +54,13 @@ var takesStructured = map[[2]string]bool{
 	{http.MethodPut, ""}: true, {http.MethodPut, "block"}: true, {http.MethodPut, "page"}: true, {http.MethodPut, "appendblock"}: true,
 }
 
-// refuseStructured refuses structured bodies if none exists.
+// refuseStructured refuses a structured body where the operation takes none, and its length without it.
 func (c *call) refuseStructured() error {
 	if c.HasHeader(structuredHeader) && (!takesStructured[[2]string{c.HTTP.Method, c.Comp}] || c.HasHeader(copySourceHeader)) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-structured-body")
+	}
+	if c.HasHeader(structuredLength) && !c.HasHeader(structuredHeader) {
+		return wire.MissingHeader("x-ms-structured-body")
 	}
 	return nil
 }

@@ -14,6 +14,13 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if err != nil {
 		return err
 	}
+	include, err := c.includes("none", "versions")
+	if err != nil {
+		return err
+	}
+	if include["versions"] {
+		return wire.ErrNotImplemented.WithMessage("Finding versions by tags is not implemented.")
+	}
 	where := c.Query.Get("where")
 	if where == "" {
 		return wire.MissingQuery("where")

@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -17,16 +18,15 @@ func (s *Service) setBlobTier(c *call) error {
 	if !ok {
 		return wire.InvalidHeader("x-ms-access-tier", text)
 	}
-	switch priority := c.Header("X-Ms-Rehydrate-Priority"); priority {
-	case "", "Standard", "High":
-	default:
-		return wire.InvalidHeader("x-ms-rehydrate-priority", priority)
+	high, err := c.highPriority()
+	if err != nil {
+		return err
 	}
 	w, err := s.writeAt(c)
 	if err != nil {
 		return err
 	}
-	pending, err := s.state.SetTier(&w, tier, c.Header("X-Ms-Rehydrate-Priority") == "High")
+	pending, err := s.state.SetTier(&w, tier, high)
 	if err != nil {
 		return err
 	}
@@ -34,4 +34,16 @@ func (s *Service) setBlobTier(c *call) error {
 		return c.Status(http.StatusAccepted)
 	}
 	return c.Status(http.StatusOK)
+}
+
+// highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
+func (c *call) highPriority() (bool, error) {
+	switch priority := c.Header("X-Ms-Rehydrate-Priority"); {
+	case strings.EqualFold(priority, "High"):
+		return true, nil
+	case priority == "", strings.EqualFold(priority, "Standard"):
+		return false, nil
+	default:
+		return false, wire.InvalidHeader("x-ms-rehydrate-priority", priority)
+	}
 }

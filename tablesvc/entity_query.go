@@ -7,6 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // queryEntities is Query Entities of a table or of one of its partitions.
@@ -47,13 +48,18 @@ func (s *Service) queryEntity(c *call) error {
 	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
 }
 
-// readOne renders the entity that the address names, appended to buf, and returns its Timestamp.
+// readOne renders the entity that the address names, appended to buf, and returns its Timestamp. An entity that $filter does not match is
+// not found.
 func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err error) {
 	f := c.form()
 	if f.Select, err = c.selection(&f); err != nil {
 		return nil, 0, err
 	}
 	if err := c.knownOptions(); err != nil {
+		return nil, 0, err
+	}
+	wanted, err := parseFilter(c.Query.Get("$filter"))
+	if err != nil {
 		return nil, 0, err
 	}
 	for _, key := range [...]string{c.partition, c.row} {
@@ -65,7 +71,11 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 	if err := c.checkScope(partition, row); err != nil {
 		return nil, 0, err
 	}
+	matches := true
 	err = s.state.ViewEntity(c.Account, c.table, partition, row, func(r entity.Record) {
+		if matches = wanted.Match(&filter.Entity{PartitionKey: partition, RowKey: row, Record: r}); !matches {
+			return
+		}
 		at = r.Timestamp()
 		if c.format.atom {
 			body = f.AppendAtom(buf, partition, row, r)
@@ -73,5 +83,8 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 			body = f.AppendJSON(buf, partition, row, r)
 		}
 	})
+	if err == nil && !matches {
+		err = state.ErrEntityNotFound
+	}
 	return body, at, hideTable(err)
 }

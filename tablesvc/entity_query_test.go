@@ -311,3 +311,16 @@ func TestTokens(t *testing.T) {
 	f.send("GET", "/Tables?NextTableName=people", nil, "").want(t, "400 InvalidInput")
 	f.send("GET", "/people()?NextPartitionKey=&NextRowKey=", nil, "").want(t, "200")
 }
+
+// $filter of one entity: an entity that it does not match is not found.
+func TestFilterOfOneEntity(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.table("One")
+	f.send("POST", "/One", nil, `{"PartitionKey":"p","RowKey":"r","N":1}`)
+	for filter, want := range map[string]int{"": 200, "?$filter=N%20eq%201": 200, "?$filter=N%20eq%202": 404, "?$filter=N%20is%201": 400} {
+		if r := f.send("GET", "/One(PartitionKey='p',RowKey='r')"+filter, nil, ""); r.status != want {
+			t.Errorf("%s: %d %s, want %d", filter, r.status, r.body, want)
+		}
+	}
+}

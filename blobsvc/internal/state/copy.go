@@ -17,6 +17,8 @@ type Source struct {
 	If Preconditions
 	// Key is the customer-provided key of the source, nil for none.
 	Key *encryption.CustomerKey
+	// Archived lets the source be in the archive.
+	Archived bool
 }
 
 // Copy is a copy from one blob to another.
@@ -31,6 +33,10 @@ type Copy struct {
 	Seal, Unseal bool
 	// MD5 is the MD5 that the source must have, "" for any.
 	MD5 string
+	// RehydrateHigh is the priority with which a copy of a blob in the archive leaves it.
+	RehydrateHigh bool
+	// Of, unless 0, is the state of the source that is copied, by the time of its last change. Another fails with [ErrSourceChanged].
+	Of ticks.Ticks
 }
 
 // MaxSyncCopy is the size in bytes of the largest source of Copy Blob From URL.
@@ -55,7 +61,7 @@ func (src *Source) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 	if b.IsIncremental() {
 		return ErrIncremental
 	}
-	if b.finishRehydration(now); b.Tier == ArchiveTier {
+	if b.finishRehydration(now); b.Tier == ArchiveTier && !src.Archived {
 		return ErrArchived
 	}
 	if b.Copy.Status == CopyPending {
@@ -135,6 +141,11 @@ func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyR
 		if err := c.sameEncryption(src, &b, &from); err != nil {
 			return err
 		}
+		if from.Tier == ArchiveTier {
+			if err := c.rehydrateCopy(src, &b, cp); err != nil {
+				return err
+			}
+		}
 		b.Adopt(&from)
 		if b.content, err = from.content.duplicate(c.tx, &from); err != nil {
 			return err
@@ -145,9 +156,23 @@ func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyR
 	return out, err
 }
 
+// rehydrateCopy prepares b, a copy of a blob in the archive, which stays there: the copy is on its way to the tier that the request names.
+// Such a copy is another blob, and has a tier other than the archive.
+// https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview#copy-an-archived-blob-to-an-online-tier
+func (c *change) rehydrateCopy(src *Source, b *Blob, cp *Copy) error {
+	if b.Tier == "" || b.Tier == ArchiveTier || src.Account != c.Account ||
+		src.Container == c.Container && src.Blob == c.Blob && src.At.IsBase() {
+		return &SourceError{ErrArchived}
+	}
+	b.RehydrateTo, b.RehydrateHigh, b.Tier, b.TierChanged = b.Tier, cp.RehydrateHigh, ArchiveTier, c.now
+	return nil
+}
+
 // accepts checks that the copy can be made from a source.
 func (cp *Copy) accepts(from *Blob) error {
 	switch {
+	case cp.Of != 0 && from.Changed != cp.Of:
+		return ErrSourceChanged
 	case !cp.Sync:
 		return nil
 	case from.Length > MaxSyncCopy:
@@ -184,8 +209,11 @@ func (c *change) finishCopy(b *Blob, cp *Copy) error {
 
 // shape checks the tier that b is to have, and seals it or not as the request asks.
 func (cp *Copy) shape(b *Blob) error {
-	if b.Tier != "" && b.Kind != BlockBlob {
-		return ErrTier
+	if b.Kind != BlockBlob {
+		if b.Tier != "" && b.Tier != DefaultTier { // the tier that such blobs are in
+			return ErrTier
+		}
+		b.Tier = ""
 	}
 	if cp.Unseal {
 		b.Sealed = false

@@ -87,10 +87,32 @@ func (c *change) unlock(b *Blob) error { return c.s.unlock(c.Account, b, c.Write
 // unlockFor checks that the caller may add uploaded content, nil for none, to b.
 func (c *change) unlockFor(b *Blob, up *content.Upload) error {
 	c.result.Encryption = b.Encryption
-	if err := c.unlock(b); err != nil || up == nil {
+	if err := c.unlock(b); err != nil {
 		return err
 	}
+	if up == nil {
+		return c.checkScope(b, false)
+	}
 	return b.Encryption.Matches(up.Encryption())
+}
+
+// checkScope checks the scope of a request that writes nothing into the content of b. A scope that is named must be the blob's. Set Blob
+// Metadata and Snapshot Blob have to name the scope of a blob (recorded), unless it is the container's default.
+func (c *change) checkScope(b *Blob, required bool) error {
+	q := &c.Encryption
+	switch {
+	case q.Key != nil || b.Encryption.KeySHA256 != "": // a matter of keys
+		return nil
+	case q.Named && q.Scope != b.Encryption.Scope:
+		return encryption.ErrScopeMismatch
+	case q.Named || !required || b.Encryption.Scope == "":
+		return nil
+	}
+	rec, err := getContainer(c.tx, c.Account, c.Container)
+	if err == nil && rec.Scope != b.Encryption.Scope {
+		err = encryption.ErrKeyMissing
+	}
+	return err
 }
 
 // sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in another way. Scopes

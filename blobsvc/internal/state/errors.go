@@ -151,6 +151,8 @@ var (
 	ErrSourceTooLarge = errors.New("blob state: the source is too large")
 	// ErrSourceMD5: the MD5 of the source is not the expected one.
 	ErrSourceMD5 = errors.New("blob state: the source has another MD5")
+	// ErrSourceChanged: the source of a copy is not in the state that was read before.
+	ErrSourceChanged = errors.New("blob state: the source of the copy has changed")
 	// ErrOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes have to
 	// be read and stored again.
 	ErrOtherEncryption = errors.New("blob state: the copy and its source are encrypted with different keys")

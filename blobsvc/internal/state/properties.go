@@ -6,6 +6,9 @@ func (s *Store) SetMetadata(w *Write, metadata []Meta) (Result, error) {
 		if err := c.unlockFor(b, nil); err != nil {
 			return err
 		}
+		if err := c.checkScope(b, true); err != nil {
+			return err
+		}
 		if b.Tier == ArchiveTier {
 			return ErrArchived
 		}
@@ -75,6 +78,9 @@ func (s *Store) SetBlobProperties(w *Write, p *Properties) (out PropertiesResult
 			if err := c.unlock(b); err != nil {
 				return err
 			}
+		}
+		if err := c.checkScope(b, false); err != nil {
+			return err
 		}
 		headers := b.Headers
 		c.previous.headers = &headers

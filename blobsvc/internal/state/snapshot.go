@@ -14,6 +14,9 @@ func (s *Store) SnapshotBlob(w *Write, metadata []Meta) (at ticks.Ticks, result 
 		if err := c.unlock(b); err != nil {
 			return err
 		}
+		if err := c.checkScope(b, true); err != nil {
+			return err
+		}
 		if b.Tier == ArchiveTier {
 			return ErrArchived
 		}

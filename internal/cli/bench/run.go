@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
 )
 
 // Config says what to measure.
@@ -165,7 +163,7 @@ type run struct {
 	server *stackServer
 	report *Report
 
-	floorChild *childproc.Process
+	floorChild *child
 }
 
 func runID() string {
@@ -182,7 +180,7 @@ func (r *run) open(ctx context.Context) error {
 		if r.server, err = startStack(ctx, r.cfg.Self, r.cfg.ServeArgs, r.cfg.TempDir); err != nil {
 			return err
 		}
-		first.Stack, first.PID = r.server.stack, r.server.child.Pid()
+		first.Stack, first.PID = r.server.stack, r.server.child.cmd.Process.Pid
 	}
 	targets := []*Target{first}
 	if r.stacks[1] != nil {
@@ -294,7 +292,7 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	t := r.report.Targets[0]
 	t.RestartMS = milliseconds(d)
-	t.Restarted = readMemory(r.server.child.Pid())
+	t.Restarted = readMemory(r.server.child.cmd.Process.Pid)
 	return nil
 }
 
@@ -307,6 +305,6 @@ func (r *run) close() {
 		r.server.close()
 	}
 	if r.floorChild != nil {
-		stop(r.floorChild)
+		r.floorChild.stop()
 	}
 }

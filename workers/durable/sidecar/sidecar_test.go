@@ -25,12 +25,6 @@ import (
 // serve starts a server and returns a client of it.
 func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
 	t.Helper()
-	return client.NewTaskHubGrpcClient(dial(t, o), backend.DefaultLogger())
-}
-
-// dial starts a server and returns a connection to it.
-func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.ClientConn {
-	t.Helper()
 	o.Durable.Storage, o.Logger = lazulitest.Start(t).Account(t).Storage, slog.New(slog.DiscardHandler)
 	s, err := sidecar.New(o)
 	if err != nil {
@@ -42,7 +36,7 @@ func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.Cli
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +47,7 @@ func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.Cli
 			t.Error(err)
 		}
 	})
-	return conn
+	return client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
 }
 
 func hello(name string) *task.TaskRegistry {
