@@ -109,13 +109,18 @@ func workersOf(services *atomic.Pointer[backend]) http.Handler {
 
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
 func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
-	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
-	queues, err1 := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
-	blobs, err2 := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
+	return storageOver(s.InProcess(), account, s.InProcessURL)
+}
+
+// storageOver returns clients of an account whose requests t carries to the services.
+func storageOver(t http.RoundTripper, account string, url func(wire.Service, string) string) (*workers.Storage, error) {
+	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
+	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
+	blobs, err2 := azblob.NewClientWithNoCredential(url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
 	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}
-	tables, err3 := aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
+	tables, err3 := aztables.NewServiceClientWithNoCredential(url(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, fmt.Errorf("clients for the worker roles: %w", err)
+		return nil, fmt.Errorf("clients of the account %s: %w", account, err)
 	}
 	return &workers.Storage{Queues: queues, Blobs: blobs, Tables: tables, Local: true}, nil
 }

@@ -53,6 +53,8 @@ type Options struct {
 	Requests *Requests
 	// Workers answers what the workers of this process do, as the admin listener's /workers; nil without workers.
 	Workers http.Handler
+	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a server without it.
+	Workflows func(ctx context.Context, account, hub string) (http.Handler, error)
 	// State allows resets, snapshots and the seed.
 	State bool
 	// Seed creates the resources of the seed that do not exist; nil is no seed.
@@ -137,6 +139,9 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/tables/{table}/entity", d.entity, d.changeEntity)
 	pages("accounts/{account}/tables/{table}/plan", d.plan, nil)
 	pages("accounts/{account}/tables/{table}/partitions", d.partitions, nil)
+	pages("accounts/{account}/workflows", d.hubs, nil)
+	pages("accounts/{account}/workflows/{hub}", d.hub, d.changeHub)
+	pages("accounts/{account}/workflows/{hub}/instance", d.instance, d.changeInstance)
 	pages("workers", d.workers, d.changeWorkers)
 	pages("requests", d.requests, nil)
 	pages("requests/live", d.liveRequests, nil)
@@ -231,6 +236,7 @@ var done = map[string]string{
 	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.", "broken": "The lease is broken.",
 	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.", "paused": "Paused.", "resumed": "Resumed.",
 	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.", "added": "The rule was added.",
+	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",
 }
 
 // show renders a page.

@@ -29,7 +29,7 @@ func parsePages() map[string]*template.Template {
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"bytes": sizeText, "ago": ago, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until,
+	"bytes": sizeText, "ago": ago, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until, "took": took,
 	"words": strings.Fields, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
 }
@@ -106,6 +106,14 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+// took is a duration that may be short: in milliseconds up to 10 s.
+func took(d time.Duration) string {
+	if d < 10*time.Second {
+		return milliseconds(d)
+	}
+	return short(d)
 }
 
 func milliseconds(d time.Duration) string {

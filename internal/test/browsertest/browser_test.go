@@ -76,7 +76,7 @@ func open(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true,
-		Version: "test", Log: quiet})
+		Version: "test", Log: quiet, Workflows: workflows(s)})
 	a := admin.Start(l, admin.Options{UI: ui, Log: quiet})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -274,6 +274,7 @@ func (b *browser) fill() {
 func TestPages(t *testing.T) {
 	b := open(t)
 	b.fill()
+	b.runWorkflows()
 	pages := []struct{ name, path, text string }{
 		{"home", "/", "Next steps"},
 		{"account", account[:len(account)-1], "Connection string"},
@@ -289,6 +290,9 @@ func TestPages(t *testing.T) {
 		{"table", account + "tables/people?filter=Age+gt+40", "PartitionKey eq"},
 		{"entity", account + "tables/people/entity?pk=smith&rk=1", "Timestamp"},
 		{"partitions", account + "tables/people/partitions", "1 partition with 3 entities"},
+		{"hubs", account + "workflows", "Orders"},
+		{"hub", account + "workflows/Orders", "order-1"},
+		{"instance", account + "workflows/Orders/instance?id=order-1", "shelf 7"},
 		{"workers", "/ui/workers", "runs no workers"},
 		{"requests", "/ui/requests", "Live."},
 		{"control", "/ui/control", "New rule"},

@@ -1,0 +1,334 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+)
+
+// workflowAPI is where the HTTP management API of durable workflows is.
+// https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api
+const workflowAPI = "/runtime/webhooks/durabletask/"
+
+// Names by which a task hub is found; see package durable.
+const (
+	hubSuffix = "-leases"
+	hubInfo   = "taskhub.json"
+	// hubContainers is how many containers one page of hubs looks through.
+	hubContainers = 5000
+)
+
+// hubRow is a task hub in the list.
+type hubRow struct {
+	TaskHubName    string
+	CreatedAt      time.Time
+	PartitionCount int
+}
+
+// hubs lists the task hubs of an account.
+func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
+	client, err := d.blobClient(r)
+	if err != nil {
+		return err
+	}
+	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(hubContainers)), Marker: optional(r.URL.Query().Get("marker"))}
+	got, err := client.NewListContainersPager(o).NextPage(r.Context())
+	if err != nil {
+		return err
+	}
+	var rows []hubRow
+	for _, c := range got.ContainerItems {
+		if !strings.HasSuffix(value(c.Name), hubSuffix) {
+			continue
+		}
+		text := make([]byte, 4096)
+		n, err := client.NewContainerClient(value(c.Name)).NewBlobClient(hubInfo).DownloadBuffer(r.Context(), text, nil)
+		var row hubRow
+		if err != nil || json.Unmarshal(text[:n], &row) != nil || row.PartitionCount < 1 {
+			continue // another container with such a name
+		}
+		rows = append(rows, row)
+	}
+	account := r.PathValue("account")
+	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Next": value(got.NextMarker), "Now": d.Now()})
+}
+
+// workflowState is an instance as the management API writes it.
+type workflowState struct {
+	Name, InstanceID, RuntimeStatus string
+	Input, Output, CustomStatus     json.RawMessage
+	CreatedTime, LastUpdatedTime    time.Time
+	HistoryEvents                   []workflowEvent
+}
+
+// Done reports whether the instance has ended.
+func (s workflowState) Done() bool {
+	return slices.Contains([]string{"Completed", "Failed", "Terminated", "Canceled"}, s.RuntimeStatus)
+}
+
+// Class returns the style of the status.
+func (s workflowState) Class() string { return statusClasses[s.RuntimeStatus] }
+
+var statusClasses = map[string]string{"Completed": "good", "Failed": "bad", "Terminated": "warn", "Canceled": "warn", "Suspended": "warn"}
+
+// Text returns a payload as people read it: indented, and a string without quotes.
+func (workflowState) Text(payload json.RawMessage) string {
+	var text string
+	var out bytes.Buffer
+	switch {
+	case len(payload) == 0 || string(payload) == "null":
+		return ""
+	case json.Unmarshal(payload, &text) == nil:
+		return text
+	case json.Indent(&out, payload, "", "  ") != nil:
+		return string(payload)
+	}
+	return out.String()
+}
+
+// workflowEvent is a step of a history as the management API writes it.
+type workflowEvent struct {
+	EventType, Name, FunctionName, OrchestrationStatus, Reason string
+	InstanceID                                                 string `json:"InstanceId"`
+	Input, Result                                              json.RawMessage
+	Timestamp                                                  time.Time
+	ScheduledTime, FireAt                                      *time.Time
+}
+
+// bar is the place of a step in the time of an instance, in thousandths.
+type bar struct{ From, Width int }
+
+// timelineRow is a step on the page of an instance.
+type timelineRow struct {
+	workflowEvent
+	After time.Duration // since the first step
+	Took  time.Duration // of a task
+	bar
+}
+
+// Class returns the style of the step.
+func (t timelineRow) Class() string {
+	if strings.HasSuffix(t.EventType, "Failed") || t.OrchestrationStatus == "Failed" {
+		return "bad"
+	}
+	return statusClasses[t.OrchestrationStatus]
+}
+
+// shownSteps bounds the steps that a page shows.
+const shownSteps = 1000
+
+// timeline places the steps of a history between its first and its last one.
+func timeline(events []workflowEvent) []timelineRow {
+	if len(events) == 0 {
+		return nil
+	}
+	first := events[0].Timestamp
+	last := events[len(events)-1].Timestamp
+	whole := max(last.Sub(first), 1)
+	rows := make([]timelineRow, 0, len(events))
+	for _, e := range events[max(0, len(events)-shownSteps):] {
+		row := timelineRow{workflowEvent: e, After: max(0, e.Timestamp.Sub(first))}
+		began := e.Timestamp
+		if e.ScheduledTime != nil {
+			began = *e.ScheduledTime
+			row.Took = e.Timestamp.Sub(began)
+		}
+		row.From = int(max(0, began.Sub(first)) * 990 / whole)
+		row.Width = max(10, int(e.Timestamp.Sub(began)*990/whole))
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// hub is the page of a hub's instances.
+func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}}
+	for name, parameter := range map[string]string{"status": "runtimeStatus", "prefix": "instanceIdPrefix"} {
+		if v := q.Get(name); v != "" {
+			query.Set(parameter, v)
+		}
+	}
+	got, err := d.workflowCall(r, http.MethodGet, []string{"instances"}, query, "", q.Get("marker"))
+	if err != nil {
+		return err
+	}
+	var rows []workflowState
+	if err := json.Unmarshal(got.body.Bytes(), &rows); err != nil {
+		return err
+	}
+	account, hub := r.PathValue("account"), r.PathValue("hub")
+	return d.show(w, r, "hub", hub, []crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
+		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"), "Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
+			"Statuses": []string{"Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"}})
+}
+
+// changeHub starts an instance, or purges those that have ended with a status.
+func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {
+	account, hub := r.PathValue("account"), r.PathValue("hub")
+	switch r.PostFormValue("action") {
+	case "start":
+		path := []string{"orchestrators", strings.TrimSpace(r.PostFormValue("name"))}
+		if id := r.PostFormValue("id"); id != "" {
+			path = append(path, id)
+		}
+		got, err := d.workflowCall(r, http.MethodPost, path, nil, r.PostFormValue("input"), "")
+		if err != nil {
+			return err
+		}
+		var started struct{ ID string }
+		if err := json.Unmarshal(got.body.Bytes(), &started); err != nil {
+			return err
+		}
+		return d.backToInstance(w, r, started.ID, "started")
+	case "purge":
+		status := r.PostFormValue("status")
+		if !(workflowState{RuntimeStatus: status}).Done() {
+			return errAction
+		}
+		query := url.Values{"createdTimeFrom": {"1970-01-01T00:00:00Z"}, "runtimeStatus": {status}}
+		_, err := d.workflowCall(r, http.MethodDelete, []string{"instances"}, query, "", "")
+		var p problem
+		if err != nil && !(errAs(err, &p) && p.status == http.StatusNotFound) { // 404: no instance has the status
+			return err
+		}
+		return back(w, r, link("accounts", account, "workflows", hub), "deleted")
+	}
+	return errAction
+}
+
+// instance is the page of an instance, which the query names: IDs can contain slashes.
+func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
+	id := r.URL.Query().Get("id")
+	path := []string{"instances", id}
+	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"}}, "", "")
+	unreadable := ""
+	var p problem
+	if errAs(err, &p) && p.status == http.StatusInternalServerError {
+		unreadable = p.what
+		got, err = d.workflowCall(r, http.MethodGet, path, nil, "", "")
+	}
+	if err != nil {
+		return err
+	}
+	var state workflowState
+	if err := json.Unmarshal(got.body.Bytes(), &state); err != nil {
+		return err
+	}
+	account, hub := r.PathValue("account"), r.PathValue("hub")
+	return d.show(w, r, "instance", id, []crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}, {hub, link("accounts", account, "workflows", hub)}},
+		map[string]any{"Hub": hub, "State": state, "Steps": timeline(state.HistoryEvents), "Count": len(state.HistoryEvents), "Unreadable": unreadable, "Now": d.Now()})
+}
+
+// instanceActions are what the forms of an instance do, and the message afterwards.
+var instanceActions = map[string]string{"suspend": "sent", "resume": "sent", "terminate": "sent", "rewind": "sent", "restart": "started"}
+
+// changeInstance sends an event to an instance, controls it, or purges it.
+func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error {
+	id, action := r.URL.Query().Get("id"), r.PostFormValue("action")
+	path := []string{"instances", id}
+	switch {
+	case action == "raise":
+		data := cmp.Or(strings.TrimSpace(r.PostFormValue("data")), "null")
+		if !json.Valid([]byte(data)) {
+			return problem{http.StatusBadRequest, "The data of the event is not JSON", `A text is written in quotation marks: "yes".`}
+		}
+		if _, err := d.workflowCall(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data, ""); err != nil {
+			return err
+		}
+		return d.backToInstance(w, r, id, "sent")
+	case action == "purge":
+		if _, err := d.workflowCall(r, http.MethodDelete, path, nil, "", ""); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub")), "deleted")
+	case instanceActions[action] != "":
+		query := url.Values{"reason": {r.PostFormValue("reason")}}
+		if action == "restart" {
+			query = url.Values{"restartWithNewInstanceId": {"false"}}
+		}
+		if _, err := d.workflowCall(r, http.MethodPost, append(path, action), query, "", ""); err != nil {
+			return err
+		}
+		return d.backToInstance(w, r, id, instanceActions[action])
+	}
+	return errAction
+}
+
+// backToInstance redirects to the page of an instance after a change.
+func (d *dashboard) backToInstance(w http.ResponseWriter, r *http.Request, id, done string) error {
+	path := link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub"), "instance")
+	http.Redirect(w, r, path+"?"+url.Values{"id": {id}, "done": {done}}.Encode(), http.StatusSeeOther)
+	return nil
+}
+
+// workflowHelps are what helps against refusals of the management API.
+var workflowHelps = map[int]problem{
+	http.StatusNotFound: {http.StatusNotFound, "There is no such instance", "It may have been purged meanwhile; the page of the hub lists the instances."},
+	http.StatusGone:     {http.StatusGone, "The instance has ended", "Reload its page to see how."},
+}
+
+// workflowCall sends a request to the management API of the hub in the page's path.
+func (d *dashboard) workflowCall(r *http.Request, method string, path []string, query url.Values, body, continuation string) (*answer, error) {
+	account, err := d.accountOf(r)
+	if err != nil {
+		return nil, err
+	}
+	hub := r.PathValue("hub")
+	if d.Workflows == nil {
+		return nil, problem{http.StatusNotImplemented, "This server shows no workflows", ""}
+	}
+	api, err := d.Workflows(r.Context(), account, hub)
+	if err != nil {
+		return nil, err
+	}
+	if api == nil {
+		return nil, problem{http.StatusNotFound, "The account has no task hub " + hub, "The page Workflows lists the hubs."}
+	}
+	path = slices.Clone(path)
+	for i, p := range path {
+		if path[i] = url.PathEscape(p); p == "" {
+			return nil, problem{http.StatusBadRequest, "A name is missing", "The workflow, the event and the instance have names."}
+		}
+	}
+	hr, err := http.NewRequestWithContext(r.Context(), method, workflowAPI+strings.Join(path, "/")+"?"+query.Encode(), io.NopCloser(strings.NewReader(body)))
+	if err != nil {
+		return nil, err
+	}
+	hr.Header.Set("Content-Type", "application/json")
+	if continuation != "" {
+		hr.Header.Set("X-Ms-Continuation-Token", continuation)
+	}
+	a := &answer{header: make(http.Header), status: http.StatusOK}
+	api.ServeHTTP(a, hr)
+	if a.status/100 == 2 {
+		return a, nil
+	}
+	if p, ok := workflowHelps[a.status]; ok {
+		return nil, p
+	}
+	return nil, problem{a.status, refusal(a), ""}
+}
+
+// refusal returns the text of an error of the management API: a JSON string, or an object.
+func refusal(a *answer) string {
+	var object struct{ Message, ExceptionMessage string }
+	var text string
+	switch {
+	case json.Unmarshal(a.body.Bytes(), &text) == nil:
+		return text
+	case json.Unmarshal(a.body.Bytes(), &object) == nil && object.Message != "":
+		return strings.TrimSuffix(object.Message+": "+object.ExceptionMessage, ": ")
+	}
+	return http.StatusText(a.status)
+}
