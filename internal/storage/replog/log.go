@@ -71,6 +71,7 @@ type Log struct {
 	chunk  int // largest payload of a message, in bytes
 
 	counter atomic.Uint64
+	timeout atomic.Int64    // Config.Timeout
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	wake    chan struct{} // the follower has a gap to fill
@@ -108,6 +109,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 		config: c, js: js, stream: "LAZULI_LOG_" + c.Name, writer: rand.Uint64(), wake: make(chan struct{}, 1),
 		ahead: make(map[uint64][]byte), parts: make(map[uint64]*partSet), marks: make(map[uint64]*passing),
 	}
+	l.timeout.Store(int64(c.Timeout))
 	l.life, l.end = context.WithCancel(context.Background())
 	if err := l.create(ctx); err != nil {
 		return nil, err
@@ -226,4 +228,11 @@ func (l *Log) Close() {
 		_ = l.sub.Unsubscribe()
 	}
 	l.running.Wait()
+}
+
+// Position returns how far this node has processed the log.
+func (l *Log) Position() Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pos
 }

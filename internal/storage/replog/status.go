@@ -114,11 +114,15 @@ func (l *Log) Status() Status {
 
 // patience is how long a call waits for a majority.
 func (l *Log) patience() time.Duration {
+	timeout := time.Duration(l.timeout.Load())
 	if l.stats.down.Load() {
-		return min(downTimeout, l.config.Timeout)
+		return min(downTimeout, timeout)
 	}
-	return l.config.Timeout
+	return timeout
 }
+
+// SetTimeout changes Config.Timeout for later calls.
+func (l *Log) SetTimeout(d time.Duration) { l.timeout.Store(int64(d)) }
 
 // available notes the outcome of an append or a mark. While the log is unavailable, calls wait for a short time only, and the follower tries a
 // mark now and then.

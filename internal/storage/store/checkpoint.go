@@ -80,6 +80,7 @@ func (db *DB) freeze() error {
 	db.gen++
 	active := newMemtable(len(db.buckets))
 	active.publish(l.active.newest)
+	active.position = l.active.position
 	db.layers.Store(&layers{active: active, frozen: l.active})
 	db.startCheckpoint()
 	return nil
@@ -133,6 +134,11 @@ func (db *DB) checkpoint() error {
 // commit writes a memtable to bbolt, a chunk at a time, and at the end the progress of the file: the generation of the memtable. An interruption
 // does no harm: the log has all entries, and so has the memtable, which hides those of the file.
 func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
+	if r := db.replica; r != nil {
+		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, r.from, m.position) }); err != nil {
+			return err
+		}
+	}
 	for i := range m.lists {
 		list := &m.lists[i]
 		for e := list.seek(nil, math.MaxUint64); e != nil; {
@@ -144,6 +150,15 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 				return err
 			}
 		}
+	}
+	if r := db.replica; r != nil {
+		err := db.transact(func(tx *bolt.Tx) error {
+			return errors.Join(putProgress(tx, gen, m.newest, true), db.putReplica(tx, m.position, m.position))
+		})
+		if err == nil {
+			r.from = m.position
+		}
+		return err
 	}
 	return db.transact(func(tx *bolt.Tx) error { return putProgress(tx, gen, m.newest, closed) })
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
 // implementation is a way to open a store; the contract holds for each.
@@ -16,6 +18,8 @@ type implementation struct {
 	o       Options
 	small   bool // memtables of a few entries, so that everything is read from the file
 	forgets bool // nothing survives Close
+	servers int  // of the replicated log; 0 for none
+	cluster *natscluster.Cluster
 }
 
 var implementations = []implementation{
@@ -24,6 +28,9 @@ var implementations = []implementation{
 	{name: "relaxed", o: Options{Relaxed: true}},
 	{name: "in memory", o: Options{Ephemeral: true}, forgets: true},
 	{name: "in memory, read from the file", o: Options{Ephemeral: true}, small: true, forgets: true},
+	{name: "replicated by one server", servers: 1},
+	{name: "replicated by three servers", servers: 3},
+	{name: "replicated by three servers, read from the file", o: Options{MaxMapped: 1}, small: true, servers: 3},
 }
 
 // TestContract holds what View, Update and cursors promise, for every implementation.
@@ -31,7 +38,13 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	for _, im := range implementations {
 		t.Run(im.name, func(t *testing.T) {
+			if im.servers > 1 && testing.Short() {
+				t.Skip("starts three servers")
+			}
 			t.Parallel()
+			if im.servers > 0 {
+				im.cluster = natscluster.Start(t, im.servers)
+			}
 			for _, c := range []struct {
 				name string
 				test func(*testing.T, *DB)
@@ -73,7 +86,11 @@ func TestContract(t *testing.T) {
 }
 
 func (im implementation) open(t *testing.T, path string) *DB {
-	db := openAt(t, path, im.o)
+	o := im.o
+	if im.servers > 0 {
+		o.Log = openLog(t, im.cluster, 0, logName(path))
+	}
+	db := openAt(t, path, o)
 	if im.small {
 		db.memtableSize = 2 * entryOverhead
 	}

@@ -7,6 +7,12 @@ var (
 	// ErrLocked means that another process, or another DB of this process, has the file open.
 	ErrLocked = errors.New("store: file is in use by another process")
 
+	// ErrReplicated means that the file is a view of a replicated log and was opened without Options.Log.
+	ErrReplicated = errors.New("store: the file belongs to a node of a cluster")
+
+	// ErrOtherLog means that the file does not belong to the log in Options.Log.
+	ErrOtherLog = errors.New("store: the file does not belong to this replicated log")
+
 	// ErrFormat means that the file was written by a newer release, or is not a store file.
 	ErrFormat = errors.New("store: unknown file format")
 )
@@ -22,6 +28,13 @@ var (
 
 	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.
 	ErrReadOnly = errors.New("store: read-only")
+
+	// ErrUnavailable means that the replicated log (Options.Log) has no majority of its servers, or that this node no longer follows it.
+	// Nothing has been written.
+	ErrUnavailable = errors.New("store: the replicated log is not available")
+
+	// ErrUnknown means that the replicated log did not answer: the writes may have been made, or may be made later.
+	ErrUnknown = errors.New("store: the outcome of the write is unknown")
 
 	// ErrKey means that the closure used an empty key or one longer than MaxKeySize, or a value longer than
 	// MaxValueSize. Nothing has been written.

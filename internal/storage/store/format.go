@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 // The bucket whose keys hold the layout version of a file, and its progress. The leading zero byte separates it from the buckets of the
@@ -19,6 +21,7 @@ import (
 //	log       0  8  generation of the log up to which the file is complete
 //	          8  8  number of the group up to which it is complete
 //	          16 1  1 if the store was closed and needs no log
+//	replica   only in a view of a replicated log, see replica.go
 //
 // Integers are big-endian. Each value has its checksum, as all values.
 //
@@ -39,6 +42,9 @@ type format struct {
 	buckets    []string
 	gen, group uint64
 	closed     bool
+
+	logID       string // of the replicated log, "" for none
+	from, ahead replog.Position
 }
 
 var formatSeed = bucketSeed(Bucket(formatBucket))
@@ -97,6 +103,15 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 			return fmt.Errorf("%w: version %q, this release supports versions 1 and %d", ErrFormat, value, currentVersion)
 		}
 		values[string(key)] = value
+	}
+	if v := b.Get(replicaKey); v != nil {
+		value, ok := unseal(formatSeed, replicaKey, v)
+		if !ok {
+			return &DamageError{File: file, Bucket: Bucket(formatBucket), Key: replicaKey, Problem: "the checksum does not match"}
+		}
+		if err := f.readReplica(value); err != nil {
+			return err
+		}
 	}
 	progress := values["log"]
 	if len(progress) != 17 {

@@ -45,13 +45,14 @@ type call struct {
 // Update runs fn, which may read and write, and returns once its writes are durable. If fn returns an error, nothing is written and Update
 // returns that error.
 //
-// fn may run twice, and may run in another goroutine: it must have no effects except on the transaction and on variables that it sets on each
-// run. It sees the writes of earlier closures of its group although they are not yet on disk; therefore, if the commit fails, every closure of
+// fn may run several times, and may run in another goroutine: it must have no effects except on the transaction and on variables that it sets on
+// each run. With Options.Log it runs again whenever another node has committed first; its last run counts. It sees the writes of earlier closures of its group although they are not yet on disk; therefore, if the commit fails, every closure of
 // the group gets the error, also one that returned its own error. If fn panics, Update panics with a *Panic and nothing of fn is written. fn
 // must not call View or Update of the same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
 //
-// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, or an error of the operating system.
-// Nothing has been written then, unless the error is also ErrFailed: then the next Open may find the writes or not.
+// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, ErrUnavailable and ErrUnknown, or an
+// error of the operating system. Nothing has been written then, unless the error is also ErrFailed: then the next Open may find the writes or
+// not; or ErrUnknown: then the writes may be visible later.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return ErrReadOnly
@@ -109,13 +110,16 @@ func (g *group) run() {
 		g.take()
 		g.begin()
 	}
-	for !g.failed && g.next < len(g.calls) && g.writes.bytes < maxGroupBytes {
-		c := g.calls[g.next]
-		g.next++
-		g.apply(c)
-	}
-	if !g.failed {
-		g.commit()
+	for {
+		for !g.failed && g.next < len(g.calls) && g.writes.bytes < maxGroupBytes {
+			c := g.calls[g.next]
+			g.next++
+			g.apply(c)
+		}
+		if g.failed || g.commit() {
+			break
+		}
+		g.begin() // another node was first
 	}
 	g.ended = true
 	g.finish()
@@ -134,17 +138,19 @@ func (g *group) begin() {
 		g.fail(fmt.Errorf("%w: %w", ErrFailed, *cause))
 		return
 	}
-	if err := g.db.makeRoom(); err != nil {
+	if g.db.replica == nil { // otherwise the log adds layers
+		if err := g.db.makeRoom(); err != nil {
+			g.fail(err)
+			return
+		}
+	}
+	tx, err := g.db.beginRead()
+	if err != nil {
 		g.fail(err)
 		return
 	}
-	// Only the leader adds layers, so there is no race as in View.
-	g.tx = g.db.newTx(g.db.layers.Load())
+	g.tx = tx
 	g.tx.group = &g.writes
-	var err error
-	if g.tx.bolt, err = g.db.bolt.Begin(false); err != nil {
-		g.fail(closedOr(err))
-	}
 }
 
 // apply runs one closure and, if it succeeds, adds its writes to those of the group.
@@ -170,7 +176,7 @@ func (g *group) apply(c *call) {
 
 // run runs the closure and recovers from its panic or Goexit.
 func (c *call) run(tx *Tx) {
-	c.err = errGoexit
+	c.err, c.panic = errGoexit, nil
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()
@@ -185,21 +191,25 @@ func (c *call) run(tx *Tx) {
 	c.err = c.fn(tx)
 }
 
-// commit appends the write set of the group to the log, then applies it, so that other transactions see it. A replicated log would replace only
-// these two steps.
-func (g *group) commit() {
+// commit appends the write set of the group to the log, then applies it, so that other transactions see it. It returns false if the closures must
+// run again, which happens only with a replicated log.
+func (g *group) commit() (ended bool) {
+	if g.db.replica != nil {
+		return g.commitReplicated()
+	}
 	// Encode before the transaction ends, since values may be slices of its snapshot.
 	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
 	g.tx.endRead()
 	if len(record) == logHeaderSize {
-		return // no closure wrote
+		return true // no closure wrote
 	}
 	number := g.db.layers.Load().active.newest + 1
 	if err := g.db.appendGroup(record, number); err != nil {
 		g.fail(fmt.Errorf("store: commit: %w", err))
-		return
+		return true
 	}
 	g.db.applyGroup(record[logHeaderSize:], number)
+	return true
 }
 
 // appendGroup makes an encoded write set durable, if the store is durable. record has space for the log's header at its start.

@@ -1,9 +1,13 @@
 package store
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -78,5 +82,32 @@ func want(t testing.TB, db *DB, b Bucket, key, value string) {
 	t.Helper()
 	if got, ok := get(t, db, b, key); got != value || ok != (value != "") {
 		t.Errorf("%s/%s is %q (present: %v), want %q", b, key, got, ok, value)
+	}
+}
+
+// copyFile returns the path of a copy of a file of a store as it is now, as after a crash.
+func copyFile(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(copied, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// rewriteReplica changes the position of a closed file in its replicated log.
+func rewriteReplica(t testing.TB, path, id string, from, ahead replog.Position) {
+	t.Helper()
+	b, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Update(func(tx *bolt.Tx) error { return putFormat(tx, replicaKey, encodeReplica(id, from, ahead)) }); err != nil {
+		t.Fatal(err)
 	}
 }

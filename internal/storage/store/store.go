@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 // A Bucket names a keyspace. Options.Buckets lists all buckets of a file.
@@ -39,6 +40,14 @@ type Options struct {
 	// MaxMapped limits, approximately, the file-backed memory that the process keeps resident, in bytes; 0 means DefaultMaxMapped, negative
 	// means no limit. It has an effect only on Linux.
 	MaxMapped int64
+	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied what any node has
+	// committed before. Open waits until the log was applied. Close closes the log. Relaxed, Ephemeral and ReadOnly do not go together with it.
+	Log *replog.Log
+	// ReadLocal lets View of a store with Log return without asking the other nodes: it may see an old state.
+	ReadLocal bool
+	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
+	// store, and must not keep the slices.
+	Applied func(Bucket, Write)
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
 
@@ -75,11 +84,12 @@ type DB struct {
 	damages     atomic.Int64
 
 	layers       atomic.Pointer[layers]
-	log          *wal   // used by the leader; nil if ephemeral or read-only
-	gen          uint64 // used by the leader: generation of the active memtable
-	frozenGen    uint64 // generation of the frozen memtable; set before it is
-	memtableSize int    // tests use smaller values
-	chunkSize    int    // keys in a transaction of bbolt
+	log          *wal     // used by the leader; nil if ephemeral, read-only or replicated
+	replica      *replica // nil without Options.Log
+	gen          uint64   // used by the leader: generation of the active memtable
+	frozenGen    uint64   // generation of the frozen memtable; set before it is
+	memtableSize int      // tests use smaller values
+	chunkSize    int      // keys in a transaction of bbolt
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -107,6 +117,9 @@ func Open(path string, o Options) (db *DB, err error) {
 			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
 		}
 	}()
+	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly) {
+		return nil, errors.New("store: open: Relaxed, Ephemeral and ReadOnly do not go together with Log")
+	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("store: open: %w", err)
@@ -139,7 +152,16 @@ func Open(path string, o Options) (db *DB, err error) {
 			return nil, err
 		}
 	}
-	if !o.ReadOnly && !o.Ephemeral {
+	switch {
+	case o.Log != nil:
+		if err := db.openReplica(o); err != nil {
+			o.Log.Close()
+			return nil, errors.Join(openError(path, err), db.closeFiles())
+		}
+	case !o.ReadOnly && !o.Ephemeral:
+		if db.found.logID != "" {
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrReplicated, path), db.closeFiles())
+		}
 		if err := db.recover(db.found, o); err != nil {
 			return nil, errors.Join(openError(path, err), db.closeFiles())
 		}
@@ -179,6 +201,9 @@ func openFile(path string, o Options) (db *DB, err error) {
 			err = errors.Join(openError(path, err), db.closeFiles())
 		}
 	}()
+	if o.Log != nil {
+		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied}
+	}
 	db.idle.L = &db.mu
 	db.checkpoints.ended.L = &db.checkpoints.mu
 	db.layers.Store(&layers{active: newMemtable(len(db.buckets))})
@@ -232,36 +257,50 @@ func (db *DB) closeFiles() error {
 	return err
 }
 
-// View runs fn on a snapshot of the committed state, and returns the error of fn. Slices that fn reads are valid until it returns. If fn reads
+// View runs fn on a snapshot of the committed state, and returns the error of fn. With Options.Log, that is at least the state that any node had
+// committed before the call. Slices that fn reads are valid until it returns. If fn reads
 // damaged data, it ends early (see Tx) and View returns ErrDamaged.
 //
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
 // so the file grows while others write.
 func (db *DB) View(fn func(*Tx) error) (err error) {
+	if db.replica != nil {
+		if err := db.waitCurrent(); err != nil {
+			return err
+		}
+	}
+	tx, err := db.beginRead()
+	if err != nil {
+		return err
+	}
+	defer tx.endRead()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			var failed bool
+			if err, failed = db.failureOf(v); !failed {
+				panic(v)
+			}
+		}
+	}()
+	return fn(&tx)
+}
+
+// beginRead returns a transaction on the currently committed state.
+func (db *DB) beginRead() (Tx, error) {
 	for {
 		l := db.layers.Load()
 		tx := db.newTx(l)
-		b, beginErr := db.bolt.Begin(false)
-		if beginErr != nil {
-			return closedOr(beginErr)
+		b, err := db.bolt.Begin(false)
+		if err != nil {
+			return tx, closedOr(err)
 		}
-		if db.layers.Load().active != l.active {
-			// The file may contain entries that were frozen meanwhile, which are newer than our memtable.
-			_ = b.Rollback()
-			continue
+		if db.layers.Load().active == l.active {
+			tx.bolt = b
+			return tx, nil
 		}
-		tx.bolt = b
-		defer tx.endRead()
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-		defer func() {
-			if v := recover(); v != nil {
-				var failed bool
-				if err, failed = db.failureOf(v); !failed {
-					panic(v)
-				}
-			}
-		}()
-		return fn(&tx)
+		// The file may contain entries that were frozen meanwhile, which are newer than our memtable.
+		_ = b.Rollback()
 	}
 }
 
@@ -294,6 +333,9 @@ func (db *DB) Close() error {
 	}
 	db.mu.Unlock()
 
+	if db.replica != nil {
+		db.replica.log.Close()
+	}
 	err := db.checkpointAll()
 	err = errors.Join(err, db.closeFiles())
 	if err == nil {
@@ -314,13 +356,17 @@ func (db *DB) checkpointAll() error {
 	if err := db.awaitCheckpoint(); err != nil {
 		return err
 	}
-	if db.log == nil {
+	if db.log == nil && db.replica == nil {
 		return nil // nothing survives Close
 	}
 	if cause := db.failed.Load(); cause != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, *cause)
 	}
-	return db.commit(db.layers.Load().active, db.gen, true)
+	m := db.layers.Load().active
+	if db.replica != nil {
+		m.position = db.replica.log.Position() // the messages since the last record need not be read again
+	}
+	return db.commit(m, db.gen, true)
 }
 
 // removeLog removes the log of a complete file.

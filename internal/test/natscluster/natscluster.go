@@ -36,7 +36,7 @@ type node struct {
 	server *server.Server
 }
 
-// Start starts a cluster of n servers with streams in temporary files, and waits until it has a leader. It stops them at the end of the test.
+// Start starts a cluster of n servers, or a single server for 1, with streams in temporary files, and waits until it has a leader. It stops them at the end of the test.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -84,15 +84,18 @@ func (c *Cluster) Start(i int) {
 			routes = append(routes, "nats://"+other.links[i].address())
 		}
 	}
-	s, err := server.NewServer(&server.Options{
+	o := &server.Options{
 		ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: portOf(n.client), JetStream: true, StoreDir: n.dir, MaxPayload: MaxPayload,
 		JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 60, NoSigs: true, NoLog: true,
-		// The servers tell each other the address to advertise: at this one no server listens, so that they use the links only.
-		Cluster: server.ClusterOpts{Name: "lazuli", Host: "127.0.0.1", Port: portOf(n.route), Advertise: "127.0.0.1:1"},
-		Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
 		// A busy machine is no reason to end a connection.
 		WriteDeadline: time.Minute,
-	})
+	}
+	if len(c.nodes) > 1 { // otherwise JetStream would wait for other servers
+		// The servers tell each other the address to advertise: at this one no server listens, so that they use the links only.
+		o.Cluster = server.ClusterOpts{Name: "lazuli", Host: "127.0.0.1", Port: portOf(n.route), Advertise: "127.0.0.1:1"}
+		o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
+	}
+	s, err := server.NewServer(o)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -116,7 +119,9 @@ func (c *Cluster) WaitReady() {
 	c.t.Helper()
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		for _, n := range c.nodes {
-			if s := n.server; s != nil && s.JetStreamIsLeader() && s.JetStreamIsCurrent() && len(s.JetStreamClusterPeers()) == len(c.nodes) {
+			if s := n.server; s != nil && len(c.nodes) == 1 {
+				return
+			} else if s != nil && s.JetStreamIsLeader() && s.JetStreamIsCurrent() && len(s.JetStreamClusterPeers()) == len(c.nodes) {
 				return
 			}
 		}

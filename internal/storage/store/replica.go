@@ -1,0 +1,207 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+)
+
+// A store with Options.Log is a view of a replicated log: each record is the write set of a group of some node. There is no log of its own. The
+// file records how far it has applied the replicated log, in the transaction that ends a checkpoint:
+//
+//	replica  0   8  length n of the log's id
+//	         8   n  id
+//	         8+n 40 position up to which the file is complete (replog.Position)
+//	             40 position up to which it may have writes: that of the checkpoint that was begun last
+//
+// After a restart the log is read from the first position on. It must reach the second one: otherwise the log has lost records that this node
+// has applied.
+var replicaKey = []byte("replica")
+
+// replica is the state of a store that is a view of a replicated log.
+type replica struct {
+	log     *replog.Log
+	local   bool // View does not wait
+	applied func(Bucket, Write)
+
+	id          string
+	from, ahead replog.Position // as found in the file
+}
+
+// encodeReplica encodes the value of replicaKey.
+func encodeReplica(id string, from, ahead replog.Position) []byte {
+	p := binary.BigEndian.AppendUint64(nil, uint64(len(id)))
+	p = append(p, id...)
+	p, _ = from.AppendBinary(p)
+	p, _ = ahead.AppendBinary(p)
+	return p
+}
+
+func (f *format) readReplica(p []byte) error {
+	bad := fmt.Errorf("%w: the position in the replicated log does not parse", ErrFormat)
+	if len(p) < 8 {
+		return bad
+	}
+	n := binary.BigEndian.Uint64(p)
+	if p = p[8:]; n > uint64(len(p)) {
+		return bad
+	}
+	f.logID, p = string(p[:n]), p[n:]
+	half := len(p) / 2
+	if f.from.UnmarshalBinary(p[:half]) != nil || f.ahead.UnmarshalBinary(p[half:]) != nil {
+		return bad
+	}
+	return nil
+}
+
+// openReplica begins to follow the log, and returns when everything in it has been applied.
+func (db *DB) openReplica(o Options) error {
+	r := db.replica
+	switch {
+	case db.found.logID == "":
+		if empty, err := db.empty(); err != nil || !empty {
+			return errors.Join(err, fmt.Errorf("%w: %s has the data of a single machine", ErrOtherLog, filepath.Base(db.path)))
+		}
+		r.id = o.Log.ID()
+		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, replog.Position{}, replog.Position{}) }); err != nil {
+			return err
+		}
+	case db.found.logID != o.Log.ID():
+		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s", ErrOtherLog, filepath.Base(db.path), db.found.logID, o.Log.ID())
+	default:
+		r.id, r.from, r.ahead = db.found.logID, db.found.from, db.found.ahead
+	}
+	m := db.layers.Load().active
+	m.position = r.from
+	m.publish(r.from.Last)
+	if err := r.log.Follow(r.from, db.applyRecord); err != nil {
+		return err
+	}
+	if err := r.log.Barrier(); err != nil {
+		return logError(err)
+	}
+	if at := db.layers.Load().active.visible.Load(); at < r.ahead.Last {
+		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), r.ahead.Last)
+	}
+	return nil
+}
+
+// empty reports whether the file has no entries.
+func (db *DB) empty() (empty bool, err error) {
+	empty = true
+	err = db.bolt.View(func(tx *bolt.Tx) error {
+		for _, name := range db.buckets {
+			if k, _ := tx.Bucket([]byte(name)).Cursor().First(); k != nil {
+				empty = false
+			}
+		}
+		return nil
+	})
+	return empty, err
+}
+
+func (db *DB) putReplica(tx *bolt.Tx, from, ahead replog.Position) error {
+	return putFormat(tx, replicaKey, encodeReplica(db.replica.id, from, ahead))
+}
+
+// roomPause is the interval for trying again to write a memtable to a file that cannot be written.
+const roomPause = 500 * time.Millisecond
+
+// applyRecord makes a record of the replicated log visible. The log calls it for one record at a time.
+func (db *DB) applyRecord(payload []byte, p replog.Position) error {
+	for {
+		err := db.makeRoom()
+		if err == nil {
+			break
+		}
+		// A full disk: this node waits, the others go on.
+		if cause := db.failed.Load(); cause != nil || db.isClosed() {
+			return err
+		}
+		time.Sleep(roomPause)
+	}
+	if r := db.replica; p.Last == r.ahead.Last && p.Chain != r.ahead.Chain {
+		return fmt.Errorf("%w: the file has the writes of another record %d", ErrOtherLog, p.Last)
+	}
+	m := db.layers.Load().active
+	if err := m.insertPayload(db, payload, p.Last); err != nil {
+		return err
+	}
+	m.position = p
+	m.publish(p.Last)
+	if fn := db.replica.applied; fn != nil {
+		return readPayload(payload, func(b Bucket, w Write) error {
+			if !w.Deleted() {
+				w.Value = db.strip(w.Value)
+			}
+			fn(b, w)
+			return nil
+		})
+	}
+	return nil
+}
+
+func (db *DB) isClosed() bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.closed
+}
+
+// waitCurrent returns once everything that any node has committed before the call is visible.
+func (db *DB) waitCurrent() error {
+	if db.replica == nil || db.replica.local {
+		return nil
+	}
+	return logError(db.replica.log.Barrier())
+}
+
+// logError converts an error of package replog.
+func logError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, replog.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, replog.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
+
+// Replication returns the state of the replicated log; ok is false for a store of a single machine.
+func (db *DB) Replication() (s replog.Status, ok bool) {
+	if db.replica == nil {
+		return s, false
+	}
+	return db.replica.log.Status(), true
+}
+
+// commitReplicated appends the write set of the group to the replicated log, which applies it. If another node was first, the closures run again.
+// It reports whether the group has ended.
+func (g *group) commitReplicated() (ended bool) {
+	prev := g.tx.snapshot[0]
+	payload := g.writes.appendPayload(make([]byte, 0, g.writes.bytes+g.writes.bytes/8+512))
+	g.tx.endRead()
+	var err error
+	if len(payload) > 0 {
+		err = g.db.replica.log.Append(prev, payload)
+	} else if err = g.db.replica.log.Barrier(); err == nil && g.db.layers.Load().active.visible.Load() != prev {
+		// What the closures have read was out of date.
+		err = replog.ErrConflict
+	}
+	switch {
+	case errors.Is(err, replog.ErrConflict):
+		g.next, g.writes = 0, WriteSet{}
+		return false
+	case err != nil:
+		g.fail(fmt.Errorf("store: commit: %w", logError(err)))
+	}
+	return true
+}

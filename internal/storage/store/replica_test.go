@@ -1,0 +1,212 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
+)
+
+// logName returns the name of the log of the store at path.
+func logName(path string) string { return fmt.Sprintf("t%08x", crc32.ChecksumIEEE([]byte(path))) }
+
+// openLog opens a log as the node with the given server does.
+func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *replog.Log {
+	t.Helper()
+	l, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(), Node: fmt.Sprint("n", server),
+		Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// logTimeout is above the time that a loaded machine needs for an answer, and short enough to wait for.
+const logTimeout = 20 * time.Second
+
+// openNodes opens a store on each server of a cluster.
+func openNodes(t testing.TB, c *natscluster.Cluster, name string) (nodes []*DB) {
+	t.Helper()
+	for i := range c.Size() {
+		nodes = append(nodes, openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, i, name)}))
+	}
+	return nodes
+}
+
+// increment adds one to the number at a key.
+func increment(db *DB, key string) error {
+	return db.Update(func(tx *Tx) error {
+		n := 0
+		_, _ = fmt.Sscan(string(tx.Get("a", []byte(key))), &n)
+		tx.Put("a", []byte(key), fmt.Append(nil, n+1))
+		return nil
+	})
+}
+
+func TestNodesSeeEachOthersWrites(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	log := func() *replog.Log { return openLog(t, c, 0, "shared") }
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: log()})
+	b := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: log()})
+	for i := range 50 {
+		nodes := []*DB{a, b}
+		put(t, nodes[i%2], "a", "k", fmt.Sprint(i))
+		want(t, nodes[1-i%2], "a", "k", fmt.Sprint(i))
+	}
+}
+
+// A closure that fails or only reads must have seen the current state as well.
+func TestClosureWithoutWritesSeesTheCurrentState(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	b := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	for i := range 50 {
+		put(t, a, "a", "k", fmt.Sprint(i))
+		var got string
+		if err := b.Update(func(tx *Tx) error { got = string(tx.Get("a", []byte("k"))); return errAbort }); !errors.Is(err, errAbort) {
+			t.Fatal(err)
+		}
+		if got != fmt.Sprint(i) {
+			t.Fatalf("read %q, want %d", got, i)
+		}
+	}
+}
+
+func TestConcurrentUpdatesOfNodesAreSerial(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	var nodes []*DB
+	for range 3 {
+		db := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+		db.memtableSize = 4 * entryOverhead
+		nodes = append(nodes, db)
+	}
+	const callers, each = 4, 20
+	var wg sync.WaitGroup
+	for _, db := range nodes {
+		for range callers {
+			wg.Go(func() {
+				for range each {
+					if err := increment(db, "n"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, db := range nodes {
+		want(t, db, "a", "n", fmt.Sprint(len(nodes)*callers*each))
+	}
+}
+
+// A node that stopped without writing its memtables reads them from the log again.
+func TestRestartedNodeReadsTheLog(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{Log: openLog(t, c, 0, "shared")})
+	db.memtableSize = 8 * entryOverhead
+	for i := range 100 {
+		put(t, db, "a", fmt.Sprint(i%30), fmt.Sprint(i))
+	}
+	copied := copyFile(t, path)
+	again := openAt(t, copied, Options{Log: openLog(t, c, 0, "shared")})
+	for i := 70; i < 100; i++ {
+		want(t, again, "a", fmt.Sprint(i%30), fmt.Sprint(i))
+	}
+}
+
+func TestFileOfANodeIsNotOpenedElsewhere(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{Log: openLog(t, c, 0, "one")})
+	put(t, db, "a", "k", "v")
+	closeChecked(t, db)
+	options := Options{Buckets: []Bucket{"a", "b"}}
+	if _, err := Open(path, options); !errors.Is(err, ErrReplicated) {
+		t.Errorf("open without a log: %v, want ErrReplicated", err)
+	}
+	options.Log = openLog(t, c, 0, "two")
+	if _, err := Open(path, options); !errors.Is(err, ErrOtherLog) {
+		t.Errorf("open with another log: %v, want ErrOtherLog", err)
+	}
+	// The data of a single machine does not become that of a node by itself.
+	single := filepath.Join(t.TempDir(), "db")
+	db = openAt(t, single, Options{})
+	put(t, db, "a", "k", "v")
+	closeChecked(t, db)
+	options.Log = openLog(t, c, 0, "one")
+	if _, err := Open(single, options); !errors.Is(err, ErrOtherLog) {
+		t.Errorf("open data of a single machine: %v, want ErrOtherLog", err)
+	}
+}
+
+// A log that has lost records, as after the loss of all of its servers' files, must not be followed.
+func TestNodeAheadOfItsLogDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	path := filepath.Join(t.TempDir(), "db")
+	log := openLog(t, c, 0, "one")
+	db := openAt(t, path, Options{Log: log})
+	for i := range 5 {
+		put(t, db, "a", fmt.Sprint(i), "v")
+	}
+	closeChecked(t, db)
+	if _, err := c.Conn(t, 0).Request("$JS.API.STREAM.PURGE.LAZULI_LOG_one", nil, logTimeout); err != nil {
+		t.Fatal(err)
+	}
+	// An earlier position: the log would have to reach the later one.
+	var f format
+	if err := f.readReplica(encodeReplica("id", replog.Position{}, replog.Position{Seq: 9, Log: 9, Last: 9})); err != nil || f.ahead.Last != 9 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	rewriteReplica(t, path, log.ID(), replog.Position{}, replog.Position{Seq: 9, Log: 9, Last: 9})
+	if _, err := Open(path, Options{Buckets: []Bucket{"a", "b"}, Log: openLog(t, c, 0, "one")}); err == nil {
+		t.Error("a file with writes that the log does not have was opened")
+	}
+}
+
+func TestWithoutAMajorityNothingIsServed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three servers")
+	}
+	t.Parallel()
+	c := natscluster.Start(t, 3)
+	nodes := openNodes(t, c, "shared")
+	put(t, nodes[0], "a", "k", "1")
+	c.Stop(1)
+	c.Stop(2)
+	nodes[0].replica.log.SetTimeout(2 * time.Second)
+	if err := nodes[0].View(func(*Tx) error { t.Error("the closure ran"); return nil }); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("view: %v, want ErrUnavailable", err)
+	}
+	if err := increment(nodes[0], "n"); !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+		t.Errorf("update: %v, want ErrUnavailable or ErrUnknown", err)
+	}
+	nodes[0].replica.local = true
+	want(t, nodes[0], "a", "k", "1")
+	nodes[0].replica.local = false
+	c.Start(1)
+	c.Start(2)
+	nodes[0].replica.log.SetTimeout(logTimeout)
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		if err := nodes[0].View(func(*Tx) error { return nil }); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("view after the majority has returned: %v", err)
+		}
+	}
+	put(t, nodes[1], "a", "k", "2")
+	want(t, nodes[0], "a", "k", "2")
+}
