@@ -26,8 +26,8 @@ func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHub
 	set(&o.MaxActivities, 32)
 	run, log := executor{x, b}, engineLog{b.log}
 	return backend.NewTaskHubWorker(b,
-		backend.NewOrchestrationWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxOrchestrations))),
-		backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities))), log)
+		&drained{TaskWorker: backend.NewOrchestrationWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxOrchestrations)))},
+		&drained{TaskWorker: backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities)))}, log)
 }
 
 // Logger returns the backend's logger in the form that the engine takes.
