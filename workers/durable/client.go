@@ -249,11 +249,7 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 	}
 	page := &Page{}
 	for _, text := range got.Entities {
-		r := &instanceRow{}
-		if err := json.Unmarshal(text, r); err != nil {
-			return nil, fmt.Errorf("durable: query instances: %w", err)
-		}
-		i, err := c.instance(ctx, r, q.Payloads)
+		i, err := c.listed(ctx, text, q.Payloads)
 		if err != nil {
 			return nil, err
 		}
@@ -268,6 +264,26 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 		page.Continuation = string(text)
 	}
 	return page, nil
+}
+
+// unknown is the status of an instance whose row cannot be read, as in Durable Functions.
+const unknown = "Unknown"
+
+// listed returns an instance of a query. One that cannot be read does not fail the query: it has the reason as its failure.
+func (c *Client) listed(ctx context.Context, text []byte, payloads bool) (*Instance, error) {
+	r := &instanceRow{}
+	if err := json.Unmarshal(text, r); err != nil {
+		var keys struct{ PartitionKey string }
+		_ = json.Unmarshal(text, &keys)
+		return &Instance{ID: instanceOf(keys.PartitionKey), Status: unknown, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
+	}
+	i, err := c.instance(ctx, r, payloads)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) || errors.Is(err, errNoPayload) {
+		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: statusText(r.status()), Created: r.CreatedTime, LastUpdated: r.LastUpdatedTime,
+			Parent: r.ParentInstanceID, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
+	}
+	return i, err
 }
 
 // History returns the events of an instance's present execution.
