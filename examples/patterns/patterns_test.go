@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write what the programs print to their 
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	binaries := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", binaries+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	folders, err := filepath.Glob("[0-9][0-9]-*")

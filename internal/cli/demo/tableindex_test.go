@@ -126,7 +126,7 @@ func TestTableIndex(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			a := testaccount.Open(t)
-			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"), Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"), Records: 180, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
 			report, err := demonstrate(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)

@@ -247,7 +247,7 @@ func seed(t *testing.T) uint64 {
 func TestLargeEntity(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Records: 300, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := LargeEntity(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
