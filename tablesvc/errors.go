@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
@@ -68,6 +69,10 @@ var (
 	// errDuplicateRow: an entity twice in one transaction.
 	errDuplicateRow = &wire.Error{Status: http.StatusBadRequest, Code: "InvalidDuplicateRow",
 		Message: "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."}
+	// errNoMajority and errUnknownOutcome: a node of a cluster without a majority, which clients try again.
+	errNoMajority     = wire.ErrServerBusy.WithMessage("This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
+	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage("The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
+
 	// errBatchSize: over 100 changes.
 	errBatchSize = errInvalidInput.WithMessage("The batch request operation exceeds the maximum 100 changes per change set.")
 )
@@ -95,6 +100,10 @@ func azureError(err error) error {
 		return errEntityAlreadyExists
 	case errors.Is(err, state.ErrConditionNotMet):
 		return errUpdateCondition
+	case errors.Is(err, store.ErrUnavailable):
+		return errNoMajority
+	case errors.Is(err, store.ErrUnknown):
+		return errUnknownOutcome
 	case errors.As(err, &invalid):
 		return badRequest(invalid)
 	}

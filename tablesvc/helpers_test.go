@@ -82,7 +82,7 @@ func (f *fixture) open(options ...func(*Config)) {
 // check runs the checker over the closed file.
 func (f *fixture) check() Counts {
 	f.t.Helper()
-	db, err := Open(f.path, store.Options{})
+	db, err := Open(f.path, store.Options{ReadOnly: true})
 	if err != nil {
 		f.t.Fatal(err)
 	}

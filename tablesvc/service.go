@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
@@ -50,10 +51,10 @@ func New(c Config) (*Service, error) {
 		log = slog.Default()
 	}
 	var err error
-	if s.state, err = state.Open(c.Path, c.Store, log); err != nil {
+	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Store: s.storeProperties}, log)
+	if s.state, err = state.Open(c.Path, c.Store, s.follower(), log); err != nil {
 		return nil, err
 	}
-	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Store: s.storeProperties}, log)
 	if err := s.state.EachServiceProperties(s.properties.Load); err != nil {
 		return nil, errors.Join(err, s.state.Close())
 	}
@@ -71,6 +72,17 @@ func New(c Config) (*Service, error) {
 	})
 	return s, nil
 }
+
+// follower returns what follows the changes of other nodes.
+func (s *Service) follower() state.Follower {
+	return state.Follower{
+		Properties: s.properties.Changed,
+		Changed:    func(account, table string) { s.common.Board.Touch(boardKey(account, table)) },
+	}
+}
+
+// Replication returns the state of the replicated log; ok is false for a service of a single machine.
+func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
 
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }

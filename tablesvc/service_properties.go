@@ -21,6 +21,9 @@ func (s *Service) storeProperties(ctx context.Context, account string, _ *proper
 // setServiceProperties is Set Table Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties
 func (s *Service) setServiceProperties(c *call) error {
+	if err := s.state.Current(); err != nil {
+		return err
+	}
 	if err := s.properties.Set(c.Request); err != nil {
 		return err
 	}
@@ -29,7 +32,12 @@ func (s *Service) setServiceProperties(c *call) error {
 
 // getServiceProperties is Get Table Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties
-func (s *Service) getServiceProperties(c *call) error { return s.properties.Get(c.Request, c.version) }
+func (s *Service) getServiceProperties(c *call) error {
+	if err := s.state.Current(); err != nil {
+		return err
+	}
+	return s.properties.Get(c.Request, c.version)
+}
 
 // getServiceStats is Get Table Service Stats.
 // https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats

@@ -63,6 +63,17 @@ func (r *Registry) Load(account string, value []byte) error {
 	return nil
 }
 
+// Changed replaces a value that another node of a cluster has stored; nil removes it.
+func (r *Registry) Changed(account string, value []byte) {
+	if value == nil {
+		r.parsed.Delete(account)
+		return
+	}
+	if err := r.Load(account, value); err != nil {
+		r.log.Error("cannot read the service properties that another node has stored", "service", r.service.String(), "err", err)
+	}
+}
+
 // Check returns an error if value is not one that [Backend] was given to store.
 func Check(value []byte) error {
 	_, err := decode(value)

@@ -9,6 +9,16 @@ import (
 // use; it is safe for concurrent use.
 type Source struct{ last atomic.Int64 }
 
+// Observe makes Next return only later ticks than t, which another node has assigned.
+func (s *Source) Observe(t Ticks) {
+	for {
+		last := s.last.Load()
+		if last >= int64(t) || s.last.CompareAndSwap(last, int64(t)) {
+			return
+		}
+	}
+}
+
 // Next returns now, or the first later tick that was not returned before.
 func (s *Source) Next(now time.Time) Ticks {
 	t := int64(Of(now))

@@ -52,6 +52,9 @@ func NewRecord(t ticks.Ticks, room int) Record {
 	return r
 }
 
+// Valid reports whether r is long enough to have a Timestamp.
+func (r Record) Valid() bool { return len(r) >= recordHeader }
+
 // Timestamp returns when the entity was last changed.
 func (r Record) Timestamp() ticks.Ticks {
 	return ticks.Ticks(binary.BigEndian.Uint64(r[1:recordHeader]))

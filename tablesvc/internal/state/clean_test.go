@@ -100,7 +100,7 @@ func waitEmpty(t *testing.T, s *Store, table uint64) {
 // open opens a store until the test ends.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(path, store.Options{Relaxed: true}, slog.New(slog.DiscardHandler))
+	s, err := Open(path, store.Options{Relaxed: true}, Follower{}, slog.New(slog.DiscardHandler))
 	check.OK(t, err)
 	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s

@@ -121,6 +121,9 @@ func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w wa
 		}
 		return err
 	})
+	if _, ok := s.db.Replication(); ok && err == nil {
+		s.watching.Store(table, watchedTable{account, name})
+	}
 	if err != nil || begun && now.Time().Sub(w.asked.Time()) <= askedEvery {
 		return table, w, err
 	}

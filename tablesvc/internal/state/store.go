@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -20,6 +21,9 @@ type Store struct {
 	changes changeLog
 	cleaner *sweep.Loop
 	close   sync.Once
+
+	follower Follower
+	watching sync.Map // id -> watchedTable; used with a replicated log only
 }
 
 // OpenFile opens or creates the file of a Table service, for [Check] and other tools.
@@ -28,19 +32,34 @@ func OpenFile(path string, o store.Options) (*store.DB, error) {
 	return store.Open(path, o)
 }
 
-// Open opens or creates the file and starts background work. Options.Buckets is ignored.
-func Open(path string, o store.Options, log *slog.Logger) (*Store, error) {
+// Open opens or creates the file and starts background work. Options.Buckets and Options.Applied are ignored. f is for a store of a cluster.
+func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, error) {
+	s := &Store{log: log, follower: f}
+	if o.Log != nil {
+		o.Applied = s.follow
+	}
 	db, err := OpenFile(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("opening table store: %w", err)
 	}
-	s := &Store{db: db, log: log}
+	s.db = db
 	if err := s.changes.load(db); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("reading table store: %w", err)
 	}
 	s.cleaner = sweep.Start(s.clean)
 	return s, nil
+}
+
+// Replication returns the state of the replicated log; ok is false for a store of a single machine.
+func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }
+
+// Current returns once changes that any node has made before the call are known to this node.
+func (s *Store) Current() error {
+	if _, ok := s.db.Replication(); !ok {
+		return nil
+	}
+	return s.db.View(func(*store.Tx) error { return nil })
 }
 
 // Close ends background work and closes the file. It may be called twice; the second call returns nil.
