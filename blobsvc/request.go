@@ -150,3 +150,22 @@ func parseOffset(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil
 }
+
+// version returns the version of the request. Without x-ms-version it is the latest.
+func (c *call) version() wire.Version {
+	if c.Version == 0 {
+		return wire.LatestVersion()
+	}
+	return c.Version
+}
+
+// byVersion returns the limit, in bytes, of the request's version.
+func (c *call) byVersion(v2019, v2016, before int64) int64 {
+	switch v := c.version(); {
+	case v >= wire.V20191212:
+		return v2019
+	case v >= v20160531:
+		return v2016
+	}
+	return before
+}

@@ -201,6 +201,9 @@ func (s *Service) Close() error {
 	return s.err
 }
 
+// Damages returns the number of reads since the start that failed because the database, or the content, is damaged.
+func (s *Service) Damages() (metadata, content int64) { return s.state.Damages() }
+
 // admit records the caller, and allows anonymous callers to read public containers.
 // https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure
 func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {

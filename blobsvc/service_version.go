@@ -15,22 +15,3 @@ const (
 	v20260606 wire.Version = 20260606 // the tier Smart, permission to create for Put Block
 	v20261006 wire.Version = 20261006 // tiers in Get Blob, CRC64 beside MD5, listings in the Arrow format
 )
-
-// version is the version whose behaviour the caller asked for. One that names none gets the latest.
-func (c *call) version() wire.Version {
-	if c.Version == 0 {
-		return wire.LatestVersion()
-	}
-	return c.Version
-}
-
-// byVersion picks the limit in bytes that the caller's version has.
-func (c *call) byVersion(v2019, v2016, before int64) int64 {
-	switch v := c.version(); {
-	case v >= wire.V20191212:
-		return v2019
-	case v >= v20160531:
-		return v2016
-	}
-	return before
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -38,7 +39,7 @@ func (s *Service) deleteQueue(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// getQueueMetadata implements Get Queue Metadata, with the approximate number of messages.
+// getQueueMetadata implements Get Queue Metadata, with the approximate number of messages, and, as an extension, of those set aside.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
 func (s *Service) getQueueMetadata(c *call) error {
 	ctx := c.HTTP.Context()
@@ -56,6 +57,9 @@ func (s *Service) getQueueMetadata(c *call) error {
 	}
 	c.SetMetadata(toWire(metadata))
 	c.SetInt("x-ms-approximate-messages-count", int64(n))
+	if aside := q.SetAside(); aside > 0 {
+		c.SetInt(longpoll.SetAsideHeader, int64(aside))
+	}
 	c.noCache()
 	return c.Status(http.StatusOK)
 }

@@ -82,6 +82,10 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 // Ready returns nil if requests can be served, and otherwise the reason: the disk refuses writes, or NATS is not reachable.
 func (s *Service) Ready() error { return s.state.Failed() }
 
+// Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since the start, and of queues
+// that are not used because records of them were lost.
+func (s *Service) Damage() (messages, queues int) { return s.state.Damage() }
+
 // Handler serves the Queue service.
 func (s *Service) Handler() http.Handler { return s.front }
 

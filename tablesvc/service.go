@@ -87,6 +87,9 @@ func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Repl
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }
 
+// Damages returns the number of reads since the start that failed because the file is damaged.
+func (s *Service) Damages() int64 { return s.state.Damages() }
+
 // Close ends background work and closes the file. It may be called twice; the second call returns nil.
 func (s *Service) Close() error { return s.state.Close() }
 

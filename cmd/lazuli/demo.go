@@ -244,18 +244,13 @@ func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
 	return cmd
 }
 
-// newLargeEntityWorkerCommand makes the hidden verb whose process the demonstration of large entities kills: a worker with messages of its
-// own type.
-func newLargeEntityWorkerCommand() *cobra.Command {
-	var s demo.WorkerSettings
-	cmd := &cobra.Command{Use: "large-entity-worker", Hidden: true, Args: cobra.NoArgs}
-	fl := cmd.Flags()
-	fl.StringVar(&s.Queue, "queue", "", "")
-	fl.StringVar(&s.Current, "table", "", "")
-	fl.StringVar(&s.Container, "container", "", "")
-	fl.DurationVar(&s.Lease, "lease", time.Second, "")
-	fl.IntVar(&s.Concurrency, "concurrency", 4, "")
-	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+// newDemoWorkerCommand makes a hidden verb whose process a demonstration kills. flags maps flags with text to their variables. run runs the
+// worker on the storage account, and with the fault plan, of the environment.
+func newDemoWorkerCommand(use string, flags map[string]*string, run func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Hidden: true, Args: cobra.NoArgs}
+	for name, to := range flags {
+		cmd.Flags().StringVar(to, name, "", "")
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 		if err := faultsFromEnvironment(log); err != nil {
@@ -265,36 +260,35 @@ func newLargeEntityWorkerCommand() *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		app := workers.New(workers.Config{Storage: storage, Logger: log})
-		return demo.RunLargeEntityWorker(cmd.Context(), storage, app, s, s.Options()...)
+		return run(cmd.Context(), storage, log)
 	}
 	return cmd
 }
 
-// newTableIndexWorkerCommand makes the hidden verb whose process the demonstrations of the table-index role kill.
+// addQueueFlags adds the flags of a worker's queue trigger.
+func addQueueFlags(cmd *cobra.Command, s *demo.WorkerSettings) *cobra.Command {
+	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")
+	cmd.Flags().IntVar(&s.Concurrency, "concurrency", 4, "")
+	cmd.Flags().IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+	return cmd
+}
+
+// newLargeEntityWorkerCommand makes the worker of the demonstration of large entities.
+func newLargeEntityWorkerCommand() *cobra.Command {
+	var s demo.WorkerSettings
+	flags := map[string]*string{"queue": &s.Queue, "table": &s.Current, "container": &s.Container}
+	return addQueueFlags(newDemoWorkerCommand("large-entity-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
+		return demo.RunLargeEntityWorker(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s, s.Options()...)
+	}), &s)
+}
+
+// newTableIndexWorkerCommand makes the worker of the demonstrations of the table-index role.
 func newTableIndexWorkerCommand() *cobra.Command {
 	var s demo.WorkerSettings
-	cmd := &cobra.Command{Use: "table-index-worker", Hidden: true, Args: cobra.NoArgs}
-	fl := cmd.Flags()
-	fl.StringVar(&s.Queue, "queue", "", "")
-	fl.StringVar(&s.Current, "from", "", "")
-	fl.StringVar(&s.Archive, "to", "", "")
-	fl.StringVar(&s.Kind, "kind", "", "")
-	fl.DurationVar(&s.Lease, "lease", time.Second, "")
-	fl.IntVar(&s.Concurrency, "concurrency", 8, "")
-	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-		if err := faultsFromEnvironment(log); err != nil {
-			return usageError{err}
-		}
-		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
-		if err != nil {
-			return usageError{err}
-		}
-		return demo.RunTableIndexWorker(cmd.Context(), storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
-	}
-	return cmd
+	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "kind": &s.Kind}
+	return addQueueFlags(newDemoWorkerCommand("table-index-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
+		return demo.RunTableIndexWorker(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
+	}), &s)
 }
 
 // startThrowaway starts a Lazuli on free ports with a data folder that stop removes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -105,25 +106,13 @@ func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
 	return cmd
 }
 
-// newSagaWorkerCommand makes the hidden verb whose process the demonstration kills.
+// newSagaWorkerCommand makes the worker of the demonstration of sagas.
 func newSagaWorkerCommand() *cobra.Command {
 	var s demo.SagaSettings
-	cmd := &cobra.Command{Use: "saga-worker", Hidden: true, Args: cobra.NoArgs}
-	fl := cmd.Flags()
-	for name, to := range map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments, "receipts": &s.Receipts} {
-		fl.StringVar(to, name, "", "")
-	}
-	fl.DurationVar(&s.Visibility, "visibility", 2*time.Second, "")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-		if err := faultsFromEnvironment(log); err != nil {
-			return usageError{err}
-		}
-		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
-		if err != nil {
-			return usageError{err}
-		}
-		return demo.RunSagaWorker(cmd.Context(), storage, log, s)
-	}
+	flags := map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments, "receipts": &s.Receipts}
+	cmd := newDemoWorkerCommand("saga-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
+		return demo.RunSagaWorker(ctx, storage, log, s)
+	})
+	cmd.Flags().DurationVar(&s.Visibility, "visibility", 2*time.Second, "")
 	return cmd
 }

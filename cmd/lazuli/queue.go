@@ -67,7 +67,9 @@ func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
 }
 
 func newQueueListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest", Args: cobra.MaximumNArgs(1)}
+	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest",
+		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
+of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`, Args: cobra.MaximumNArgs(1)}
 	open := queueService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -79,13 +81,17 @@ func newQueueListCommand() *cobra.Command {
 			return err
 		}
 		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "QUEUE\tMESSAGES\tOLDEST VISIBLE")
+		fmt.Fprintln(tw, "QUEUE\tMESSAGES\tSET ASIDE\tOLDEST VISIBLE")
 		for _, q := range queues {
+			if q.Unavailable != "" {
+				fmt.Fprintf(tw, "%s\t-\t-\t%s\n", q.Name, q.Unavailable)
+				continue
+			}
 			age := "-"
 			if !q.Oldest.IsZero() {
 				age = time.Since(q.Oldest).Round(time.Second).String()
 			}
-			fmt.Fprintf(tw, "%s\t%d\t%s\n", q.Name, q.Messages, age)
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%s\n", q.Name, q.Messages, q.SetAside, age)
 		}
 		return tw.Flush()
 	}

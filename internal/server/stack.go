@@ -61,6 +61,7 @@ func Start(c Config) (_ *Stack, err error) {
 	s := &Stack{config: c, started: c.Now(), gate: newGate()}
 	if c.Metrics != nil {
 		s.metrics = observe.NewMetrics(c.Metrics)
+		c.Metrics.MustRegister(damageCollector{s})
 	}
 	if c.Faults {
 		s.faults = faultrule.NewSet(operationNames(), c.Now)

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -38,6 +39,7 @@ type Backend struct {
 	leases     *leases
 	sessions   *sessions
 	holder     *holder
+	inWork     inWork
 	cache      *cache
 	stats      stats
 	activities *activities
@@ -63,7 +65,7 @@ func New(options Options) (*Backend, error) {
 	p := payloads{o.Storage.Blobs.ServiceClient().NewContainerClient(n.largeMessages())}
 	b := &Backend{options: o, names: n, clock: o.Clock, log: o.Logger.With("hub", o.Hub), payloads: p,
 		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub}, histories: histories{o.Storage.Tables.NewClient(n.history()), p},
-		sessions: newSessions(), holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
+		sessions: newSessions(), inWork: inWork{list: map[string]*work{}}, holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
 		life: context.Background()}
 	b.workItems, b.poison = b.queue(n.workItems()), b.queue(n.poison())
 	b.activities = newActivities(b)
@@ -222,6 +224,10 @@ type work struct {
 	attempts  int64
 	dropped   int
 	settled   bool // completed or abandoned
+	// continued counts how often the workflow has continued as new; paused means that its last execution has not run, see maxContinued.
+	continued    int
+	paused       bool
+	customStatus *wrapperspb.StringValue // of the last execution that ran
 }
 
 const workProperty = "lazuli.durable.work"
@@ -233,6 +239,7 @@ func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
 	for _, r := range w.events {
 		wi.NewEvents = append(wi.NewEvents, r.event)
 	}
+	b.inWork.add(w)
 	return wi
 }
 
@@ -333,6 +340,7 @@ func (b *Backend) AbandonOrchestrationWorkItem(_ context.Context, wi *backend.Or
 		return backend.ErrWorkItemLockLost
 	}
 	w.settled = true
+	b.inWork.remove(w)
 	b.retry(w.session, w.messages)
 	return nil
 }

@@ -61,6 +61,7 @@ func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend
 		b.cache.put(instance, n)
 	}
 	w.settled = true
+	b.inWork.remove(w)
 	b.finishWork(ctx, w)
 	return fault.Point(pointDone)
 }
@@ -80,7 +81,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 		byEvent[r.event] = r
 	}
 	c := plan{keep: h.Length, next: h.sentinel}
-	c.next.Terminations = terminations(state)
+	c.next.Terminations, c.next.Wake = terminations(state), w.paused
 	if s := state.CustomStatus; s != nil {
 		c.next.CustomStatus = []byte(s.Value)
 	}
@@ -159,7 +160,7 @@ func (b *Backend) checkCheckpoint(c plan) error {
 // failedPlan returns a plan that fails the instance instead of applying the workflow's actions.
 func (b *Backend) failedPlan(w *work, reason error) plan {
 	c := plan{keep: w.history.Length, next: w.history.sentinel}
-	c.next.Terminations = ""
+	c.next.Terminations, c.next.Wake = "", false
 	c.rows = append([]newRow{{event: newEvent("orchestratorStarted", -1, b.clock.Now())}}, w.events...)
 	e := newEvent("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()

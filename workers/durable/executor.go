@@ -30,7 +30,17 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 			results, err = failedResults(id, p), nil
 		}
 	}()
-	return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
+	if r := x.b.pauseContinued(id); r != nil {
+		return r, nil
+	}
+	if results, err = x.Executor.ExecuteOrchestrator(ctx, id, old, fresh); err != nil {
+		return results, err
+	}
+	if err := checkActions(results); err != nil {
+		return failedWith(id, "NotSupported", err.Error()), nil
+	}
+	x.b.noteContinued(id, results)
+	return results, nil
 }
 
 // failedResults ends an instance whose workflow panicked.

@@ -26,7 +26,7 @@ import (
 //	0000000000000000  EventType, EventId, _Timestamp, ExecutionId, Event, ...
 //	0000000000000001
 //	...
-//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Commit
+//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Commit
 //
 // Rows up to the sentinel's Length are committed, the others do not exist for readers: they are what a checkpoint of more rows than a
 // batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has replaced.
@@ -48,6 +48,8 @@ type sentinel struct {
 	Seen seenList
 	// Terminations are the messages of the last checkpoint that do not follow from the history.
 	Terminations string
+	// Wake means that the last checkpoint sends the instance a message with which it goes on.
+	Wake bool
 	// CustomStatus is what the workflow has set last.
 	CustomStatus []byte
 	// Commit is random and new in every version of the row.
@@ -418,6 +420,9 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	row["IsCheckpointComplete"] = complete
 	row.setTime("CheckpointCompletedTimestamp", now)
 	row.setText("Terminations", at.Terminations)
+	if at.Wake {
+		row["Wake"] = true
+	}
 	if at.CustomStatus != nil {
 		row.setBytes("CustomStatus", at.CustomStatus)
 	}

@@ -46,7 +46,12 @@ const maxInstanceID = 256
 // ErrBadInstanceID: the instance ID cannot be part of keys, blob names and messages.
 var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
 
-// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters.
+// errEntities means that a request or workflow uses durable entities.
+var errEntities = errors.New("entities (durable objects) are not supported")
+
+// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters. IDs that begin with @ are
+// those of entities, as in Durable Functions.
+// https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-orchestrations#orchestration-identity
 func checkInstanceID(id string) error {
 	switch {
 	case id == "":
@@ -55,6 +60,8 @@ func checkInstanceID(id string) error {
 		return fmt.Errorf("%w: it has %d bytes; %d are allowed", ErrBadInstanceID, len(id), maxInstanceID)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadInstanceID)
+	case id[0] == '@':
+		return fmt.Errorf("%w: it begins with @: %w", ErrBadInstanceID, errEntities)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) || r >= 0xFFFE {

@@ -95,6 +95,9 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		}
 		send(t.Instance, "", fmt.Sprintf("%s/%s/%d/end/%d", instance, h.ExecutionID, h.Checkpoint, i), e)
 	}
+	if h.Wake {
+		send(instance, "", fmt.Sprintf("%s/%s/%d/wake", instance, h.ExecutionID, h.Checkpoint), newEvent("orchestratorCompleted", -1, now)) // It has no effect.
+	}
 	return list, nil
 }
 

@@ -46,7 +46,7 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 		rows = append(rows, newRow{event: e, blob: h.blobs[e]})
 	}
 	next := h.sentinel
-	next.Terminations = ""
+	next.Terminations, next.Wake = "", false
 	next.Seen = h.Seen.with(b.clock.Now(), h.ids, nil)
 	n, err := b.histories.commit(ctx, instance, h, 0, rows, next, b.clock.Now())
 	if err != nil {

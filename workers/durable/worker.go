@@ -94,4 +94,15 @@ func (a *activities) execution(instance string, task int32) string {
 	return ""
 }
 
+// ActivityTrace returns the W3C trace context that an activity which runs here was scheduled with; empty if it has none.
+func (b *Backend) ActivityTrace(instance string, task int32) (parent, state string) {
+	b.activities.mu.Lock()
+	defer b.activities.mu.Unlock()
+	if n := b.activities.running[activityName(instance, task)]; n != nil {
+		t := n.copies[0].event.GetTaskScheduled().GetParentTraceContext()
+		return t.GetTraceParent(), t.GetTraceState().GetValue()
+	}
+	return "", ""
+}
+
 func activityName(instance string, task int32) string { return fmt.Sprintf("%s/%d", instance, task) }

@@ -42,6 +42,9 @@ type Store struct {
 	compaction schedule
 }
 
+// Damages returns the number of reads since Open that failed because of damage: of the database, and of content.
+func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.extents.Damages() }
+
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed}

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,9 +15,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
 )
 
 // portTaken is the exit code by which `lazuli serve` says that another process has one of its ports.
@@ -29,67 +28,19 @@ var errExit0 = errors.New("exit status 0")
 // startTimeout bounds the start of a child, long enough for the recovery of a large data folder.
 const startTimeout = 2 * time.Minute
 
-// child is a process of this binary, started for the run and stopped with it.
-type child struct {
-	cmd    *exec.Cmd
-	output tail
-	exited chan struct{}
-	err    error // of Wait, readable once exited is closed
-}
+// stopTimeout is the time after which a child that was asked to stop is killed.
+const stopTimeout = 10 * time.Second
 
-// tail keeps the last bytes written to it, for error messages.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - 4<<10; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.b))
-}
-
-func startChild(argv []string, stdout io.Writer) (*child, error) {
-	c := &child{cmd: exec.Command(argv[0], argv[1:]...), exited: make(chan struct{})}
-	c.cmd.Stderr = &c.output
-	c.cmd.Stdout = &c.output
-	if stdout != nil {
-		c.cmd.Stdout = stdout
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.exited)
-	}()
-	return c, nil
-}
-
-// stop asks the child to end and kills it when it has not after ten seconds.
-func (c *child) stop() {
-	c.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-c.exited:
-	case <-time.After(10 * time.Second):
-		c.cmd.Process.Kill()
-		<-c.exited
-	}
+// stop stops a child; it kills a child that does not stop in time.
+func stop(c *childproc.Process) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_ = c.Stop(ctx)
 }
 
 // stackServer is a child `lazuli serve` with a separate data folder.
 type stackServer struct {
-	child *child
+	child *childproc.Process
 	self  []string
 	extra []string // arguments that come last
 	dir   string
@@ -139,15 +90,15 @@ func (s *stackServer) tryStart(ctx context.Context) error {
 		"--admin-port", strconv.Itoa(admin))
 	argv = append(argv, s.extra...)
 	began := time.Now()
-	if s.child, err = startChild(argv, nil); err != nil {
+	if s.child, err = childproc.Start(exec.Command(argv[0], argv[1:]...), nil); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for !isReady(ctx, admin) {
 		select {
-		case <-s.child.exited:
-			return fmt.Errorf("%s: server ended before it was ready: %w\n%s", strings.Join(argv, " "), cmp.Or(s.child.err, errExit0), s.child.output.String())
+		case <-s.child.Exited():
+			return fmt.Errorf("%s: server ended before it was ready: %w\n%s", strings.Join(argv, " "), cmp.Or(s.child.Err(), errExit0), s.child.Output())
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not ready: %w", strings.Join(argv, " "), ctx.Err())
 		case <-time.After(2 * time.Millisecond):
@@ -159,14 +110,14 @@ func (s *stackServer) tryStart(ctx context.Context) error {
 
 // restart stops the server cleanly and starts it on the same data.
 func (s *stackServer) restart(ctx context.Context) (time.Duration, error) {
-	s.child.stop()
+	stop(s.child)
 	err := s.start(ctx)
 	return s.ready, err
 }
 
 func (s *stackServer) close() {
 	if s.child != nil {
-		s.child.stop()
+		stop(s.child)
 	}
 	os.RemoveAll(s.dir)
 }
@@ -202,9 +153,9 @@ func freePorts(n int) ([]int, error) {
 const FloorReady = "floor listening on "
 
 // startFloor runs the floor server in a separate process: argv prints FloorReady and the address once it listens.
-func startFloor(argv []string) (*child, *Target, error) {
+func startFloor(argv []string) (*childproc.Process, *Target, error) {
 	pr, pw := io.Pipe()
-	c, err := startChild(argv, pw)
+	c, err := childproc.Start(exec.Command(argv[0], argv[1:]...), pw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -220,18 +171,18 @@ func startFloor(argv []string) (*child, *Target, error) {
 	case l := <-line:
 		addr, ok := strings.CutPrefix(l, FloorReady)
 		if !ok {
-			c.stop()
+			stop(c)
 			return nil, nil, fmt.Errorf("floor server said %q", l)
 		}
-		t, err := floorTarget(addr, c.cmd.Process.Pid)
+		t, err := floorTarget(addr, c.Pid())
 		if err != nil {
-			c.stop()
+			stop(c)
 		}
 		return c, t, err
-	case <-c.exited:
-		return nil, nil, fmt.Errorf("floor server ended: %v\n%s", c.err, c.output.String())
+	case <-c.Exited():
+		return nil, nil, fmt.Errorf("floor server ended: %v\n%s", c.Err(), c.Output())
 	case <-time.After(startTimeout):
-		c.stop()
+		stop(c)
 		return nil, nil, errors.New("floor server did not start")
 	}
 }

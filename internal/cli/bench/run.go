@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
 )
 
 // Config says what to measure.
@@ -163,7 +165,7 @@ type run struct {
 	server *stackServer
 	report *Report
 
-	floorChild *child
+	floorChild *childproc.Process
 }
 
 func runID() string {
@@ -180,7 +182,7 @@ func (r *run) open(ctx context.Context) error {
 		if r.server, err = startStack(ctx, r.cfg.Self, r.cfg.ServeArgs, r.cfg.TempDir); err != nil {
 			return err
 		}
-		first.Stack, first.PID = r.server.stack, r.server.child.cmd.Process.Pid
+		first.Stack, first.PID = r.server.stack, r.server.child.Pid()
 	}
 	targets := []*Target{first}
 	if r.stacks[1] != nil {
@@ -292,7 +294,7 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	t := r.report.Targets[0]
 	t.RestartMS = milliseconds(d)
-	t.Restarted = readMemory(r.server.child.cmd.Process.Pid)
+	t.Restarted = readMemory(r.server.child.Pid())
 	return nil
 }
 
@@ -305,6 +307,6 @@ func (r *run) close() {
 		r.server.close()
 	}
 	if r.floorChild != nil {
-		r.floorChild.stop()
+		stop(r.floorChild)
 	}
 }

@@ -140,7 +140,7 @@ func (r *run) examine(ctx context.Context, dir string, found bool) (outcome stri
 		return "", ctx.Err()
 	}
 	if err != nil {
-		if errors.Is(err, errNotReady) && p.output.String() != "" && !strings.Contains(p.output.String(), "goroutine ") {
+		if errors.Is(err, errNotReady) && p.Output() != "" && !strings.Contains(p.Output(), "goroutine ") {
 			d.Refused++
 			return refused, nil
 		}
@@ -155,12 +155,12 @@ func (r *run) examine(ctx context.Context, dir string, found bool) (outcome stri
 	out := &checker{damaged: true}
 	r.checkAll(ctx, out, false)
 	switch {
-	case p.gone(), out.has(Wrong), out.has() && !found:
+	case !p.Running(), out.has(Wrong), out.has() && !found:
 		for _, f := range out.findings {
 			r.say("%v", f)
 		}
-		if p.gone() {
-			r.say("the server ended: %v\n%s", p.err, p.output)
+		if !p.Running() {
+			r.say("the server ended: %v\n%s", p.Err(), p.Output())
 		}
 		d.Wrong++
 		return servedWrong, nil

@@ -5,4 +5,4 @@ package chaos
 import "syscall"
 
 // pause stops the process without ending it; only kill helps then.
-func (p *process) pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) pause() { _ = p.Signal(syscall.SIGSTOP) }

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"regexp"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
 )
 
 const (
@@ -27,12 +26,9 @@ const (
 
 // process is a server process.
 type process struct {
-	cmd        *exec.Cmd
+	*childproc.Process
 	connection string // connection string of its account
 	http       *http.Client
-	output     *tail
-	exited     chan struct{} // closed when the process is gone; err is then final
-	err        error
 }
 
 var connectionLine = regexp.MustCompile(`^\s*(DefaultEndpointsProtocol=\S+)`)
@@ -43,16 +39,14 @@ var errNotReady = errors.New("the server ended before it was ready")
 // launch starts a server on a folder without waiting for it. ready receives its connection string, or is closed if there will be none.
 func (r *run) launch(folder string) (p *process, ready <-chan string, err error) {
 	cmd := r.Command("serve", "--location", folder, "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0")
-	p = &process{cmd: cmd, output: &tail{}, exited: make(chan struct{})}
-	p.http = &http.Client{Timeout: requestTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	in, out := io.Pipe()
-	cmd.Stdout, cmd.Stderr = out, p.output
-	if err := cmd.Start(); err != nil {
+	c, err := childproc.Start(cmd, out)
+	if err != nil {
 		return nil, nil, fmt.Errorf("start the server: %w", err)
 	}
+	p = &process{Process: c, http: &http.Client{Timeout: requestTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	go func() {
-		p.err = cmd.Wait()
-		close(p.exited)
+		<-c.Exited()
 		out.Close()
 	}()
 	lines := make(chan string, 1)
@@ -83,14 +77,13 @@ func (r *run) start(ctx context.Context, folder string) (*process, error) {
 	select {
 	case connection, ok := <-ready:
 		if !ok {
-			<-p.exited
-			return p, fmt.Errorf("%w: %v\n%s", errNotReady, p.err, p.output)
+			return p, fmt.Errorf("%w: %v\n%s", errNotReady, p.Err(), p.Output())
 		}
 		p.connection = connection
 		return p, nil
 	case <-time.After(startTimeout):
 		p.kill()
-		return p, fmt.Errorf("the server was not ready after %v\n%s", startTimeout, p.output)
+		return p, fmt.Errorf("the server was not ready after %v\n%s", startTimeout, p.Output())
 	case <-ctx.Done():
 		p.kill()
 		return p, context.Cause(ctx)
@@ -102,61 +95,16 @@ func (p *process) options() azcore.ClientOptions {
 	return azcore.ClientOptions{Transport: p.http, Retry: policy.RetryOptions{MaxRetries: -1}}
 }
 
-func (p *process) gone() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
-// kill ends the process if it still runs, and waits until it is gone.
+// kill kills the process if it runs, and waits until it has exited.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
+	p.Kill()
 	p.http.CloseIdleConnections()
 }
 
-// terminate ends the process in order.
+// terminate stops the process, which must exit without an error.
 func (p *process) terminate() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.kill()
-		return err
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(stopTimeout):
-		p.kill()
-		return fmt.Errorf("the server did not stop within %v\n%s", stopTimeout, p.output)
-	}
-	p.http.CloseIdleConnections()
-	if p.err != nil {
-		return fmt.Errorf("the server stopped with %w\n%s", p.err, p.output)
-	}
-	return nil
-}
-
-// tail keeps the last bytes that a process writes.
-type tail struct {
-	mu sync.Mutex // guards b
-	b  []byte
-}
-
-const tailBytes = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.b))
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	defer p.http.CloseIdleConnections()
+	return p.Stop(ctx)
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
 	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
 )
 
@@ -242,8 +243,8 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 		})
 	}
 	pause(ctx, 20*time.Millisecond+time.Duration(r.rnd.Int64N(int64(r.MaxLoad))))
-	if p.gone() {
-		out.found(Refused, "the server ended by itself: %v\n%s", p.err, p.output)
+	if !p.Running() {
+		out.found(Refused, "the server ended by itself: %v\n%s", p.Err(), p.Output())
 	}
 	ending.Store(true)
 	how, err := r.end(ctx, p)
@@ -314,7 +315,7 @@ func (r *run) fsckClean(ctx context.Context, round int) error {
 // fsck runs `lazuli fsck`.
 func (r *run) fsck(ctx context.Context, folder string) (*fsck.Report, error) {
 	cmd := r.Command("fsck", folder, "--json")
-	errs := &tail{}
+	errs := &childproc.Tail{}
 	cmd.Stderr = errs
 	out, err := cmd.Output()
 	if ctx.Err() != nil {

@@ -61,7 +61,7 @@ func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error)
 	}
 	var idleSince time.Time
 	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
+		if !worker.Running() {
 			return true, nil
 		}
 		_, idle, err := r.left(ctx)
@@ -73,11 +73,11 @@ func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error)
 		}
 		return idle && time.Since(idleSince) > idleFor, err
 	})
-	if worker.gone() || ctx.Err() != nil {
+	if !worker.Running() || ctx.Err() != nil {
 		return true, worker.waitForKill(ctx)
 	}
 	if err != nil {
-		worker.kill()
+		worker.Kill()
 		return false, err
 	}
 	return false, worker.stop(ctx)
@@ -109,17 +109,17 @@ func (r *run) runUntilFrozen(ctx context.Context) (_ *child, err error) {
 		return nil, err
 	}
 	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
+		if !worker.Running() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.Err(), worker.Output())
 		}
-		if strings.Contains(worker.output.String(), "fault: "+point) {
+		if strings.Contains(worker.Output(), "fault: "+point) {
 			return true, nil
 		}
 		left, err := r.queue.waiting(ctx) // If there are few messages, none may reach the point.
 		return left == 0, err
 	})
 	if err != nil {
-		worker.kill()
+		worker.Kill()
 		return nil, err
 	}
 	return worker, nil
@@ -152,13 +152,13 @@ func (r *run) runUntilDone(ctx context.Context, number string) error {
 		return err
 	}
 	err = every(ctx, 25*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker ended: %v\n%s", worker.err, worker.output)
+		if !worker.Running() {
+			return false, fmt.Errorf("the worker ended: %v\n%s", worker.Err(), worker.Output())
 		}
 		return isDone()
 	})
 	if err != nil {
-		worker.kill()
+		worker.Kill()
 		if ctx.Err() != nil { // Whatever request noticed it.
 			err = context.Cause(ctx)
 		}

@@ -7,4 +7,4 @@ import "syscall"
 // canFreeze: this system can stop a process and let it go on.
 const canFreeze = true
 
-func (c *child) thaw() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
+func (c *child) thaw() error { return c.Signal(syscall.SIGCONT) }

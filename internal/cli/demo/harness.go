@@ -345,7 +345,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 			if frozen, err = r.runUntilFrozen(ctx); err != nil {
 				return row, err
 			}
-			defer frozen.kill()
+			defer frozen.Kill()
 			if err := r.ask(ctx, &row, batches[1], true); err != nil {
 				return row, err
 			}

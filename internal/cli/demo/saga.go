@@ -287,12 +287,12 @@ func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
 	if err != nil {
 		return err
 	}
-	defer worker.kill()
+	defer worker.Kill()
 	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.err, worker.output)
+		if !worker.Running() {
+			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.Err(), worker.Output())
 		}
-		return strings.Contains(worker.output.String(), "fault: "+point), nil
+		return strings.Contains(worker.Output(), "fault: "+point), nil
 	})
 	if err != nil {
 		return err
@@ -315,18 +315,18 @@ func (r *sagaRun) killAtRandom(ctx context.Context, row *SagaRow) error {
 	defer func() {
 		for _, c := range list {
 			if c != nil {
-				c.kill()
+				c.Kill()
 			}
 		}
 	}()
 	for left := row.Orders; left > row.Orders/10; {
 		i := r.random.IntN(len(list))
 		if list[i] != nil {
-			list[i].kill()
+			list[i].Kill()
 			row.Kills++
 		}
 		for i := range list {
-			if list[i] == nil || list[i].gone() {
+			if list[i] == nil || !list[i].Running() {
 				var err error
 				if list[i], err = r.start(""); err != nil {
 					return err
@@ -358,16 +358,16 @@ func (r *sagaRun) finish(ctx context.Context, row *SagaRow) error {
 	if err != nil {
 		return err
 	}
-	defer worker.kill()
+	defer worker.Kill()
 	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
-		if worker.gone() {
-			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.err, worker.output)
+		if !worker.Running() {
+			return false, fmt.Errorf("the worker exited without SIGKILL: %w\n%s", worker.Err(), worker.Output())
 		}
 		n, err := r.unfinished(ctx, "")
 		return n == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, worker.output)
+		return fmt.Errorf("%w\n%s", err, worker.Output())
 	}
 	return worker.stop(ctx)
 }

@@ -7,17 +7,24 @@ package queuetool
 import (
 	"context"
 	"encoding/base64"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
@@ -35,8 +42,12 @@ type Queue struct {
 	Name string
 	// Messages is the service's approximate count, with those in work.
 	Messages int
+	// SetAside is the number of messages that cannot be read because of damage, as far as the server knows. Only Lazuli reports it.
+	SetAside int
 	// Oldest is when the first visible message was put; zero if none is visible.
 	Oldest time.Time
+	// Unavailable is the reason why the service cannot read the queue, for example damage; "" if it can.
+	Unavailable string
 }
 
 // List returns the account's queues whose names begin with prefix, in the service's order.
@@ -64,16 +75,36 @@ func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([
 
 func readQueue(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {
 	client := service.NewQueueClient(name)
-	properties, err := client.GetProperties(ctx, nil)
+	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: 1, RetryDelay: 200 * time.Millisecond})
+	var answer *http.Response
+	properties, err := client.GetProperties(policy.WithCaptureResponse(ctx, &answer), nil)
+	var refused *azcore.ResponseError
+	if errors.As(err, &refused) && refused.StatusCode == http.StatusServiceUnavailable { // the other queues can be listed
+		return Queue{Name: name, Unavailable: message(refused)}, nil
+	}
 	if err != nil {
 		return Queue{}, err
 	}
 	q := Queue{Name: name, Messages: int(value(properties.ApproximateMessagesCount))}
+	if answer != nil {
+		q.SetAside, _ = strconv.Atoi(answer.Header.Get(longpoll.SetAsideHeader)) // 0 if absent
+	}
 	first, err := client.PeekMessage(ctx, nil)
 	if err == nil && len(first.Messages) > 0 {
 		q.Oldest = value(first.Messages[0].InsertionTime)
 	}
 	return q, err
+}
+
+// message returns the message of an error's XML body, without its further lines, or the error's code.
+func message(err *azcore.ResponseError) string {
+	var body struct{ Message string }
+	if content, readErr := runtime.Payload(err.RawResponse); readErr == nil && xml.Unmarshal(content, &body) == nil {
+		if first, _, _ := strings.Cut(body.Message, "\n"); first != "" {
+			return first
+		}
+	}
+	return err.ErrorCode
 }
 
 // Message is a message as people want to see it.

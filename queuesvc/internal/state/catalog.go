@@ -153,6 +153,20 @@ func (c *catalog) whole() bool {
 	return len(c.damaged) == 0
 }
 
+// damagedQueues returns the number of queues of which the catalog cannot tell whether they exist.
+func (c *catalog) damagedQueues() (n int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, a := range c.accounts {
+		for _, r := range a.queues {
+			if r.damaged {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // claim records that a stream exists, and that the catalog cannot tell whether it belongs to the queue.
 func (c *catalog) claim(accountName, queue string) {
 	c.mu.Lock()

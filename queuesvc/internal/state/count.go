@@ -2,6 +2,8 @@ package state
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -33,6 +35,23 @@ func (q *Queue) SetAside() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.index.aside
+}
+
+// Damage returns the number of messages that were set aside, in the queues that have been used since the start, and of queues that are not used
+// because records of them, or of the catalog about them, were lost.
+func (s *Store) Damage() (messages, queues int) {
+	s.mu.Lock()
+	open := slices.Collect(maps.Values(s.queues))
+	s.mu.Unlock()
+	for _, q := range open {
+		messages += q.SetAside()
+	}
+	for _, stream := range s.nats.LostStreams() {
+		if stream != catalogStream {
+			queues++
+		}
+	}
+	return messages, queues + s.catalog.damagedQueues()
 }
 
 // NextVisible returns the time after now at which the queue's next hidden message becomes visible, as far as this process knows: 0 if a message

@@ -26,6 +26,9 @@ type Store struct {
 	watching sync.Map // id -> watchedTable; used with a replicated log only
 }
 
+// Damages returns the number of reads since Open that failed because of damage.
+func (s *Store) Damages() int64 { return s.db.Damages() }
+
 // OpenFile opens or creates the file of a Table service, for [Check] and other tools.
 func OpenFile(path string, o store.Options) (*store.DB, error) {
 	o.Buckets = Buckets()

@@ -32,6 +32,8 @@ func (s *Server) describe() (*grpc.ServiceDesc, error) {
 		handler := s.pass(i)
 		if own := methods[m.MethodName]; own != nil {
 			handler = s.answer(own)
+		} else if strings.Contains(m.MethodName, "Entit") {
+			handler = refuseEntities
 		}
 		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: m.MethodName, Handler: handler})
 	}
@@ -54,13 +56,27 @@ func (s *Server) pass(i int) methodHandler {
 		if err != nil {
 			return nil, asStatus(err)
 		}
-		return h.description.Methods[i].Handler(h.service, ctx, func(v any) error {
+		handle := h.description.Methods[i].Handler
+		return handle(h.service, ctx, func(v any) error {
 			if err := dec(v); err != nil {
 				return err
 			}
 			return complete(v)
-		}, interceptor)
+		}, func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			return interceptor(traced(ctx, request), request, info, next)
+		})
 	}
+}
+
+// refuseEntities answers the calls for entities: SignalEntity, GetEntity, QueryEntities, CleanEntityStorage.
+func refuseEntities(_ any, _ context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	return nil, status.Error(codes.Unimplemented, "entities (durable objects) are not supported")
+}
+
+// refuseUnknown answers the calls of newer versions of the protocol.
+func refuseUnknown(_ any, stream grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(stream)
+	return status.Errorf(codes.Unimplemented, "the call %s is not supported", name)
 }
 
 // complete sets defaults for missing fields, and refuses requests that cannot be handled.
@@ -70,6 +86,9 @@ func complete(request any) error {
 		return nil
 	}
 	r := m.ProtoReflect()
+	if _, ok := unknown(r.GetUnknown(), createTags); ok && r.Descriptor().Name() == "CreateInstanceRequest" {
+		return status.Error(codes.Unimplemented, "tags of instances are not supported")
+	}
 	id := r.Descriptor().Fields().ByName("instanceId")
 	if r.Descriptor().Name() == "CreateInstanceRequest" && id != nil && r.Get(id).String() == "" {
 		r.Set(id, protoreflect.ValueOfString(uuid.NewString()))
@@ -89,6 +108,7 @@ func (s *Server) passStream(i int, work bool) grpc.StreamHandler {
 				return err
 			}
 			defer leave()
+			stream = tracedStream{stream, h}
 		}
 		return h.description.Streams[i].Handler(h.service, stream)
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +91,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
 	settings := []grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(o.MaxStreams),
-		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream),
+		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream), grpc.UnknownServiceHandler(refuseUnknown),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}
 	if o.TLS != nil {
@@ -164,18 +165,28 @@ func first(ctx context.Context, key string) string {
 	return ""
 }
 
-func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	if err := s.allow(ctx); err != nil {
 		return nil, err
 	}
-	answer, err := next(ctx, req)
+	defer s.recovered(&err)
+	answer, err = next(ctx, req)
 	return answer, asStatus(err)
 }
 
-func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+// recovered turns a panic of a handler, which would end the process, into an error of its call.
+func (s *Server) recovered(err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("a call panicked", "err", p, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "the call failed by a defect of the server; its log has the details")
+	}
+}
+
+func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	if err := s.allow(stream.Context()); err != nil {
 		return err
 	}
+	defer s.recovered(&err)
 	return asStatus(next(srv, stream))
 }
 

@@ -25,6 +25,12 @@ import (
 // serve starts a server and returns a client of it.
 func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
 	t.Helper()
+	return client.NewTaskHubGrpcClient(dial(t, o), backend.DefaultLogger())
+}
+
+// dial starts a server and returns a connection to it.
+func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	o.Durable.Storage, o.Logger = lazulitest.Start(t).Account(t).Storage, slog.New(slog.DiscardHandler)
 	s, err := sidecar.New(o)
 	if err != nil {
@@ -36,7 +42,7 @@ func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +53,7 @@ func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
 			t.Error(err)
 		}
 	})
-	return client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
+	return conn
 }
 
 func hello(name string) *task.TaskRegistry {

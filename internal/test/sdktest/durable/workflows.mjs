@@ -1,5 +1,5 @@
 // Workflows of the Durable Task SDK for JavaScript on the gRPC endpoint of Lazuli: each kind of step.
-import { TaskHubGrpcClient, TaskHubGrpcWorker, RetryPolicy, whenAll, whenAny } from "@microsoft/durabletask-js";
+import { TaskHubGrpcClient, TaskHubGrpcWorker, RetryPolicy, EntityInstanceId, whenAll, whenAny } from "@microsoft/durabletask-js";
 
 const address = process.env.LAZULI_DURABLE;
 const failures = new Map();
@@ -43,7 +43,11 @@ const again = async function* (ctx, n) {
   return n;
 };
 
-const orchestrators = { fanOut, chain, timer, event, parent, retry, again };
+const entity = async function* (ctx) {
+  return yield ctx.entities.callEntity(new EntityInstanceId("counter", "a"), "add", 1);
+};
+
+const orchestrators = { fanOut, chain, timer, event, parent, retry, again, entity };
 const worker = new TaskHubGrpcWorker({ hostAddress: address });
 for (const [name, o] of Object.entries(orchestrators)) worker.addNamedOrchestrator(name, o);
 worker.addNamedActivity("double", double);
@@ -65,7 +69,8 @@ async function run(name, input, during) {
     await client.waitForOrchestrationStart(id, false, 60);
     await during(id);
   }
-  return (await client.waitForOrchestrationCompletion(id, true, 60)).serializedOutput;
+  const state = await client.waitForOrchestrationCompletion(id, true, 60);
+  return state.failureDetails?.message ?? state.serializedOutput;
 }
 
 check("fan-out, fan-in", await run("fanOut", 30), "870");
@@ -75,6 +80,7 @@ check("event", await run("event", undefined, (id) => client.raiseOrchestrationEv
 check("sub-orchestration", await run("parent", 2), "16");
 check("retry", await run("retry", "a"), '"done"');
 check("continue as new", await run("again", 1), "5");
+check("entity", (await run("entity")).includes("entities (durable objects) are not supported"), true);
 await worker.stop();
 await client.stop();
 process.exit(0);

@@ -4,7 +4,7 @@ import os
 import sys
 from datetime import timedelta
 
-from durabletask import client, task, worker
+from durabletask import client, entities, task, worker
 
 ADDRESS = os.environ["LAZULI_DURABLE"]
 failures: dict[str, int] = {}
@@ -68,6 +68,11 @@ def raises(_: task.OrchestrationContext, __):
     raise ValueError("this is wrong")
 
 
+def entity(ctx: task.OrchestrationContext, _):
+    result = yield ctx.call_entity(entities.EntityInstanceId("counter", "a"), "add", 1)
+    return result
+
+
 def check(what: str, got, want):
     if got != want:
         sys.exit(f"FAIL: {what}: got {got!r}, want {want!r}")
@@ -76,7 +81,7 @@ def check(what: str, got, want):
 
 def main():
     with worker.TaskHubGrpcWorker(host_address=ADDRESS) as w:
-        for o in (fan_out, chain, timer, event, parent, retry, again, raises):
+        for o in (fan_out, chain, timer, event, parent, retry, again, raises, entity):
             w.add_orchestrator(o)
         for a in (double, fails_twice):
             w.add_activity(a)
@@ -99,6 +104,7 @@ def main():
         check("continue as new", run(again, 1).serialized_output, "5")
         failed = run(raises)
         check("failure", (failed.runtime_status.name, failed.failure_details.message), ("FAILED", "this is wrong"))
+        check("entity", "entities (durable objects) are not supported" in run(entity).failure_details.message, True)
         check("unknown workflow", run("nobody").runtime_status.name, "FAILED")
 
         i = c.schedule_new_orchestration(event)
@@ -110,7 +116,7 @@ def main():
         check("purge", c.purge_orchestration(i).deleted_instance_count, 1)
         check("purged", c.get_orchestration_state(i), None)
         states = c.get_all_orchestration_states(client.OrchestrationQuery(runtime_status=[client.OrchestrationStatus.FAILED]))
-        check("query", len(states), 2)
+        check("query", len(states), 3)
 
 
 main()

@@ -1,0 +1,80 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// errAction means that a workflow's answer contains an action that cannot be applied.
+var errAction = errors.New("the workflow's action cannot be applied")
+
+// checkActions returns errAction unless the engine can apply all actions of a workflow's answer. The answer may come from an SDK of another
+// version: the engine panics on kinds of actions that it does not know and on missing fields, which would end the process.
+func checkActions(r *backend.ExecutionResults) error {
+	for i, a := range r.Response.GetActions() {
+		err := error(nil)
+		if x := a.GetCompleteOrchestration(); x != nil {
+			err = checkCompletion(x.OrchestrationStatus, x.CarryoverEvents)
+		} else if x := a.GetSendEvent(); x != nil {
+			err = checkInstanceID(x.GetInstance().GetInstanceId())
+		} else if x := a.GetCreateTimer(); x != nil {
+			err = checkTime(x.FireAt)
+		} else if a.GetScheduleTask() == nil && a.GetCreateSubOrchestration() == nil && a.GetTerminateOrchestration() == nil {
+			err = unknownAction(a)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+		}
+	}
+	return nil
+}
+
+func checkCompletion(s Status, carryover []*Event) error {
+	if !isFinal(s) && s != api.RUNTIME_STATUS_CONTINUED_AS_NEW {
+		return fmt.Errorf("the workflow completes with the status %d", int32(s))
+	}
+	for _, e := range carryover {
+		if body, _ := eventBody(e); body == nil {
+			return errors.New("the workflow keeps an event of an unknown kind")
+		}
+	}
+	return nil
+}
+
+// lastYear bounds times: a property of a table has years of four digits.
+const lastYear = 9999
+
+func checkTime(t *timestamppb.Timestamp) error {
+	if err := t.CheckValid(); err != nil {
+		return err
+	}
+	if at := t.AsTime(); at.Year() > lastYear || at.Before(time.Unix(0, 0)) {
+		return fmt.Errorf("the time %v is not between 1970 and %d", at, lastYear)
+	}
+	return nil
+}
+
+// entityAction is the number of the field sendEntityMessage of OrchestratorAction, in newer versions of the protocol.
+// https://github.com/microsoft/durabletask-protobuf
+const entityAction = 8
+
+func unknownAction(a proto.Message) error {
+	for rest := a.ProtoReflect().GetUnknown(); len(rest) > 0; {
+		number, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			break
+		}
+		if number == entityAction {
+			return errEntities
+		}
+		rest = rest[n:]
+	}
+	return errors.New("its kind is unknown")
+}

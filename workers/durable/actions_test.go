@@ -1,0 +1,119 @@
+package durable_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"github.com/microsoft/durabletask-go/task"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// answering is an executor whose workflows answer with actions in JSON, as SDKs of other languages do. The name is that of a key of answers.
+type answering map[string]string
+
+// ExecuteOrchestrator implements backend.Executor.
+func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old, fresh []*durable.Event) (*backend.ExecutionResults, error) {
+	r := &backend.ExecutionResults{}
+	fill(&r.Response)
+	for _, e := range append(old, fresh...) {
+		if x := e.GetExecutionStarted(); x != nil {
+			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`), r.Response); err != nil {
+				return nil, err
+			}
+			if x.Name == "entity" { // A field that this version of the protocol does not have.
+				r.Response.Actions[0].ProtoReflect().SetUnknown([]byte{8<<3 | 2, 0})
+			}
+		}
+	}
+	return r, nil
+}
+
+func fill[T any](p **T) { *p = new(T) }
+
+// ExecuteActivity implements backend.Executor.
+func (answering) ExecuteActivity(context.Context, api.InstanceID, *durable.Event) (*durable.Event, error) {
+	return nil, nil
+}
+
+// Shutdown implements backend.Executor.
+func (answering) Shutdown(context.Context) error { return nil }
+
+// An answer with an action that the engine cannot apply fails its instance, and does not end the process.
+func TestActionsThatCannotBeApplied(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	b := h.backend()
+	answers := answering{
+		"entity": `{"id":1}`, "unknown": `{"id":1}`, "noReceiver": `{"sendEvent":{"name":"go"}}`, "entitySignal": `{"sendEvent":{"instance":{"instanceId":"@counter@a"},"name":"op"}}`,
+		"status": `{"completeOrchestration":{"orchestrationStatus":99}}`, "running": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_RUNNING"}}`,
+		"carryover": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
+		"noTime":    `{"createTimer":{}}`, "pastTime": `{"createTimer":{"fireAt":"0001-01-01T00:00:00Z"}}`,
+	}
+	w := b.NewWorker(answers, durable.WorkerOptions{})
+	if err := w.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
+	c := b.Client()
+	for name, says := range map[string]string{
+		"entity": "entities (durable objects) are not supported", "unknown": "kind is unknown", "noReceiver": "it is empty", "entitySignal": "entities (durable objects) are not supported",
+		"status": "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp", "pastTime": "1970",
+	} {
+		start(t, c, name, durable.StartOptions{InstanceID: name})
+		if i := ended(t, c, name, "Failed"); !strings.Contains(i.FailureMessage, says) {
+			t.Errorf("%s: the failure says %q, want %q in it", name, i.FailureMessage, says)
+		}
+	}
+}
+
+// A workflow that uses one event at a time and continues as new gets through a list of events that is longer than the engine lets it
+// continue in one work item.
+func TestBurstOfEventsWithContinueAsNew(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	const events = 70
+	b := h.backend()
+	c := b.Client()
+	start(t, c, "count", durable.StartOptions{InstanceID: "i", Input: "0"})
+	for range events {
+		if err := c.RaiseEvent(t.Context(), "i", "one", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = h.run(registry(t, map[string]task.Orchestrator{"count": func(ctx *task.OrchestrationContext) (any, error) {
+		var n int
+		if err := ctx.GetInput(&n); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			if err := ctx.WaitForSingleEvent("begin", time.Hour).Await(nil); err != nil {
+				return nil, err
+			}
+		}
+		if n == events {
+			return n, nil
+		}
+		if err := ctx.WaitForSingleEvent("one", time.Hour).Await(nil); err != nil {
+			return nil, err
+		}
+		ctx.ContinueAsNew(n+1, task.WithKeepUnprocessedEvents())
+		return nil, nil
+	}}, nil))
+	eventually(t, func() bool {
+		history, err := c.History(t.Context(), "i")
+		return err == nil && len(history) > events
+	})
+	if err := c.RaiseEvent(t.Context(), "i", "begin", ""); err != nil {
+		t.Fatal(err)
+	}
+	if i := ended(t, c, "i", "Completed"); i.Output != "70" {
+		t.Errorf("the output is %s", i.Output)
+	}
+}

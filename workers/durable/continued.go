@@ -1,0 +1,67 @@
+package durable
+
+import (
+	"sync"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+)
+
+// maxContinued is how often the engine lets a workflow continue as new in one work item. It refuses the work item after that, each time it
+// comes again; a workflow that handles one event in each execution would never get through a longer list of events.
+const maxContinued = 20
+
+// inWork are the work items that the engine has, by instance.
+type inWork struct {
+	mu   sync.Mutex // guards list
+	list map[string]*work
+}
+
+func (i *inWork) add(w *work) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.list[w.session.instance] = w
+}
+
+func (i *inWork) remove(w *work) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.list[w.session.instance] == w {
+		delete(i.list, w.session.instance)
+	}
+}
+
+func (i *inWork) of(instance string) *work {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.list[instance]
+}
+
+// pauseContinued returns an answer without actions if the workflow has continued as new maxContinued times in the work item, or nil. The
+// checkpoint then commits the last execution before its first step, and sends the instance a message with which it goes on.
+func (b *Backend) pauseContinued(id api.InstanceID) *backend.ExecutionResults {
+	w := b.inWork.of(string(id))
+	if w == nil || w.continued < maxContinued {
+		return nil
+	}
+	w.paused = true
+	r := &backend.ExecutionResults{}
+	fill(&r.Response)
+	r.Response.InstanceId, r.Response.CustomStatus = string(id), w.customStatus
+	return r
+}
+
+// noteContinued counts an answer that continues as new.
+func (b *Backend) noteContinued(id api.InstanceID, r *backend.ExecutionResults) {
+	w := b.inWork.of(string(id))
+	if w == nil {
+		return
+	}
+	for _, a := range r.Response.GetActions() {
+		if a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW {
+			w.continued++
+			w.customStatus = r.Response.GetCustomStatus()
+			return
+		}
+	}
+}
