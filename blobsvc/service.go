@@ -201,6 +201,9 @@ func (s *Service) Close() error {
 	return s.err
 }
 
+// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the database must be opened again.
+func (s *Service) Ready() error { return s.state.Failed() }
+
 // Damages returns the number of reads since the start that failed because the database, or the content, is damaged.
 func (s *Service) Damages() (metadata, content int64) { return s.state.Damages() }
 

@@ -87,6 +87,9 @@ func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Repl
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }
 
+// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the file must be opened again.
+func (s *Service) Ready() error { return s.state.Failed() }
+
 // Damages returns the number of reads since the start that failed because the file is damaged.
 func (s *Service) Damages() int64 { return s.state.Damages() }
 

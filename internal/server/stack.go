@@ -195,7 +195,8 @@ func (s *Stack) Ready() error {
 	case s.space.Full():
 		return errDiskFull
 	}
-	return s.services.Load().queues.Ready()
+	open := s.services.Load()
+	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready())
 }
 
 // errDiskFull is why a stack that serves reads and deletes is not ready.

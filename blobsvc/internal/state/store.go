@@ -42,6 +42,9 @@ type Store struct {
 	compaction schedule
 }
 
+// Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
+func (s *Store) Failed() error { return s.db.Failed() }
+
 // Damages returns the number of reads since Open that failed because of damage: of the database, and of content.
 func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.extents.Damages() }
 

@@ -116,8 +116,8 @@ func (db *DB) awaitCheckpoint() error {
 
 // checkpoint writes the frozen memtable to bbolt. If that fails, the memtable and the log stay.
 func (db *DB) checkpoint() error {
-	if cause := db.failed.Load(); cause != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, *cause)
+	if err := db.Failed(); err != nil {
+		return err
 	}
 	frozen := db.layers.Load().frozen
 	if err := db.commit(frozen, db.frozenGen, false); err != nil {

@@ -90,5 +90,13 @@ func (db *DB) inMapping(addr uintptr) bool {
 	return info != nil && addr >= info.Data && addr-info.Data < mapSize
 }
 
+// Failed returns an ErrFailed with its cause if writes are refused until the file is opened again, and nil otherwise.
+func (db *DB) Failed() error {
+	if cause := db.failed.Load(); cause != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *cause)
+	}
+	return nil
+}
+
 // Damages returns the number of reads since Open that failed because of damage.
 func (db *DB) Damages() int64 { return db.damages.Load() }

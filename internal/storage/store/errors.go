@@ -22,9 +22,9 @@ var (
 	// ErrClosed means that Close was called. Nothing has been written.
 	ErrClosed = errors.New("store: closed")
 
-	// ErrFailed means that an earlier commit could not be synced, so that the content of the disk is unknown. Nothing has been written, and
-	// later writes are refused until the file is opened again; View still works.
-	ErrFailed = errors.New("store: an earlier sync failed; restart to recover")
+	// ErrFailed means that this or an earlier commit could not be synced, so that the content of the disk is unknown. Later writes are refused
+	// until the file is opened again; View still works. If this commit was the one that could not be synced, the next Open may find its writes.
+	ErrFailed = errors.New("store: a sync failed; restart to recover")
 
 	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.
 	ErrReadOnly = errors.New("store: read-only")

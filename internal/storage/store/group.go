@@ -134,8 +134,8 @@ func (g *group) take() {
 }
 
 func (g *group) begin() {
-	if cause := g.db.failed.Load(); cause != nil {
-		g.fail(fmt.Errorf("%w: %w", ErrFailed, *cause))
+	if err := g.db.Failed(); err != nil {
+		g.fail(err)
 		return
 	}
 	if g.db.replica == nil { // otherwise the log adds layers
@@ -220,6 +220,7 @@ func (db *DB) appendGroup(record []byte, number uint64) error {
 	err := db.log.append(record, number)
 	if errors.Is(err, errLogSync) {
 		db.failed.CompareAndSwap(nil, &err)
+		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return err
 }

@@ -359,8 +359,8 @@ func (db *DB) checkpointAll() error {
 	if db.log == nil && db.replica == nil {
 		return nil // nothing survives Close
 	}
-	if cause := db.failed.Load(); cause != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, *cause)
+	if err := db.Failed(); err != nil {
+		return err
 	}
 	m := db.layers.Load().active
 	if db.replica != nil {

@@ -5,6 +5,7 @@ package faultdisk
 import (
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
@@ -58,27 +59,40 @@ func (f *FS) SetHook(hook func(Op) error) {
 	f.hook = hook
 }
 
+// Failure is how calls fail in [FS.Fail].
+type Failure struct {
+	// Err is the error of the calls.
+	Err error
+	// Once makes only one call fail; otherwise all later ones fail as well.
+	Once bool
+	// Partly makes a failing write write half of its bytes.
+	Partly bool
+}
+
 // FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with err. Without kinds all
 // calls count. It returns the number of calls so far.
 func (f *FS) FailNth(n int, err error, kinds ...Kind) (calls func() int) {
+	return f.Fail(n, Failure{Err: err}, kinds...)
+}
+
+// Fail makes the n-th call from now on that is of one of the kinds, counted from 1, fail. Without kinds all calls count. It returns the number of
+// calls so far. A sweep repeats a run with n = 1, 2, ... until the run makes fewer than n calls.
+func (f *FS) Fail(n int, failure Failure, kinds ...Kind) (calls func() int) {
 	var mu sync.Mutex
 	seen := 0
 	f.SetHook(func(op Op) error {
-		if len(kinds) > 0 {
-			found := false
-			for _, k := range kinds {
-				found = found || k == op.Kind
-			}
-			if !found {
-				return nil
-			}
+		if len(kinds) > 0 && !slices.Contains(kinds, op.Kind) {
+			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if seen++; seen >= n {
-			return &fs.PathError{Op: string(op.Kind), Path: op.Name, Err: err}
+		if seen++; seen < n || seen > n && failure.Once {
+			return nil
 		}
-		return nil
+		if failure.Partly && op.Kind == Write {
+			return &Short{N: len(op.Data) / 2, Err: failure.Err}
+		}
+		return &fs.PathError{Op: string(op.Kind), Path: op.Name, Err: failure.Err}
 	})
 	return func() int { mu.Lock(); defer mu.Unlock(); return seen }
 }

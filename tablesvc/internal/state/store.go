@@ -26,6 +26,9 @@ type Store struct {
 	watching sync.Map // id -> watchedTable; used with a replicated log only
 }
 
+// Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
+func (s *Store) Failed() error { return s.db.Failed() }
+
 // Damages returns the number of reads since Open that failed because of damage.
 func (s *Store) Damages() int64 { return s.db.Damages() }
 
