@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
@@ -97,23 +98,38 @@ func TestFeed(t *testing.T) {
 		t.Errorf("ETags %q, the entity's is %s", page.etags, got.ETag)
 	}
 
-	// A wait ends with the change.
+	// A wait ends with the change, or with the deletion of the table.
 	var waited reply
 	answered := make(chan error, 1)
-	go func() {
-		var err error
-		waited, err = f.try("GET", "/Orders()", headers{"X-Lazuli-After", page.position, "X-Lazuli-Wait", "50"}, "")
-		answered <- err
-	}()
-	for board.Waiting() == 0 {
-		if len(answered) > 0 {
-			t.Fatalf("no wait: %d, %v", waited.status, <-answered)
+	wait := func(name, position string) {
+		go func() {
+			var err error
+			waited, err = f.try("GET", "/"+name+"()", headers{"X-Lazuli-After", position, "X-Lazuli-Wait", "50"}, "")
+			answered <- err
+		}()
+		for board.Waiting() == 0 {
+			if len(answered) > 0 {
+				t.Fatalf("no wait: %d, %v", waited.status, <-answered)
+			}
+			runtime.Gosched()
 		}
-		runtime.Gosched()
 	}
+	wait("Orders", page.position)
 	put("d", "1")
 	check.OK(t, <-answered)
 	waited.feed(t).want(t, true, "insert d/1")
+	doomed := f.table("Doomed")
+	wait("Doomed", f.feed(t, "Doomed", "x").want(t, false).position)
+	if _, err := doomed.Delete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-answered:
+		check.OK(t, err)
+	case <-time.After(25 * time.Second): // half of the time that the request allows
+		t.Fatal("the deletion of the table does not end the wait")
+	}
+	waited.want(t, "404 TableNotFound")
 
 	// It holds across a restart, and goes on to log.
 	if err := f.svc.Close(); err != nil {

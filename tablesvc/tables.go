@@ -65,6 +65,7 @@ func (s *Service) deleteTable(c *call) error {
 	if err := s.state.DeleteTable(c.Account, c.table); err != nil {
 		return hideTable(err)
 	}
+	s.common.Board.Touch(boardKey(c.Account, c.table)) // Readers of the change log that wait are answered now.
 	c.Set("Content-Length", "0")
 	return c.Status(http.StatusNoContent)
 }
