@@ -47,6 +47,7 @@ type Function struct {
 	name     string
 	trigger  string
 	settings settings
+	follows  bool // registered by FollowTable
 	// listen creates the trigger's listener for one run of the app.
 	listen func(a *App, f *Function, storage *Storage) (listener, error)
 	stats  stats

@@ -256,7 +256,7 @@ func (f *Function) fromQueue() bool {
 	case timerTrigger, orchestrationTrigger, activityTrigger:
 		return false
 	}
-	return true
+	return !f.follows
 }
 
 // Extension is middleware with additional functions, which Use registers.

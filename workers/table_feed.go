@@ -103,37 +103,53 @@ func (f tableFeed) states(ctx context.Context, position string, most time.Durati
 
 // everything passes the entities of the table to put, as updates, a page at a time.
 func (f tableFeed) everything(ctx context.Context, put func([]loggedChange) error) error {
-	for pager := f.client.NewListEntitiesPager(nil); pager.More(); {
-		var answer *http.Response
-		if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &answer)); err != nil {
-			return err
-		}
-		var body struct{ Value []json.RawMessage }
-		raw, err := runtime.Payload(answer)
+	var token tableToken
+	for {
+		page, next, err := f.page(ctx, token)
 		if err == nil {
-			err = json.Unmarshal(raw, &body)
+			err = put(page)
 		}
-		if err != nil {
-			return fmt.Errorf("a page of the table: %w", err)
-		}
-		var page []loggedChange
-		for _, e := range body.Value {
-			c := loggedChange{TableChange: TableChange{Change: bindings.TableUpdate, Entity: e}}
-			var keys struct {
-				ETag                 string `json:"odata.etag"`
-				PartitionKey, RowKey string
-			}
-			if err := json.Unmarshal(e, &keys); err != nil {
-				return fmt.Errorf("an entity: %w", err)
-			}
-			c.PartitionKey, c.RowKey, c.ETag = keys.PartitionKey, keys.RowKey, keys.ETag
-			page = append(page, c)
-		}
-		if err := put(page); err != nil {
+		if err != nil || next.atEnd() {
 			return err
 		}
+		token = next
 	}
-	return nil
+}
+
+// tableToken is a continuation token of Query Entities. The zero value stands for the start of the table, and after a page for its end.
+type tableToken struct{ PartitionKey, RowKey *string }
+
+func (t tableToken) atEnd() bool { return t == tableToken{} }
+
+// page returns a page of the entities of the table, as updates, and the token of the next page.
+func (f tableFeed) page(ctx context.Context, token tableToken) (page []loggedChange, next tableToken, err error) {
+	var answer *http.Response
+	o := &aztables.ListEntitiesOptions{NextPartitionKey: token.PartitionKey, NextRowKey: token.RowKey}
+	got, err := f.client.NewListEntitiesPager(o).NextPage(policy.WithCaptureResponse(ctx, &answer))
+	if err != nil {
+		return nil, next, err
+	}
+	var body struct{ Value []json.RawMessage }
+	raw, err := runtime.Payload(answer)
+	if err == nil {
+		err = json.Unmarshal(raw, &body)
+	}
+	if err != nil {
+		return nil, next, fmt.Errorf("a page of the table: %w", err)
+	}
+	for _, e := range body.Value {
+		c := loggedChange{TableChange: TableChange{Change: bindings.TableUpdate, Entity: e}}
+		var keys struct {
+			ETag                 string `json:"odata.etag"`
+			PartitionKey, RowKey string
+		}
+		if err := json.Unmarshal(e, &keys); err != nil {
+			return nil, next, fmt.Errorf("an entity: %w", err)
+		}
+		c.PartitionKey, c.RowKey, c.ETag = keys.PartitionKey, keys.RowKey, keys.ETag
+		page = append(page, c)
+	}
+	return page, tableToken{got.NextPartitionKey, got.NextRowKey}, nil
 }
 
 // feedHeader requests the changes after a position, with a long poll of most.

@@ -1,0 +1,229 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// TableFollower is a copy of a table that has its own transactions, such as a search index, and keeps its position in the table's change log in
+// the same transactions as the copy. [App.FollowTable] calls its methods one at a time. A method that returns an error is called again.
+type TableFollower interface {
+	// Progress returns what the last successful Restart or Apply has stored. The zero value means that nothing is stored.
+	Progress(ctx context.Context) (TableProgress, error)
+	// Restart begins a new copy, without entities, and stores p. The entities that exist follow, as updates, while p.Reading is true.
+	Restart(ctx context.Context, p TableProgress) error
+	// Apply stores changes, in their order, together with p. Entity and Before of a change are the entity in JSON.
+	Apply(ctx context.Context, changes []TableChange, p TableProgress) error
+}
+
+// TableProgress says how far a [TableFollower] has come.
+type TableProgress struct {
+	// Position is the position in the table's change log; empty if the table does not exist.
+	Position string
+	// Reading is true while the existing entities are read. The changes after Position are read after them.
+	Reading bool
+	// Next says where reading continues; empty means at the start.
+	Next string
+}
+
+// ErrFollowerRestarted is returned by a [TableFollower] whose progress is not the one that the call continues, since its owner wants a new copy.
+// Progress is then called again.
+var ErrFollowerRestarted = errors.New("workers: the copy of the table begins again")
+
+// FollowTable keeps a copy of a table in step with it. It first reads the whole table, then the changes from the position that the log had before. It
+// reads the table again if the log no longer has the follower's position, which is the case after one week or one million changes, and when the table was deleted
+// and created again. Each change is applied once, since the follower stores its position with it. It needs Lazuli, as table triggers do.
+//
+// Each process that calls FollowTable keeps a copy of its own: no lock between processes is taken. Middleware is not called. A failed step is tried again after
+// one second, without limit.
+func (a *App) FollowTable(name, table string, follower TableFollower) *Function {
+	f := register(a, name, tableTrigger, []TableOption{WithTable(table)})
+	if follower == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the follower is nil", name))
+	}
+	if !tableName.MatchString(table) {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: table name %q does not have 3 to 63 letters and digits, starting with a letter", name, table))
+	}
+	f.follows = true
+	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
+		if storage.Tables == nil {
+			return nil, errors.New("the connection string has no table endpoint")
+		}
+		return &followListener{
+			function: f, feed: tableFeed{storage.Tables.NewClient(table)}, follower: follower, every: time.Second, nudge: newNudge(),
+			host: a.config.HostID, clock: a.config.Clock, log: a.config.Logger.With("function", name, "table", table),
+		}, nil
+	}
+	return f
+}
+
+// followListener runs a function that FollowTable has registered.
+type followListener struct {
+	function *Function
+	feed     tableFeed
+	follower TableFollower
+	every    time.Duration // between attempts after an error
+	nudge    nudge
+	reached  atomic.Pointer[string] // the position up to which changes were applied
+	host     string
+	clock    Clock
+	log      *slog.Logger
+}
+
+func (l *followListener) wake() { l.nudge.give() }
+
+func (l *followListener) listen(soft, hard context.Context) error {
+	failing := ""
+	for soft.Err() == nil {
+		err := contain(func() error { return l.follow(soft, hard) })
+		if err == nil || soft.Err() != nil {
+			return nil
+		}
+		l.function.stats.fail(l.clock.Now(), err)
+		if text := sdkerr.Text(err); text != failing {
+			failing = text
+			l.log.Error("following the table failed; retrying", "err", sdkerr.Short(err))
+		}
+		l.nudge.pause(soft, l.clock, l.every)
+	}
+	return nil
+}
+
+// follow follows the table until soft is done or a step fails.
+func (l *followListener) follow(soft, hard context.Context) error {
+	p, err := l.follower.Progress(hard)
+	if err != nil {
+		return fmt.Errorf("read the progress: %w", err)
+	}
+	for l.function.gate.pass(soft) {
+		if p.Reading {
+			p, err = l.readPage(soft, hard, p)
+		} else {
+			p, err = l.readChanges(soft, hard, p)
+		}
+		if errors.Is(err, ErrFollowerRestarted) {
+			return l.follow(soft, hard)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPage applies one page of the table and returns the progress after it.
+func (l *followListener) readPage(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+	var from tableToken
+	if p.Next != "" {
+		if err := json.Unmarshal([]byte(p.Next), &from); err != nil {
+			return p, fmt.Errorf("where reading the table continues: %w", err)
+		}
+	}
+	page, token, err := l.feed.page(soft, from)
+	if hasTableCode(err, aztables.TableNotFound) {
+		page, token, err = nil, tableToken{}, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the table: %w", err)
+	}
+	next := TableProgress{Position: p.Position, Reading: !token.atEnd()}
+	if next.Reading {
+		text, err := json.Marshal(token)
+		if err != nil {
+			return p, err
+		}
+		next.Next = string(text)
+	}
+	return next, l.apply(hard, page, next)
+}
+
+// readChanges applies the changes after p.Position, for which it waits, and returns the progress after them.
+func (l *followListener) readChanges(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+	asked := l.clock.Now()
+	changes, page, err := l.feed.states(soft, p.Position, longWait)
+	if hasTableCode(err, aztables.TableNotFound) {
+		return l.withoutTable(soft, hard, p)
+	}
+	if err != nil {
+		return p, err
+	}
+	if !page.known {
+		if p.Position != "" {
+			l.log.Warn("the change log no longer has the recorded position; reading the whole table")
+		}
+		next := TableProgress{Position: page.position, Reading: true}
+		return next, l.counted(func() error { return l.follower.Restart(hard, next) })
+	}
+	next := TableProgress{Position: page.position}
+	if len(changes) > 0 || next != p {
+		if err := l.apply(hard, changes, next); err != nil {
+			return p, err
+		}
+	}
+	l.reached.Store(&next.Position)
+	if len(changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
+		l.nudge.pause(soft, l.clock, minPollingInterval) // The long poll returned at once: the service is stopping.
+	}
+	return next, nil
+}
+
+// withoutTable empties the copy of a table that does not exist, and waits before the next attempt.
+func (l *followListener) withoutTable(soft, hard context.Context, p TableProgress) (TableProgress, error) {
+	if p.Position != "" {
+		p = TableProgress{Reading: true}
+		return p, l.counted(func() error { return l.follower.Restart(hard, p) })
+	}
+	l.reached.Store(&p.Position)
+	l.nudge.pause(soft, l.clock, l.every)
+	return p, nil
+}
+
+func (l *followListener) idle(ctx context.Context) (bool, error) {
+	position := l.reached.Load()
+	if position == nil {
+		l.nudge.give()
+		return false, nil
+	}
+	page, err := l.feed.after(ctx, *position, 0)
+	if hasTableCode(err, aztables.TableNotFound) {
+		return *position == "", nil
+	}
+	return err == nil && page.known && len(page.changes) == 0, err
+}
+
+// apply passes changes to the follower.
+func (l *followListener) apply(ctx context.Context, changes []loggedChange, p TableProgress) error {
+	list := make([]TableChange, len(changes))
+	for i, c := range changes {
+		list[i] = c.TableChange
+		list[i].Table = l.function.settings.table
+	}
+	return l.counted(func() error { return l.follower.Apply(ctx, list, p) })
+}
+
+// counted calls the follower, and counts the call as one of the function.
+func (l *followListener) counted(call func() error) error {
+	stats := &l.function.stats
+	stats.inFlight.Add(1)
+	defer stats.inFlight.Add(-1)
+	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: l.host + "/" + l.function.name, FunctionName: l.function.name, TriggerType: l.function.trigger}
+	defer stats.call(ic, l.clock)()
+	if err := call(); errors.Is(err, ErrFollowerRestarted) {
+		return err
+	} else if err != nil {
+		stats.failed.Add(1)
+		return fmt.Errorf("store the changes: %w", err)
+	}
+	stats.succeeded.Add(1)
+	return nil
+}
