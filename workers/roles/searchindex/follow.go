@@ -1,0 +1,132 @@
+package searchindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/blevesearch/bleve/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// The steps around the effects of the role.
+var (
+	pointBeforeRestart = fault.Declare("search-index/before-restart")
+	pointAfterCreate   = fault.Declare("search-index/after-create")
+	pointAfterRestart  = fault.Declare("search-index/after-restart")
+	pointBeforeCommit  = fault.Declare("search-index/before-commit")
+	pointAfterCommit   = fault.Declare("search-index/after-commit")
+	pointBeforeSwitch  = fault.Declare("search-index/before-switch")
+	pointAfterSwitch   = fault.Declare("search-index/after-switch")
+)
+
+// Points are the steps at which a demonstration kills the role.
+func Points() []string {
+	return []string{string(pointBeforeRestart), string(pointAfterCreate), string(pointAfterRestart), string(pointBeforeCommit), string(pointAfterCommit),
+		string(pointBeforeSwitch), string(pointAfterSwitch)}
+}
+
+// Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli only; see
+// [workers.App.FollowTable].
+func (x *Index) Register(app *workers.App, name string) *workers.Function {
+	return app.FollowTable(name, x.table, follower{x})
+}
+
+// follower is the index as App.FollowTable sees it.
+type follower struct{ *Index }
+
+// Progress implements workers.TableFollower.
+func (x follower) Progress(context.Context) (workers.TableProgress, error) {
+	x.write.Lock()
+	defer x.write.Unlock()
+	if err := x.promote(); err != nil { // The last commit may have been followed by an error.
+		return workers.TableProgress{}, err
+	}
+	if g := x.current(); g != nil && !x.state.Rebuild {
+		return g.progress()
+	}
+	return workers.TableProgress{}, nil
+}
+
+// Restart implements workers.TableFollower.
+func (x follower) Restart(_ context.Context, p workers.TableProgress) error {
+	if err := fault.Point(pointBeforeRestart); err != nil {
+		return err
+	}
+	x.write.Lock()
+	defer x.write.Unlock()
+	return x.restart(p)
+}
+
+// restart begins a new generation. x.write is held.
+func (x *Index) restart(p workers.TableProgress) error {
+	if x.closed {
+		return ErrClosed
+	}
+	g, err := x.folder.newGeneration(x.fields, p)
+	if err != nil {
+		return err
+	}
+	if err := fault.Point(pointAfterCreate); err != nil {
+		return errors.Join(err, g.remove(x.folder))
+	}
+	old := x.building
+	s := x.state
+	s.Building, s.Rebuild = g.id, false
+	if err := x.replace(s, x.serving, g); err != nil {
+		return errors.Join(err, g.remove(x.folder))
+	}
+	if err := fault.Point(pointAfterRestart); err != nil {
+		return err
+	}
+	x.discard(old)
+	return nil
+}
+
+// Apply implements workers.TableFollower.
+func (x follower) Apply(_ context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+	x.write.Lock()
+	defer x.write.Unlock()
+	g := x.current()
+	if g == nil || x.state.Rebuild {
+		return workers.ErrFollowerRestarted
+	}
+	b := g.index.NewBatch()
+	for _, c := range changes {
+		key := tables.Key{PartitionKey: c.PartitionKey, RowKey: c.RowKey}
+		if len(c.Entity) == 0 {
+			b.Delete(documentID(key))
+			continue
+		}
+		e, err := tables.ParseEntity(c.Entity)
+		if err == nil {
+			err = x.put(b, &e)
+		}
+		if err != nil {
+			return fmt.Errorf("searchindex: entity (%q, %q): %w", c.PartitionKey, c.RowKey, err)
+		}
+	}
+	return x.commit(g, b, p)
+}
+
+// put adds an entity to a batch.
+func (x *Index) put(b *bleve.Batch, e *tables.Entity) error {
+	return b.Index(documentID(tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey}), document(x.fields, e))
+}
+
+// commit writes a batch, and makes its generation the serving one if the whole table has been read. x.write is held.
+func (x *Index) commit(g *generation, b *bleve.Batch, p workers.TableProgress) error {
+	if err := fault.Point(pointBeforeCommit); err != nil {
+		return err
+	}
+	if err := g.commit(b, p); err != nil {
+		return err
+	}
+	if err := fault.Point(pointAfterCommit); err != nil {
+		return err
+	}
+	return x.promote()
+}

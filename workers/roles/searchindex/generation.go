@@ -1,0 +1,102 @@
+package searchindex
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// generation is an index of bleve, made by one reading of the table and the changes after it.
+type generation struct {
+	id    string
+	index bleve.Index
+	users sync.WaitGroup // searches
+}
+
+// progressKey is the key under which a generation stores its progress.
+var progressKey = []byte("progress")
+
+// newGeneration creates a generation that has nothing but its progress.
+func (f *folder) newGeneration(fields []Field, p workers.TableProgress) (*generation, error) {
+	id := uuid.NewString()
+	ix, err := bleve.New(f.generation(id), newMapping(fields))
+	if err != nil {
+		return nil, fmt.Errorf("searchindex: create an index: %w", err)
+	}
+	g := &generation{id: id, index: ix}
+	b := ix.NewBatch()
+	if err := g.commit(b, p); err != nil {
+		return nil, errors.Join(err, g.remove(f))
+	}
+	return g, nil
+}
+
+// openGeneration opens a stored generation. A panic of bleve, which damaged files can cause, is an error.
+func (f *folder) openGeneration(id string) (g *generation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("searchindex: open the index %s: %v", id, p)
+		}
+	}()
+	ix, err := bleve.Open(f.generation(id))
+	if err != nil {
+		return nil, fmt.Errorf("searchindex: open the index %s: %w", id, err)
+	}
+	g = &generation{id: id, index: ix}
+	if _, err := g.progress(); err != nil {
+		return nil, errors.Join(err, ix.Close())
+	}
+	return g, nil
+}
+
+// progress returns what the last commit has stored.
+func (g *generation) progress() (p workers.TableProgress, err error) {
+	text, err := g.index.GetInternal(progressKey)
+	if err == nil && text == nil {
+		err = errors.New("it is missing")
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("searchindex: the progress of the index %s: %w", g.id, err)
+	}
+	return p, nil
+}
+
+// commit writes a batch with the progress that it reaches, atomically and durably.
+func (g *generation) commit(b *bleve.Batch, p workers.TableProgress) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	b.SetInternal(progressKey, text)
+	if err := g.index.Batch(b); err != nil {
+		return fmt.Errorf("searchindex: write to the index: %w", err)
+	}
+	return nil
+}
+
+// close waits for searches and closes the generation.
+func (g *generation) close() error {
+	if g == nil {
+		return nil
+	}
+	g.users.Wait()
+	return g.index.Close()
+}
+
+// remove closes and deletes the generation.
+func (g *generation) remove(f *folder) error {
+	if g == nil {
+		return nil
+	}
+	return errors.Join(g.close(), os.RemoveAll(f.generation(g.id)))
+}

@@ -1,0 +1,333 @@
+package searchindex
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/search"
+	"github.com/blevesearch/bleve/v2/search/query"
+	"github.com/blevesearch/bleve/v2/search/searcher"
+)
+
+// The limits of a search.
+const (
+	MaxSize      = 1000             // hits in one page
+	MaxQuery     = 4096             // bytes of the query
+	MaxFacets    = 20               // facets
+	MaxTerms     = 1000             // terms or ranges of one facet
+	MaxSort      = 8                // fields to sort by
+	MaxClauses   = 1024             // terms that one part of a query matches, such as those of a prefix
+	MaxDuration  = 30 * time.Second // time that a search takes
+	defaultSize  = 10
+	defaultTerms = 10
+)
+
+func init() { searcher.DisjunctionMaxClauseCount = MaxClauses }
+
+// ErrQuery is wrapped by errors about a search that is not valid; its text says what is wrong.
+var ErrQuery = errors.New("searchindex: the search is not valid")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrQuery, fmt.Sprintf(format, args...))
+}
+
+// Query is a search.
+type Query struct {
+	// Text is a query in bleve's query string syntax: ada, "ada lovelace", +Name:ada -Town:london, Born:>"1815-01-01", Score:<10, ad*, /ad.*/, ada~1. Empty
+	// finds all entities. See https://blevesearch.com/docs/Query-String-Query/.
+	Text string
+	// Size is the maximum number of hits, at most MaxSize. 0 means 10.
+	Size int
+	// After is Result.Next of the page before, for the same Text and Sort. The index may have changed in between: a page then can skip or repeat hits.
+	After string
+	// Sort are the fields to sort by, which are not Text; "-" before one for the descending order. "_score" is the score. Default: by descending score. Hits that are equal are in the order of their keys.
+	Sort []string
+	// Highlight adds Fragments to hits.
+	Highlight bool
+	// Facets count the values of fields among all hits.
+	Facets []Facet
+}
+
+// Facet counts the hits by the values of a field, or by ranges of them.
+type Facet struct {
+	Field string
+	// Size is the maximum number of terms of a Text or Keyword field, at most MaxTerms. 0 means 10.
+	Size int
+	// Ranges are ranges of a Number or Date field.
+	Ranges []Range
+}
+
+// Range has the values from From to before To: numbers, or dates such as 2006-01-02 or 2006-01-02T15:04:05Z. Empty means no limit.
+type Range struct{ From, To string }
+
+// ParseFacet reads a facet: "Town", "Town:20" for at most 20 terms, or "Born:1800..1850,1850.." with ranges.
+func ParseFacet(text string) (f Facet, err error) {
+	name, rest, given := strings.Cut(text, ":")
+	f.Field = name
+	if !given {
+		return f, nil
+	}
+	if n, err := strconv.Atoi(rest); err == nil {
+		f.Size = n
+		if n < 1 {
+			return f, invalid("facet %q: the number of terms is not positive", text)
+		}
+		return f, nil
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		from, to, ok := strings.Cut(part, "..")
+		if !ok {
+			return f, invalid("facet %q: %q is neither a number of terms nor a range FROM..TO", text, part)
+		}
+		f.Ranges = append(f.Ranges, Range{from, to})
+	}
+	return f, nil
+}
+
+func (r Range) String() string { return r.From + ".." + r.To }
+
+// request checks a query and translates it for bleve.
+func (x *Index) request(q Query) (*bleve.SearchRequest, error) {
+	switch {
+	case len(q.Text) > MaxQuery:
+		return nil, invalid("the query is longer than %d bytes", MaxQuery)
+	case q.Size < 0 || q.Size > MaxSize:
+		return nil, invalid("size is %d, not 1 to %d", q.Size, MaxSize)
+	case len(q.Facets) > MaxFacets:
+		return nil, invalid("more than %d facets", MaxFacets)
+	case len(q.Sort) > MaxSort:
+		return nil, invalid("more than %d fields to sort by", MaxSort)
+	}
+	if q.Size == 0 {
+		q.Size = defaultSize
+	}
+	parsed, err := x.parse(q.Text)
+	if err != nil {
+		return nil, err
+	}
+	r := bleve.NewSearchRequestOptions(parsed, q.Size, 0, false)
+	r.Fields = []string{"*"}
+	if err := x.sort(r, q); err != nil {
+		return nil, err
+	}
+	if q.Highlight {
+		r.Highlight = bleve.NewHighlight()
+		for _, f := range x.fields {
+			if f.Type == Text {
+				r.Highlight.AddField(f.Name)
+			}
+		}
+	}
+	for _, f := range q.Facets {
+		if r.Facets[f.Field] != nil {
+			return nil, invalid("two facets of %s", f.Field)
+		}
+		facet, err := x.facet(f)
+		if err != nil {
+			return nil, err
+		}
+		r.AddFacet(f.Field, facet)
+	}
+	return r, nil
+}
+
+// parse reads the text of a query, and refuses fields that the index does not have.
+func (x *Index) parse(text string) (query.Query, error) {
+	if strings.TrimSpace(text) == "" {
+		return bleve.NewMatchAllQuery(), nil
+	}
+	q := bleve.NewQueryStringQuery(text)
+	parsed, err := q.Parse()
+	if err == nil {
+		err = q.Validate()
+	}
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	names, err := query.ExtractFields(parsed, newMapping(nil), nil)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	for name := range names {
+		if name == "_all" || name == "_id" {
+			continue
+		}
+		if _, err := x.field(name); err != nil {
+			return nil, err
+		}
+	}
+	return parsed, nil
+}
+
+func (x *Index) field(name string) (Field, error) {
+	if i := slices.IndexFunc(x.fields, func(f Field) bool { return f.Name == name }); i >= 0 {
+		return x.fields[i], nil
+	}
+	var names []string
+	for _, f := range x.fields {
+		names = append(names, f.Name)
+	}
+	return Field{}, invalid("the index has no field %q; its fields are %s", name, strings.Join(names, ", "))
+}
+
+func (x *Index) sort(r *bleve.SearchRequest, q Query) error {
+	order := []string{"-_score"}
+	if len(q.Sort) > 0 {
+		order = slices.Clone(q.Sort)
+	}
+	for _, s := range order {
+		if name := strings.TrimPrefix(s, "-"); name != "_score" {
+			f, err := x.field(name)
+			if err != nil {
+				return err
+			}
+			if f.Type == Text {
+				return invalid("cannot sort by %s, which is a text field: index it as keyword", name)
+			}
+		}
+	}
+	r.SortBy(append(order, "_id"))
+	if q.After == "" {
+		return nil
+	}
+	after, err := parseToken(q.After, q)
+	if err == nil && len(after) != len(r.Sort) {
+		err = invalid("the token of the page is not one of this index")
+	}
+	r.SearchAfter = after
+	return err
+}
+
+func (x *Index) facet(f Facet) (*bleve.FacetRequest, error) {
+	field, err := x.field(f.Field)
+	if err != nil {
+		return nil, err
+	}
+	if f.Size < 0 || max(f.Size, len(f.Ranges)) > MaxTerms {
+		return nil, invalid("facet of %s: want at most %d terms or ranges", f.Field, MaxTerms)
+	}
+	if f.Size == 0 {
+		f.Size = max(defaultTerms, len(f.Ranges))
+	}
+	r := bleve.NewFacetRequest(f.Field, f.Size)
+	ranged := field.Type == Number || field.Type == Date
+	if ranged != (len(f.Ranges) > 0) {
+		if ranged {
+			return nil, invalid("a facet of %s, a %s, needs ranges FROM..TO", f.Field, field.Type)
+		}
+		return nil, invalid("a facet of %s, a %s, cannot have ranges", f.Field, field.Type)
+	}
+	for i, v := range f.Ranges {
+		if slices.Contains(f.Ranges[:i], v) {
+			return nil, invalid("facet of %s: the range %s is named twice", f.Field, v)
+		}
+		if err := addRange(r, field, v); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func addRange(r *bleve.FacetRequest, f Field, v Range) error {
+	if v.From == "" && v.To == "" {
+		return invalid("facet of %s: a range needs a limit", f.Name)
+	}
+	if f.Type == Number {
+		from, err1 := limit(v.From, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+		to, err2 := limit(v.To, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+		if err := errors.Join(err1, err2); err != nil {
+			return invalid("facet of %s: the range %s is not one of numbers", f.Name, v)
+		}
+		r.AddNumericRange(v.String(), from, to)
+		return nil
+	}
+	from, err1 := limit(v.From, parseDate)
+	to, err2 := limit(v.To, parseDate)
+	if err := errors.Join(err1, err2); err != nil {
+		return invalid("facet of %s: the range %s is not one of dates such as 2006-01-02", f.Name, v)
+	}
+	var start, end time.Time
+	if from != nil {
+		start = *from
+	}
+	if to != nil {
+		end = *to
+	}
+	r.AddDateTimeRange(v.String(), start, end)
+	return nil
+}
+
+// limit parses a limit of a range; nil if it is empty.
+func limit[T any](s string, parse func(string) (T, error)) (*T, error) {
+	if s == "" {
+		return nil, nil
+	}
+	v, err := parse(s)
+	return &v, err
+}
+
+// parseDate reads a date, at which the index can have values.
+func parseDate(s string) (t time.Time, err error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateOnly, "2006-01", "2006"} {
+		if t, err = time.Parse(layout, s); err == nil {
+			if t.Before(firstDate) || !t.Before(afterDate) {
+				return t, errors.New("the date is not within 1678 to 2261")
+			}
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// token is where a page of results ends: the values by which its last hit is sorted, and a hash of the query.
+type token struct {
+	Query []byte
+	After [][]byte
+}
+
+func (q Query) hash() []byte {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{q.Text}, q.Sort...), "\x00")))
+	return sum[:8]
+}
+
+func newToken(q Query, order search.SortOrder, last *search.DocumentMatch) (string, error) {
+	t := token{Query: q.hash()}
+	for i, s := range order {
+		value := last.Sort[i]
+		if _, ok := s.(*search.SortScore); ok {
+			value = strconv.FormatFloat(last.Score, 'g', -1, 64)
+		}
+		if _, ok := s.(*search.SortDocID); ok {
+			value = last.ID
+		}
+		t.After = append(t.After, []byte(value))
+	}
+	text, err := json.Marshal(t)
+	return base64.RawURLEncoding.EncodeToString(text), err
+}
+
+func parseToken(text string, q Query) (after []string, err error) {
+	var t token
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	if err != nil || len(t.After) == 0 {
+		return nil, invalid("the token of the page is damaged")
+	}
+	if string(t.Query) != string(q.hash()) {
+		return nil, invalid("the token of the page belongs to another query")
+	}
+	for _, v := range t.After {
+		after = append(after, string(v))
+	}
+	return after, nil
+}

@@ -1,0 +1,171 @@
+package searchindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/search"
+)
+
+// Result is a page of the hits of a search.
+type Result struct {
+	// Total is the number of hits in all pages.
+	Total uint64 `json:"total"`
+	// Complete is false while the first reading of the table is not finished: entities may be missing.
+	Complete bool  `json:"complete"`
+	Hits     []Hit `json:"hits"`
+	// Facets are the counts of Query.Facets by field.
+	Facets map[string]FacetResult `json:"facets,omitempty"`
+	// Next is the token of the next page, for Query.After; empty if it does not exist.
+	Next string `json:"next,omitempty"`
+}
+
+// Hit is an entity that was found.
+type Hit struct {
+	PartitionKey string  `json:"partitionKey"`
+	RowKey       string  `json:"rowKey"`
+	Score        float64 `json:"score"`
+	// Fields are the values of the entity's fields: strings, float64 and dates in the form of RFC 3339.
+	Fields map[string]any `json:"fields"`
+	// Fragments are the parts of Text fields that matched, as HTML, with the matches in <mark>.
+	Fragments map[string][]string `json:"fragments,omitempty"`
+}
+
+// FacetResult counts hits by the values of a field.
+type FacetResult struct {
+	// Missing is the number of hits without the field. Other is the number of values beyond the terms
+	// that are listed; 0 for ranges.
+	Missing int           `json:"missing"`
+	Other   int           `json:"other"`
+	Values  []FacetOfHits `json:"values"`
+}
+
+// FacetOfHits is the number of hits with one term, or in one range.
+type FacetOfHits struct {
+	Value string `json:"value"`
+	Count int    `json:"count"`
+}
+
+// Search searches the index. It returns an error that wraps [ErrQuery] for a query that is not valid. It takes at most [MaxDuration].
+func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
+	request, err := x.request(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, MaxDuration, invalid("it takes longer than %v", MaxDuration))
+	defer cancel()
+	result := &Result{Hits: []Hit{}}
+	err = x.use(func(g *generation, complete bool) error {
+		if g == nil {
+			return nil
+		}
+		result.Complete = complete
+		found, err := g.search(ctx, request)
+		if err != nil {
+			return err
+		}
+		return result.fill(q, request, found)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// search contains panics of bleve, which damaged files can cause.
+func (g *generation) search(ctx context.Context, r *bleve.SearchRequest) (found *bleve.SearchResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("searchindex: the search failed: %v\n%s", p, debug.Stack())
+		}
+	}()
+	found, err = g.index.SearchInContext(ctx, r)
+	switch {
+	case err == nil:
+		return found, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case refused(err):
+		return nil, invalid("%v", err)
+	}
+	return nil, fmt.Errorf("searchindex: %w", err)
+}
+
+// refused recognises the errors of bleve about queries that are not valid or too expensive. They have no type.
+func refused(err error) bool {
+	for _, text := range []string{"TooManyClauses", "fuzziness exceeds", "error parsing regexp"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Result) fill(q Query, request *bleve.SearchRequest, found *bleve.SearchResult) error {
+	r.Total = found.Total
+	for _, h := range found.Hits {
+		key := parseDocumentID(h.ID)
+		hit := Hit{PartitionKey: key.PartitionKey, RowKey: key.RowKey, Score: h.Score, Fields: h.Fields}
+		if hit.Fields == nil {
+			hit.Fields = map[string]any{}
+		}
+		for name, fragments := range h.Fragments {
+			hit.addFragments(name, fragments)
+		}
+		r.Hits = append(r.Hits, hit)
+	}
+	if n := len(found.Hits); n == request.Size && uint64(n) < found.Total {
+		var err error
+		if r.Next, err = newToken(q, request.Sort, found.Hits[n-1]); err != nil {
+			return err
+		}
+	}
+	return r.fillFacets(q, found.Facets)
+}
+
+// addFragments adds the fragments that have a match: bleve returns one of each field.
+func (h *Hit) addFragments(field string, fragments []string) {
+	matching := slices.DeleteFunc(fragments, func(f string) bool { return !strings.Contains(f, "<mark>") })
+	if len(matching) == 0 {
+		return
+	}
+	if h.Fragments == nil {
+		h.Fragments = map[string][]string{}
+	}
+	h.Fragments[field] = matching
+}
+
+func (r *Result) fillFacets(q Query, found search.FacetResults) error {
+	for _, f := range q.Facets {
+		got := found[f.Field]
+		if got == nil {
+			return errors.New("searchindex: a facet is missing in the result")
+		}
+		facet := FacetResult{Missing: got.Missing, Other: got.Other, Values: []FacetOfHits{}}
+		if got.Terms != nil {
+			for _, t := range got.Terms.Terms() {
+				facet.Values = append(facet.Values, FacetOfHits{t.Term, t.Count})
+			}
+		}
+		counts := map[string]int{}
+		for _, n := range got.NumericRanges {
+			counts[n.Name] = n.Count
+		}
+		for _, d := range got.DateRanges {
+			counts[d.Name] = d.Count
+		}
+		for _, v := range f.Ranges { // in the order of the query
+			facet.Values = append(facet.Values, FacetOfHits{v.String(), counts[v.String()]})
+		}
+		if r.Facets == nil {
+			r.Facets = map[string]FacetResult{}
+		}
+		r.Facets[f.Field] = facet
+	}
+	return nil
+}
