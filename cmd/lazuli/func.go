@@ -120,7 +120,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 		return errors.Join(err, l.Close())
 	}
 	defer stopTraces()
-	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), log)
+	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), nil, log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

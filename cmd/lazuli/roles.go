@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
 // roleSet adds built-in roles to an app.
@@ -25,6 +26,8 @@ type roleSet struct {
 	log     *slog.Logger
 	// create makes what the roles need where it is missing.
 	create bool
+	// search is the index of the search-index role; nil without it.
+	search *searchindex.Index
 	// closers end what outlives the app, in order.
 	closers []func(context.Context) error
 }
@@ -40,6 +43,10 @@ func (s *roleSet) add(ctx context.Context, names []string) error {
 			err = s.largeEntity(ctx)
 		case "log-storage":
 			err = s.logStorage(ctx)
+		case "search-index":
+			err = s.searchIndex(ctx)
+		case "table-index":
+			err = s.tableIndex(ctx)
 		default:
 			err = fmt.Errorf("unknown role %q; the roles are: %s", name, strings.Join(config.RoleNames, ", "))
 		}
@@ -140,6 +147,40 @@ func (s *roleSet) logStorage(ctx context.Context) error {
 		}
 	}
 	logstore.Register(s.app, "log-storage", w, workers.WithQueueName(c.LogQueue))
+	return nil
+}
+
+func (s *roleSet) searchIndex(ctx context.Context) error {
+	c := s.config
+	if c.SearchFields == "" {
+		return usageError{errors.New("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number and date")}
+	}
+	fields, err := searchindex.ParseFields(c.SearchFields)
+	if err != nil {
+		return usageError{fmt.Errorf("search-index-fields: %w", err)}
+	}
+	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: c.SearchFolder, Fields: fields, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.search = x
+	s.closers = append(s.closers, func(context.Context) error { return x.Close() })
+	if s.create {
+		_, err := s.storage.Tables.CreateTable(ctx, c.SearchTable, nil)
+		if c.SearchQueue != "" {
+			err = s.made(err, s.queue(ctx, c.SearchQueue))
+		} else {
+			err = s.made(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.SearchQueue != "" {
+		x.RegisterQueue(s.app, "search-index", workers.WithQueueName(c.SearchQueue))
+	} else {
+		x.Register(s.app, "search-index")
+	}
 	return nil
 }
 

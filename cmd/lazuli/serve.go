@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -135,6 +136,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}
 		if len(c.Roles.Enabled) > 0 {
 			o.Workers = workersOf(&services)
+			if slices.Contains(c.Roles.Enabled, "search-index") {
+				o.Search = searchOf(&services)
+			}
 		}
 		if c.Dashboard() {
 			requests = dashboard.NewRequests(time.Now)

@@ -107,6 +107,19 @@ func workersOf(services *atomic.Pointer[backend]) http.Handler {
 	})
 }
 
+// searchOf serves the index of the search-index role of a backend that may not be there yet.
+func searchOf(services *atomic.Pointer[backend]) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if b := services.Load(); b != nil {
+			if with, ok := (*b).(workerBackend); ok && with.roles != nil {
+				with.roles.set.searchHandler().ServeHTTP(w, q)
+				return
+			}
+		}
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+	})
+}
+
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
 func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
 	return storageOver(s.InProcess(), account, s.InProcessURL)

@@ -47,11 +47,15 @@ Roles:
   archive        moves entities out of a table; the queue messages are {"PartitionKey": ..., "RowKey": ...}
   large-entity   deletes blobs and reservations that crashed writers of large entities left
   log-storage    writes log records {"service": ..., "level": ..., "message": ...} from a queue to blobs; see lazuli logs
+  search-index   keeps a full-text index of a table; see lazuli search
+  table-index    keeps a table of copies, lists of keys, or counts in step with another one
 
 lazuli serve --roles runs them inside the server.`,
 		Example: `  lazuli worker --role archive --create
   lazuli worker --role archive --archive-queue leavers --archive-from Current --archive-to container:archive
-  lazuli worker --role large-entity --role log-storage --create`,
+  lazuli worker --role large-entity --role log-storage --create
+  lazuli worker --role search-index --search-index-table Employees --search-index-fields Name:text,Town:keyword --admin 127.0.0.1:10013
+  lazuli worker --role table-index --table-index-from Employees --table-index-to EmployeesByTown --table-index-by Town`,
 		Args: cobra.NoArgs,
 	}
 	connection := accountFlag(cmd)
@@ -118,7 +122,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	}
 	defer stopTraces()
 	app.Use(otelfunc.Middleware())
-	stopAdmin, err := serveWorkerAdmin(f.admin, app, log)
+	stopAdmin, err := serveWorkerAdmin(f.admin, app, set.searchHandler(), log)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens none.
-func serveWorkerAdmin(address string, app *workers.App, log *slog.Logger) (stop func(), err error) {
+// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens none. search answers at /search; nil leaves
+// that path out.
+func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log *slog.Logger) (stop func(), err error) {
 	if address == "" {
 		return func() {}, nil
 	}
@@ -33,7 +34,7 @@ func serveWorkerAdmin(address string, app *workers.App, log *slog.Logger) (stop 
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), app.Collector())
-	server := admin.Start(l, admin.Options{Metrics: metrics, Workers: workers.NewHandler(app), Log: log})
+	server := admin.Start(l, admin.Options{Metrics: metrics, Workers: workers.NewHandler(app), Search: search, Log: log})
 	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

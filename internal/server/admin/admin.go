@@ -32,6 +32,8 @@ type Options struct {
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
 	// path out.
 	Workers http.Handler
+	// Search answers at /search and below: searches in the index of the search-index role. Nil leaves the paths out.
+	Search http.Handler
 	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. Without it these paths
 	// are refused.
 	State func() State
@@ -82,6 +84,10 @@ func NewHandler(o Options) http.Handler {
 	if o.Workers != nil {
 		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
 		e.Any("/workers/*", echo.WrapHandler(http.StripPrefix("/workers", o.Workers)))
+	}
+	if o.Search != nil {
+		e.Any("/search", echo.WrapHandler(o.Search))
+		e.Any("/search/*", echo.WrapHandler(o.Search))
 	}
 	if o.Faults != nil {
 		faultHandler{o.Faults}.routes(e)

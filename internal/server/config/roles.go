@@ -9,7 +9,7 @@ import (
 )
 
 // RoleNames are the built-in worker roles.
-var RoleNames = []string{"archive", "large-entity", "log-storage"}
+var RoleNames = []string{"archive", "large-entity", "log-storage", "search-index", "table-index"}
 
 // Roles says which built-in worker roles run, and on what.
 type Roles struct {
@@ -31,7 +31,17 @@ type Roles struct {
 	LogQueue, LogContainer string
 	LogFlushBytes          int
 	LogFlushEvery, LogSlot time.Duration
+
+	// SearchTable is the table that the search role indexes in SearchFolder, by SearchFields (NAME:TYPE,...). Changes come from the log of the table, or as
+	// messages from SearchQueue if that is not empty.
+	SearchTable, SearchFields, SearchFolder, SearchQueue string
+
+	// IndexTo is the table that the table-index role keeps in step with IndexFrom: IndexKind says what it has, IndexBy the property by which it is made.
+	IndexFrom, IndexTo, IndexKind, IndexBy string
 }
+
+// IndexKinds are the values of Roles.IndexKind.
+var IndexKinds = []string{"copies", "lists", "counts"}
 
 // RoleOptions are the names of the options that say what the roles work on.
 func RoleOptions() (names []string) {
@@ -46,6 +56,8 @@ func defaultRoles() Roles {
 		ArchiveQueue: "archive", ArchiveFrom: "Current", ArchiveTo: "table:Archive",
 		LargeEntityTable: "LargeEntities", LargeEntityContainer: "large-entities", LargeEntitySchedule: "0 */10 * * * *", LargeEntityAge: time.Hour,
 		LogQueue: "logs", LogContainer: "logs", LogFlushBytes: 4 << 20, LogFlushEvery: 2 * time.Second, LogSlot: time.Hour,
+		SearchTable: "Current", SearchFolder: "search-index",
+		IndexFrom: "Current", IndexTo: "CurrentIndex", IndexKind: "copies",
 	}
 }
 
@@ -78,6 +90,15 @@ var roleOptions = []option{
 	number("log-storage-flush-bytes", "Size of buffered log lines at which they are written, in bytes", 1, 256<<20, func(c *Config) *int { return &c.Roles.LogFlushBytes }),
 	duration("log-storage-flush-every", "Maximum time that a log line is buffered", func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery }),
 	duration("log-storage-slot", "Time range of the log blobs in one folder: a divisor of an hour, in whole minutes", func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
+	text("search-index-table", "", "table", "Table that the search-index role indexes", func(c *Config) *string { return &c.Roles.SearchTable }, notEmpty),
+	text("search-index-fields", "", "name:type,...", "Properties that the search-index role indexes; types: text, keyword, number, date. The role needs it", func(c *Config) *string { return &c.Roles.SearchFields }, notEmpty),
+	text("search-index-folder", "", "path", "Folder of the index of the search-index role, for one process", func(c *Config) *string { return &c.Roles.SearchFolder }, notEmpty),
+	text("search-index-queue", "", "name", "Queue with the keys of changed entities, for services other than Lazuli (default: the role reads the table's changes)", func(c *Config) *string { return &c.Roles.SearchQueue }, notEmpty),
+	text("table-index-from", "", "table", "Table that the table-index role follows", func(c *Config) *string { return &c.Roles.IndexFrom }, notEmpty),
+	text("table-index-to", "", "table", "Table that the table-index role writes; it must have no other writer", func(c *Config) *string { return &c.Roles.IndexTo }, notEmpty),
+	text("table-index-by", "", "property", "Property by which the table-index role makes its table. The role needs it", func(c *Config) *string { return &c.Roles.IndexBy }, notEmpty),
+	text("table-index-kind", "", strings.Join(IndexKinds, "|"), "What the table-index role writes: copies of entities under the property's value, lists of their keys, or counts of the values for each partition", func(c *Config) *string { return &c.Roles.IndexKind },
+		func(s string) error { return oneOf(s, IndexKinds...) }),
 }
 
 func archiveTarget(s string) error {

@@ -47,11 +47,11 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 	ok(t, f.source.Insert(t.Context(), person("1", "Ada", "London", 1.0)))
 	ok(t, f.index.Build(t.Context()))
-	if _, err := searchindex.OpenFolder(f.folder); !errors.Is(err, searchindex.ErrInUse) {
+	if _, err := searchindex.OpenFolder(f.folder, nil); !errors.Is(err, searchindex.ErrInUse) {
 		t.Errorf("OpenFolder of a folder in use: %v", err)
 	}
 	ok(t, f.index.Close())
-	x, err := searchindex.OpenFolder(f.folder)
+	x, err := searchindex.OpenFolder(f.folder, nil)
 	ok(t, err)
 	defer x.Close()
 	if r, err := x.Search(t.Context(), searchindex.Query{Text: "ada"}); err != nil || r.Total != 1 || !r.Complete {
@@ -65,7 +65,7 @@ func TestFolderIsLocked(t *testing.T) {
 func TestFolderWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "none")
-	if _, err := searchindex.OpenFolder(empty); !errors.Is(err, searchindex.ErrNoIndex) {
+	if _, err := searchindex.OpenFolder(empty, nil); !errors.Is(err, searchindex.ErrNoIndex) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(empty); !errors.Is(err, os.ErrNotExist) {
@@ -73,7 +73,7 @@ func TestFolderWithoutAnIndex(t *testing.T) {
 	}
 	newer := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(newer, "state.json"), []byte(`{"version":2,"serving":"x"}`), 0o600))
-	if _, err := searchindex.OpenFolder(newer); !errors.Is(err, searchindex.ErrNewer) {
+	if _, err := searchindex.OpenFolder(newer, nil); !errors.Is(err, searchindex.ErrNewer) {
 		t.Errorf("%v", err)
 	}
 }

@@ -76,8 +76,9 @@ func Open(c Config) (*Index, error) {
 	return x, nil
 }
 
-// OpenFolder opens a stored index for searches alone. It returns [ErrNoIndex] if the folder has none.
-func OpenFolder(path string) (*Index, error) {
+// OpenFolder opens a stored index with its own table and fields. storage is the account of the table; nil allows searches alone. It returns [ErrNoIndex] if
+// the folder has no index.
+func OpenFolder(path string, storage *workers.Storage) (*Index, error) {
 	f := &folder{path: path}
 	s, err := f.read()
 	if err == nil && s.Serving == "" && s.Building == "" {
@@ -85,6 +86,9 @@ func OpenFolder(path string) (*Index, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if storage != nil {
+		return Open(Config{Storage: storage, Table: s.Table, Folder: path, Fields: s.Fields})
 	}
 	if f, err = openFolder(path); err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func ReadList(e *tables.Entity) (list []tables.Key, err error) {
 
 // Counts makes an entity for each group of the source, with the number of its entities by kind (materialised view). It counts the whole group for each change, so that
 // a change that is delivered twice counts once; members must be a range or a partition for that to be cheap. The properties are the kinds, with
-// the prefix "Count"; kind must return letters and digits only.
+// the prefix "Count"; kind must return letters, digits and underscores only.
 func Counts(group func(e *tables.Entity) (tables.Key, bool), members func(target tables.Key) []tables.Expr, kind func(e *tables.Entity) string) Projection {
 	return Projection{
 		Target: group,
