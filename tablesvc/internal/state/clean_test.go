@@ -82,6 +82,7 @@ func TestCleanerResumes(t *testing.T) {
 func TestDeleteTableWakesTheCleaner(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "tables.db"))
+	numberTables(t, s.db)
 	check.OK(t, s.CreateTable("acc", "people", time.Now()))
 	put(t, s.db, 1, 20)
 	if n := count(t, s.db, 1); n != 20 {
@@ -89,6 +90,15 @@ func TestDeleteTableWakesTheCleaner(t *testing.T) {
 	}
 	check.OK(t, s.DeleteTable("acc", "people"))
 	waitEmpty(t, s, 1)
+}
+
+// numberTables makes the ids of tables begin with 1.
+func numberTables(t *testing.T, db *store.DB) {
+	t.Helper()
+	check.OK(t, db.Update(func(tx *store.Tx) error {
+		tx.Put(bucketService, keyNextTableID, tableIDKey(1))
+		return nil
+	}))
 }
 
 // waitEmpty waits until a table has no entities.

@@ -23,6 +23,7 @@ type feedFixture struct {
 func newFeedFixture(t *testing.T) *feedFixture {
 	t.Helper()
 	f := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
+	numberTables(t, f.db)
 	check.OK(t, f.CreateTable("acc", "Orders", f.now))
 	return f
 }
@@ -84,6 +85,16 @@ func TestLogIsBounded(t *testing.T) {
 	}))
 	f.want(t, formatPosition(1, 0), nil)
 	f.want(t, formatPosition(1, 1), []string{strings.Repeat("r", 100)})
+}
+
+// A follower of a server in memory must not take the log of the next server, with a table of the same name, for the one that it knows.
+func TestPositionsOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	former := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
+	check.OK(t, former.CreateTable("acc", "Orders", former.now))
+	next := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), former.now.Add(time.Second)}
+	check.OK(t, next.CreateTable("acc", "Orders", next.now))
+	next.want(t, former.want(t, "x", nil), nil)
 }
 
 func TestPositions(t *testing.T) {
