@@ -178,7 +178,7 @@ func copyError(err error) error {
 	return src.Err
 }
 
-// syncCopyError is what the operations answer that read their source before they answer: a failing source has one code, with the status
+// syncCopyError returns the error of operations that read their source before they respond: a failing source has one code, with the status
 // of its own error.
 func syncCopyError(err error) error {
 	var src *state.SourceError

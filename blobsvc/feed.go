@@ -12,7 +12,7 @@ const maxChanged = 1000
 
 // changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has
 // seen them, and gets only what was created or written since, after waiting for it if it likes. only is false if the whole container
-// is to be listed: the client did not ask for changes, its position is no longer known, or it asks for the second page. See [longpoll.AfterHeader].
+// is to be listed: the request does not ask for changes, its position is no longer known, or it is for the second page. See [longpoll.AfterHeader].
 func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only bool, err error) {
 	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil
@@ -34,7 +34,7 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	return names, only, err
 }
 
-// writeChanged lists those of the named blobs that exist.
+// writeChanged lists the named blobs that exist.
 func (s *Service) writeChanged(c *call, names []string, write func(state.Item) error) error {
 	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
 		return write(state.Item{Name: name, Blob: b})

@@ -118,7 +118,7 @@ func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks b
 	return b.Reader, b.Length, err
 }
 
-// refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be that of the empty body.
+// refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be the hash of the empty body.
 func (c *call) refuseBody() error {
 	if n, err := c.contentLength(0); err != nil || n != 0 {
 		return wire.InvalidHeader("Content-Length", c.Header("Content-Length"))

@@ -47,7 +47,7 @@ func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 // defaultType is the content type of a blob that was given none.
 const defaultType = "application/octet-stream"
 
-// newBlob reads what the operations that create a blob have in common: the blob's properties, and what the write depends on.
+// newBlob parses the part that all operations that create a blob have in common: the blob's properties, and the conditions of the write.
 func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob, w state.Write, err error) {
 	b.Kind = kind
 	if w, err = s.write(c); err != nil {
@@ -151,7 +151,7 @@ func (c *call) legalHold() (hold, sent bool, err error) {
 	return false, false, wire.InvalidHeader(holdHeader, text)
 }
 
-// newProtection reads what the operations that write a blob give it.
+// newProtection parses the immutability policy and legal hold of an operation that writes a blob.
 func (c *call) newProtection() (p state.Protection, err error) {
 	if p, _, err = c.policyHeaders(); err != nil {
 		return p, err

@@ -49,7 +49,7 @@ const (
 	requiresSync     = "X-Ms-Requires-Sync"
 	blobTypeHeader   = "X-Ms-Blob-Type"
 
-	deleteLetters = "dx" // which of them Delete Blob needs depends on what it deletes
+	deleteLetters = "dx" // which of them Delete Blob needs depends on the kind of record
 )
 
 // Operations is the operations table without its handlers, for the compatibility page.

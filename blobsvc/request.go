@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Requests become the values that package state works with: what they act on, under which conditions, with which rights and settings.
+// Parsing of requests into the values of package state: the resource, the conditions, the rights and the settings.
 
 // now is the time of the request in ticks.
 func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }

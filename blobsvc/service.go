@@ -73,7 +73,7 @@ type Service struct {
 	log        *slog.Logger
 	changed    func(account, container, blob string)
 	common     frontend.Common
-	feed       *longpoll.Feed // what was written lately; nil without a board to wait on
+	feed       *longpoll.Feed // recent writes; nil without a board to wait on
 
 	stop   context.CancelFunc
 	done   sync.WaitGroup

@@ -2,7 +2,7 @@ package blobsvc
 
 import "github.com/lazuli-storage/lazuli/internal/azure/wire"
 
-// Service versions at which the Blob service's behaviour changes; those of more than one service are in package wire.
+// Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several services.
 // https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
 const (
 	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request

@@ -78,7 +78,7 @@ func (c *call) structuredContent() (int64, error) {
 	return n, nil
 }
 
-// structuredReader reads the content of a structured body and checks what is around it. An error is final.
+// structuredReader reads the content of a structured body and checks its headers, checksums and trailer. An error is final.
 type structuredReader struct {
 	r              io.Reader
 	length         int64 // of the message

@@ -110,7 +110,7 @@ func azureError(err error) error {
 	return err
 }
 
-// hideTable returns errNotFound for a missing table, as operations do that do not tell it from a missing entity.
+// hideTable returns errNotFound for a missing table, for operations that do not distinguish it from a missing entity.
 func hideTable(err error) error {
 	if errors.Is(err, state.ErrTableNotFound) {
 		return errNotFound

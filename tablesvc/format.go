@@ -40,7 +40,7 @@ func acceptedFormat(v wire.Version, query, accept string) (format, error) {
 	if wanted == "" {
 		wanted = accept
 	}
-	switch wanted { // what the SDKs send
+	switch wanted { // the form that the SDKs send
 	case "application/json;odata=minimalmetadata":
 		return checkFormat(v, format{metadata: entity.MinimalMetadata})
 	case "application/json;odata=nometadata":
@@ -122,7 +122,7 @@ func (f format) contentType(kind string) string {
 
 // atomBody reports whether a request's body is Atom, by its Content-Type.
 func atomBody(v wire.Version, contentType string) (bool, error) {
-	if contentType == "application/json" { // what the SDKs send
+	if contentType == "application/json" { // the form that the SDKs send
 		return false, versionAllows(v, format{})
 	}
 	if contentType == "" {

@@ -151,7 +151,7 @@ func matchesTable(f filter.Filter, t state.Table) bool {
 	return f.Match(&filter.Entity{Record: entity.NewRecord(t.Created, 0).Append("TableName", entity.StringValue(t.Name))})
 }
 
-// parseFilter parses $filter. The error's message says what is wrong, and at which byte.
+// parseFilter parses $filter. The error's message describes the error and its byte offset.
 func parseFilter(text string) (filter.Filter, error) {
 	f, err := filter.Parse(text)
 	if err != nil {

@@ -32,7 +32,7 @@ type InvocationContext struct {
 
 // TraceContext is a trace in the notation of W3C Trace Context.
 type TraceContext struct {
-	// TraceParent and TraceState are the headers of these names; empty if there is no trace.
+	// TraceParent and TraceState are the headers of these names; empty without a trace.
 	TraceParent, TraceState string
 	// Attributes and Baggage exist for compatibility with Azure Functions; they are empty.
 	Attributes, Baggage map[string]string

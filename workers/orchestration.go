@@ -108,7 +108,7 @@ type activity struct {
 	handler  ActivityHandler
 }
 
-// durableFunctions are those of an app.
+// durableFunctions are the orchestrators and activities of an app.
 type durableFunctions struct {
 	orchestrations []orchestration
 	activities     []activity
@@ -137,7 +137,7 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 	return &durableListener{app: a, storage: storage}, nil
 }
 
-// waitingListener stands for a function that another listener serves.
+// waitingListener represents a function that another listener serves.
 type waitingListener struct{}
 
 func (waitingListener) listen(soft, _ context.Context) error { <-soft.Done(); return nil }

@@ -88,7 +88,7 @@ func (a *activities) receive(ctx context.Context, n int) (list []*activity, rece
 // Bounds of the adaptive number of work items that are fetched at once: what this process has, others cannot run.
 const (
 	quick = 50 * time.Millisecond  // a batch that was taken over so fast may be larger next time
-	slow  = 500 * time.Millisecond // after this long, what is left is given back
+	slow  = 500 * time.Millisecond // after this time, the remaining activities are released
 )
 
 // run fetches activities and hands them over until ctx is done.

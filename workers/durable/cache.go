@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// cache keeps histories in memory, those that were used last. What is in it may be out of date; the ETag says so at the next commit.
+// cache keeps the most recently used histories in memory. An entry may be stale; the ETag check at the next commit detects it.
 type cache struct {
 	most int // events
 

@@ -46,7 +46,7 @@ func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.Hi
 	})
 }
 
-// reuse is what to do about an instance that has the ID already.
+// reuse is the policy for an existing instance with the ID.
 type reuse int
 
 const (
@@ -168,7 +168,7 @@ func (s sent) show(ctx context.Context, delay time.Duration) error {
 // drop deletes a message.
 func (s sent) drop(ctx context.Context) {
 	r := &received{queue: s.queue, id: s.id, text: s.text, receipt: s.receipt}
-	_ = r.delete(ctx) // What is left is dropped by its receiver.
+	_ = r.delete(ctx) // The receiver drops a remaining message.
 }
 
 // PurgeOrchestrationState implements backend.Backend: it deletes the history, the payloads and the row of an instance that does not run.

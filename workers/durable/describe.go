@@ -12,7 +12,7 @@ type Step struct {
 	Task int32 `json:"task"`
 	// Event is the kind: "TaskScheduled".
 	Event string `json:"event"`
-	// Name is that of the activity, workflow or event.
+	// Name is the name of the activity, workflow or event.
 	Name string `json:"name,omitempty"`
 	// Details are the payload, the time of a timer, or the reason of a failure.
 	Details string `json:"details,omitempty"`

@@ -49,7 +49,7 @@ func eventType(e *Event) string {
 	return string(kind[0]-'a'+'A') + kind[1:]
 }
 
-// payloadFields are the fields that hold what the user's code gives and gets.
+// payloadFields are the fields with inputs and outputs of the user's code.
 var payloadFields = []protoreflect.Name{"input", "result", "data"}
 
 // payload returns the event's payload and the name of its field; nil if it has none. No event has two.

@@ -28,7 +28,7 @@ import (
 //	...
 //	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Commit
 //
-// Rows up to the sentinel's Length are committed, the others do not exist for readers: they are what a checkpoint of more rows than a
+// Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows than a
 // batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has replaced.
 // Column Event has the event in the protocol's encoding; its payload is in the column Input or Result, which people and viewers read, or in
 // the blob that InputBlobName or ResultBlobName names.
@@ -50,7 +50,7 @@ type sentinel struct {
 	Terminations string
 	// Wake means that the last checkpoint sends the instance a message with which it goes on.
 	Wake bool
-	// CustomStatus is what the workflow has set last.
+	// CustomStatus is the last value that the workflow has set.
 	CustomStatus []byte
 	// Commit is random and new in every version of the row.
 	Commit string

@@ -159,7 +159,7 @@ func (s instances) setPayload(ctx context.Context, row entity, instance, column,
 	return nil
 }
 
-// update is what a checkpoint changes in an instance's row.
+// update has the changes of a checkpoint to an instance's row.
 type update struct {
 	status       Status
 	customStatus *string

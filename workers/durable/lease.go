@@ -73,7 +73,7 @@ func (l *leases) client(i int, id string) *azlease.BlobClient {
 func (l *leases) run(ctx context.Context) {
 	for {
 		l.balance(ctx)
-		// Processes that started together must not go on doing everything at the same time.
+		// Processes that started together must not act at the same times.
 		pause := l.duration/3 - time.Duration(rand.Int64N(int64(l.duration/10)))
 		if !sleep(ctx, l.clock, pause) {
 			break
@@ -199,7 +199,7 @@ func (l *leases) balance(ctx context.Context) {
 	}
 }
 
-// releaseTimeout bounds what a stop does for others; leases end by themselves.
+// releaseTimeout is the time limit for releasing leases at a stop; leases also expire.
 const releaseTimeout = 5 * time.Second
 
 func (l *leases) release() {

@@ -13,7 +13,7 @@ import (
 
 // message is an event on its way to an instance, or an activity on its way to a worker (TaskScheduled).
 type message struct {
-	// Version is that of the format.
+	// Version is the version of the format.
 	Version int `json:"v"`
 	// ID is the same in every copy of the message. Empty where the event itself says whether it is a copy: it completes a task.
 	ID string `json:"id,omitempty"`

@@ -101,7 +101,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 	return list, nil
 }
 
-// completion returns the message that tells the parent of a sub-orchestration how it ended; nil if it has no parent.
+// completion returns the message that reports the result of a sub-orchestration to its parent; nil if it has no parent.
 func completion(start, completed *Event) *message {
 	parent := start.GetExecutionStarted().GetParentInstance()
 	if parent == nil {
@@ -252,7 +252,7 @@ func (b *Backend) hasEnded(ctx context.Context, instance, startID string) (bool,
 	return err == nil && h.StartID == startID && h.completed(), err
 }
 
-// refuseChild tells a parent that its sub-orchestration cannot begin, because an instance with the ID is running.
+// refuseChild reports to a parent that its sub-orchestration cannot start, because an instance with the ID is running.
 func (b *Backend) refuseChild(ctx context.Context, m *message) error {
 	parent := m.event.GetExecutionStarted().GetParentInstance()
 	e := newEvent("subOrchestrationInstanceFailed", -1, b.clock.Now())

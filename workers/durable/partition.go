@@ -180,7 +180,7 @@ func retryDelay(attempts int64) time.Duration {
 	return min(time.Duration(attempts)*time.Second, 5*time.Minute)
 }
 
-// load decides what is new among the messages. It returns nil if nothing is left for the engine; the session is then given back.
+// load determines which messages are new. It returns nil if none is left for the engine; the session is then released.
 //
 // A message is dropped only on what storage says: a history in memory could be out of date, and a dropped message is gone.
 func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work, error) {
@@ -211,7 +211,7 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 	}
 }
 
-// judge sorts the messages by what is to become of them.
+// judge decides for each message whether to process, postpone or drop it.
 func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*received) (*work, error) {
 	f := newFilter(b, w.instance, h)
 	item := &work{session: w, messages: list, base: h}

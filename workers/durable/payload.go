@@ -20,7 +20,7 @@ import (
 // 64 KiB, in UTF-16.
 const inlineLimit = 16 << 10
 
-// maxStored bounds what is read from a blob, whatever the options say now: a payload was written under older options.
+// maxStored is the maximum size of a payload read from a blob. It does not depend on the options, which may have changed since the payload was written.
 const maxStored = 256 << 20
 
 // payloads are texts in blobs, compressed by gzip. A name is derived from the content, so that writing it again changes nothing:

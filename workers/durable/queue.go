@@ -52,7 +52,7 @@ type received struct {
 	gone    bool      // deleted, given back or lost
 }
 
-// receive takes up to n messages. Those that cannot be read are returned as bad.
+// receive receives up to n messages. Messages that cannot be parsed are returned as bad.
 func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err error) {
 	asked := q.clock.Now()
 	got, err := q.client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
@@ -87,7 +87,7 @@ func (q queue) wait(ctx context.Context, most time.Duration) (can bool, err erro
 	return answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", nil
 }
 
-// delete deletes the message. It is no error if another process has taken it over.
+// delete deletes the message. If another process has received it since, delete does nothing.
 func (r *received) delete(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

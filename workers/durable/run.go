@@ -58,7 +58,7 @@ func (b *Backend) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop implements backend.Backend. It returns when this process takes no new work; what the engine has in hand can still be completed.
+// Stop implements backend.Backend. It returns when this process accepts no new work; work that the engine has begun can still be completed.
 func (b *Backend) Stop(context.Context) error {
 	b.mu.Lock()
 	r := b.run

@@ -43,7 +43,7 @@ func WithOrchestrator(name string, o task.Orchestrator) Option {
 // WithActivity registers an activity; see [Durable.Activity].
 func WithActivity(name string, fn any) Option { return func(d *Durable) { d.Activity(name, fn) } }
 
-// WithClient sets the client that handlers get, in place of that of the app's own hub.
+// WithClient sets the client that handlers get, instead of the client of the app's own hub.
 func WithClient(c *Client) Option { return func(d *Durable) { d.client = c } }
 
 // Middleware returns a Durable for workers.App.Use.
@@ -129,7 +129,7 @@ func activity(name string, fn any) workers.ActivityHandler {
 	}
 }
 
-// ErrInstanceNotFound: there is no instance with the ID.
+// ErrInstanceNotFound: no instance has the ID.
 var ErrInstanceNotFound = durable.ErrInstanceNotFound
 
 // Client starts and steers orchestrations.
@@ -199,7 +199,7 @@ func (c *Client) Resume(ctx context.Context, instanceID, reason string) error {
 	return c.inner.Resume(ctx, instanceID, reason)
 }
 
-// Purge deletes what is kept of an instance that does not run any more.
+// Purge deletes the history and payloads of an instance that has ended.
 func (c *Client) Purge(ctx context.Context, instanceID string) error {
 	return c.inner.Purge(ctx, instanceID)
 }

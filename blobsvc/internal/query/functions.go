@@ -117,7 +117,7 @@ func (e *trim) eval(r *row) (value, error) {
 		return nullValue, err
 	}
 	b, cut := v.text().b, string(c.text().b)
-	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // each character is compared with those of cut
+	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // compare each character with the characters of cut
 		return value{}, err
 	}
 	if e.leading {

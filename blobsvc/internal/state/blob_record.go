@@ -294,7 +294,7 @@ func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
 		case btSeals:
 			seals := decoder{s: d.string()}
 			if pieces {
-				seals.byte() // the version, which is that of all
+				seals.byte() // the version, the same for all
 				seals.seals(b.content.pieces)
 				d.bad = d.bad || seals.bad
 			}

@@ -132,7 +132,7 @@ func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, err
 	})
 }
 
-// checkBeforeList checks the preconditions, whose errors come before those of the block list.
+// checkBeforeList checks the preconditions, whose errors precede errors of the block list.
 func (c *change) checkBeforeList(old *Blob) error {
 	if old.Kind != 0 {
 		return c.If.checkOverwrite(old, c.now)
@@ -181,7 +181,7 @@ func (c *change) uncommittedBlock(id string) (p content.Piece, found bool, err e
 
 // BlockLists are the blocks of a blob.
 type BlockLists struct {
-	// Exists is set if the blob is committed; Changed and Length are those of the blob.
+	// Exists is set if the blob is committed; Changed and Length belong to the blob.
 	Exists  bool
 	Changed ticks.Ticks
 	Length  int64
@@ -195,7 +195,7 @@ type Block struct {
 	Length int64
 }
 
-// BlockLists returns the blocks of a block blob, or those that are uncommitted under its name.
+// BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name.
 func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGeneration(tx, r.Account, r.Container)

@@ -8,7 +8,7 @@ import (
 
 // Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an unsigned
 // varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that an
-// older release never drops what a newer one wrote. docs/blob.md has the tables of tags.
+// older release never drops fields that a newer one wrote. docs/blob.md has the tables of tags.
 
 // recordVersion is the first byte of every record.
 const recordVersion = 1
@@ -49,7 +49,7 @@ func (e *encoder) string(s string) {
 
 func (e *encoder) uvarint(n uint64) { e.b = binary.AppendUvarint(e.b, n) }
 
-// decoder reads fields from one string: what it returns are substrings, so that decoding a record costs one allocation.
+// decoder reads fields from one string and returns substrings of it, so that decoding a record costs one allocation.
 // After an error every method returns zero values, and bad is set.
 type decoder struct {
 	s   string

@@ -102,7 +102,7 @@ var (
 	ErrLeaseBreakingChange  = errors.New("blob state: a breaking lease cannot be changed")
 	// ErrLeaseBroken: a broken lease cannot be renewed.
 	ErrLeaseBroken = errors.New("blob state: a broken lease cannot be renewed")
-	// ErrNoLease: there is no lease to change or break.
+	// ErrNoLease: the resource has no lease to change or break.
 	ErrNoLease = errors.New("blob state: no lease")
 	// ErrLeaseID: the ID is not the lease's.
 	ErrLeaseID = errors.New("blob state: lease ID mismatch")
@@ -119,7 +119,7 @@ var (
 	ErrBlobLeaseMismatch = errors.New("blob state: the lease ID is not the blob's")
 	// ErrBlobLeaseLost: the lease has expired or was broken.
 	ErrBlobLeaseLost = errors.New("blob state: the blob's lease is lost")
-	// ErrBlobNoLease: an ID was sent, and there is no lease.
+	// ErrBlobNoLease: the request has a lease ID, and the blob has no lease.
 	ErrBlobNoLease = errors.New("blob state: the blob has no lease")
 
 	blobLeaseErrors = leaseErrors{ErrBlobLeaseMissing, ErrBlobLeaseMismatch, ErrBlobLeaseLost, ErrBlobNoLease}

@@ -22,7 +22,7 @@ type LeaseRequest struct {
 	Action LeaseAction
 	// ID is the lease ID of the caller; Proposed is the one that an acquire or a change gives the lease.
 	ID, Proposed string
-	// Duration is that of an acquire in seconds, or LeaseInfinite. Period is that of a break in seconds, or BreakPeriodDefault.
+	// Duration is the duration of an acquired lease in seconds, or LeaseInfinite. Period is the break period in seconds, or BreakPeriodDefault.
 	Duration, Period int64
 }
 

@@ -47,14 +47,14 @@ func (a SequenceAction) apply(n int64) (int64, error) {
 
 // Properties are the values that Set Blob Properties sets.
 type Properties struct {
-	// Headers replace those of the blob, unless they are the zero value and the request is one about pages.
+	// Headers replace the blob's headers, unless they are the zero value and the request sets properties of a page blob.
 	Headers Headers
 	// Size is the new length in bytes of a page blob, -1 to keep it. Sequence changes its sequence number.
 	Size     int64
 	Sequence SequenceAction
 }
 
-// ofPages reports whether the properties are those of a page blob alone.
+// ofPages reports whether the request sets only properties of page blobs.
 func (p *Properties) ofPages() bool { return p.Sequence.Kind != "" || p.Size >= 0 }
 
 // PropertiesResult is the result of SetProperties.

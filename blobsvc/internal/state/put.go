@@ -9,7 +9,7 @@ import (
 )
 
 // PutBlob writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob of zeros, or an
-// empty append blob. blob has what the request gives the new blob; times and versions are set here.
+// empty append blob. blob has the properties from the request; this function sets times and versions.
 func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
@@ -103,7 +103,7 @@ func (c *change) replace(b *Blob) error {
 	return nil
 }
 
-// overwritten reads what is in the base slot: a blob that exists, or one that was soft-deleted, or the zero value. A blob whose expiry
+// overwritten reads the base slot: an existing blob, a soft-deleted blob, or the zero value. A blob whose expiry
 // time has come is deleted first.
 func (c *change) overwritten(old *Blob) (exists bool, err error) {
 	err = loadBlob(c.tx, c.gen, c.Blob, baseSlot, old)
@@ -120,7 +120,7 @@ func (c *change) overwritten(old *Blob) (exists bool, err error) {
 	return err == nil && old.Deleted == 0, err
 }
 
-// checkReplace refuses to replace what is protected, to change the type of a blob with versions, and to protect a blob in a container
+// checkReplace refuses to replace a protected blob, to change the type of a blob with versions, and to protect a blob in a container
 // that is not enabled for it.
 func (c *change) checkReplace(old, b *Blob, exists bool) error {
 	switch {

@@ -117,7 +117,7 @@ func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content,
 	return c, err
 }
 
-// EachNamed calls fn with those of the named base blobs that exist.
+// EachNamed calls fn with each named base blob that exists.
 func (s *Store) EachNamed(account, container string, names []string, now time.Time, fn func(name string, b *Blob) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGeneration(tx, account, container)

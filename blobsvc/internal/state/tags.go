@@ -58,7 +58,7 @@ type TagSearch struct {
 // Tagged is a blob that a search found.
 type Tagged struct {
 	Container, Blob string
-	// Tags are those that the query names.
+	// Tags are the tags that the query names.
 	Tags []Tag
 }
 

@@ -16,7 +16,7 @@ const (
 )
 
 // SmartAccessTier is the tier in which the service keeps a blob of the tier Smart, "" for other blobs. It is always Hot: the tiers do
-// not differ here, and Azure moves only what was not accessed for a month.
+// not differ here, and Azure moves only blobs that were not accessed for a month.
 // https://learn.microsoft.com/azure/storage/blobs/access-tiers-smart
 func (b *Blob) SmartAccessTier() string {
 	if b.Tier == SmartTier {

@@ -29,7 +29,7 @@ type Write struct {
 	Origin     Origin
 }
 
-// Rights are the permissions of a caller that depend on what the transaction finds. All others are checked before.
+// Rights are the caller's permissions that can be checked only within the transaction. All others are checked before.
 type Rights struct {
 	// Overwrite permits to overwrite a blob that exists. Create permission does not allow it.
 	Overwrite bool
@@ -48,7 +48,7 @@ type Policy struct {
 	// RetentionDays is for how many days deleted blobs are kept, ContainerDays for how many days deleted containers are; 0 keeps
 	// nothing.
 	RetentionDays, ContainerDays int64
-	// PermanentDelete allows the deletion of what is soft-deleted.
+	// PermanentDelete allows the deletion of soft-deleted records.
 	PermanentDelete bool
 }
 

@@ -20,7 +20,7 @@ const (
 	largeConns = 4
 )
 
-// blobSet is a container with what the blob workloads read.
+// blobSet is a container with the blobs that workloads read.
 type blobSet struct {
 	container string
 	small     int // blobs named b000000… of smallBlob bytes

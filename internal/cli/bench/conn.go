@@ -177,7 +177,7 @@ func errorCode(res *Response) string {
 	return ""
 }
 
-// textAfter returns what stands between mark and the next '<' or '"' of b, at most 128 bytes; nil when mark is absent.
+// textAfter returns the text between mark and the next '<' or '"' of b, at most 128 bytes; nil if mark is absent.
 func textAfter(b []byte, mark string) []byte { return textAfterN(b, mark, 128) }
 
 // textAfterN is textAfter with a bound of its own.

@@ -13,7 +13,7 @@ import (
 // errDone ends a worker's slice early: there is nothing left to do.
 var errDone = errors.New("nothing left to do in this slice")
 
-// env is what the workloads of one run share on one target: connections, names, and the data sets already loaded.
+// env is the state that the workloads of one run share for one target: connections, names, and loaded data sets.
 type env struct {
 	ctx      context.Context
 	target   *Target
@@ -105,7 +105,7 @@ func (e *env) onCleanup(r *Request) {
 	})
 }
 
-// close removes what the run created, unless the whole stack is thrown away, and closes the connections.
+// close removes the resources of the run, unless the whole server is removed, and closes the connections.
 func (e *env) close(remove bool) {
 	if remove {
 		c := newConn(e.target)

@@ -25,7 +25,7 @@ import (
 // sampleHeader of a request names the recorded answer that the floor gives to it.
 const sampleHeader = "Bench-Sample"
 
-// maxSamples bounds what a floor server holds: a run records a few per workload.
+// maxSamples is the maximum number of responses that a floor server stores: a run records a few for each workload.
 const maxSamples = 256
 
 // Sample is one recorded answer.

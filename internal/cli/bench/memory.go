@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Memory is what a process holds, in bytes; all zero when unknown.
+// Memory is the memory use of a process in bytes; all zero if unknown.
 type Memory struct {
 	// RSS is resident memory. It includes File.
 	RSS int64 `json:"rss"`

@@ -35,7 +35,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// TargetReport is what is known about one target as a whole. Memory is zero when the process is not known.
+// TargetReport describes one target. Memory is zero if the process is unknown.
 type TargetReport struct {
 	Name  string `json:"name"`
 	Table string `json:"table_endpoint"`

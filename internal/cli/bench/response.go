@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Bounds on what a server may send outside bodies.
+// Limits of a server's response, except its body.
 const (
 	maxHead      = 64 << 10
 	maxChunkLine = 256

@@ -45,7 +45,7 @@ type Config struct {
 	TempDir string
 	// Restart stops the started stack at the end and measures how long it takes to come back on its data.
 	Restart bool
-	// Progress receives lines about what is going on; nil for silence.
+	// Progress receives progress messages; nil discards them.
 	Progress io.Writer
 }
 

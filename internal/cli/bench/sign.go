@@ -36,7 +36,7 @@ func (s *Signer) Sign(dst []byte, r *Request, base, date string) []byte {
 	return base64.StdEncoding.AppendEncode(dst, s.sum)
 }
 
-// appendStringToSign appends what the signature covers. The Table service signs less than the other two.
+// appendStringToSign appends the string to sign. The Table service's has fewer fields than the other two.
 func (s *Signer) appendStringToSign(t []byte, r *Request, base, date string) []byte {
 	t = append(t, r.Method...)
 	if r.Service == Table {

@@ -21,7 +21,7 @@ type Workload struct {
 	// Extra workloads run only when asked for by their full name.
 	Extra bool
 
-	// prepare creates and loads what the workload needs on a target. It is not called for the floor.
+	// prepare creates and loads the data that the workload needs on a target. It is not called for the floor.
 	prepare func(*env) error
 	// worker makes the i-th worker, which keeps its state from slice to slice.
 	worker func(e *env, i int) worker

@@ -135,7 +135,7 @@ func (c *catalog) putProperties(accountName string, value []byte, seq uint64) {
 	}
 }
 
-// noteDamage records whether the last record of a subject could be read. An empty subject stands for an unknown one.
+// noteDamage records whether the last record of a subject could be read. An empty subject represents an unknown one.
 func (c *catalog) noteDamage(subject string, damaged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

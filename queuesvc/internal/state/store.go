@@ -23,7 +23,7 @@ import (
 
 // Errors of the methods that look up queues.
 var (
-	// ErrQueueNotFound: there is no such queue.
+	// ErrQueueNotFound: the queue does not exist.
 	ErrQueueNotFound = errors.New("queue not found")
 	// ErrDamaged: the data of the queue cannot be read completely; the queue is not used until an operator has repaired it.
 	ErrDamaged = errors.New("queue is damaged")

@@ -172,7 +172,7 @@ func appendFeed(dst []byte, base, title string, now time.Time) []byte {
 	return append(dst, `" />`...)
 }
 
-// appendEntry goes on after "<entry" or its attributes.
+// appendEntry appends the rest of an entry, after "<entry" or its attributes.
 func (f *Form) appendEntry(dst, partition, row []byte, r Record) []byte {
 	t := r.Timestamp()
 	dst = append(dst, ` m:etag="W/&quot;datetime'`...)

@@ -16,7 +16,7 @@ var (
 	ErrInvalidInput = bad("InvalidInput", "An error occurred while processing this request.")
 	// ErrPropertiesNeedValue: an insert without PartitionKey or RowKey, or with null for one of them.
 	ErrPropertiesNeedValue = bad("PropertiesNeedValue", "The values are not specified for all properties in the entity.")
-	// ErrDuplicateProperties: a property stands twice in a body.
+	// ErrDuplicateProperties: a body has a property twice.
 	ErrDuplicateProperties = bad("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	// ErrPrimaryKeyType: PartitionKey or RowKey is not a string.
 	ErrPrimaryKeyType = bad("PrimaryKeyPropertyIsInvalidType", "The primary key property is of an invalid type.")
@@ -24,7 +24,7 @@ var (
 	ErrOutOfRange = bad("OutOfRangeInput", "One of the request inputs is out of range.")
 	// ErrKeyTooLarge: PartitionKey or RowKey has over 512 characters.
 	ErrKeyTooLarge = bad("KeyValueTooLarge", "The specified key value is larger than the maximum size permitted.")
-	// ErrPropertyName: a property name is no C# identifier.
+	// ErrPropertyName: a property name is not a C# identifier.
 	ErrPropertyName = bad("PropertyNameInvalid", "The property name is invalid.")
 	// ErrPropertyNameTooLong: a property name has over 255 characters.
 	ErrPropertyNameTooLong = bad("PropertyNameTooLong", "The property name exceeds the maximum allowed length (255).")

@@ -61,7 +61,7 @@ func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 // typeSuffix ends the names of annotations.
 const typeSuffix = "@odata.type"
 
-// metadataPrefix begins the names of members that are no properties, such as odata.etag.
+// metadataPrefix is the prefix of members that are not properties, such as odata.etag.
 const metadataPrefix = "odata."
 
 // findAnnotation returns the declared type of member i, nil without a declaration. It first looks where most clients put it.

@@ -189,7 +189,7 @@ func (s *scanner) text() ([]byte, bool) {
 	return nil, false
 }
 
-// escaped goes on with a string at its first backslash.
+// escaped scans the rest of a string from its first backslash.
 func (s *scanner) escaped(start int) ([]byte, bool) {
 	out := append(make([]byte, 0, s.i-start+64), s.b[start:s.i]...)
 	for s.i < len(s.b) {

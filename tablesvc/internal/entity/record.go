@@ -29,7 +29,7 @@ import (
 // The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value, needs
 // no escapes in JSON: rendering copies it.
 //
-// Properties have the order of answers: that of the client after an insert, sorted by name after any other change. The zero
+// Properties are in the order of responses: the client's order after an insert, sorted by name after any other change. The zero
 // Record is not valid.
 type Record []byte
 
@@ -66,7 +66,7 @@ func (r Record) SetTimestamp(t ticks.Ticks) { binary.BigEndian.PutUint64(r[1:rec
 // fixedSize is the size in bytes of a value of each type, -1 for types that store a length.
 var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4, Int64: 8}
 
-// appendProperty adds a property. data is the value as it stands in the record, without a length.
+// appendProperty adds a property. data is the encoded value without a length.
 func (r Record) appendProperty(t Type, name, data []byte) Record {
 	tag := byte(t)
 	if plain(name) {

@@ -77,7 +77,7 @@ func (f Filter) Plan(table uint64) Plan {
 	return p
 }
 
-// interval is a range of encoded key text, from lo up to but not including hi. A nil hi is no bound.
+// interval is a range of encoded keys, from lo up to but not including hi. A nil hi means no upper bound.
 type interval struct{ lo, hi []byte }
 
 // box is the set of keys whose PartitionKey and RowKey are in two intervals. Partitions are compared with the separator after
@@ -168,7 +168,7 @@ func (n comparison) boxes(negated bool) ([]box, bool) {
 	if negated {
 		op = op.negated()
 	}
-	text := entity.AppendKeyPart([]byte{}, n.value.Bytes) // not nil even for '': a nil bound is no bound
+	text := entity.AppendKeyPart([]byte{}, n.value.Bytes) // not nil even for '': a nil bound means no bound
 	var intervals []interval
 	if n.property == partitionKey {
 		intervals = partitionIntervals(op, text)

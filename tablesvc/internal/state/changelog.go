@@ -21,7 +21,7 @@ import (
 //	bucketChanges: table id, number 8 -> version 2 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | length of RowKey 2 |
 //	                                     length of before 4 | PartitionKey | RowKey | before | after
 //
-// before and after are the entity's records around the change, empty where there is no entity. Version 1 has neither them nor the lengths of
+// before and after are the entity's records before and after the change, empty if the entity does not exist. Version 1 has neither them nor the lengths of
 // RowKey and before, and no bytes. Numbers are big-endian, and those of a table's changes count up from 1. The bucket has the
 // records from the first number up to the one before the next; a writer that adds a record removes the oldest ones beyond keepChanges and
 // keepChangeBytes.

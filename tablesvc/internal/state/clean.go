@@ -56,7 +56,7 @@ func (c *cleaner) step() (more bool, err error) {
 	return more, err
 }
 
-// remove removes a batch of a table's entities, or, when they are gone, of its log. It returns where to go on, nil when
+// remove removes a batch of a table's entities, or, when all are removed, of its log. It returns the position to continue from, nil when
 // nothing of the table is left.
 func (c *cleaner) remove(tx *store.Tx, table []byte) (next []byte, err error) {
 	from := c.from

@@ -6,7 +6,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// Change is what a [Mutation] does to its entity.
+// Change is the effect of a [Mutation] on its entity.
 type Change uint8
 
 // The changes.

@@ -26,7 +26,7 @@ func (s *Store) ViewEntity(account, table string, partition, row []byte, fn func
 // Query is a read of a table's entities in the order of their keys.
 type Query struct {
 	Filter filter.Filter
-	// Scope, if not nil, limits what is read.
+	// Scope, if not nil, limits the keys that are read.
 	Scope *Scope
 	// From, if not nil, is the position to begin at.
 	From *Position
@@ -37,14 +37,14 @@ type Position struct{ Partition, Row string }
 
 // Visitor receives the entities of a [Store.Scan].
 type Visitor interface {
-	// Begin is called before the first entity, and again if the scan has to begin again: what was visited before is void.
+	// Begin is called before the first entity, and again if the scan has to restart: entities visited before must be discarded.
 	Begin(plan filter.Plan)
 	// Visit receives an entity of the plan's ranges. It still has to match the filter, unless the plan is exact. It returns
 	// false to end the scan before this entity. The entity is valid until it returns.
 	Visit(e *filter.Entity) (more bool)
 }
 
-// Scan visits the entities of a table that may match a query. It returns where to go on if the visitor ended it, nil at the
+// Scan visits the entities of a table that may match a query. It returns the position to continue from if the visitor stopped it, nil at the
 // end. It fails with [ErrTableNotFound].
 func (s *Store) Scan(account, table string, q Query, v Visitor) (next *Position, err error) {
 	err = s.viewTable(account, table, func(tx *store.Tx, id uint64) error {
@@ -90,7 +90,7 @@ func scan(tx *store.Tx, ranges []filter.Range, v Visitor) (next *Position) {
 	return nil
 }
 
-// after drops from sorted ranges what is before key.
+// after removes the part of sorted ranges before key.
 func after(ranges []filter.Range, key []byte) []filter.Range {
 	for len(ranges) > 0 && bytes.Compare(ranges[0].End, key) <= 0 {
 		ranges = ranges[1:]

@@ -55,10 +55,10 @@ func (*app) Instance(ctx context.Context) string {
 	return info.Instance
 }
 
-// placeholder stands for the ID of an instance in the addresses of a client binding.
+// placeholder represents the instance ID in the URLs of a client binding.
 const placeholder = "INSTANCEID"
 
-// clientData is what a durableClient binding holds.
+// clientData is the content of a durableClient binding.
 type clientData struct {
 	TaskHubName                   string            `json:"taskHubName"`
 	ConnectionName                string            `json:"connectionName"`

@@ -106,7 +106,7 @@ func (c *call) serve() error {
 	return do()
 }
 
-// route returns the operation of a path and method, or nil if there is no such operation.
+// route returns the operation of a path and method, or nil.
 func (c *call) route(path []string) func() error {
 	is := func(method, word string, n int) bool {
 		return c.r.Method == method && len(path) > 0 && len(path) == n && strings.EqualFold(path[0], word)
@@ -138,7 +138,7 @@ func (c *call) route(path []string) func() error {
 	return nil
 }
 
-// operation returns an operation on one instance by its name, or nil if there is no such operation.
+// operation returns an operation on one instance by its name, or nil.
 func (c *call) operation(id, name string) func() error {
 	switch strings.ToLower(name) {
 	case "terminate":

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// continuation is the header by which a query goes on.
+// continuation is the header with the continuation token of a query.
 const continuation = "X-Ms-Continuation-Token"
 
 // list answers a query for instances.
@@ -151,7 +151,7 @@ func (c *call) raiseEvent(id, name string) error {
 	return nil
 }
 
-// rewind lets an instance that failed go on.
+// rewind restarts a failed instance from its failed activities.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#rewind-instance-preview
 func (c *call) rewind(id string) error {
 	i, err := c.client.Get(c.r.Context(), id)
@@ -181,7 +181,7 @@ type purged struct {
 	InstancesDeleted int `json:"instancesDeleted"`
 }
 
-// purge deletes what is kept of an instance that has ended.
+// purge deletes the history and payloads of an instance that has ended.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#purge-single-instance-history
 func (c *call) purge(id string) error {
 	i, err := c.client.Get(c.r.Context(), id)
@@ -203,7 +203,7 @@ func (c *call) purge(id string) error {
 	return nil
 }
 
-// purgeAll deletes what is kept of the instances that a filter selects and that have ended.
+// purgeAll purges the instances that a filter selects and that have ended.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#purge-multiple-instance-histories
 func (c *call) purgeAll() error {
 	q, err := c.query.filter()

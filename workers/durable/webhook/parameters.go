@@ -48,7 +48,7 @@ func (p parameters) boolean(name string, fallback bool) (bool, error) {
 	}
 }
 
-// timeForms are what a time may look like; without a zone it is UTC.
+// timeForms are the accepted formats of times; without a zone they are in UTC.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02"}
 
 // time returns a time, or the zero time if the parameter is missing.

@@ -13,7 +13,7 @@ import (
 type Pattern struct {
 	// Container is the container's name; it cannot be a pattern.
 	Container string
-	// Prefix is what every matching name begins with.
+	// Prefix is the common prefix of all matching names.
 	Prefix string
 
 	names []string

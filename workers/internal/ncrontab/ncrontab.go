@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Schedule tells when to run. The zero value is not usable.
+// Schedule determines the times of runs. The zero value is not usable.
 type Schedule struct {
 	interval time.Duration // if not 0, the rest does not count
 
@@ -110,7 +110,7 @@ func (s *Schedule) parseFields(fields []string) error {
 	return nil
 }
 
-// parsePart reads one of a field's list: "*", "n", "n-m", each perhaps with "/step". "n/step" goes on to the last value.
+// parsePart parses one item of a field's list: "*", "n" or "n-m", optionally with "/step". "n/step" extends to the last value.
 func parsePart(text string, first, last int, names map[string]int) (uint64, error) {
 	span, stepText, stepped := strings.Cut(text, "/")
 	step := 1
