@@ -47,6 +47,10 @@ type Config struct {
 	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
 	// write that commits while the process dies may not be reported: a caller that must see every change reads the containers as well.
 	Changed func(account, container, blob string)
+	// LogEvents records the events of accounts with event subscriptions, see [Service.LoggedEvents]. EventLogged, if set, is called with the
+	// account once the write that caused an event is durable, and before the response is sent. It must not block.
+	LogEvents   bool
+	EventLogged func(account string)
 	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without it, and
 	// with Ephemeral, keys last as long as the process.
 	ScopeKeys string
@@ -158,7 +162,7 @@ func (s *Service) openState(c *Config) (err error) {
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
-		Policy: s.policy, Changed: s.blobChanged})
+		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged})
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,6 @@
 package changefeed
 
 import (
-	"fmt"
-	"net/url"
-	"strings"
-
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/avro"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -32,9 +28,7 @@ const schemaVersion = 5
 func appendRecord(b []byte, f *state.Event) []byte {
 	b = avro.AppendLong(b, schemaVersion)
 	for _, s := range [...]string{
-		"/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lazuli/providers/Microsoft.Storage/storageAccounts/" + f.Account,
-		"/blobServices/default/containers/" + f.Container + "/blobs/" + f.Blob,
-		f.Type(), f.At.ISO(), eventID(f), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(), f.ContentType,
+		f.Topic(), f.Subject(), f.Type(), f.At.ISO(), f.ID(), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(), f.ContentType,
 	} {
 		b = avro.AppendString(b, s)
 	}
@@ -43,28 +37,14 @@ func appendRecord(b []byte, f *state.Event) []byte {
 	b = appendOptional(b, iso(f.Version))
 	b = appendOptional(b, f.ContainerVersion())
 	b = appendOptional(b, f.Tier)
-	b = avro.AppendString(b, address(f))
-	b = avro.AppendString(b, fmt.Sprintf("%016x%016x%016x", 1, 0, f.Sequence))
+	b = avro.AppendString(b, f.URL())
+	b = avro.AppendString(b, f.Sequencer())
 	b = appendOptionalMap(b, f.Previous)
 	b = appendOptional(b, iso(f.Snapshot))
 	b = appendProperties(b, f.Properties)
 	b = appendOptionalMap(b, f.Async)
 	b = appendTags(b, f)
 	return avro.AppendLong(b, 0) // restorePointMarker: nothing is restored to a point in time
-}
-
-// eventID is the request's ID with the event's number in place of its last digits.
-func eventID(f *state.Event) string {
-	head := f.RequestID
-	if len(head) < 24 {
-		head = "00000000-0000-0000-0000-"
-	}
-	return fmt.Sprintf("%s%012x", head[:24], f.Sequence&(1<<48-1))
-}
-
-// address is the blob's address, as the client that changed it wrote it; without a host for background work.
-func address(f *state.Event) string {
-	return f.Base + "/" + f.Container + "/" + strings.ReplaceAll(url.PathEscape(f.Blob), "%2F", "/")
 }
 
 func iso(t ticks.Ticks) string {

@@ -98,6 +98,8 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(copiesBucket, c.copying)
 	c.each(blocksBucket, c.block)
 	c.each(changesBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
+	c.each(eventsBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
+	c.each(subscriptionsBucket, c.subscription)
 	for set, n := range c.sets {
 		if n != 0 {
 			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)
@@ -121,6 +123,14 @@ func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
 			c.errorf("%s, key %q: %w", bucket, k, err)
 		}
 	}
+}
+
+func (c *checker) subscription(k, _ []byte) error {
+	kind, account, name, err := parseSubscriptionKey(k)
+	if err == nil && kind == subscriptionProgress && c.tx.Get(subscriptionsBucket, subscriptionKey(subscriptionConfig, account, name)) == nil {
+		err = errors.New("the progress of a subscription that does not exist")
+	}
+	return err
 }
 
 func (c *checker) container(k, v []byte) error {

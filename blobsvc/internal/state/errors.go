@@ -206,6 +206,12 @@ var (
 	ErrNotImmutable = errors.New("blob state: the container is not enabled for immutable blobs")
 )
 
+// Event subscriptions.
+var (
+	ErrSubscriptionExists   = errors.New("blob state: the event subscription exists")
+	ErrSubscriptionNotFound = errors.New("blob state: the event subscription does not exist")
+)
+
 // Stored data.
 var (
 	// errKey means that a stored key is not of its bucket's form.

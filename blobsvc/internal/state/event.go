@@ -64,6 +64,8 @@ type EventDetails struct {
 	// Tagged is set if the tags were set: TagsBefore and TagsNow are the tags.
 	Tagged              bool
 	TagsBefore, TagsNow []Tag
+	// TierInferred is set if the tier is the account's default.
+	TierInferred bool
 }
 
 // PropertyChange is a header that changed.
@@ -107,11 +109,12 @@ func (p *previousState) record(b *Blob) {
 // maxEventRequestID is the maximum length of a stored client request ID.
 const maxEventRequestID = 256
 
-// recordEvent adds an event to the change feed, if the account has one, and clears c.previous.
+// recordEvent adds an event to the change feed and to the event log, if the account has them, and clears c.previous.
 func (c *change) recordEvent(e event, b *Blob) {
 	previous := c.previous
 	c.previous = previousState{}
-	if !c.Policy.ChangeFeed || eventNames[e] == "" || c.Container == LogsContainer || c.Container == ChangeFeedContainer {
+	logged := c.logged(e, b)
+	if !c.Policy.ChangeFeed && !logged || eventNames[e] == "" || c.Container == LogsContainer || c.Container == ChangeFeedContainer {
 		return
 	}
 	f := Event{kind: e, At: c.now, Origin: c.Origin, Container: c.Container, Blob: c.Blob, ETag: b.Changed,
@@ -121,11 +124,18 @@ func (c *change) recordEvent(e event, b *Blob) {
 		f.generation = gen
 	}
 	f.ClientRequestID = f.ClientRequestID[:min(len(f.ClientRequestID), maxEventRequestID)]
-	f.Tier, _ = b.AccessTier()
+	f.Tier, f.TierInferred = b.AccessTier()
 	if b.IsSnapshot() {
 		f.Snapshot = b.Snapshot()
 	}
-	c.tx.Put(changesBucket, eventKey(c.Account, nextID(c.tx)), f.encode())
+	key, value := eventKey(c.Account, nextID(c.tx)), f.encode()
+	if c.Policy.ChangeFeed {
+		c.tx.Put(changesBucket, key, value)
+	}
+	if logged {
+		c.tx.Put(eventsBucket, key, value)
+		c.eventLogged = true
+	}
 }
 
 // details are the fields of an event on b in addition to the state of b.
@@ -239,13 +249,16 @@ func (f *EventDetails) encode(e *encoder) {
 		e.string(p.Previous)
 		e.string(p.Current)
 	}
-	if !f.Tagged {
+	if f.Tagged {
+		e.uvarint(1)
+		e.pairs(f.TagsBefore)
+		e.pairs(f.TagsNow)
+	} else {
 		e.uvarint(0)
-		return
 	}
-	e.uvarint(1)
-	e.pairs(f.TagsBefore)
-	e.pairs(f.TagsNow)
+	if f.TierInferred {
+		e.uvarint(1)
+	}
 }
 
 func (f *EventDetails) decode(d *decoder) {
@@ -257,6 +270,7 @@ func (f *EventDetails) decode(d *decoder) {
 	if f.Tagged = d.uint() == 1; f.Tagged {
 		f.TagsBefore, f.TagsNow = d.pairs(), d.pairs()
 	}
+	f.TierInferred = d.more() && d.uint() == 1
 }
 
 func (e *encoder) pairs(list []Tag) {

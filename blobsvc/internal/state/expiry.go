@@ -98,6 +98,7 @@ func (c *change) expire() error {
 	}
 	e.discardBlocks()
 	c.freed += e.freed
+	c.eventLogged = c.eventLogged || e.eventLogged
 	return nil
 }
 

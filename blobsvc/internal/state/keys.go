@@ -23,6 +23,9 @@ import (
 //	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
 //	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
 //	changes     account 0x00 number(8)                       feedEvent: not in the change feed's files yet
+//	events      account 0x00 number(8)                       feedEvent: not yet delivered to all event subscriptions
+//	subscribers 'c' account 0x00 name 0x00                   configuration of an event subscription
+//	            'p' account 0x00 name 0x00                   its progress
 //	accounts    account                                      serviceProperties
 //	meta        name                                         counters
 //
@@ -46,6 +49,8 @@ const (
 	copiesBucket            store.Bucket = "copies"
 	expiringBucket          store.Bucket = "expiring"
 	changesBucket           store.Bucket = "changes"
+	eventsBucket            store.Bucket = "events"
+	subscriptionsBucket     store.Bucket = "subscribers"
 	accountsBucket          store.Bucket = "accounts"
 	metaBucket              store.Bucket = "meta"
 )
@@ -53,7 +58,7 @@ const (
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
 	return []store.Bucket{containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, accountsBucket, metaBucket}
+		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, eventsBucket, subscriptionsBucket, accountsBucket, metaBucket}
 }
 
 // generation is the number of one creation of a container, the first part of the keys of its contents.
@@ -185,13 +190,15 @@ func successor(prefix []byte) []byte {
 	return nil
 }
 
-// nextID draws a number that was never drawn before, for generations, block sets and contents.
+// nextKey is the key of the number that nextID returns next.
+var nextKey = []byte("next")
+
+// nextID draws a number that was never drawn before, for generations, block sets, contents and events.
 func nextID(tx *store.Tx) uint64 {
-	key := []byte("next")
 	var n uint64 = 1
-	if v := tx.Get(metaBucket, key); len(v) == 8 {
+	if v := tx.Get(metaBucket, nextKey); len(v) == 8 {
 		n = binary.BigEndian.Uint64(v)
 	}
-	tx.Put(metaBucket, key, binary.BigEndian.AppendUint64(nil, n+1))
+	tx.Put(metaBucket, nextKey, binary.BigEndian.AppendUint64(nil, n+1))
 	return n
 }

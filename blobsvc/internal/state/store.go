@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,10 @@ type Config struct {
 	Scopes *encryption.Scopes
 	// Policy returns the settings of an account for background work. Nil returns the zero value.
 	Policy func(account string) Policy
+	// LogEvents records the events of accounts with subscriptions in the event log. EventLogged, if set, is called with the account after
+	// a change with an event in the log has been committed, and before the change returns. It must not block.
+	LogEvents   bool
+	EventLogged func(account string)
 	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not block.
 	Changed func(account, container, blob string)
 }
@@ -40,6 +45,12 @@ type Store struct {
 	// freed is the content in bytes that lost its last reference since the last compaction.
 	freed      atomic.Int64
 	compaction schedule
+
+	logEvents   bool
+	eventLogged func(account string)
+	// subscribers counts the subscriptions of each account. subscribing guards its changes.
+	subscribers atomic.Pointer[map[string]int]
+	subscribing sync.Mutex
 }
 
 // Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
@@ -50,7 +61,7 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
-	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed}
+	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
@@ -62,6 +73,9 @@ func Open(c Config) (*Store, error) {
 	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Refs: s.allReferences})
 	if err != nil {
 		return nil, errors.Join(err, s.db.Close())
+	}
+	if err := s.loadSubscribers(); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

@@ -95,6 +95,8 @@ type change struct {
 	freed int64
 	// written is set if the blob was created or written.
 	written bool
+	// eventLogged is set if the event log has an event of the change.
+	eventLogged bool
 	// blockSet is the set of the blob's uncommitted blocks, once it was read.
 	blockSet uint64
 }
@@ -116,6 +118,9 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	}
 	if done.written && s.changed != nil {
 		s.changed(w.Account, w.Container, w.Blob)
+	}
+	if done.eventLogged && s.eventLogged != nil {
+		s.eventLogged(w.Account)
 	}
 	return done.result, nil
 }

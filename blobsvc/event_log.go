@@ -1,0 +1,56 @@
+package blobsvc
+
+import "github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+
+// Event is an entry of the event log: a change of a blob.
+type Event = state.Event
+
+// Subscription is an event subscription as it is stored.
+type Subscription = state.Subscription
+
+// The errors of event subscriptions.
+var (
+	ErrSubscriptionExists   = state.ErrSubscriptionExists
+	ErrSubscriptionNotFound = state.ErrSubscriptionNotFound
+)
+
+// Topic is an account as Azure Resource Manager names it, the source of its events.
+func Topic(account string) string { return state.Topic(account) }
+
+// Subscriptions returns all event subscriptions, by account and name.
+func (s *Service) Subscriptions() ([]Subscription, error) { return s.state.Subscriptions() }
+
+// AddSubscription stores a subscription that does not exist. It begins with the next event: progress makes its initial progress from the
+// number of the last one, and may be called twice. It fails with [ErrSubscriptionExists].
+func (s *Service) AddSubscription(account, name string, config []byte, progress func(last uint64) []byte) error {
+	return s.state.AddSubscription(account, name, config, progress)
+}
+
+// RemoveSubscription deletes a subscription. It fails with [ErrSubscriptionNotFound].
+func (s *Service) RemoveSubscription(account, name string) error {
+	return s.state.RemoveSubscription(account, name)
+}
+
+// SetSubscription stores what is not nil of config and progress. It fails with [ErrSubscriptionNotFound].
+func (s *Service) SetSubscription(account, name string, config, progress []byte) error {
+	return s.state.SetSubscription(account, name, config, progress)
+}
+
+// LastEvent returns a number that no event committed so far exceeds.
+func (s *Service) LastEvent() (uint64, error) { return s.state.LastEvent() }
+
+// LoggedEvents returns the events of an account's log that follow the number after: at most n, and no more after size bytes. upTo is the
+// number up to which list is complete.
+func (s *Service) LoggedEvents(account string, after uint64, n, size int) (list []Event, upTo uint64, err error) {
+	return s.state.LoggedEvents(account, after, n, size)
+}
+
+// LoggedEvent returns one event of an account's log. ok is false if the log does not have it.
+func (s *Service) LoggedEvent(account string, number uint64) (e Event, ok bool, err error) {
+	return s.state.LoggedEvent(account, number)
+}
+
+// TrimEvents removes the events of an account's log up to a number, some at a time. more is set if there are others.
+func (s *Service) TrimEvents(account string, upTo uint64) (more bool, err error) {
+	return s.state.TrimEvents(account, upTo)
+}
