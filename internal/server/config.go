@@ -74,6 +74,11 @@ type Config struct {
 	BlobChanged func(account, container, blob string)
 	// Faults allows fault rules: [Stack.Faults], and the header by which a request asks for a fault of its own.
 	Faults bool
+	// Events allows event subscriptions: [Stack.Events]. EventHosts are the hosts of their webhooks, and EventURL returns the address at
+	// which a person confirms a subscription; see [events.Config].
+	Events     bool
+	EventHosts egress.Policy
+	EventURL   func(account, name, code string) string
 	// Metrics, if set, is where the request counters are registered.
 	Metrics prometheus.Registerer
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -15,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -29,6 +31,7 @@ type services struct {
 	tables *tablesvc.Service
 	blobs  *blobsvc.Service
 	queues *queuesvc.Service
+	events atomic.Pointer[events.Manager] // nil without Config.Events
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
@@ -109,7 +112,8 @@ func (s *Stack) open() (err error) {
 	}
 	o.closers = append(o.closers, o.tables.Close)
 	if o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-		ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory}); err != nil {
+		ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory,
+		LogEvents: c.Events, EventLogged: o.wakeEvents}); err != nil {
 		return fmt.Errorf("start the Blob service: %w", err)
 	}
 	o.closers = append(o.closers, o.blobs.Close)
@@ -129,8 +133,24 @@ func (s *Stack) open() (err error) {
 	o.closers = append(o.closers, o.queues.Close)
 	logs.Start(o.blobs.Handler(), o.tables.Handler())
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
+	if c.Events {
+		m, err := events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Hosts: c.EventHosts,
+			HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
+		if err != nil {
+			return fmt.Errorf("start the delivery of events: %w", err)
+		}
+		o.events.Store(m)
+		o.closers = append(o.closers, func() error { m.Stop(); return nil })
+	}
 	s.services.Store(o)
 	return nil
+}
+
+// wakeEvents tells the delivery of events that an account has one.
+func (o *services) wakeEvents(account string) {
+	if m := o.events.Load(); m != nil {
+		m.Wake(account)
+	}
 }
 
 // observers returns a function that calls observe, which belongs to these services, and the observers of the process.

@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
@@ -176,7 +177,16 @@ func (srv *server) stop(ctx context.Context) {
 func (s *Stack) ClockChanged() {
 	if open := s.services.Load(); open != nil {
 		open.board.TouchAll()
+		open.wakeEvents("")
 	}
+}
+
+// Events delivers the events of storage accounts; nil if [Config] does not allow it, and while the services are closed.
+func (s *Stack) Events() *events.Manager {
+	if open := s.services.Load(); open != nil {
+		return open.events.Load()
+	}
+	return nil
 }
 
 // ConnectionStringOf returns the connection string of an account in Config.Accounts.

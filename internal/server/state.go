@@ -73,7 +73,11 @@ func (s *Stack) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, e
 func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix string) (int, error) {
 	switch svc {
 	case wire.Blob:
-		return o.blobs.Reset(account, prefix)
+		n, err := o.blobs.Reset(account, prefix)
+		if m := o.events.Load(); m != nil && prefix == "" && err == nil {
+			err = m.Discard(account)
+		}
+		return n, err
 	case wire.Queue:
 		return o.queues.Reset(ctx, account, prefix)
 	default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 // Options configure the admin endpoints.
@@ -42,6 +43,8 @@ type Options struct {
 	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. Without
 	// it the path is refused.
 	Faults func() *faultrule.Set
+	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the path is refused.
+	Events func() *events.Manager
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
 	// AllowHosts are host names, without port, that requests may name in addition to IP addresses and localhost.
@@ -94,6 +97,12 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/faults", refuseFaults)
 		e.Any("/admin/faults/*", refuseFaults)
+	}
+	if o.Events != nil {
+		eventHandler{o.Events}.routes(e)
+	} else {
+		e.Any("/admin/events", refuseEvents)
+		e.Any("/admin/events/*", refuseEvents)
 	}
 	if o.State != nil {
 		stateHandler{state: o.State, seed: o.Seed}.routes(e)

@@ -1,0 +1,96 @@
+package events
+
+import (
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+)
+
+// The types of the Blob service's events that Event Grid has.
+// https://learn.microsoft.com/azure/event-grid/event-schema-blob-storage
+const (
+	BlobCreated             = "Microsoft.Storage.BlobCreated"
+	BlobDeleted             = "Microsoft.Storage.BlobDeleted"
+	BlobTierChanged         = "Microsoft.Storage.BlobTierChanged"
+	AsyncOperationInitiated = "Microsoft.Storage.AsyncOperationInitiated"
+)
+
+// The types that Event Grid does not have and the change feed has. A subscription gets them if it names them.
+const (
+	BlobPropertiesUpdated = "Microsoft.Storage.BlobPropertiesUpdated"
+	BlobSnapshotCreated   = "Microsoft.Storage.BlobSnapshotCreated"
+)
+
+// DefaultTypes are the types that a subscription gets if it names none; AllTypes are those that it can name.
+var (
+	DefaultTypes = []string{BlobCreated, BlobDeleted, BlobTierChanged, AsyncOperationInitiated}
+	AllTypes     = append(slices.Clone(DefaultTypes), BlobPropertiesUpdated, BlobSnapshotCreated)
+)
+
+// blobTypes are the types by the change feed's names.
+var blobTypes = map[string]string{
+	"BlobCreated": BlobCreated, "BlobDeleted": BlobDeleted, "BlobTierChanged": BlobTierChanged,
+	"BlobAsyncOperationInitiated": AsyncOperationInitiated, "BlobPropertiesUpdated": BlobPropertiesUpdated, "BlobSnapshotCreated": BlobSnapshotCreated,
+}
+
+// creators are the operations whose creation of a blob is an event. An undeleted blob is an event of the change feed only.
+var creators = []string{"PutBlob", "PutBlobFromURL", "PutBlockList", "CopyBlob", "CopyBlobFromURL", "IncrementalCopyBlob"}
+
+// blobData is the data of a blob's event, with the fields that Azure documents for its type.
+// https://learn.microsoft.com/azure/event-grid/event-schema-blob-storage#event-properties
+type blobData struct {
+	API             string      `json:"api"`
+	ClientRequestID string      `json:"clientRequestId,omitempty"`
+	RequestID       string      `json:"requestId,omitempty"`
+	ETag            string      `json:"eTag,omitempty"`
+	ContentType     string      `json:"contentType,omitempty"`
+	ContentLength   *int64      `json:"contentLength,omitempty"`
+	BlobType        string      `json:"blobType"`
+	AccessTier      string      `json:"accessTier,omitempty"`
+	PreviousTier    string      `json:"previousTier,omitempty"`
+	Snapshot        string      `json:"snapshot,omitempty"`
+	URL             string      `json:"url"`
+	Sequencer       string      `json:"sequencer"`
+	Diagnostics     diagnostics `json:"storageDiagnostics"`
+}
+
+// diagnostics are to be ignored by subscribers.
+type diagnostics struct {
+	BatchID string `json:"batchId"`
+}
+
+// ofBlob returns the event of a change of a blob. ok is false for changes that are not events.
+func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
+	kind := blobTypes[b.Type()]
+	switch {
+	case kind == "", kind == BlobCreated && !slices.Contains(creators, b.Operation):
+		return e, false
+	case kind == AsyncOperationInitiated && b.Operation != "SetBlobTier":
+		return e, false // A copy that is under way: BlobCreated follows.
+	}
+	d := blobData{API: b.Operation, ClientRequestID: b.ClientRequestID, RequestID: b.RequestID, ContentType: b.ContentType, BlobType: b.BlobType,
+		URL: b.URL(), Sequencer: b.Sequencer(), Diagnostics: diagnostics{b.RequestID}}
+	if kind != BlobDeleted {
+		d.ContentLength = &b.Length
+	}
+	switch kind {
+	case BlobCreated:
+		d.ETag, d.AccessTier = b.ETag.HexETag(), b.Tier
+		if b.TierInferred {
+			d.AccessTier = "Default"
+		}
+	case BlobTierChanged:
+		d.AccessTier = b.Tier
+		for _, p := range b.Previous {
+			if p.Key == "PreviousTier" {
+				d.PreviousTier = p.Value
+			}
+		}
+	case BlobPropertiesUpdated, BlobSnapshotCreated:
+		d.ETag = b.ETag.HexETag()
+		if b.Snapshot != 0 {
+			d.Snapshot = b.Snapshot.ISO()
+		}
+	}
+	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Subject(), Type: kind, Time: b.At.Time(), Data: mustMarshal(d)}, true
+}
