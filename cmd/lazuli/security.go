@@ -26,6 +26,8 @@ type security struct {
 	oauth    *auth.OAuth       // nil: tokens are not accepted
 	issuer   *devissuer.Issuer // nil: no built-in issuer
 	tls      *tls.Config       // nil: plain http
+	// eventURL returns the address at which a person confirms the endpoint of an event subscription; nil without an admin listener.
+	eventURL func(account, name, code string) string
 }
 
 // newSecurity reads the files of the configuration. Its errors are for the user.

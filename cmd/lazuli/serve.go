@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
 )
 
@@ -43,6 +45,9 @@ type backend interface {
 
 	// Faults are the rules by which requests fail on purpose; nil where they are not allowed.
 	Faults() *faultrule.Set
+
+	// Events delivers the events of accounts; nil where that is not allowed.
+	Events() *events.Manager
 
 	admin.State
 }
@@ -129,6 +134,17 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 					return (*b).Faults()
 				}
 				return nil
+			}
+		}
+		if c.Events {
+			o.Events = func() *events.Manager {
+				if b := services.Load(); b != nil {
+					return (*b).Events()
+				}
+				return nil
+			}
+			sec.eventURL = func(account, name, code string) string {
+				return adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" + url.QueryEscape(code)
 			}
 		}
 		if seeding != nil {

@@ -43,6 +43,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		Observe: observers(observe.RequestLog(log), watch),
 		Metrics: metrics,
 		Faults:  c.Faults,
+		Events:  c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
 	}
 	if !c.InMemory {
 		sc.Location = c.Location

@@ -127,6 +127,10 @@ type Config struct {
 	// CopySources are from where copies may be fetched, see [egress.Policy]; the zero value is nowhere but this process.
 	CopySources egress.Policy
 
+	// Events allows event subscriptions, EventHosts are the hosts of their webhooks.
+	Events     bool
+	EventHosts egress.Policy
+
 	// MaxConnections bounds the open connections of each service, MaxRequests the requests that all services serve at
 	// once; 0 is no limit.
 	MaxConnections, MaxRequests int
@@ -227,6 +231,15 @@ func (c *Config) validate() error {
 	}
 	if c.CopySources.Private && len(c.CopySources.Hosts) == 0 {
 		return errors.New("allow-private-copy-source is about the hosts of allow-copy-source: set that as well")
+	}
+	if err := c.EventHosts.Validate(); err != nil {
+		return fmt.Errorf("allow-event-host: %w", err)
+	}
+	switch {
+	case c.EventHosts.Private && len(c.EventHosts.Hosts) == 0:
+		return errors.New("allow-private-event-host is about the hosts of allow-event-host: set that as well")
+	case len(c.EventHosts.Hosts) > 0 && !c.Events:
+		return errors.New("allow-event-host is about event subscriptions: set events as well")
 	}
 	if err := c.OAuth.validate(c.NoAdmin); err != nil {
 		return err

@@ -123,6 +123,13 @@ var groups = []group{
 			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
 		boolean("allow-private-copy-source", "", "Allow private and loopback addresses for the hosts of allow-copy-source", func(c *Config) *bool { return &c.CopySources.Private }),
 	}},
+	{"Events", []option{
+		boolean("events", "", "Allow event subscriptions, by lazuli event and the admin listener: the events of blobs go to webhooks and queues",
+			func(c *Config) *bool { return &c.Events }),
+		words("allow-event-host", "Hosts of webhooks that events may be sent to: name, name:port, *.domain, or * for all public hosts",
+			func(c *Config) *[]string { return &c.EventHosts.Hosts }, notEmpty),
+		boolean("allow-private-event-host", "", "Allow private and loopback addresses for the hosts of allow-event-host", func(c *Config) *bool { return &c.EventHosts.Private }),
+	}},
 	{"Limits", []option{
 		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
 		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),

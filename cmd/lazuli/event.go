@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+)
+
+// newEventCommand makes `lazuli event`, which manages the event subscriptions of a running server.
+func newEventCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "event",
+		Short: "Subscribe webhooks and queues to the events of blobs, as Azure Event Grid does",
+		Long: `Add, list and remove the event subscriptions of a running server that was started with --events, and wait until
+events are delivered. The flags of add have the names of "az eventgrid event-subscription create"; docs/events.md
+describes the events. Subscriptions are stored with the data. --admin-host and --admin-port say where the server's
+admin listener is.`,
+		Args: cobra.NoArgs,
+	}
+	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
+	ask := func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error) {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return sendAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+"/admin/events"+path, body)
+	}
+	cmd.AddCommand(newEventAdd(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))
+	return cmd
+}
+
+func newEventAdd(ask adminCaller) *cobra.Command {
+	var s events.Subscription
+	var filters []string
+	cmd := &cobra.Command{
+		Use:   "add",
+		Short: "Add a subscription, once its endpoint has confirmed that it wants the events",
+		Example: `  lazuli event add --name thumbs --endpoint http://localhost:7071/runtime/webhooks/EventGrid?functionName=Thumbnail
+  lazuli event add --name audit --endpoint-type storagequeue --endpoint events --included-event-types Microsoft.Storage.BlobDeleted
+  lazuli event add --name large --endpoint http://localhost:8080/hook --subject-begins-with /blobServices/default/containers/photos/ \
+    --advanced-filter "data.contentLength NumberGreaterThan 1000000" --deadletter-container dead`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, text := range filters {
+				f, err := parseAdvancedFilter(text)
+				if err != nil {
+					return usageError{err}
+				}
+				s.AdvancedFilters = append(s.AdvancedFilters, f)
+			}
+			text, err := json.Marshal(s)
+			if err != nil {
+				return usageError{err}
+			}
+			answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+			if err != nil {
+				return err
+			}
+			var added events.Status
+			if err := json.Unmarshal(answer, &added); err != nil {
+				return fmt.Errorf("the response is not an event subscription: %w", err)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), added.Name, added.State)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.Name, "name", "", "name of the subscription: 3 to 64 letters, digits and hyphens")
+	f.StringVar(&s.Account, "account", auth.DevelopmentAccount, "account whose events are delivered")
+	f.StringVar(&s.EndpointType, "endpoint-type", events.Webhook, "webhook or storagequeue")
+	f.StringVar(&s.Endpoint, "endpoint", "", "URL of the webhook, or name of a queue of the account")
+	f.StringVar(&s.DeliverySchema, "event-delivery-schema", events.GridSchema, "eventgridschema or cloudeventschemav1_0")
+	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil, "types of events (default: those that Event Grid has)")
+	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "", "beginning of the subjects, /blobServices/default/containers/NAME/blobs/PREFIX")
+	f.StringVar(&s.SubjectEndsWith, "subject-ends-with", "", "end of the subjects, such as .jpg")
+	f.BoolVar(&s.SubjectCaseSensitive, "subject-case-sensitive", false, "compare subjects with regard to case")
+	f.StringArrayVar(&filters, "advanced-filter", nil, `"KEY OPERATOR VALUE ...", such as "data.api StringIn PutBlob CopyBlob"; can be given several times`)
+	f.IntVar(&s.MaxDeliveryAttempts, "max-delivery-attempts", 30, "attempts to deliver an event, 1 to 30")
+	f.IntVar(&s.EventTTL, "event-ttl", 1440, "minutes for which delivery of an event is tried, 1 to 1440")
+	f.IntVar(&s.MaxEventsPerBatch, "max-events-per-batch", 1, "maximum number of events in a request, 1 to 5000")
+	f.IntVar(&s.PreferredBatchSize, "preferred-batch-size-in-kilobytes", 64, "preferred size of a request in KiB, 1 to 1024")
+	f.StringVar(&s.DeadLetterContainer, "deadletter-container", "", "container of the account for events that cannot be delivered (default: they are dropped)")
+	return cmd
+}
+
+// parseAdvancedFilter parses "KEY OPERATOR VALUE ...". Values that are JSON are taken as such: numbers, booleans, ranges [1,5].
+func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return f, fmt.Errorf("--advanced-filter %q: want KEY OPERATOR VALUE ...", text)
+	}
+	f.Key, f.OperatorType = words[0], words[1]
+	for _, w := range words[2:] {
+		var v any = w
+		if !strings.HasPrefix(f.OperatorType, "String") {
+			if err := json.Unmarshal([]byte(w), &v); err != nil {
+				return f, fmt.Errorf("--advanced-filter %q: %s is not a number, true, false or a range [LOW,HIGH]", text, w)
+			}
+		}
+		f.Values = append(f.Values, v)
+	}
+	if len(f.Values) == 1 && events.TakesOneValue(f.OperatorType) {
+		f.Value, f.Values = f.Values[0], nil
+	}
+	return f, nil
+}
+
+func newEventList(ask adminCaller) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body, err := ask(cmd, http.MethodGet, "", nil)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := cmd.OutOrStdout().Write(body)
+				return err
+			}
+			var list []events.Status
+			if err := json.Unmarshal(body, &list); err != nil {
+				return fmt.Errorf("the response is not a list of event subscriptions: %w", err)
+			}
+			if len(list) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "no event subscriptions")
+				return nil
+			}
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "ACCOUNT\tNAME\tSTATE\tDELIVERED\tPENDING\tFAILED\tDEAD\tDROPPED\tENDPOINT\tLAST ERROR")
+			for _, s := range list {
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
+			}
+			return tw.Flush()
+		}}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the subscriptions as JSON")
+	return cmd
+}
+
+func newEventRemove(ask adminCaller) *cobra.Command {
+	var account string
+	cmd := &cobra.Command{Use: "rm NAME ...", Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			for _, name := range names {
+				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(account)+"/"+url.PathEscape(name), nil); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return nil
+		}}
+	cmd.Flags().StringVar(&account, "account", auth.DevelopmentAccount, "account of the subscriptions")
+	return cmd
+}
+
+func newEventFlush(ask adminCaller) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{Use: "flush", Short: "Wait until all events so far are delivered, dead-lettered or dropped", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := ask(cmd, http.MethodPost, "/flush?timeout="+url.QueryEscape(timeout.String()), nil)
+			return err
+		}}
+	cmd.Flags().DurationVar(&timeout, "timeout", 8*time.Second, "longest wait")
+	return cmd
+}
