@@ -66,7 +66,7 @@ func (c *couriers) handshake(ctx context.Context, s *Subscription, code, url str
 		return "", fmt.Errorf("%w: %w", ErrHandshake, err)
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxHandshake)) // A body that breaks off confirms nothing.
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxHandshake)) // An incomplete body confirms nothing.
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return "", fmt.Errorf("%w: the endpoint answered %d", ErrHandshake, resp.StatusCode)
 	}

@@ -38,11 +38,11 @@ type Config struct {
 	Log Log
 	// Blob and Queue are the services, for dead letters and for queues. Required.
 	Blob, Queue http.Handler
-	// Hosts are the hosts of webhooks; the zero value is none.
+	// Hosts are the hosts of webhooks; the zero value allows no host.
 	Hosts egress.Policy
 	// HasAccount reports whether an account exists. Required.
 	HasAccount func(account string) bool
-	// ValidationURL returns the address at which a person confirms a subscription; "" is that there is none.
+	// ValidationURL returns the address at which a person confirms a subscription; "" if no such address exists.
 	ValidationURL func(account, name, code string) string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -127,7 +127,7 @@ func Start(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// Stop ends the delivery. Attempts under way are broken off and made again after the next Start.
+// Stop ends the delivery. Attempts under way are cancelled and made again after the next Start.
 func (m *Manager) Stop() {
 	m.cancel()
 	for _, r := range m.all() {

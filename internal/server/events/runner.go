@@ -91,7 +91,7 @@ func (r *runner) nudge() {
 	}
 }
 
-// run delivers until ctx is done. Attempts under way are then broken off, and count for nothing.
+// run delivers until ctx is done. Attempts under way are then cancelled, and are not counted.
 func (r *runner) run(ctx context.Context) {
 	defer close(r.done)
 	results := make(chan attempt)
