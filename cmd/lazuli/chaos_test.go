@@ -31,7 +31,7 @@ func chaosConfig(t *testing.T) chaos.Config {
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	c := chaosConfig(t)
-	c.Damage, c.FsckEvery = 1, 3
+	c.Damage, c.FsckEvery = 2, 3
 	report, err := chaos.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestChaos(t *testing.T) {
 		_ = report.WriteText(t.Output())
 		t.Error("the server broke a promise")
 	}
-	if report.Rounds != 5 || report.Kills == 0 || report.Checks != 5 || report.Fscks != 2 || report.Steps == 0 || report.Damage == (chaos.Damage{}) {
+	if report.Rounds != 5 || report.Kills == 0 || report.Checks != 5 || report.Fscks != 2 || report.Steps == 0 || report.Writes == 0 || report.Damage.Aimed == 0 {
 		t.Errorf("the run left out what it is for: %+v", report)
 	}
 }

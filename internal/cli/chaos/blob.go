@@ -7,8 +7,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -80,6 +82,20 @@ func newBlobClient(i int) *blobClient {
 		}
 	}
 	return c
+}
+
+// sample implements owner.
+func (c *blobClient) sample(rnd *rand.Rand) []byte {
+	names := slices.Sorted(maps.Keys(c.blobs))
+	content := c.blobs[names[rnd.IntN(len(names))]].now.content
+	if len(content) < 64 {
+		return nil
+	}
+	at := rnd.IntN(len(content) - 32)
+	if text := content[at : at+32]; len(bytes.Trim(text, "\x00")) > 0 { // pages that were not written are zero
+		return text
+	}
+	return nil
 }
 
 func openContainer(p *process, name string) (*container.Client, error) {

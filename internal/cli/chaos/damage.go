@@ -33,7 +33,7 @@ func (r *run) damageAll(ctx context.Context, round int, folder string) error {
 		if err := copyFolder(dir, folder); err != nil {
 			return err
 		}
-		what, err := damage(dir, rnd)
+		what, err := r.damageOne(dir, rnd)
 		if err != nil {
 			return err
 		}
@@ -60,6 +60,81 @@ func (r *run) damageAll(ctx context.Context, round int, folder string) error {
 		}
 	}
 	return nil
+}
+
+// owner is a client that knows data which the server must have.
+type owner interface {
+	// sample returns some bytes of acknowledged data as they are stored, nil if it finds none.
+	sample(rnd *rand.Rand) []byte
+}
+
+// damageOne flips a bit of a folder: one time in two in live data, otherwise anywhere. It says of which file.
+func (r *run) damageOne(dir string, rnd *rand.Rand) (string, error) {
+	if rnd.IntN(2) == 0 {
+		return damage(dir, rnd)
+	}
+	for range 20 {
+		c, ok := r.clients[rnd.IntN(len(r.clients))].(owner)
+		if !ok {
+			continue
+		}
+		text := c.sample(rnd)
+		if text == nil {
+			continue
+		}
+		what, err := damageText(dir, text, rnd)
+		if what != "" || err != nil {
+			r.report.Damage.Aimed++
+			return what, err
+		}
+	}
+	return damage(dir, rnd)
+}
+
+// damageText flips a bit in one of the places where a folder has a text, which databases and logs have more than once. It returns "" if there is
+// none.
+func damageText(dir string, text []byte, rnd *rand.Rand) (what string, err error) {
+	type place struct {
+		path string
+		at   int
+	}
+	var places []place
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for at := 0; ; at++ {
+			i := bytes.Index(content[at:], text)
+			if i < 0 {
+				return nil
+			}
+			at += i
+			places = append(places, place{path, at})
+		}
+	})
+	if err != nil || len(places) == 0 {
+		return "", err
+	}
+	p := places[rnd.IntN(len(places))]
+	return flip(dir, p.path, p.at+rnd.IntN(len(text)), rnd.IntN(8))
+}
+
+// flip inverts a bit of a file of the folder, and says of which.
+func flip(dir, path string, at, bit int) (what string, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	content[at] ^= 1 << bit
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, bit %d of byte %d", name, bit, at), os.WriteFile(path, content, 0o600)
 }
 
 // generation is what differs between names of files of one kind.
@@ -98,10 +173,7 @@ func damage(dir string, rnd *rand.Rand) (string, error) {
 		if used == 0 {
 			continue // it has space only
 		}
-		at, bit := rnd.IntN(used), rnd.IntN(8)
-		content[at] ^= 1 << bit
-		name, _ := filepath.Rel(dir, path)
-		return fmt.Sprintf("%s, bit %d of byte %d", name, bit, at), os.WriteFile(path, content, 0o600)
+		return flip(dir, path, rnd.IntN(used), rnd.IntN(8))
 	}
 	return "", errors.New("no file of the folder has content")
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -29,6 +30,29 @@ type process struct {
 	*childproc.Process
 	connection string // connection string of its account
 	http       *http.Client
+	writes     writeCounter
+}
+
+// writeCounter counts the acknowledged requests that change data.
+type writeCounter struct {
+	next http.RoundTripper
+	n    atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *writeCounter) RoundTrip(q *http.Request) (*http.Response, error) {
+	answer, err := c.next.RoundTrip(q)
+	if err == nil && q.Method != http.MethodGet && q.Method != http.MethodHead && answer.StatusCode < http.StatusMultipleChoices {
+		c.n.Add(1)
+	}
+	return answer, err
+}
+
+// CloseIdleConnections is called by the method of http.Client of that name.
+func (c *writeCounter) CloseIdleConnections() {
+	if t, ok := c.next.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 var connectionLine = regexp.MustCompile(`^\s*(DefaultEndpointsProtocol=\S+)`)
@@ -44,7 +68,9 @@ func (r *run) launch(folder string) (p *process, ready <-chan string, err error)
 	if err != nil {
 		return nil, nil, fmt.Errorf("start the server: %w", err)
 	}
-	p = &process{Process: c, http: &http.Client{Timeout: requestTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	p = &process{Process: c}
+	p.writes.next = &http.Transport{MaxIdleConnsPerHost: 64}
+	p.http = &http.Client{Timeout: requestTimeout, Transport: &p.writes}
 	go func() {
 		<-c.Exited()
 		out.Close()

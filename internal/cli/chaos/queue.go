@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -62,6 +63,20 @@ func (c *queueClient) connect(p *process) error {
 func (c *queueClient) setup(ctx context.Context) error {
 	_, err := c.queue.Create(ctx, nil)
 	return err
+}
+
+// sample implements owner.
+func (c *queueClient) sample(rnd *rand.Rand) []byte {
+	numbers := slices.Sorted(maps.Keys(c.messages))
+	if len(numbers) == 0 {
+		return nil
+	}
+	number := numbers[rnd.IntN(len(numbers))]
+	texts := c.messages[number].texts
+	if text := messageText(number, texts[len(texts)-1]); len(text) >= 16 {
+		return []byte(text)
+	}
+	return nil
 }
 
 func (c *queueClient) uncertain() (n int) {

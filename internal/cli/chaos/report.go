@@ -12,6 +12,8 @@ type Damage struct {
 	// Refused is a server that did not start, with a message; ReadError one that answered reads with errors; Found one that lacked
 	// data, which fsck found; Unaffected one that had everything.
 	Refused, ReadError, Found, Unaffected int
+	// Aimed counts those in which the bit was in data that the server must have.
+	Aimed int
 	// Missed counts those of Refused and ReadError in which fsck found nothing. It is no failure of a run.
 	Missed int
 	// Wrong is a server that served what was not written, lacked data without a finding of fsck, crashed, or hung.
@@ -27,11 +29,13 @@ type Report struct {
 	Kills, Pauses, Stops, StartKills int
 	// Steps are requests that were answered as the model expects, Doubts those in progress when a process ended.
 	Steps, Doubts int64
-	Checks        int // comparisons with the model, all keys each
-	Fscks         int // folders that fsck checked
-	SlowestStart  time.Duration
-	Damage        Damage
-	Findings      []*Finding
+	// Writes are the requests under load that changed data and were acknowledged.
+	Writes       int64
+	Checks       int // comparisons with the model, all keys each
+	Fscks        int // folders that fsck checked
+	SlowestStart time.Duration
+	Damage       Damage
+	Findings     []*Finding
 	// Kept are the folders of failed rounds.
 	Kept []string
 	Took time.Duration
@@ -58,14 +62,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
 	fmt.Fprintf(t, "rounds\t%d in %v\n", r.Rounds, r.Took.Round(time.Second))
 	fmt.Fprintf(t, "ends\t%d killed, %d paused and killed, %d stopped, %d killed at the start\n", r.Kills, r.Pauses, r.Stops, r.StartKills)
-	fmt.Fprintf(t, "requests\t%d answered, %d in doubt\n", r.Steps, r.Doubts)
+	fmt.Fprintf(t, "requests\t%d answered, %d writes acknowledged, %d in doubt\n", r.Steps, r.Writes, r.Doubts)
 	fmt.Fprintf(t, "checks\t%d comparisons with the model, %d fsck; slowest start %v\n", r.Checks, r.Fscks, r.SlowestStart.Round(time.Millisecond))
 	for _, k := range kinds {
 		fmt.Fprintf(t, "%s\t%d\n", k, r.count(k))
 	}
 	if d := r.Damage; d != (Damage{}) {
-		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d refusals and errors not found by fsck\n",
-			d.Refused, d.ReadError, d.Found, d.Unaffected, d.Wrong, d.Missed)
+		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d aimed at live data; %d refusals and errors not found by fsck\n",
+			d.Refused, d.ReadError, d.Found, d.Unaffected, d.Wrong, d.Aimed, d.Missed)
 	}
 	for _, folder := range r.Kept {
 		fmt.Fprintf(t, "kept\t%s\n", folder)

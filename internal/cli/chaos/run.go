@@ -223,6 +223,7 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 		steps, doubts atomic.Int64
 		all           sync.WaitGroup
 		out           = &checker{}
+		before        = p.writes.n.Load()
 	)
 	for i, c := range r.clients {
 		rnd := rand.New(rand.NewPCG(r.Seed, uint64(round)<<16|uint64(i+1)))
@@ -252,13 +253,14 @@ func (r *run) load(ctx context.Context, round int, p *process) (*checker, string
 	all.Wait()
 	r.report.Steps += steps.Load()
 	r.report.Doubts += doubts.Load()
+	r.report.Writes += p.writes.n.Load() - before
 	return out, how
 }
 
 // end ends a server in one of the ways.
 func (r *run) end(ctx context.Context, p *process) (how string, err error) {
 	switch n := r.rnd.IntN(10); {
-	case n < 2:
+	case n < 2 && canStop:
 		r.report.Stops++
 		return "stopped", p.terminate()
 	case n < 4:
@@ -285,7 +287,11 @@ func (r *run) finish(ctx context.Context) error {
 		return err
 	}
 	found := r.compare(ctx, true)
-	found.add(p.terminate())
+	if canStop {
+		found.add(p.terminate())
+	} else {
+		p.kill()
+	}
 	if r.failed(r.report.Rounds, found.findings) || ctx.Err() != nil {
 		return ctx.Err()
 	}

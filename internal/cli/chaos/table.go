@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,6 +114,18 @@ func parseRow(p []byte) (name string, r row, etag azcore.ETag, err error) {
 		}
 	}
 	return w.RowKey, r, azcore.ETag(w.ETag), nil
+}
+
+// sample implements owner.
+func (c *tableClient) sample(rnd *rand.Rand) []byte {
+	names := slices.Sorted(maps.Keys(c.rows))
+	if len(names) == 0 {
+		return nil
+	}
+	if r := c.rows[names[rnd.IntN(len(names))]]; len(text(r.A)) >= 16 {
+		return []byte(text(r.A))
+	}
+	return nil
 }
 
 // value makes a row of a new write with one of the two properties, or both.
