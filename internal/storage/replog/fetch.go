@@ -26,44 +26,20 @@ const (
 
 // fetch asks a replica for the messages from a sequence on, and processes them. It returns how many were processed. A replica may lag: no message
 // does not prove that none exists.
-//
-// https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
 func (l *Log) fetch(next uint64) (processed int, err error) {
-	sub, err := l.config.Conn.SubscribeSync(nats.NewInbox())
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	request := fmt.Sprintf(`{"seq":%d,"batch":%d,"max_bytes":%d}`, next, fetchBatch, fetchBytes)
-	if err := l.config.Conn.PublishRequest("$JS.API.DIRECT.GET."+l.stream, sub.Subject, []byte(request)); err != nil {
-		return 0, err
-	}
-	for {
-		m, err := sub.NextMsg(fetchTimeout)
-		if err != nil {
-			return processed, err
-		}
-		switch m.Header.Get(headerStatus) {
-		case "":
-		case "204", "404": // end of the batch, no such message
-			return processed, nil
-		default:
-			return processed, fmt.Errorf("replog: status %s of a direct read", m.Header.Get(headerStatus))
-		}
-		seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
-		if err != nil {
-			return processed, fmt.Errorf("replog: a message without a sequence: %w", err)
-		}
+	err = l.read(l.stream, next, fetchBatch, func(seq uint64, data []byte) (bool, error) {
 		if now, ok := l.state(); !ok || seq > now {
-			return processed, nil // this replica lacks messages: ask again, or the leader
+			return false, nil // this replica lacks messages: ask again, or the leader
 		}
-		processed += l.offer(seq, m.Data)
-	}
+		processed += l.offer(seq, data)
+		return true, nil
+	})
+	return processed, err
 }
 
 // fetchFromLeader asks the stream's leader for one message. If the leader does not have it although the stream is longer, the log fails.
 func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
-	data, err := l.leaderMessage(next)
+	data, err := l.leaderMessage(l.stream, next)
 	switch {
 	case err == nil:
 		n := l.offer(next, data)
@@ -108,9 +84,44 @@ func (l *Log) fail(err error) {
 // errNoMessage means that the leader does not have a message.
 var errNoMessage = errors.New("no such message")
 
-// leaderMessage asks the stream's leader for a message.
-func (l *Log) leaderMessage(seq uint64) ([]byte, error) {
-	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+l.stream, fmt.Appendf(nil, `{"seq":%d}`, seq), fetchTimeout)
+// read asks a replica of a stream for up to n messages from a sequence on, and calls take until it returns false.
+//
+// https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
+func (l *Log) read(stream string, from uint64, n int, take func(seq uint64, data []byte) (more bool, err error)) error {
+	sub, err := l.config.Conn.SubscribeSync(nats.NewInbox())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	request := fmt.Sprintf(`{"seq":%d,"batch":%d,"max_bytes":%d}`, from, n, fetchBytes)
+	if err := l.config.Conn.PublishRequest("$JS.API.DIRECT.GET."+stream, sub.Subject, []byte(request)); err != nil {
+		return err
+	}
+	for {
+		m, err := sub.NextMsg(fetchTimeout)
+		if err != nil {
+			return err
+		}
+		switch m.Header.Get(headerStatus) {
+		case "":
+		case "204", "404": // end of the batch, no such message
+			return nil
+		default:
+			return fmt.Errorf("replog: status %s of a direct read", m.Header.Get(headerStatus))
+		}
+		seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+		if err != nil {
+			return fmt.Errorf("replog: a message without a sequence: %w", err)
+		}
+		if more, err := take(seq, m.Data); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// leaderMessage asks the leader of a stream for a message.
+func (l *Log) leaderMessage(stream string, seq uint64) ([]byte, error) {
+	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+stream, fmt.Appendf(nil, `{"seq":%d}`, seq), fetchTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -236,3 +236,13 @@ func (l *Log) Position() Position {
 	defer l.mu.Unlock()
 	return l.pos
 }
+
+// At calls fn with the position of this node. No record is applied meanwhile.
+func (l *Log) At(fn func(Position)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn(l.pos)
+}
+
+// Logger returns Config.Log.
+func (l *Log) Logger() *slog.Logger { return l.config.Log }

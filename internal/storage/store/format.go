@@ -45,6 +45,7 @@ type format struct {
 
 	logID       string // of the replicated log, "" for none
 	from, ahead replog.Position
+	hasData     bool // set by peek
 }
 
 var formatSeed = bucketSeed(Bucket(formatBucket))

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -29,6 +31,9 @@ type replica struct {
 	log     *replog.Log
 	local   bool // View does not wait
 	applied func(Bucket, Write)
+
+	stop      context.CancelFunc // ends keepSnapshots
+	snapshots sync.WaitGroup
 
 	id          string
 	from, ahead replog.Position // as found in the file
@@ -89,6 +94,15 @@ func (db *DB) openReplica(o Options) error {
 	if at := db.layers.Load().active.visible.Load(); at < r.ahead.Last {
 		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), r.ahead.Last)
 	}
+	if o.SnapshotLog >= 0 {
+		ctx, stop := context.WithCancel(context.Background())
+		r.stop = stop
+		limit := o.SnapshotLog
+		if limit == 0 {
+			limit = DefaultSnapshotLog
+		}
+		r.snapshots.Go(func() { db.keepSnapshots(ctx, limit) })
+	}
 	return nil
 }
 
@@ -97,7 +111,11 @@ func (db *DB) empty() (empty bool, err error) {
 	empty = true
 	err = db.bolt.View(func(tx *bolt.Tx) error {
 		for _, name := range db.buckets {
-			if k, _ := tx.Bucket([]byte(name)).Cursor().First(); k != nil {
+			b := tx.Bucket([]byte(name))
+			if b == nil {
+				continue
+			}
+			if k, _ := b.Cursor().First(); k != nil {
 				empty = false
 			}
 		}

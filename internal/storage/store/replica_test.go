@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -209,4 +213,160 @@ func TestWithoutAMajorityNothingIsServed(t *testing.T) {
 	}
 	put(t, nodes[1], "a", "k", "2")
 	want(t, nodes[0], "a", "k", "2")
+}
+
+// fillNode writes n entries, and changes and deletes some.
+func fillNode(t testing.TB, db *DB, n int) {
+	t.Helper()
+	for i := 0; i < n; i += 100 {
+		err := db.Update(func(tx *Tx) error {
+			for j := i; j < min(i+100, n); j++ {
+				tx.Put("a", fmt.Appendf(nil, "%06d", j), fmt.Appendf(nil, "value %d", j))
+				tx.Put("b", fmt.Appendf(nil, "%06d", j%1000), bytes.Repeat([]byte{byte(j)}, 200))
+				if j%7 == 0 {
+					tx.Delete("a", fmt.Appendf(nil, "%06d", j/2))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// content returns everything in a store.
+func content(t testing.TB, db *DB) string {
+	t.Helper()
+	h := sha256.New()
+	err := db.View(func(tx *Tx) error {
+		for _, b := range []Bucket{"a", "b"} {
+			c := tx.Scan(b)
+			for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
+				fmt.Fprintf(h, "%s %q %q\n", b, k, v)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// An empty node, and one that is behind what the log still has, join from a snapshot while another one writes.
+func TestNodesJoinFromASnapshotUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	path := filepath.Join(t.TempDir(), "db")
+	old := openAt(t, path, Options{Log: openLog(t, c, 0, "shared")})
+	put(t, a, "a", "first", "v")
+	want(t, old, "a", "first", "v")
+	closeChecked(t, old)
+	fillNode(t, a, 3000)
+	for range 2 { // the log is cut at the snapshot before the last one
+		if err := a.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fillNode(t, a, 3000)
+	}
+	if held, err := a.replica.log.Holds(t.Context(), replog.Position{}); err != nil || held {
+		t.Fatalf("the log was not cut: %v", err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := increment(a, fmt.Sprint("n", i%10)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	joined := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	behind := openAt(t, path, Options{Log: openLog(t, c, 0, "shared")})
+	put(t, joined, "a", "by the new node", "1")
+	close(stop)
+	<-stopped
+	for name, db := range map[string]*DB{"new": joined, "old": behind} {
+		if got, want := content(t, db), content(t, a); got != want {
+			t.Errorf("the %s node has other content", name)
+		}
+		want(t, db, "a", "by the new node", "1")
+	}
+	if s, _ := joined.Replication(); s.Snapshot.Seq == 0 || s.Lag != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// A node whose file is damaged keeps it under another name and joins anew.
+func TestNodeWithADamagedFileJoinsAgain(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	path := filepath.Join(t.TempDir(), "db")
+	b := openAt(t, path, Options{Log: openLog(t, c, 0, "shared")})
+	fillNode(t, a, 500)
+	want(t, b, "b", "000001", string(bytes.Repeat([]byte{byte(1)}, 200)))
+	closeChecked(t, b)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8192 { // both meta pages
+		data[i] ^= 0x55
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b = openAt(t, path, Options{Log: openLog(t, c, 0, "shared")})
+	if content(t, a) != content(t, b) {
+		t.Error("the node has other content")
+	}
+	if kept, _ := filepath.Glob(path + ".damaged-*"); len(kept) != 1 {
+		t.Errorf("kept files: %q", kept)
+	}
+}
+
+// A node makes a snapshot by itself when the log has become long, and one node only.
+func TestSnapshotIsMadeWhenTheLogIsLong(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	b := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	fillNode(t, a, 100)
+	if err := a.snapshotIfLong(t.Context(), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.replica.log.Snapshot(t.Context()); !errors.Is(err, replog.ErrNoSnapshot) {
+		t.Fatalf("snapshot of a short log: %v", err)
+	}
+	for { // longer than the files, which bbolt makes longer than their content
+		size, err := a.replica.log.Size(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size > max(a.fileSize(), b.fileSize()) {
+			break
+		}
+		put(t, a, "b", "large", string(make([]byte, 4<<20)))
+	}
+	for _, db := range []*DB{a, b} {
+		if err := db.snapshotIfLong(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := b.replica.log.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := a.replica.log.Snapshot(t.Context())
+	if err != nil || again != made {
+		t.Errorf("snapshots %+v and %+v, %v", made, again, err)
+	}
 }

@@ -45,6 +45,9 @@ type Options struct {
 	Log *replog.Log
 	// ReadLocal lets View of a store with Log return without asking the other nodes: it may see an old state.
 	ReadLocal bool
+	// SnapshotLog is the size of the log from which a node makes a snapshot of the store, so that older records can be removed, in bytes; 0 means
+	// DefaultSnapshotLog, negative means never. The log becomes at least as long as the file.
+	SnapshotLog int64
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
 	// store, and must not keep the slices.
 	Applied func(Bucket, Write)
@@ -130,6 +133,12 @@ func Open(path string, o Options) (db *DB, err error) {
 	}
 	if o.FS == nil {
 		o.FS = disk.OS
+	}
+	if o.Log != nil {
+		if err := join(path, o); err != nil {
+			o.Log.Close()
+			return nil, openError(path, err)
+		}
 	}
 	if !o.Ephemeral {
 		err := inspect(path, o.LockTimeout)
@@ -333,8 +342,12 @@ func (db *DB) Close() error {
 	}
 	db.mu.Unlock()
 
-	if db.replica != nil {
-		db.replica.log.Close()
+	if r := db.replica; r != nil {
+		if r.stop != nil {
+			r.stop()
+		}
+		r.log.Close()
+		r.snapshots.Wait()
 	}
 	err := db.checkpointAll()
 	err = errors.Join(err, db.closeFiles())

@@ -1,0 +1,426 @@
+package replog
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A snapshot is what a log has produced up to a position, as a stream of bytes that only the caller interprets. It stands in a JetStream stream of
+// its own as pieces, compressed, and a manifest after them. Pieces are messages as in record.go: parts, whose writer is the snapshot's random
+// number and whose counter is Position.Last. The manifest is a mark with JSON.
+//
+// The newest manifest counts. Pieces before those that it names are removed.
+
+// ErrNoSnapshot means that the log has no snapshot.
+var ErrNoSnapshot = errors.New("replog: the log has no snapshot")
+
+// manifest describes a snapshot.
+type manifest struct {
+	Version     int       `json:"version"`
+	Log         string    `json:"log"` // ID of the log
+	ID          uint64    `json:"id,string"`
+	Position    []byte    `json:"position"`
+	Node        string    `json:"node"`
+	Time        time.Time `json:"time"`
+	Bytes       int64     `json:"bytes"` // compressed
+	Pieces      uint32    `json:"pieces"`
+	First, Last uint64    // sequences of the pieces
+	// Previous is the Position.Resume of the snapshot before: the log is kept from there on, for nodes that are behind.
+	Previous uint64 `json:"previous"`
+
+	seq uint64 // of the manifest
+}
+
+const manifestVersion = 1
+
+// snapshotInFlight is the number of pieces that are published at a time.
+const snapshotInFlight = 16
+
+func (l *Log) snapshotStream() string          { return "LAZULI_SNAPSHOT_" + l.config.Name }
+func (l *Log) snapshotSubject(s string) string { return "lazuli.snapshot." + l.config.Name + "." + s }
+
+func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
+	s, err := l.js.Stream(ctx, l.snapshotStream())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		config := jetstream.StreamConfig{
+			Name: l.snapshotStream(), Description: "Lazuli: snapshots of " + l.config.Name,
+			Subjects: []string{l.snapshotSubject("piece"), l.snapshotSubject("manifest"), l.snapshotSubject("claim")},
+			Replicas: l.config.Replicas, AllowDirect: true,
+		}
+		if l.config.InMemory {
+			config.Storage = jetstream.MemoryStorage
+		}
+		s, err = l.js.CreateStream(ctx, config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.snapshotStream(), err)
+	}
+	return s, nil
+}
+
+// lastManifest returns the newest manifest. Errors: ErrNoSnapshot, ErrDamaged, ErrUnavailable.
+func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(l.timeout.Load()))
+	defer cancel()
+	s, err := l.openSnapshots(ctx)
+	if err != nil {
+		return m, err
+	}
+	raw, err := s.GetLastMsgForSubject(ctx, l.snapshotSubject("manifest"))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return m, ErrNoSnapshot
+	}
+	if err != nil {
+		return m, fmt.Errorf("%w: reading the last snapshot: %w", ErrUnavailable, err)
+	}
+	_, text, err := decode(raw.Data)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("%w: the manifest of the last snapshot: %w", ErrDamaged, err)
+	}
+	if m.Version != manifestVersion {
+		return m, fmt.Errorf("%w: snapshot of version %d", ErrVersion, m.Version)
+	}
+	if m.Log != l.id {
+		return m, fmt.Errorf("%w: the last snapshot is of log %s, and this log is %s", ErrDiverged, m.Log, l.id)
+	}
+	m.seq = raw.Sequence
+	l.noteSnapshot(&m)
+	return m, nil
+}
+
+func (l *Log) noteSnapshot(m *manifest) {
+	var p Position
+	_ = p.UnmarshalBinary(m.Position)
+	l.stats.mu.Lock()
+	defer l.stats.mu.Unlock()
+	l.stats.snapshot = SnapshotInfo{Seq: p.Last, Time: m.Time, Bytes: m.Bytes, Node: m.Node}
+}
+
+// Snapshot returns the newest snapshot of the log. Errors: ErrNoSnapshot, ErrDamaged, ErrVersion, ErrUnavailable.
+func (l *Log) Snapshot(ctx context.Context) (SnapshotInfo, error) {
+	if _, err := l.lastManifest(ctx); err != nil {
+		return SnapshotInfo{}, err
+	}
+	return l.Status().Snapshot, nil
+}
+
+// ErrClaimed means that another node makes a snapshot at the moment.
+var ErrClaimed = errors.New("replog: another node makes a snapshot")
+
+// Claim reserves the making of a snapshot for this node until the term ends. Errors: ErrClaimed, ErrUnavailable. A claim only saves work: two
+// snapshots at a time do no harm.
+func (l *Log) Claim(ctx context.Context, term time.Duration) error {
+	s, err := l.openSnapshots(ctx)
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(l.snapshotSubject("claim"))
+	m.Data = []byte(l.config.Node)
+	last := uint64(0)
+	switch raw, err := s.GetLastMsgForSubject(ctx, m.Subject); {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case time.Since(raw.Time) < term && time.Since(raw.Time) > -term:
+		return ErrClaimed
+	default:
+		last = raw.Sequence
+	}
+	_, err = l.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+	var refused *jetstream.APIError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode == codeWrongSequence:
+		return ErrClaimed
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// WriteSnapshot publishes a snapshot: what write writes, which must be the result of all valid records up to p. Afterwards it removes older
+// snapshots, and the part of the log before the previous snapshot.
+func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Writer) error) error {
+	s, err := l.openSnapshots(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := l.lastManifest(ctx)
+	if err != nil && !errors.Is(err, ErrNoSnapshot) && !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	var old Position
+	if err == nil {
+		_ = old.UnmarshalBinary(before.Position)
+		if old.Last > p.Last {
+			return nil // another node has made a newer one
+		}
+	}
+	w := &pieceWriter{l: l, ctx: ctx, id: rand.Uint64(), last: p.Last}
+	if w.js, err = jetstream.New(l.config.Conn, jetstream.WithPublishAsyncMaxPending(snapshotInFlight)); err != nil {
+		return fmt.Errorf("replog: %w", err)
+	}
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("replog: %w", err)
+	}
+	if err := write(z); err != nil {
+		return errors.Join(err, z.Close())
+	}
+	if err := errors.Join(z.Close(), w.finish()); err != nil {
+		return err
+	}
+	m := manifest{
+		Version: manifestVersion, Log: l.id, ID: w.id, Node: l.config.Node, Time: time.Now().UTC(), Bytes: w.bytes, Pieces: w.pieces, First: w.first,
+		Last: w.seq, Previous: old.Resume,
+	}
+	m.Position, _ = p.AppendBinary(nil)
+	if err := l.publishManifest(ctx, &m); err != nil {
+		return err
+	}
+	l.noteSnapshot(&m)
+	if err := s.Purge(ctx, jetstream.WithPurgeSequence(m.First)); err != nil {
+		return fmt.Errorf("%w: removing older snapshots: %w", ErrUnavailable, err)
+	}
+	return l.Purge(ctx, old)
+}
+
+func (l *Log) publishManifest(ctx context.Context, m *manifest) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("replog: %w", err)
+	}
+	h := header{kind: kindMark, writer: m.ID, at: m.Time.UnixNano()}
+	ack, err := l.js.Publish(ctx, l.snapshotSubject("manifest"), encode(h, text))
+	if err != nil {
+		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
+	}
+	m.seq = ack.Sequence
+	return nil
+}
+
+// pieceWriter publishes what is written to it.
+type pieceWriter struct {
+	l      *Log
+	ctx    context.Context // of WriteSnapshot
+	js     jetstream.JetStream
+	id     uint64
+	last   uint64
+	buffer []byte
+
+	pending []jetstream.PubAckFuture
+	pieces  uint32
+	bytes   int64
+	first   uint64
+	seq     uint64 // of the last acknowledged piece
+}
+
+func (w *pieceWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		k := min(len(p), w.l.chunk-len(w.buffer))
+		w.buffer = append(w.buffer, p[:k]...)
+		p = p[k:]
+		if len(w.buffer) == w.l.chunk {
+			if err := w.publish(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (w *pieceWriter) publish() error {
+	h := header{kind: kindPart, parts: w.pieces, writer: w.id, counter: w.last, at: time.Now().UnixNano()}
+	f, err := w.js.PublishMsgAsync(&nats.Msg{Subject: w.l.snapshotSubject("piece"), Data: encode(h, w.buffer)})
+	if err != nil {
+		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
+	}
+	w.pieces++
+	w.bytes += int64(len(w.buffer))
+	w.buffer = w.buffer[:0]
+	w.pending = append(w.pending, f)
+	if len(w.pending) >= snapshotInFlight {
+		return w.await()
+	}
+	return nil
+}
+
+// await waits for the oldest acknowledgement. The pieces must be in order, since a reader reads them as they stand.
+func (w *pieceWriter) await() error {
+	f := w.pending[0]
+	w.pending = w.pending[1:]
+	select {
+	case ack := <-f.Ok():
+		if ack.Sequence <= w.seq {
+			return errors.New("replog: the pieces of a snapshot are out of order")
+		}
+		if w.first == 0 {
+			w.first = ack.Sequence
+		}
+		w.seq = ack.Sequence
+		return nil
+	case err := <-f.Err():
+		return fmt.Errorf("%w: publishing a snapshot: %w", ErrUnavailable, err)
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	case <-w.l.life.Done():
+		return ErrClosed
+	}
+}
+
+func (w *pieceWriter) finish() error {
+	if len(w.buffer) > 0 {
+		if err := w.publish(); err != nil {
+			return err
+		}
+	}
+	for len(w.pending) > 0 {
+		if err := w.await(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadSnapshot calls read with the newest snapshot and its position. read must read to the end; only then has the snapshot been verified.
+//
+// Errors: ErrNoSnapshot, ErrDamaged, ErrVersion, ErrUnavailable, and those of read.
+func (l *Log) ReadSnapshot(ctx context.Context, read func(Position, io.Reader) error) error {
+	m, err := l.lastManifest(ctx)
+	if err != nil {
+		return err
+	}
+	var p Position
+	if err := p.UnmarshalBinary(m.Position); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
+	r := &pieceReader{l: l, ctx: ctx, m: m, next: m.First}
+	z, err := zstd.NewReader(bufio.NewReader(r), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("replog: %w", err)
+	}
+	defer z.Close()
+	if err := read(p, z); err != nil {
+		return err
+	}
+	if n, err := io.Copy(io.Discard, z); err != nil || n > 0 || r.pieces != m.Pieces {
+		return fmt.Errorf("%w: the snapshot has %d of %d pieces: %w", ErrDamaged, r.pieces, m.Pieces, err)
+	}
+	return nil
+}
+
+// pieceReader reads the pieces of a snapshot.
+type pieceReader struct {
+	l      *Log
+	ctx    context.Context // of ReadSnapshot
+	m      manifest
+	next   uint64
+	queue  [][]byte
+	pieces uint32
+}
+
+func (r *pieceReader) Read(p []byte) (int, error) {
+	for len(r.queue) == 0 {
+		if r.next > r.m.Last {
+			return 0, io.EOF
+		}
+		if err := r.fetch(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.queue[0])
+	if r.queue[0] = r.queue[0][n:]; len(r.queue[0]) == 0 {
+		r.queue = r.queue[1:]
+	}
+	return n, nil
+}
+
+// fetchTries is the number of attempts to read a piece before it is missing.
+const fetchTries = 50
+
+// fetch reads the next pieces from a replica, or the next one from the leader.
+func (r *pieceReader) fetch() error {
+	var last error
+	for try := range fetchTries {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		before := r.next
+		if try%4 < 3 {
+			last = r.l.read(r.l.snapshotStream(), r.next, snapshotInFlight, r.take)
+		} else {
+			var data []byte
+			if data, last = r.l.leaderMessage(r.l.snapshotStream(), r.next); last == nil {
+				_, last = r.take(r.next, data)
+			}
+		}
+		if errors.Is(last, ErrDamaged) && try > 8 || r.next > before {
+			break
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-r.ctx.Done():
+		}
+		if try == fetchTries-1 {
+			return fmt.Errorf("%w: piece %d of the snapshot cannot be read: %w", ErrDamaged, r.next, last)
+		}
+	}
+	if errors.Is(last, ErrDamaged) && len(r.queue) == 0 {
+		return last
+	}
+	return nil
+}
+
+// take keeps a message if it is the next one.
+func (r *pieceReader) take(seq uint64, data []byte) (more bool, err error) {
+	if seq != r.next || seq > r.m.Last {
+		return false, nil
+	}
+	h, payload, err := decode(data)
+	if err != nil && seq <= r.m.Last {
+		return false, fmt.Errorf("%w: message %d of the snapshots: %w", ErrDamaged, seq, err)
+	}
+	r.next++
+	if h.writer == r.m.ID && h.kind == kindPart {
+		if h.parts != r.pieces {
+			return false, fmt.Errorf("%w: piece %d of the snapshot follows piece %d", ErrDamaged, h.parts, r.pieces)
+		}
+		r.pieces++
+		r.queue = append(r.queue, payload)
+	}
+	return true, nil
+}
+
+// Holds reports whether the log has all messages after a position.
+func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
+	s, err := l.js.Stream(ctx, l.stream)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return s.CachedInfo().State.FirstSeq <= p.Resume+1, nil
+}
+
+// Size returns the size of the log in bytes.
+func (l *Log) Size(ctx context.Context) (int64, error) {
+	s, err := l.js.Stream(ctx, l.stream)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return int64(s.CachedInfo().State.Bytes), nil
+}
