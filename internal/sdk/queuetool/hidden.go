@@ -22,6 +22,15 @@ var ErrNoHidden = errors.New("this service does not show hidden messages; Lazuli
 // PeekAll returns up to limit messages, at most 1,000, hidden ones included, in the order in which they become visible. It fails with
 // ErrNoHidden on a service that is not Lazuli.
 func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
+	messages, err := PeekRaw(ctx, client, limit)
+	for i := range messages {
+		messages[i].Body = Decode(messages[i].Body)
+	}
+	return messages, err
+}
+
+// PeekRaw is PeekAll with bodies as they are in the queue.
+func PeekRaw(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
 	// A service that does not know the header must not refuse the number before it has shown that.
 	if _, err := peekHidden(ctx, client, 1); err != nil {
 		return nil, err
@@ -55,7 +64,7 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int) ([]Mess
 	for _, m := range list.QueueMessage {
 		messages = append(messages, Message{
 			ID: m.MessageId, Inserted: httpTime(m.InsertionTime), Expires: httpTime(m.ExpirationTime), NextVisible: httpTime(m.TimeNextVisible),
-			Attempts: m.DequeueCount, Body: Decode(m.MessageText),
+			Attempts: m.DequeueCount, Body: m.MessageText,
 		})
 	}
 	return messages, nil

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/accountarchive"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+)
+
+// newExportCommand makes `lazuli export`, which copies an account to a folder.
+func newExportCommand() *cobra.Command {
+	var s accountarchive.Selection
+	cmd := &cobra.Command{
+		Use:   "export folder",
+		Short: "Copy an account's tables, queues and blobs to a folder",
+		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The folder is made, or has an export that was
+interrupted, which is continued. docs/archive.md describes the files, and what the protocol does not show.
+
+Items that cannot be read, such as archived blobs, are listed, and the exit code is 1; the archive is whole otherwise.`,
+		Example: `  lazuli export backup
+  lazuli export backup --only container/photos --only table`,
+		Args: cobra.ExactArgs(1),
+	}
+	account := archiveAccount(cmd)
+	cmd.Flags().StringArrayVar(&s.Only, "only", nil, "table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: everything)")
+	cmd.Flags().BoolVar(&s.Versions, "versions", false, "also export previous versions of blobs")
+	cmd.Flags().BoolVar(&s.Receive, "receive", false, "receive the messages of queues, which hides them for ten minutes and adds one to their dequeue count; otherwise export what Peek Messages shows")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := s.Check(); err != nil {
+			return usageError{fmt.Errorf("--only: %w", err)}
+		}
+		a, err := account()
+		if err != nil {
+			return err
+		}
+		m, err := accountarchive.Export(cmd.Context(), a, args[0], s, progress(cmd))
+		if err != nil {
+			return continued(cmd.Context(), err)
+		}
+		for _, r := range m.Resources {
+			for _, missing := range r.Missing {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: not exported: %s: %s\n", r.Kind, r.Name, missing.Item, missing.Reason)
+			}
+		}
+		if n := m.Missing(); n > 0 {
+			return fmt.Errorf("%s could not be exported", count(n, "item"))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// newImportCommand makes `lazuli import`, which copies a folder of `lazuli export` to an account.
+func newImportCommand() *cobra.Command {
+	var o accountarchive.ImportOptions
+	var verify bool
+	cmd := &cobra.Command{
+		Use:   "import folder",
+		Short: "Copy what lazuli export wrote to an account",
+		Long: `Copy a folder that ` + "`lazuli export`" + ` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is
+written. An import that was interrupted continues if it is run again; it notes its progress in the folder.`,
+		Example: `  lazuli import backup --connection-string "$OTHER"
+  lazuli import backup --verify`,
+		Args: cobra.ExactArgs(1),
+	}
+	account := archiveAccount(cmd)
+	cmd.Flags().StringArrayVar(&o.Only, "only", nil, "table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: everything)")
+	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "write into tables, queues and containers that exist; entities and blobs are replaced, messages are added")
+	cmd.Flags().BoolVar(&verify, "verify", false, "only check the files of the archive")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if verify {
+			m, err := accountarchive.Verify(args[0])
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s, exported %s: intact\n", count(len(m.Resources), "resource"), m.Source, m.Finished.Format("2006-01-02 15:04:05 MST"))
+			}
+			return err
+		}
+		if err := o.Check(); err != nil {
+			return usageError{fmt.Errorf("--only: %w", err)}
+		}
+		a, err := account()
+		if err != nil {
+			return err
+		}
+		o.Options = progress(cmd)
+		r, err := accountarchive.Import(cmd.Context(), a, args[0], o)
+		if err != nil {
+			return continued(cmd.Context(), err)
+		}
+		for _, note := range []struct {
+			n    int
+			what string
+		}{{r.Expired, "expired messages were not put"}, {r.LostVersions, "previous versions were not kept, since the account has no versioning"},
+			{r.Missing, "items are not in the archive, since the export could not read them"}} {
+			if note.n > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", note.n, note.what)
+			}
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), count(r.Items, "item")+" imported")
+		return nil
+	}
+	return cmd
+}
+
+// archiveAccount adds --connection-string to cmd and returns how to open the account.
+func archiveAccount(cmd *cobra.Command) func() (accountarchive.Account, error) {
+	connection := accountFlag(cmd)
+	return func() (a accountarchive.Account, err error) {
+		text, err := connection()
+		if err != nil {
+			return a, err
+		}
+		storage, err := openStorage(text)
+		if err != nil {
+			return a, err
+		}
+		settings, err := connstr.Parse(text)
+		if err != nil {
+			return a, err
+		}
+		return accountarchive.Account{Address: cmp.Or(settings.BlobEndpoint, settings.QueueEndpoint, settings.TableEndpoint),
+			Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
+	}
+}
+
+// progress prints the lines of an export or import.
+func progress(cmd *cobra.Command) accountarchive.Options {
+	return accountarchive.Options{Progress: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }}
+}
+
+// continued says what to do about an export or import that ended early.
+func continued(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: run the command again to continue (%w)", err)
+	}
+	return err
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,373 @@
+package accountarchive
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+)
+
+func (e *exporter) containers(ctx context.Context) (names []string, err error) {
+	if e.account.Blobs == nil {
+		return nil, nil
+	}
+	pager := e.account.Blobs.NewListContainersPager(nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page.ContainerItems {
+			names = append(names, value(c.Name))
+		}
+	}
+	return names, nil
+}
+
+// container exports the blobs of a container, each with its snapshots, oldest first.
+func (e *exporter) container(ctx context.Context, r *Resource) error {
+	client := e.account.Blobs.ServiceClient().NewContainerClient(r.Name)
+	from := Position{}
+	if r.Next != nil {
+		from = *r.Next
+	} else if err := e.describe(ctx, client, r); err != nil {
+		return err
+	}
+	w := newSegmentWriter(e.dir, r, "tar", e.SegmentBytes)
+	defer w.abandon()
+	end := func() error { // two empty blocks
+		if w.file == nil {
+			return nil
+		}
+		return tar.NewWriter(w).Close()
+	}
+	err := e.groups(ctx, client, from, func(group []*container.BlobItem, at Position) error {
+		for _, item := range group {
+			if err := e.blob(ctx, client, w, item); err != nil {
+				return fmt.Errorf("blob %s: %w", value(item.Name), err)
+			}
+		}
+		if !w.full() {
+			return nil
+		}
+		if err := end(); err != nil {
+			return err
+		}
+		return e.segment(w, at)
+	})
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	return w.end()
+}
+
+func (e *exporter) describe(ctx context.Context, client *container.Client, r *Resource) error {
+	properties, err := client.GetProperties(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if len(properties.Metadata) > 0 {
+		r.Metadata = texts(properties.Metadata)
+	}
+	r.Access = string(value(properties.BlobPublicAccess))
+	acl, err := client.GetAccessPolicy(ctx, nil)
+	if err := e.policies(r, err); err != nil {
+		return err
+	}
+	for _, p := range acl.SignedIdentifiers {
+		policy := Policy{ID: value(p.ID)}
+		if p.AccessPolicy != nil {
+			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry), value(p.AccessPolicy.Permission)
+		}
+		r.Policies = append(r.Policies, policy)
+	}
+	return nil
+}
+
+func texts(m map[string]*string) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = value(v)
+	}
+	return out
+}
+
+// listPage is the number of blobs in a page of the listing.
+const listPage = 500
+
+// groups calls each with the records of one name at a time, in the order in which they are to be written again, and the position behind them. A
+// group can be spread over pages.
+func (e *exporter) groups(ctx context.Context, client *container.Client, from Position, each func([]*container.BlobItem, Position) error) error {
+	o := &container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](listPage),
+		Include: container.ListBlobsInclude{Metadata: true, Tags: true, Snapshots: true, Versions: e.Versions}}
+	if from.Marker != "" {
+		o.Marker = &from.Marker
+	}
+	pager := client.NewListBlobsFlatPager(o)
+	marker, skip := from.Marker, from.After != ""
+	var group []*container.BlobItem
+	start := marker // of the page in which the group begins
+	flush := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		slices.SortStableFunc(group, func(a, b *container.BlobItem) int { return cmp.Compare(order(a), order(b)) })
+		list := group
+		group = nil
+		return each(list, Position{Marker: start, After: value(list[0].Name)})
+	}
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		items := page.Segment.BlobItems
+		if skip {
+			items = behind(items, from.After)
+			skip = false
+		}
+		for _, item := range items {
+			if len(group) > 0 && value(group[0].Name) != value(item.Name) {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			if len(group) == 0 {
+				start = marker
+			}
+			group = append(group, item)
+		}
+		marker = value(page.NextMarker)
+	}
+	return flush()
+}
+
+// behind returns the items behind those of a name, or of all lesser names if the name is gone.
+func behind(items []*container.BlobItem, name string) []*container.BlobItem {
+	last := -1
+	for i, item := range items {
+		if value(item.Name) == name {
+			last = i
+		}
+	}
+	if last >= 0 {
+		return items[last+1:]
+	}
+	return slices.DeleteFunc(items, func(item *container.BlobItem) bool { return value(item.Name) < name })
+}
+
+// order sorts the records of a blob: snapshots and previous versions by their time, the blob itself last.
+func order(item *container.BlobItem) string {
+	switch {
+	case item.Snapshot != nil:
+		return *item.Snapshot
+	case item.VersionID != nil && !value(item.IsCurrentVersion):
+		return *item.VersionID
+	}
+	return "~"
+}
+
+// blob exports one record. One that cannot be read is noted as missing, one that was deleted meanwhile is left out.
+func (e *exporter) blob(ctx context.Context, client *container.Client, w *segmentWriter, item *container.BlobItem) error {
+	b := describeBlob(item)
+	bc := client.NewBlobClient(b.Name)
+	var err error
+	switch {
+	case b.Snapshot != "":
+		bc, err = bc.WithSnapshot(b.Snapshot)
+	case b.Version != "":
+		bc, err = bc.WithVersionID(b.Version)
+	}
+	if err != nil {
+		return err
+	}
+	content, err := e.openContent(ctx, client, bc, b)
+	var re *azcore.ResponseError
+	switch {
+	case errors.As(err, &re) && re.StatusCode == 404 && re.ErrorCode == "BlobNotFound":
+		return nil
+	case errors.As(err, &re) && (re.StatusCode == 409 || re.StatusCode == 403): // archived, encrypted with the client's key, or not permitted
+		w.resource.Missing = append(w.resource.Missing, Missing{Item: b.title(), Reason: re.ErrorCode})
+		return nil
+	case err != nil:
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	sum := md5.New()
+	if err := writeBlob(w, w.items+1, b, io.TeeReader(content, sum)); err != nil {
+		return err
+	}
+	if b.Type == "BlockBlob" && len(b.MD5) == md5.Size && !bytes.Equal(sum.Sum(nil), b.MD5) {
+		return fmt.Errorf("%s: the content does not have the blob's Content-MD5", b.title())
+	}
+	w.items++
+	return nil
+}
+
+// title names a record.
+func (b *Blob) title() string {
+	switch {
+	case b.Snapshot != "":
+		return b.Name + "?snapshot=" + b.Snapshot
+	case b.Version != "":
+		return b.Name + "?versionid=" + b.Version
+	}
+	return b.Name
+}
+
+func describeBlob(item *container.BlobItem) *Blob {
+	b := &Blob{Name: value(item.Name), Snapshot: value(item.Snapshot)}
+	if item.VersionID != nil && !value(item.IsCurrentVersion) && b.Snapshot == "" {
+		b.Version = *item.VersionID
+	}
+	if p := item.Properties; p != nil {
+		b.Type = string(value(p.BlobType))
+		b.Sealed, b.Sequence = value(p.IsSealed), value(p.BlobSequenceNumber)
+		if p.AccessTier != nil && !value(p.AccessTierInferred) && b.Type == "BlockBlob" {
+			b.Tier = string(*p.AccessTier)
+		}
+	}
+	if item.BlobTags != nil {
+		for _, t := range item.BlobTags.BlobTagSet {
+			if b.Tags == nil {
+				b.Tags = map[string]string{}
+			}
+			b.Tags[value(t.Key)] = value(t.Value)
+		}
+	}
+	return b
+}
+
+// openContent begins to read the content and completes b from the answer, so that both are of one state of the blob.
+func (e *exporter) openContent(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser, error) {
+	if b.Type == "PageBlob" {
+		return e.openPages(ctx, client, bc, b)
+	}
+	r, err := bc.DownloadStream(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.fill(&r)
+	return r.NewRetryReader(ctx, nil), nil
+}
+
+// fill takes the properties over from an answer.
+func (b *Blob) fill(r *blob.DownloadStreamResponse) {
+	b.Type, b.Length = string(value(r.BlobType)), value(r.ContentLength)
+	b.ContentType, b.ContentEncoding, b.ContentLanguage = value(r.ContentType), value(r.ContentEncoding), value(r.ContentLanguage)
+	b.ContentDisposition, b.CacheControl, b.MD5 = value(r.ContentDisposition), value(r.CacheControl), r.ContentMD5
+	b.Modified, b.ETag = value(r.LastModified).UTC(), string(value(r.ETag))
+	if len(r.Metadata) > 0 {
+		b.Metadata = texts(r.Metadata)
+	}
+}
+
+const (
+	// maxRanges bounds the ranges of a page blob in its description.
+	maxRanges = 10_000
+	// pageChunk is the size of a read of pages.
+	pageChunk = 4 << 20
+)
+
+// openPages reads the ranges of a page blob that were written. Reads of one state are bound by its ETag.
+func (e *exporter) openPages(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser, error) {
+	p, err := bc.GetProperties(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.fill(&blob.DownloadStreamResponse{DownloadResponse: blob.DownloadResponse{BlobType: p.BlobType, ContentLength: p.ContentLength, ContentType: p.ContentType,
+		ContentEncoding: p.ContentEncoding, ContentLanguage: p.ContentLanguage, ContentDisposition: p.ContentDisposition, CacheControl: p.CacheControl,
+		ContentMD5: p.ContentMD5, LastModified: p.LastModified, ETag: p.ETag, Metadata: p.Metadata}})
+	b.Sequence = value(p.BlobSequenceNumber)
+	same := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: p.ETag}}
+	pages := client.NewPageBlobClient(b.Name)
+	if b.Snapshot != "" {
+		pages, err = pages.WithSnapshot(b.Snapshot)
+	} else if b.Version != "" {
+		pages, err = pages.WithVersionID(b.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pager := pages.NewGetPageRangesPager(&pageblob.GetPageRangesOptions{AccessConditions: same})
+	var ranges [][2]int64
+	for gap := int64(0); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.PageRange {
+			ranges = join(ranges, value(r.Start), value(r.End)+1, gap)
+		}
+		for len(ranges) > maxRanges { // with some zeros between them as well
+			gap = max(2*gap, 64<<10)
+			all := ranges
+			ranges = nil
+			for _, r := range all {
+				ranges = join(ranges, r[0], r[0]+r[1], gap)
+			}
+		}
+	}
+	b.Ranges = ranges
+	return io.NopCloser(&pageReader{ctx: ctx, client: bc, same: same, ranges: slices.Clone(ranges)}), nil
+}
+
+// join adds a range to a list, to the last one if no more than gap bytes are between them.
+func join(ranges [][2]int64, start, end, gap int64) [][2]int64 {
+	if n := len(ranges) - 1; n >= 0 && start-(ranges[n][0]+ranges[n][1]) <= gap {
+		ranges[n][1] = end - ranges[n][0]
+		return ranges
+	}
+	return append(ranges, [2]int64{start, end - start})
+}
+
+// pageReader reads ranges of a blob, one chunk at a time.
+type pageReader struct {
+	ctx    context.Context
+	client *blob.Client
+	same   *blob.AccessConditions
+	ranges [][2]int64
+	chunk  bytes.Reader
+}
+
+func (r *pageReader) Read(p []byte) (int, error) {
+	for r.chunk.Len() == 0 {
+		if len(r.ranges) == 0 {
+			return 0, io.EOF
+		}
+		next := &r.ranges[0]
+		n := min(next[1], pageChunk)
+		answer, err := r.client.DownloadStream(r.ctx, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: next[0], Count: n}, AccessConditions: r.same})
+		if err != nil {
+			return 0, err
+		}
+		body := answer.NewRetryReader(r.ctx, nil)
+		data, err := io.ReadAll(io.LimitReader(body, n+1))
+		_ = body.Close()
+		if err != nil {
+			return 0, err
+		}
+		if int64(len(data)) != n {
+			return 0, fmt.Errorf("%d bytes for a range of %d", len(data), n)
+		}
+		r.chunk.Reset(data)
+		if next[0], next[1] = next[0]+n, next[1]-n; next[1] == 0 {
+			r.ranges = r.ranges[1:]
+		}
+	}
+	return r.chunk.Read(p)
+}

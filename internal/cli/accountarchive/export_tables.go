@@ -1,0 +1,73 @@
+package accountarchive
+
+import (
+	"context"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
+)
+
+func (e *exporter) tables(ctx context.Context) ([]string, error) {
+	if e.account.Tables == nil {
+		return nil, nil
+	}
+	return tabletool.List(ctx, e.account.Tables, "")
+}
+
+// table exports the entities of a table, a line each.
+func (e *exporter) table(ctx context.Context, r *Resource) error {
+	client := e.account.Tables.NewClient(r.Name)
+	var from *tabletool.Continuation
+	if r.Next != nil {
+		from = &tabletool.Continuation{PartitionKey: r.Next.PartitionKey, RowKey: r.Next.RowKey}
+	} else {
+		acl, err := client.GetAccessPolicy(ctx, nil)
+		if err := e.policies(r, err); err != nil {
+			return err
+		}
+		for _, p := range acl.SignedIdentifiers {
+			policy := Policy{ID: value(p.ID)}
+			if p.AccessPolicy != nil {
+				policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry), value(p.AccessPolicy.Permission)
+			}
+			r.Policies = append(r.Policies, policy)
+		}
+	}
+	w := newSegmentWriter(e.dir, r, "jsonl", e.SegmentBytes)
+	defer w.abandon()
+	for {
+		entities, next, err := tabletool.Page(ctx, client, from)
+		if err != nil {
+			return err
+		}
+		for _, entity := range entities {
+			if _, err := w.Write(append(entity, '\n')); err != nil {
+				return err
+			}
+			w.items++
+		}
+		if from = next; from == nil {
+			return w.end()
+		}
+		if w.full() {
+			if err := e.segment(w, Position{PartitionKey: from.PartitionKey, RowKey: from.RowKey}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// optional is the pointer that the SDK takes for a time; nil for the zero time.
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

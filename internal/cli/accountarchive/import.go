@@ -1,0 +1,217 @@
+package accountarchive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Result is what an import did.
+type Result struct {
+	Items int
+	// Expired messages are not put.
+	Expired int
+	// LostVersions are previous versions that the target does not keep, as it has no versioning.
+	LostVersions int
+	// Missing are items that the export could not read.
+	Missing int
+}
+
+type importer struct {
+	Options
+	account  Account
+	dir      string
+	manifest *Manifest
+	journal  journal
+	result   Result
+	// unversioned is set once the target answered a write without a version.
+	unversioned bool
+}
+
+// ImportOptions say how an archive is imported.
+type ImportOptions struct {
+	Options
+	Selection
+	// Overwrite writes into tables, queues and containers that exist; otherwise that is an error before anything is written to them.
+	Overwrite bool
+}
+
+// Verify checks every file of an archive. It fails with ErrArchive.
+func Verify(dir string) (*Manifest, error) {
+	m, err := load(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range m.Resources {
+		for _, s := range r.Segments {
+			if err := verify(dir, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+// Import writes an archive, or what is selected of it, to an account. Each segment is checked before anything of it is written. An import that was
+// interrupted continues behind the last whole segment if it is run again.
+func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result, error) {
+	o.defaults()
+	if err := o.Check(); err != nil {
+		return Result{}, err
+	}
+	m, err := load(dir, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = invalid("%s has no %s", dir, manifestName)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	i := &importer{Options: o.Options, account: a, dir: dir, manifest: m}
+	if err := i.journal.open(dir, a.Address); err != nil {
+		return Result{}, err
+	}
+	for _, r := range m.Resources {
+		if !o.has(r.Kind, r.Name) {
+			continue
+		}
+		i.result.Missing += len(r.Missing)
+		if err := i.resource(ctx, r, o.Overwrite); err != nil {
+			return i.result, fmt.Errorf("%s %s: %w", r.Kind, r.Name, err)
+		}
+	}
+	return i.result, i.journal.remove()
+}
+
+// resource makes a table, queue or container and writes its segments.
+func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) error {
+	create, segment, err := i.steps(r)
+	if err != nil {
+		return err
+	}
+	key := r.Kind + "/" + r.Name
+	if !i.journal.Begun[key] {
+		if err := create(ctx, r); exists(err) {
+			if !overwrite {
+				return errors.New("it exists in the account; --overwrite writes into it")
+			}
+		} else if err != nil {
+			return err
+		}
+		if err := i.journal.begin(key); err != nil {
+			return err
+		}
+	}
+	for n, s := range r.Segments {
+		if n < i.journal.Done[key] {
+			continue
+		}
+		if err := verify(i.dir, s); err != nil {
+			return err
+		}
+		before := i.result.Items
+		if err := segment(ctx, r, s); err != nil {
+			return err
+		}
+		if err := i.journal.done(key, n+1); err != nil {
+			return err
+		}
+		i.Progress(fmt.Sprintf("%s: %d items of %s", key, i.result.Items-before, s.File))
+	}
+	return nil
+}
+
+type (
+	createFunc  func(context.Context, *Resource) error
+	segmentFunc func(context.Context, *Resource, Segment) error
+)
+
+// steps are how to make a resource of that kind, and how to write a segment of it.
+func (i *importer) steps(r *Resource) (createFunc, segmentFunc, error) {
+	switch {
+	case r.Kind == KindTable && i.account.Tables != nil:
+		return i.createTable, i.tableSegment, nil
+	case r.Kind == KindQueue && i.account.Queues != nil:
+		return i.createQueue, i.queueSegment, nil
+	case r.Kind == KindContainer && i.account.Blobs != nil:
+		return i.createContainer, i.containerSegment, nil
+	}
+	return nil, nil, errors.New("the connection string has no endpoint of its service")
+}
+
+func exists(err error) bool {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) {
+		return false
+	}
+	return slices.Contains([]string{"TableAlreadyExists", "QueueAlreadyExists", "ContainerAlreadyExists"}, r.ErrorCode)
+}
+
+// journal is what an import has done, in a file beside the manifest.
+type journal struct {
+	path string
+	// Target is the address of the account.
+	Target string `json:"target"`
+	// Begun are the resources that the import has made, or was allowed to write into; Done the number of their segments that are written.
+	Begun map[string]bool `json:"begun"`
+	Done  map[string]int  `json:"done"`
+}
+
+// open reads the journal of a former import to that target.
+func (j *journal) open(dir, target string) error {
+	sum := sha256.Sum256([]byte(target))
+	*j = journal{path: filepath.Join(dir, "import-"+hex.EncodeToString(sum[:4])+".json"), Target: target, Begun: map[string]bool{}, Done: map[string]int{}}
+	data, err := os.ReadFile(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	read := journal{path: j.path}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return invalid("%s: %w", j.path, err)
+	}
+	if read.Target == target && read.Begun != nil && read.Done != nil {
+		*j = read
+	}
+	return nil
+}
+
+func (j *journal) begin(key string) error {
+	j.Begun[key] = true
+	return j.save()
+}
+
+func (j *journal) done(key string, n int) error {
+	j.Done[key] = n
+	return j.save()
+}
+
+func (j *journal) save() error {
+	data, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return writeFile(j.path, data)
+}
+
+// remove ends the journal: another import starts from the beginning.
+func (j *journal) remove() error {
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// remaining is the time until t, rounded up to whole seconds.
+func remaining(t, now time.Time) int64 { return int64((t.Sub(now) + time.Second - 1) / time.Second) }

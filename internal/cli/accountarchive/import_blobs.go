@@ -1,0 +1,219 @@
+package accountarchive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/appendblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+)
+
+func (i *importer) createContainer(ctx context.Context, r *Resource) error {
+	client := i.account.Blobs.ServiceClient().NewContainerClient(r.Name)
+	o := &container.CreateOptions{Metadata: pointers(r.Metadata)}
+	if r.Access != "" {
+		o.Access = to.Ptr(container.PublicAccessType(r.Access))
+	}
+	if _, err := client.Create(ctx, o); err != nil {
+		return err
+	}
+	if len(r.Policies) == 0 {
+		return nil
+	}
+	set := &container.SetAccessPolicyOptions{Access: o.Access}
+	for _, p := range r.Policies {
+		set.ContainerACL = append(set.ContainerACL,
+			&container.SignedIdentifier{ID: &p.ID, AccessPolicy: &container.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry), Permission: &p.Permission}})
+	}
+	_, err := client.SetAccessPolicy(ctx, set)
+	return err
+}
+
+// containerSegment writes the blobs of a segment. Each is there as a whole or not at all, apart from page and append blobs, which are written in
+// parts.
+func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment) error {
+	f, err := os.Open(filepath.Join(i.dir, filepath.FromSlash(s.File)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	client := i.account.Blobs.ServiceClient().NewContainerClient(r.Name)
+	reader := blobReader{tar.NewReader(bufio.NewReaderSize(f, 256<<10))}
+	var last *Blob
+	for {
+		b, content, err := reader.next()
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("%s: %w", s.File, err)
+		}
+		// Versions of a blob that is deleted.
+		if last != nil && last.Version != "" && !i.unversioned && (b == nil || b.Name != last.Name) {
+			if _, err := client.NewBlobClient(last.Name).Delete(ctx, nil); err != nil {
+				return fmt.Errorf("blob %s: %w", last.Name, err)
+			}
+		}
+		if b == nil {
+			return nil
+		}
+		if last = b; b.Version != "" && i.unversioned {
+			i.result.LostVersions++
+			continue
+		}
+		if err := i.blob(ctx, client, b, content); err != nil {
+			return fmt.Errorf("blob %s: %w", b.title(), err)
+		}
+	}
+}
+
+func (i *importer) blob(ctx context.Context, client *container.Client, b *Blob, content io.Reader) (err error) {
+	var version *string
+	switch b.Type {
+	case "PageBlob":
+		version, err = writePages(ctx, client.NewPageBlobClient(b.Name), b, content)
+	case "AppendBlob":
+		version, err = writeAppends(ctx, client.NewAppendBlobClient(b.Name), b, content)
+	case "BlockBlob":
+		version, err = writeBlocks(ctx, client.NewBlockBlobClient(b.Name), b, content)
+	default:
+		return invalid("%q is no type of blob", b.Type)
+	}
+	switch {
+	case err != nil:
+		return err
+	case b.Version != "" && version == nil:
+		i.unversioned = true
+		i.result.LostVersions++
+		_, err := client.NewBlobClient(b.Name).Delete(ctx, nil) // it would pass for the blob itself
+		return err
+	case b.Snapshot != "":
+		_, err = client.NewBlobClient(b.Name).CreateSnapshot(ctx, nil)
+	}
+	i.result.Items++
+	return err
+}
+
+func (b *Blob) headers() *blob.HTTPHeaders {
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	return &blob.HTTPHeaders{BlobContentType: optional(b.ContentType), BlobContentEncoding: optional(b.ContentEncoding), BlobContentLanguage: optional(b.ContentLanguage),
+		BlobContentDisposition: optional(b.ContentDisposition), BlobCacheControl: optional(b.CacheControl), BlobContentMD5: b.MD5}
+}
+
+func (b *Blob) tier() *blob.AccessTier {
+	if b.Tier == "" {
+		return nil
+	}
+	return to.Ptr(blob.AccessTier(b.Tier))
+}
+
+const (
+	// blockSize is the size of blocks, and of the largest blob that is written with one request. Larger blobs have larger blocks if they would
+	// need more than maxBlocks.
+	blockSize = 8 << 20
+	maxBlocks = 50_000
+	// maxBlockSize bounds the memory for a block, and so a blob to 6 TiB.
+	maxBlockSize = 128 << 20
+	// partSize is the size of what is appended, or written to pages, at once.
+	partSize = 4 << 20
+)
+
+func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content io.Reader) (version *string, err error) {
+	size := max(blockSize, (b.Length+maxBlocks-1)/maxBlocks)
+	if size > maxBlockSize {
+		return nil, invalid("a blob of %d bytes", b.Length)
+	}
+	buf := make([]byte, min(size, b.Length))
+	if b.Length <= size {
+		if _, err := io.ReadFull(content, buf); err != nil {
+			return nil, err
+		}
+		headers := *b.headers()
+		if len(headers.BlobContentMD5) != md5.Size {
+			headers.BlobContentMD5 = nil // Put Blob computes one
+		}
+		r, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(buf)), &blockblob.UploadOptions{HTTPHeaders: &headers, Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier(),
+			TransactionalValidation: transferMD5(buf)})
+		return r.VersionID, err
+	}
+	var ids []string
+	for left := b.Length; left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), left)]
+		if _, err := io.ReadFull(content, buf); err != nil {
+			return nil, err
+		}
+		id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte("lazuli-import-"), uint32(len(ids))))
+		if _, err := client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buf)), &blockblob.StageBlockOptions{TransactionalValidation: transferMD5(buf)}); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	r, err := client.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier()})
+	return r.VersionID, err
+}
+
+// transferMD5 lets the service check that it received what was sent.
+func transferMD5(data []byte) blob.TransferValidationType {
+	sum := md5.Sum(data)
+	return blob.TransferValidationTypeMD5(sum[:])
+}
+
+func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, content io.Reader) (version *string, err error) {
+	r, err := client.Create(ctx, &appendblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags})
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, min(partSize, b.Length))
+	for left := b.Length; left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), left)]
+		if _, err := io.ReadFull(content, buf); err != nil {
+			return nil, err
+		}
+		if _, err := client.AppendBlock(ctx, streaming.NopCloser(bytes.NewReader(buf)), &appendblob.AppendBlockOptions{TransactionalValidation: transferMD5(buf),
+			AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(b.Length - left)}}); err != nil {
+			return nil, err
+		}
+	}
+	if b.Sealed {
+		_, err = client.Seal(ctx, nil)
+	}
+	return r.VersionID, err
+}
+
+func writePages(ctx context.Context, client *pageblob.Client, b *Blob, content io.Reader) (version *string, err error) {
+	r, err := client.Create(ctx, b.Length, &pageblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags, SequenceNumber: &b.Sequence})
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, partSize)
+	for _, rng := range b.Ranges {
+		for at, end := rng[0], rng[0]+rng[1]; at < end; {
+			part := buf[:min(partSize, end-at)]
+			if _, err := io.ReadFull(content, part); err != nil {
+				return nil, err
+			}
+			if _, err := client.UploadPages(ctx, streaming.NopCloser(bytes.NewReader(part)), blob.HTTPRange{Offset: at, Count: int64(len(part))},
+				&pageblob.UploadPagesOptions{TransactionalValidation: transferMD5(part)}); err != nil {
+				return nil, err
+			}
+			at += int64(len(part))
+		}
+	}
+	return r.VersionID, nil
+}
