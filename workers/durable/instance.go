@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +38,7 @@ func ParseStatus(text string) (Status, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("durable: unknown status %q", text)
+	return 0, fmt.Errorf("durable: unknown status %q; the statuses are %s", text, strings.Join(slices.Sorted(maps.Values(statusNames)), ", "))
 }
 
 // isFinal reports whether an instance with the status has ended.
