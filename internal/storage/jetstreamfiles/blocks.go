@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -131,6 +133,23 @@ func (b *blocks) list() (present map[int]fs.FileInfo, last int, err error) {
 		}
 	}
 	return present, last, nil
+}
+
+// missing returns a block that was present at the last check and is not any more, although it is not part of the old end that was cut off. If the
+// folder cannot be read, none is missing.
+func (b *blocks) missing() (n int, missing bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	numbers, err := Blocks(filepath.Dir(b.dir))
+	if err != nil {
+		return 0, false
+	}
+	for _, n := range slices.Sorted(maps.Keys(b.synced)) {
+		if !slices.Contains(numbers, n) && (len(numbers) == 0 || n > numbers[0]) {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // cut reports whether block n is missing because the old end of the stream was cut off: a later block exists, and no earlier one.

@@ -277,7 +277,19 @@ func (p *preparer) noteLost(lost []*Damage) error {
 	return replaceFile(path, old)
 }
 
-// Lost returns the losses of all streams that [Prepare] has recorded in keep, by stream.
+// NoteLost records a loss in keep that the files do not show.
+func NoteLost(keep string, d Damage) error {
+	if err := os.MkdirAll(keep, 0o700); err != nil {
+		return fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	p := preparer{dir: d.Stream, keep: keep}
+	if err := p.noteLost([]*Damage{&d}); err != nil {
+		return err
+	}
+	return SyncFolders(keep, filepath.Dir(keep))
+}
+
+// Lost returns the losses of all streams that [Prepare] and [NoteLost] have recorded in keep, by stream.
 func Lost(keep string) (map[string][]Damage, error) {
 	entries, err := os.ReadDir(keep)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ type Damage struct {
 	Stream string
 	// Block is the number of the block file, 0 if the damage is in the stream's meta file.
 	Block int
-	// Offset and Size are the position and length of the damage in the file.
+	// Offset and Size are the position and length of the damage in the file; Size is 0 if the file is missing.
 	Offset, Size int64
 	// First and Last are the sequences of the lost records. Last < First if it is not known whether any record was lost.
 	First, Last uint64
@@ -33,6 +33,8 @@ func (d Damage) String() string {
 	switch {
 	case d.Meta != "":
 		return fmt.Sprintf("stream %s: meta.inf: %s", d.Stream, d.Meta)
+	case d.Size == 0 && d.Last < d.First:
+		return fmt.Sprintf("stream %s: block %d is missing", d.Stream, d.Block)
 	case d.Torn:
 		return fmt.Sprintf("stream %s: block %d ends at %d with %d bytes of an incomplete write", d.Stream, d.Block, d.Offset, d.Size)
 	}

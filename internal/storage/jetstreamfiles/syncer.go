@@ -52,6 +52,15 @@ func (y *Syncer) CloseIdle(since time.Time) bool {
 	return ok && b.closeIdle(since)
 }
 
+// Missing returns a block that was synced and no longer exists, if there is one. The files do not show that: a stream can end before it.
+func (y *Syncer) Missing() (block int, missing bool) {
+	b, ok := y.target.(*blocks)
+	if !ok {
+		return 0, false
+	}
+	return b.missing()
+}
+
 // Close ends the syncer once the running sync has ended. Later calls of Sync fail.
 func (y *Syncer) Close() { y.close() }
 

@@ -57,7 +57,7 @@ func (s *Server) Failed() error {
 	return s.recover.failed
 }
 
-// OnRecovery registers a function that is called after the server has recovered from a failure. The server has read its files again then:
+// OnRecovery registers a function that is called when the server has recovered from a failure, and before [Server.Failed] says so. The server has read its files again then:
 // records that JetStream had acknowledged but not synced may be missing.
 func (s *Server) OnRecovery(f func()) {
 	s.recover.mu.Lock()
@@ -130,12 +130,14 @@ func (s *Server) recoverFrom(ctx context.Context) {
 	}
 	r := &s.recover
 	r.mu.Lock()
-	r.failed, r.cancel = nil, nil
 	notify := r.notify
 	r.mu.Unlock()
-	for _, f := range notify {
+	for _, f := range notify { // before requests are accepted, which would use what was in memory
 		f()
 	}
+	r.mu.Lock()
+	r.failed, r.cancel = nil, nil
+	r.mu.Unlock()
 	s.config.Log.Info("queues are available again", "after", time.Since(began))
 }
 
@@ -162,6 +164,16 @@ func (s *Server) restart(ctx context.Context) error {
 	}
 	for name, y := range syncers {
 		y.Close()
+		if block, missing := y.Missing(); missing {
+			d := jetstreamfiles.Damage{Stream: name, Block: block, First: 1} // the lost records are unknown
+			s.config.Log.Error("a file of a stream that was synced is missing", "stream", name, "block", block)
+			if err := jetstreamfiles.NoteLost(filepath.Join(s.dir, damagedFolder), d); err != nil {
+				s.mu.Lock()
+				s.syncers[name] = y // retry the next time
+				s.mu.Unlock()
+				return err
+			}
+		}
 		if err := jetstreamfiles.Rewrite(filepath.Join(s.streams, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.mu.Lock()
 			s.syncers[name] = y // retry the next time

@@ -9,8 +9,8 @@ import (
 
 // ApproximateCount returns the number of messages in the queue, visible or not.
 func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error) {
-	if q.lost != nil {
-		return 0, q.lost
+	if err := q.loss(); err != nil {
+		return 0, err
 	}
 	if err := q.load(); err != nil {
 		return 0, err

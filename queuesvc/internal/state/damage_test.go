@@ -293,3 +293,43 @@ func TestATornEndIsCutOff(t *testing.T) {
 		t.Errorf("something was kept as damaged: %v", err)
 	}
 }
+
+// The end of a stream disappears while the server runs, and the server reads its files again. Nothing on disk shows that records are missing, but
+// the process knows which were synced: the queue is refused, also after a start, until a person accepts the loss.
+func TestBlocksLostWhileRunning(t *testing.T) {
+	t.Parallel()
+	d := stopped(t, true, "orders", "others")
+	s, n := d.start()
+	q, other := find(t, s, "orders"), find(t, s, "others")
+	putOne(t, q, "orders-3-x", epoch.Add(3))
+	putOne(t, other, "others-3-x", epoch.Add(3))
+	if err := os.Remove(d.file(q.stream, "msgs/1.blk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Put(ctx, []byte("y"), 0, Forever, epoch); !errors.Is(err, ErrStorage) {
+		t.Errorf("putting, with the block gone: %v, want ErrStorage", err)
+	}
+	eventually(t, s.Failed)
+	_, err := q.Put(ctx, []byte("y"), 0, Forever, epoch)
+	wantErr(t, "putting after the server has read its files again", err, ErrDamaged)
+	_, err = q.Get(ctx, 1, time.Minute, epoch.Add(time.Second))
+	wantErr(t, "getting", err, ErrDamaged)
+	_, err = q.PeekAll(ctx, 32, epoch.Add(time.Second))
+	wantErr(t, "peeking", err, ErrDamaged)
+	wantBodies(t, other, "others-0", "others-1", "others-2", "others-3")
+	if _, queues := s.Damage(); queues != 1 {
+		t.Errorf("%d queues are damaged, want 1", queues)
+	}
+	s.Close()
+	n.Close()
+
+	s, n = d.start()
+	_, err = find(t, s, "orders").Get(ctx, 1, time.Minute, epoch.Add(time.Second))
+	wantErr(t, "getting after a start", err, ErrDamaged)
+	s.Close()
+	n.Close()
+	d.repair()
+	s, _ = d.start()
+	putOne(t, find(t, s, "orders"), "new", epoch)
+	wantBodies(t, find(t, s, "orders"), "new")
+}

@@ -22,8 +22,8 @@ func (q *Queue) PeekAll(ctx context.Context, n int, now time.Time) ([]Message, e
 
 // peek returns messages that are visible at until. It searches again if some of the messages that it found no longer exist.
 func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]Message, error) {
-	if q.lost != nil {
-		return nil, q.lost
+	if err := q.loss(); err != nil {
+		return nil, err
 	}
 	if err := q.load(); err != nil {
 		return nil, err

@@ -31,9 +31,9 @@ type Queue struct {
 	streamless atomic.Bool // the queue has no stream, and no message (stream.go)
 	making     sync.Mutex  // held while the stream is created
 
-	synced   atomic.Uint64 // the last record that is known to be on disk
-	prepared atomic.Bool   // prepareFloor was done (floor.go)
-	lost     error         // wraps ErrDamaged if records were lost and the loss was not accepted
+	synced   atomic.Uint64         // the last record that is known to be on disk
+	prepared atomic.Bool           // prepareFloor was done (floor.go)
+	lost     atomic.Pointer[error] // wraps ErrDamaged if records were lost and the loss was not accepted; nil otherwise
 
 	mu       sync.Mutex // guards the rest
 	index    *index
@@ -71,8 +71,8 @@ func (q *Queue) subject(s slot) string { return q.prefix + s.token() }
 
 // usable returns nil if the queue's records can be read and written, as far as this process knows.
 func (q *Queue) usable(ctx context.Context) error {
-	if q.lost != nil {
-		return q.lost
+	if err := q.loss(); err != nil {
+		return err
 	}
 	if err := q.store.nats.Failed(); err != nil {
 		return err
@@ -164,6 +164,9 @@ func (q *Queue) reset() {
 	q.followed, q.cut, q.logBytes = 0, 0, 0
 	q.marks = [2]mark{}
 	q.synced.Store(0)
+	if err := lossOf(q.store.nats, q.stream); err != nil && q.loss() == nil {
+		q.setLost(err)
+	}
 	q.prepared.Store(false)
 	q.announce()
 }
@@ -211,6 +214,20 @@ func (q *Queue) close(gone bool) {
 // logger returns the logger for background work of this queue.
 func (q *Queue) logger() *slog.Logger {
 	return q.store.log.With("account", q.Account, "queue", q.Name)
+}
+
+// loss returns the reason why the queue is not used: records of it were lost.
+func (q *Queue) loss() error {
+	if err := q.lost.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// setLost stops the use of the queue, because records of it were lost.
+func (q *Queue) setLost(err error) {
+	q.lost.Store(&err)
+	q.logger().Error("the queue is damaged and is not used until `lazuli fsck --repair` has been run", "err", err)
 }
 
 // lossOf returns an ErrDamaged that describes the losses of a stream, or nil.

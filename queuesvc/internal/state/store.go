@@ -256,8 +256,8 @@ func (s *Store) openQueue(accountName, queue string, entry *catalogEntry) *Queue
 	if q == nil {
 		q = newQueue(s, accountName, queue, name, subjectPrefix(accountName, queue, entry.Incarnation))
 		q.floor = entry.Floor
-		if q.lost = lossOf(s.nats, name); q.lost != nil {
-			q.logger().Error("the queue is damaged and is not used until `lazuli fsck --repair` has been run", "err", q.lost)
+		if err := lossOf(s.nats, name); err != nil {
+			q.setLost(err)
 		}
 		if entry.NoStream { // the queue is empty, and no other process can put messages
 			q.loading = loaded
