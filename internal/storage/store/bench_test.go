@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
 // BenchmarkUpdate commits 1 KiB values under random keys, one per transaction.
@@ -46,6 +48,44 @@ func BenchmarkUpdate(b *testing.B) {
 				}
 				wg.Wait()
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+			})
+		}
+	}
+}
+
+// BenchmarkReplication compares a store of a single machine with a node of a cluster of three servers in this process, for one caller and for
+// sixteen.
+func BenchmarkReplication(b *testing.B) {
+	for _, servers := range []int{0, 3} {
+		for _, callers := range []int{1, 16} {
+			o := Options{}
+			if servers > 0 {
+				o.Log = openLog(b, natscluster.Start(b, servers), 0, "bench")
+			}
+			db := openAt(b, filepath.Join(b.TempDir(), "db"), o)
+			run := func(name string, op func(i int64) error) {
+				b.Run(fmt.Sprintf("servers=%d/callers=%d/%s", servers, callers, name), func(b *testing.B) {
+					var next atomic.Int64
+					var wg sync.WaitGroup
+					for range callers {
+						wg.Go(func() {
+							for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+								if err := op(i); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					wg.Wait()
+				})
+			}
+			value := make([]byte, 512)
+			run("update", func(i int64) error {
+				return db.Update(func(tx *Tx) error { tx.Put("a", fmt.Appendf(nil, "%09d", i), value); return nil })
+			})
+			run("view", func(i int64) error {
+				return db.View(func(tx *Tx) error { tx.Get("a", fmt.Appendf(nil, "%09d", i)); return nil })
 			})
 		}
 	}
