@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
@@ -52,6 +53,7 @@ type Function struct {
 	listen func(a *App, f *Function, storage *Storage) (listener, error)
 	stats  stats
 	gate   gate
+	blobs  atomic.Pointer[blobListener] // of a blob trigger that runs
 }
 
 // The names of the triggers, as in Azure Functions where it has them.

@@ -32,6 +32,43 @@ func WithPath(path string) BlobOption {
 	return blobOption(func(s *settings) { s.path = path })
 }
 
+// WithEventGrid turns the scans off: the function runs for blobs that [Function.BlobCreated] announces, as a blob trigger with the source
+// EventGrid does in Azure Functions. Events announce blobs that are created after the subscription; others are not handled.
+func WithEventGrid() BlobOption {
+	return blobOption(func(s *settings) { s.events = true })
+}
+
+// ErrNotRunning means that the app of a function does not run.
+var ErrNotRunning = errors.New("workers: the app does not run")
+
+// BlobCreated announces a blob to a function with [WithEventGrid]: it puts the message that makes an instance handle the blob in its present
+// state, with retries and poison queue. Blobs that do not match the path, or do not exist any more, are ignored. It fails with
+// [ErrNotRunning], or if storage fails; announcing a blob twice is allowed, and can handle it twice.
+func (f *Function) BlobCreated(ctx context.Context, container, blob string) error {
+	l := f.blobs.Load()
+	if l == nil {
+		return ErrNotRunning
+	}
+	if container != l.pattern.Container || !l.scanner.matches(blob) {
+		return nil
+	}
+	properties, err := l.blobs.ServiceClient().NewContainerClient(container).NewBlobClient(blob).GetProperties(ctx, nil)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get the properties of the blob: %w", err)
+	}
+	m := blobMessage{Type: "BlobTrigger", FunctionId: f.name, ContainerName: container, BlobName: blob}
+	if properties.ETag != nil {
+		m.ETag = string(*properties.ETag)
+	}
+	if t := properties.BlobType; t != nil {
+		m.BlobType = string(*t)
+	}
+	return l.put(ctx, m)
+}
+
 // blobPoisonQueue is the poison queue of all blob triggers, as in Azure Functions.
 const blobPoisonQueue = "webjobs-blobtrigger-poison"
 
@@ -148,6 +185,11 @@ func (l *blobListener) messageQueue() queueClient { return l.messages.queue }
 func (l *blobListener) wake() { l.messages.wake() }
 
 func (l *blobListener) listen(soft, hard context.Context) error {
+	if l.function.settings.events {
+		l.function.blobs.Store(l)
+		defer l.function.blobs.Store(nil)
+		return l.messages.listen(soft, hard)
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { l.lock.lead(soft, hard, l.scan) })
 	err := l.messages.listen(soft, hard)

@@ -94,6 +94,9 @@ func (l *timerListener) idle(context.Context) (bool, error) {
 }
 
 func (l *blobListener) idle(ctx context.Context) (bool, error) {
+	if l.function.settings.events {
+		return l.messages.idle(ctx)
+	}
 	position := l.scanner.reached.Load()
 	switch {
 	case position == nil, *position == "" && !l.fresh.CompareAndSwap(true, false):

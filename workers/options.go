@@ -37,7 +37,8 @@ type settings struct {
 	runOnStartup bool
 	monitor      *bool // nil: depends on the schedule
 
-	path string
+	path   string
+	events bool // blobs are announced by BlobCreated, and the container is not scanned
 
 	table    string
 	existing bool

@@ -62,6 +62,7 @@ func (h *Host) ownPaths() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{})
 	}))
 	admin("POST /admin/functions/{name}", one(h.invokeManually))
+	mux.HandleFunc("/runtime/webhooks/{extension}", h.serveWebhook)
 	if h.durable != nil {
 		admin(durablePath, h.durable.ServeHTTP)
 	}

@@ -123,7 +123,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"schedule", function(`{"bindings": [{"type": "timerTrigger", "name": "t", "schedule": "every day"}]}`), "f/function.json: bindings[0].schedule:"},
 		{"stream", binding(`{"type": "blob", "direction": "in", "name": "q", "path": "aaa/b", "dataType": "stream"}`), "f/function.json: bindings[1].dataType: stream is not supported"},
 		{"row key alone", binding(`{"type": "table", "name": "q", "tableName": "Ttt", "rowKey": "r"}`), "f/function.json: bindings[1].rowKey:"},
-		{"event grid", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "aaa/{n}", "source": "EventGrid"}]}`), "f/function.json: bindings[0].source: EventGrid is not supported"},
+		{"event grid", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "aaa/{n}", "source": "Elsewhere"}]}`), "f/function.json: bindings[0].source: "},
 		{"queue retry", function(`{"bindings": [{"type": "queueTrigger", "name": "b", "queueName": "qqq"}], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}}`), "f/function.json: retry: not supported for a queueTrigger"},
 		{"route", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "route": "a/{id:whole}"}]}`), `f/function.json: bindings[0].route: route "a/{id:whole}": {id}: the constraint "whole" is not known`},
 		{"web hook", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "webHookType": "github"}]}`), "f/function.json: bindings[0].webHookType: not supported"},

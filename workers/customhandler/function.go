@@ -26,6 +26,8 @@ type function struct {
 	methods  []string
 	// forwarded: the handler gets the HTTP request itself.
 	forwarded bool
+	// worker runs a blob trigger.
+	worker *workers.Function
 }
 
 // binding is one entry of "bindings".
@@ -37,6 +39,7 @@ type binding struct {
 
 	target       template // queue name, blob path or table name
 	path         string   // of a blob trigger, with its own braces
+	events       bool     // of a blob trigger: its blobs are announced by events
 	schedule     string
 	runOnStartup bool
 	monitor      *bool
@@ -54,6 +57,7 @@ const (
 	kindBlobTrigger  = "blobTrigger"
 	kindTimerTrigger = "timerTrigger"
 	kindHTTPTrigger  = "httpTrigger"
+	kindEventTrigger = "eventGridTrigger"
 	kindQueue        = "queue"
 	kindBlob         = "blob"
 	kindTable        = "table"
@@ -65,7 +69,7 @@ const (
 )
 
 var (
-	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindOrchestrationTrigger, kindActivityTrigger}
+	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger, kindOrchestrationTrigger, kindActivityTrigger}
 	inputKinds   = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
@@ -302,8 +306,10 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 				o.fail("path", "%q: %s", pattern.Container, dashedRule)
 			}
 		}
-		if o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid" {
-			o.fail("source", "EventGrid is not supported; leave it out, and the container is scanned")
+		b.events = o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid"
+	case kindEventTrigger:
+		if o.choice("cardinality", "one", "one", "many") == "many" {
+			o.fail("cardinality", "many is not supported; leave it out, and the function is called for each event")
 		}
 	case kindBlob:
 		b.readTarget(o, s, "path", true)

@@ -172,10 +172,15 @@ func (h *Host) Describe(address string) []string {
 				methods = strings.Join(f.methods, ",")
 			}
 			line = fmt.Sprintf("%s: [%s] http://%s/%s", f.name, methods, address, h.path(f))
+		case kindEventTrigger:
+			line += " http://" + address + webhookPath(extensionEvents, f.name)
 		case kindQueueTrigger:
 			line += " " + f.trigger.target.source
 		case kindBlobTrigger:
 			line += " " + f.trigger.path
+			if f.trigger.events {
+				line += " http://" + address + webhookPath(extensionBlobs, blobFunctionPrefix+f.name)
+			}
 		case kindTimerTrigger:
 			line += " " + f.trigger.schedule
 		}

@@ -19,7 +19,7 @@ import (
 func (h *Host) register(f *function) {
 	b, host := f.trigger, h.project.host
 	switch b.kind {
-	case kindHTTPTrigger:
+	case kindHTTPTrigger, kindEventTrigger:
 		return
 	case kindQueueTrigger:
 		h.app.Queue(f.name, func(ctx context.Context, m workers.QueueMessage) error {
@@ -34,7 +34,10 @@ func (h *Host) register(f *function) {
 		if h.config.Lease > 0 {
 			options = append(options, workers.WithLease(h.config.Lease))
 		}
-		h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
+		if b.events {
+			options = append(options, workers.WithEventGrid())
+		}
+		f.worker = h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
 	case kindTimerTrigger:
 		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule), workers.WithTimeZone(h.project.zone), workers.WithRunOnStartup(b.runOnStartup)}
 		if b.monitor != nil {
@@ -204,6 +207,10 @@ func (h *Host) callManually(ctx context.Context, f *function, input json.RawMess
 		var t workers.TimerInfo
 		t.ScheduleStatus.Last, t.ScheduleStatus.Next, t.ScheduleStatus.LastUpdated = now, now, now
 		inv.fromTimer(t, f.trigger)
+	case kindEventTrigger:
+		if err := inv.fromEvent(json.RawMessage(text)); err != nil {
+			return err
+		}
 	case kindBlobTrigger:
 		container, name, err := splitPath(text)
 		if err != nil {
