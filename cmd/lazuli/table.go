@@ -18,12 +18,13 @@ import (
 func newTableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table",
-		Short: "List tables, run queries, and explain their cost",
-		Long:  `List tables and query them, on Lazuli, Azurite or Azure, and explain what a query costs, on Lazuli.`,
+		Short: "List, create and delete tables, read and write entities, and explain the cost of queries",
+		Long:  `List, create and delete tables, read and write entities, on Lazuli, Azurite or Azure, and explain what a query costs, on Lazuli.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTableListCommand(), newTableQueryCommand(), newTableExplainCommand(), newTableStatsCommand())
+	cmd.AddCommand(newTableListCommand(), newTableCreateCommand(), newTablePutCommand(), newTableGetCommand(), newTableQueryCommand(), newTableExplainCommand(),
+		newTableStatsCommand(), newTableRemoveCommand(), newTableDeleteCommand())
 	return cmd
 }
 

@@ -89,7 +89,11 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 // Compact gives space back: it removes extents without references, and moves the rest of those with few references. It may run beside
 // requests.
 func (s *Store) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
-	return s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, o)
+	done, err := s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, o)
+	s.compactions.Add(1)
+	s.compactionFreed.Add(done.Freed)
+	s.compactionMoved.Add(done.Moved)
+	return done, err
 }
 
 // The first byte of the key of a reference says which bucket the rest is a key of.

@@ -45,6 +45,8 @@ type Store struct {
 	// freed is the content in bytes that lost its last reference since the last compaction.
 	freed      atomic.Int64
 	compaction schedule
+	// compactions, compactionFreed and compactionMoved count the compactions and their bytes, see [Usage].
+	compactions, compactionFreed, compactionMoved atomic.Int64
 
 	logEvents   bool
 	eventLogged func(account string)

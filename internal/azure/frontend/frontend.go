@@ -90,8 +90,9 @@ type Outcome struct {
 	Status int
 	// Written is the size of the answer's body in bytes.
 	Written int64
-	// Duration is from the request's head to the end of its answer.
-	Duration time.Duration
+	// Duration is from the request's head to the end of its answer, without the wait for a change that the client has asked for, which is
+	// Waited.
+	Duration, Waited time.Duration
 }
 
 // Frontend serves one service. It is an http.Handler, safe for concurrent use.
@@ -143,7 +144,7 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if f.Observe != nil {
 		start := time.Now()
 		defer func() {
-			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
+			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start) - r.Waited, Waited: r.Waited})
 		}()
 	}
 	if err == nil {

@@ -22,6 +22,8 @@ func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration, p
 		return err
 	}
 	var err error
+	began := time.Now()
 	c.Limit.Outside(func() { _, err = c.Board.Wait(r.HTTP.Context(), key, limit, after, poll) })
+	r.Waited += time.Since(began)
 	return err
 }

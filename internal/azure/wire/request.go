@@ -45,6 +45,9 @@ type Request struct {
 	// Challenge is the WWW-Authenticate header for callers without a credential; "" makes one from Base.
 	Challenge string
 
+	// Waited is how long the request has waited for a change, because its client asked for that.
+	Waited time.Duration
+
 	// Operation is the name of the operation that serves the request, "" until it is known.
 	Operation string
 	// Failure is the error of the answer, nil for success. The front-end sets it.

@@ -209,6 +209,8 @@ func (g *group) commit() (ended bool) {
 		return true
 	}
 	g.db.applyGroup(record[logHeaderSize:], number)
+	g.db.commits.Add(1)
+	g.db.committed.Add(int64(g.next))
 	return true
 }
 

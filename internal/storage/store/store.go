@@ -85,6 +85,8 @@ type DB struct {
 	verifiers   []bboltpage.Verify
 	depths      []atomic.Int32 // level of the leaves of each bucket, see bboltpage.Snapshot.Bucket
 	damages     atomic.Int64
+	// commits counts the groups that were committed by this process, committed their Updates.
+	commits, committed atomic.Int64
 
 	layers       atomic.Pointer[layers]
 	log          *wal     // used by the leader; nil if ephemeral, read-only or replicated
@@ -470,3 +472,7 @@ func closedOr(err error) error {
 	}
 	return err
 }
+
+// Commits returns how many groups this process has committed since Open, and how many calls of Update they had. Groups of other nodes, and of a
+// DB with Options.Log, are not counted.
+func (db *DB) Commits() (groups, updates int64) { return db.commits.Load(), db.committed.Load() }

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
+)
+
+// newBlobCommand makes `lazuli blob`, which lists, reads and writes blobs.
+func newBlobCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "blob",
+		Short: "List, read and write blobs",
+		Long:  `List, read and write blobs, on Lazuli, Azurite or Azure. A blob is named container/blob, a virtual folder container/folder/.`,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBlobListCommand(), newBlobPutCommand(), newBlobGetCommand(), newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
+	return cmd
+}
+
+// blobService adds --connection-string to cmd and returns how to open the account.
+func blobService(cmd *cobra.Command) func() (*azblob.Client, error) {
+	connection := accountFlag(cmd)
+	return func() (*azblob.Client, error) {
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := openStorage(account)
+		if err != nil {
+			return nil, err
+		}
+		if storage.Blobs == nil {
+			return nil, usageError{errors.New("the connection string has no blob endpoint")}
+		}
+		return storage.Blobs, nil
+	}
+}
+
+// splitBlob parses container/blob.
+func splitBlob(text string) (container, blob string, err error) {
+	container, blob, _ = strings.Cut(text, "/")
+	if container == "" || blob == "" {
+		return "", "", usageError{fmt.Errorf("%q does not name a blob; want container/blob", text)}
+	}
+	return container, blob, nil
+}
+
+func newBlobListCommand() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{Use: "ls [container[/prefix]]", Short: "List containers, or the blobs and virtual folders of a container", Args: cobra.MaximumNArgs(1),
+		Example: `  lazuli blob ls
+  lazuli blob ls photos/2026/
+  lazuli blob ls -r photos`}
+	open := blobService(cmd)
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list the blobs of virtual folders too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		show := func(e blobtool.Entry) error {
+			size, modified := "-", "-"
+			if !e.Folder {
+				size = fmt.Sprint(e.Size)
+			}
+			if !e.Modified.IsZero() {
+				modified = e.Modified.UTC().Format(time.RFC3339)
+			}
+			_, err := fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", size, modified, e.Tier, oneLine(e.Name))
+			return err
+		}
+		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
+		if container == "" {
+			err = blobtool.Containers(cmd.Context(), client, "", show)
+		} else {
+			err = blobtool.List(cmd.Context(), client, container, prefix, recursive, show)
+		}
+		return errors.Join(err, tw.Flush())
+	}
+	return cmd
+}
+
+func newBlobPutCommand() *cobra.Command {
+	var o blobtool.PutOptions
+	cmd := &cobra.Command{Use: "put file container/blob", Short: "Upload a file as a block blob", Args: cobra.ExactArgs(2),
+		Long: `Upload a file as a block blob; "-" is the standard input. A name that ends in a slash gets the file's name.`,
+		Example: `  lazuli blob put cat.jpg photos/2026/
+  tar c folder | lazuli blob put - backups/folder.tar --create`}
+	open := blobService(cmd)
+	cmd.Flags().StringVar(&o.ContentType, "content-type", "", "content type (default: by the extension)")
+	cmd.Flags().BoolVar(&o.Create, "create", false, "create the container if it does not exist")
+	cmd.Flags().BoolVar(&o.Absent, "no-overwrite", false, "fail if the blob exists")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		target := args[1]
+		if strings.HasSuffix(target, "/") && args[0] != "-" {
+			target += filepath.Base(args[0])
+		}
+		container, name, err := splitBlob(target)
+		if err != nil {
+			return err
+		}
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		content := cmd.InOrStdin()
+		if args[0] != "-" {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			content = f
+		}
+		return blobtool.Put(cmd.Context(), client, container, name, content, o)
+	}
+	return cmd
+}
+
+func newBlobGetCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob to a file", Args: cobra.RangeArgs(1, 2),
+		Long: `Download a blob to a file; "-" is the standard output. Without a file it gets the last part of the blob's name, in this folder. A file that
+exists is kept unless --force. A failed download leaves no file.`}
+	open := blobService(cmd)
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		container, name, err := splitBlob(args[0])
+		if err != nil {
+			return err
+		}
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		file := path.Base(name)
+		if len(args) == 2 {
+			file = args[1]
+		}
+		if file == "-" {
+			return blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout())
+		}
+		if len(args) == 1 && (!filepath.IsLocal(file) || strings.HasSuffix(name, "/")) {
+			return usageError{fmt.Errorf("%q is not the name of a file; give one", name)}
+		}
+		if _, err := os.Lstat(file); err == nil && !force {
+			return fmt.Errorf("%s exists; --force overwrites it", file)
+		}
+		return download(file, func(w io.Writer) error { return blobtool.Get(cmd.Context(), client, container, name, w) })
+	}
+	return cmd
+}
+
+// download writes a file beside its place, and puts it there once it is complete.
+func download(file string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".lazuli-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // Fails after the rename.
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+func newBlobCatCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "cat container/blob ...", Short: "Write blobs to the standard output", Args: cobra.MinimumNArgs(1)}
+	open := blobService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		for _, arg := range args {
+			container, name, err := splitBlob(arg)
+			if err != nil {
+				return err
+			}
+			if err := blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newBlobCopyCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "cp container/blob container/blob", Short: "Copy a blob within the account, on the server", Args: cobra.ExactArgs(2)}
+	open := blobService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		fromContainer, fromBlob, err := splitBlob(args[0])
+		if err != nil {
+			return err
+		}
+		target := args[1]
+		if strings.HasSuffix(target, "/") {
+			target += path.Base(fromBlob)
+		}
+		toContainer, toBlob, err := splitBlob(target)
+		if err != nil {
+			return err
+		}
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		return blobtool.Copy(cmd.Context(), client, fromContainer, fromBlob, toContainer, toBlob)
+	}
+	return cmd
+}
+
+func newBlobStatCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "stat container/blob", Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
+	open := blobService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		container, name, err := splitBlob(args[0])
+		if err != nil {
+			return err
+		}
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		list, metadata, err := blobtool.Stat(cmd.Context(), client, container, name)
+		if err != nil {
+			return err
+		}
+		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		for _, p := range list {
+			fmt.Fprintf(tw, "%s\t%s\n", p.Name, oneLine(p.Value))
+		}
+		for _, name := range slices.Sorted(maps.Keys(metadata)) {
+			fmt.Fprintf(tw, "metadata %s\t%s\n", name, oneLine(*metadata[name]))
+		}
+		return tw.Flush()
+	}
+	return cmd
+}
+
+func newBlobRemoveCommand() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{Use: "rm container/blob ...", Short: "Delete blobs with their snapshots", Args: cobra.MinimumNArgs(1),
+		Long: `Delete blobs with their snapshots. With --recursive an argument is a prefix, container/prefix, and all blobs below it are deleted; their number
+is printed. Containers stay.`}
+	open := blobService(cmd)
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all blobs whose names begin with the argument")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := open()
+		if err != nil {
+			return err
+		}
+		for _, arg := range args {
+			container, name, err := splitBlob(arg)
+			if err != nil {
+				return err
+			}
+			if !recursive {
+				if err := blobtool.Remove(cmd.Context(), client, container, name); err != nil {
+					return err
+				}
+				continue
+			}
+			deleted := 0
+			err = blobtool.RemoveAll(cmd.Context(), client, container, name, func(string) error { deleted++; return nil })
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, counted(deleted, "blob", "blobs"))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+)
+
+func TestBlobVerbs(t *testing.T) {
+	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	dir := t.TempDir()
+	source, target := filepath.Join(dir, "cat.json"), filepath.Join(dir, "copy.json")
+	if err := os.WriteFile(source, []byte(`{"name":"cat"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, stdin, want, wrong string }{
+		{"ls", "", "", ""},
+		{"put|" + source + "|photos/2026/", "", "", "ContainerNotFound"},
+		{"put|" + source + "|photos/2026/|--create", "", "", ""},
+		{"put|-|photos/dog.txt", "a dog", "", ""},
+		{"put|-|photos/dog.txt|--no-overwrite", "another", "", "the blob exists"},
+		{"put|-|photos/new.txt|--no-overwrite", "new", "", ""},
+		{"cat|photos/dog.txt|photos/new.txt", "", "a dognew", ""},
+		{"ls", "", "  photos\n", ""},
+		{"ls|photos", "", "  2026/\n", ""},
+		{"ls|photos", "", "Hot  dog.txt\n", ""},
+		{"ls|photos/2026/", "", "14  ", ""},
+		{"ls|-r|photos", "", "Hot  2026/cat.json\n", ""},
+		{"stat|photos/2026/cat.json", "", "content type  application/json\n", ""},
+		{"cp|photos/2026/cat.json|photos/copies/", "", "", ""},
+		{"cat|photos/copies/cat.json", "", `{"name":"cat"}`, ""},
+		{"cp|photos/absent|photos/copies/", "", "", "BlobNotFound"},
+		{"get|photos/2026/cat.json|" + target, "", "", ""},
+		{"get|photos/dog.txt|" + target, "", "", "--force overwrites it"},
+		{"get|photos/absent|" + target + "|--force", "", "", "BlobNotFound"},
+		{"get|photos/dog.txt|-", "", "a dog", ""},
+		{"rm|photos/dog.txt", "", "", ""},
+		{"rm|photos/dog.txt", "", "", "BlobNotFound"},
+		{"rm|photos", "", "", "does not name a blob"},
+		{"rm|-r|photos/2", "", "photos/2: 1 blob deleted\n", ""},
+		{"ls|-r|photos", "", "new.txt\n", ""},
+	} {
+		out, err := runVerb(t, newBlobCommand(), tc.stdin, strings.Split(tc.args, "|")...)
+		switch {
+		case tc.wrong == "" && err != nil:
+			t.Errorf("lazuli blob %s: %v", tc.args, err)
+		case tc.wrong != "" && (err == nil || !strings.Contains(err.Error(), tc.wrong)):
+			t.Errorf("lazuli blob %s: error %v, want one with %q", tc.args, err, tc.wrong)
+		case !strings.Contains(out, tc.want):
+			t.Errorf("lazuli blob %s prints %q, want it to contain %q", tc.args, out, tc.want)
+		}
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != `{"name":"cat"}` {
+		t.Errorf("the downloaded file has %q, %v", text, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".lazuli-*")); err != nil || len(left) > 0 {
+		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}

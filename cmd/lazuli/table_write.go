@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
+)
+
+func newTableCreateCommand() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{Use: "create table ...", Short: "Create tables", Args: cobra.MinimumNArgs(1)}
+	open := tableService(cmd)
+	cmd.Flags().BoolVar(&quiet, "if-absent", false, "do not fail for a table that exists")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		for _, name := range args {
+			if err := tabletool.Create(cmd.Context(), service, name, quiet); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newTableDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "delete table ...", Short: "Delete tables with their entities", Args: cobra.MinimumNArgs(1)}
+	open := tableService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		for _, name := range args {
+			if err := tabletool.Delete(cmd.Context(), service, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newTablePutCommand() *cobra.Command {
+	var mode string
+	cmd := &cobra.Command{Use: "put table [file]", Short: "Write entities, a line of JSON each", Args: cobra.RangeArgs(1, 2),
+		Long: `Write entities, a line of JSON each, in the form in which query shows them, from a file or the standard input. It stops at the first entity that is
+refused and names its line; those before it are written.`,
+		Example: `  echo '{"PartitionKey":"Sales","RowKey":"0001","Age":30,"Hired":"2026-01-02T00:00:00Z","Hired@odata.type":"Edm.DateTime"}' | lazuli table put Employees
+  lazuli table query Employees | lazuli table put Copy`}
+	open := tableService(cmd)
+	cmd.Flags().StringVar(&mode, "mode", tabletool.Replace, "insert: fail if the entity exists; replace: write it as it is; merge: keep the properties that are not given")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch mode {
+		case tabletool.Insert, tabletool.Replace, tabletool.Merge:
+		default:
+			return usageError{fmt.Errorf("--mode %q is not insert, replace or merge", mode)}
+		}
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		var content io.Reader = cmd.InOrStdin()
+		if len(args) == 2 && args[1] != "-" {
+			f, err := os.Open(args[1])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			content = f
+		}
+		count, err := tabletool.Put(cmd.Context(), service.NewClient(args[0]), content, mode)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", counted(count, "entity", "entities"))
+		return err
+	}
+	return cmd
+}
+
+func newTableGetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "get table partition-key row-key", Short: "Show one entity as JSON", Args: cobra.ExactArgs(3)}
+	open := tableService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		entity, err := tabletool.Get(cmd.Context(), service.NewClient(args[0]), args[1], args[2])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", entity)
+		return err
+	}
+	return cmd
+}
+
+func newTableRemoveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "rm table partition-key row-key", Short: "Delete one entity", Args: cobra.ExactArgs(3)}
+	open := tableService(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		return tabletool.Remove(cmd.Context(), service.NewClient(args[0]), args[1], args[2])
+	}
+	return cmd
+}

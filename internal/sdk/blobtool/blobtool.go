@@ -1,0 +1,252 @@
+// Package blobtool reads and changes blobs for the command, through the Azure SDK: on Lazuli, Azurite or Azure.
+package blobtool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+)
+
+// ErrExists means that a blob exists and must not be overwritten.
+var ErrExists = errors.New("the blob exists")
+
+// Entry is an entry of a listing.
+type Entry struct {
+	// Name is the name of a container, of a blob, or of a virtual folder, which ends in a slash.
+	Name string
+	// Folder is set for containers and virtual folders, which have no size.
+	Folder   bool
+	Size     int64
+	Modified time.Time // zero for a virtual folder
+	// Tier is the access tier of a blob, Type its type.
+	Tier, Type string
+}
+
+// Containers calls each with the containers whose names begin with prefix.
+func Containers(ctx context.Context, c *azblob.Client, prefix string, each func(Entry) error) error {
+	pages := c.NewListContainersPager(&azblob.ListContainersOptions{Prefix: optional(prefix)})
+	for pages.More() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, item := range page.ContainerItems {
+			e := Entry{Name: value(item.Name), Folder: true}
+			if item.Properties != nil {
+				e.Modified = value(item.Properties.LastModified)
+			}
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// List calls each with the blobs of a container whose names begin with prefix, and, unless recursive is set, with virtual folders in place
+// of the blobs below them.
+func List(ctx context.Context, c *azblob.Client, name, prefix string, recursive bool, each func(Entry) error) error {
+	client := c.ServiceClient().NewContainerClient(name)
+	if recursive {
+		pages := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: optional(prefix)})
+		for pages.More() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return err
+			}
+			if err := eachBlob(page.Segment.BlobItems, each); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	pages := client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: optional(prefix)})
+	for pages.More() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range page.Segment.BlobPrefixes {
+			if err := each(Entry{Name: value(p.Name), Folder: true}); err != nil {
+				return err
+			}
+		}
+		if err := eachBlob(page.Segment.BlobItems, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachBlob(items []*container.BlobItem, each func(Entry) error) error {
+	for _, item := range items {
+		e := Entry{Name: value(item.Name)}
+		if p := item.Properties; p != nil {
+			e.Size, e.Modified, e.Tier, e.Type = value(p.ContentLength), value(p.LastModified), string(value(p.AccessTier)), string(value(p.BlobType))
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutOptions are the options of Put.
+type PutOptions struct {
+	// ContentType is the blob's content type; "" follows from the extension of its name.
+	ContentType string
+	// Create creates the container if it does not exist.
+	Create bool
+	// Absent fails with [ErrExists] if the blob exists.
+	Absent bool
+}
+
+// Put uploads a block blob. The content is read once, in parts.
+func Put(ctx context.Context, c *azblob.Client, name, blobName string, content io.Reader, o PutOptions) error {
+	if o.Create {
+		if _, err := c.CreateContainer(ctx, name, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			return err
+		}
+	}
+	if o.ContentType == "" {
+		o.ContentType = mime.TypeByExtension(path.Ext(blobName))
+	}
+	up := &azblob.UploadStreamOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: optional(o.ContentType)}}
+	if o.Absent {
+		up.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+	}
+	_, err := c.UploadStream(ctx, name, blobName, content, up)
+	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return fmt.Errorf("%s/%s: %w", name, blobName, ErrExists)
+	}
+	return err
+}
+
+// Get writes the content of a blob. A connection that ends early is continued where it ended.
+func Get(ctx context.Context, c *azblob.Client, name, blobName string, w io.Writer) error {
+	resp, err := c.DownloadStream(ctx, name, blobName, nil)
+	if err != nil {
+		return err
+	}
+	body := resp.NewRetryReader(ctx, nil)
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err
+}
+
+// Remove deletes a blob with its snapshots.
+func Remove(ctx context.Context, c *azblob.Client, name, blobName string) error {
+	_, err := c.DeleteBlob(ctx, name, blobName, &azblob.DeleteBlobOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+	return err
+}
+
+// RemoveAll deletes the blobs whose names begin with prefix, and calls each with the name of each. It stops at the first failure.
+func RemoveAll(ctx context.Context, c *azblob.Client, name, prefix string, each func(blobName string) error) error {
+	return List(ctx, c, name, prefix, true, func(e Entry) error {
+		if err := Remove(ctx, c, name, e.Name); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
+			return fmt.Errorf("%s/%s: %w", name, e.Name, err)
+		}
+		return each(e.Name)
+	})
+}
+
+// copyPoll is the pause between two looks at a copy that is under way.
+const copyPoll = 100 * time.Millisecond
+
+// Copy copies a blob within the account, on the server, and waits until the copy is complete.
+func Copy(ctx context.Context, c *azblob.Client, fromContainer, fromBlob, toContainer, toBlob string) error {
+	service := c.ServiceClient()
+	from, dest := service.NewContainerClient(fromContainer).NewBlobClient(fromBlob), service.NewContainerClient(toContainer).NewBlobClient(toBlob)
+	started, err := dest.StartCopyFromURL(ctx, from.URL(), nil)
+	if err != nil {
+		return err
+	}
+	for status := value(started.CopyStatus); status != blob.CopyStatusTypeSuccess; {
+		if status != blob.CopyStatusTypePending {
+			return fmt.Errorf("the copy ended with the status %s", status)
+		}
+		select {
+		case <-time.After(copyPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		p, err := dest.GetProperties(ctx, nil)
+		if err != nil {
+			return err
+		}
+		status = value(p.CopyStatus)
+	}
+	return nil
+}
+
+// Property is a property of a blob, for people.
+type Property struct{ Name, Value string }
+
+// Stat returns the properties of a blob that it has, in a fixed order, and its metadata by name.
+func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []Property, metadata map[string]*string, err error) {
+	p, err := c.ServiceClient().NewContainerClient(name).NewBlobClient(blobName).GetProperties(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	add := func(name, value string) {
+		if value != "" {
+			list = append(list, Property{name, value})
+		}
+	}
+	date := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	add("type", string(value(p.BlobType)))
+	add("size", fmt.Sprint(value(p.ContentLength)))
+	add("content type", value(p.ContentType))
+	add("content encoding", value(p.ContentEncoding))
+	add("content language", value(p.ContentLanguage))
+	add("content disposition", value(p.ContentDisposition))
+	add("cache control", value(p.CacheControl))
+	if len(p.ContentMD5) > 0 {
+		add("content MD5", fmt.Sprintf("%x", p.ContentMD5))
+	}
+	add("created", date(p.CreationTime))
+	add("modified", date(p.LastModified))
+	add("ETag", strings.Trim(string(value(p.ETag)), `"`))
+	add("tier", value(p.AccessTier))
+	add("archive status", value(p.ArchiveStatus))
+	add("lease", string(value(p.LeaseState)))
+	add("version", value(p.VersionID))
+	add("copy status", string(value(p.CopyStatus)))
+	add("copy source", value(p.CopySource))
+	add("expires", date(p.ExpiresOn))
+	if n := value(p.TagCount); n > 0 {
+		add("tags", fmt.Sprint(n))
+	}
+	return list, p.Metadata, nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
