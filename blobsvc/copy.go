@@ -52,7 +52,7 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return copyError(targetError(err))
 	}
-	return c.answerCopy(&result.Result, cp, "")
+	return c.answerCopy(&result.Result, cp, copySums{})
 }
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
@@ -83,14 +83,15 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if src.remote != nil {
 		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, func(err error) error { return err })
 	}
-	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
+	result, crc, err := s.copySummed(c, &src, &w, &b, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
+		cp.Of = 0
 		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, syncCopyError)
 	}
 	if err != nil {
 		return syncCopyError(err)
 	}
-	return c.answerCopy(&result.Result, cp, result.MD5)
+	return c.answerCopy(&result.Result, cp, c.copySums(result.MD5, crc))
 }
 
 // x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
@@ -113,16 +114,15 @@ func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
 	return true, c.holdsTags()
 }
 
-// answerCopy answers a copy that is complete.
-func (c *call) answerCopy(r *state.Result, cp *state.Copy, md5 string) error {
-	c.sendResult(r)
-	c.sendEncryption(r.Encryption)
-	c.Set("x-ms-copy-id", cp.ID)
-	c.Set("x-ms-copy-status", state.CopySuccess)
-	if md5 != "" {
-		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(md5)))
+// answerCopy answers a copy that is complete. sums are the checksums of its content.
+func (c *call) answerCopy(r *state.Result, cp *state.Copy, sums copySums) error {
+	if sums.md5 != "" {
+		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(sums.md5)))
 	}
-	return c.Status(http.StatusAccepted)
+	if sums.crc != "" {
+		c.Set("x-ms-content-crc64", sums.crc)
+	}
+	return c.answerStarted(r, cp, state.CopySuccess)
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.
@@ -156,7 +156,10 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 	if err != nil {
 		return err
 	}
-	return c.answerCopy(&result, cp, string(f.up.MD5))
+	if !cp.Sync {
+		return c.answerCopy(&result, cp, copySums{})
+	}
+	return c.answerCopy(&result, cp, c.copySums(string(f.up.MD5), formatCRC(f.up.CRC64)))
 }
 
 // noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy takes.
@@ -209,10 +212,15 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 // answerPending starts a copy in the background, and answers.
 func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) error {
 	s.copies.Start(job)
+	return c.answerStarted(r, &state.Copy{ID: job.ID}, state.CopyPending)
+}
+
+// answerStarted answers a copy with its status.
+func (c *call) answerStarted(r *state.Result, cp *state.Copy, status string) error {
 	c.sendResult(r)
 	c.sendEncryption(r.Encryption)
-	c.Set("x-ms-copy-id", job.ID)
-	c.Set("x-ms-copy-status", state.CopyPending)
+	c.Set("x-ms-copy-id", cp.ID)
+	c.Set("x-ms-copy-status", status)
 	return c.Status(http.StatusAccepted)
 }
 
@@ -237,8 +245,8 @@ func (s *Service) abortCopy(c *call) error {
 }
 
 // incrementalCopy: https://learn.microsoft.com/rest/api/storageservices/incremental-copy-blob
-// A snapshot of a page blob becomes a snapshot of the destination. A copy of a snapshot of this process is complete when it is answered;
-// others are pending.
+// A snapshot of a page blob becomes a snapshot of the destination. Every copy is answered as pending, as recorded; that of a snapshot of
+// this process is complete already.
 func (s *Service) incrementalCopy(c *call) error {
 	src, err := s.copySource(c)
 	if err != nil {
@@ -256,7 +264,7 @@ func (s *Service) incrementalCopy(c *call) error {
 	if err != nil {
 		return copyError(err)
 	}
-	return c.answerCopy(&result, cp, "")
+	return c.answerStarted(&result, cp, state.CopyPending)
 }
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.

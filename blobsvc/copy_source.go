@@ -105,15 +105,24 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	return r
 }
 
+// keyOpensSource are the operations for which the key of the account opens a source in the account. For Copy Blob From URL there is no
+// evidence either way.
+var keyOpensSource = map[string]bool{"CopyBlob": true, "CopyBlobFromURL": true, "IncrementalCopyBlob": true}
+
 // mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for it,
 // because the container is public, or because it is of the account that the caller has the key of. A caller with a token for
 // the account needs a role that lets them read the source, too. tags asks for the permission to read the source's tags as well.
+//
+// The key opens the source of a copy alone: operations that write content from a URL need access to it like an anonymous caller.
 // https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
+// https://github.com/Azure/azure-sdk-for-go/issues/18426 and https://github.com/Azure/azure-sdk-for-python/issues/36176
 func (s *Service) mayCopy(c, at *call, tags bool) error {
 	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
 		switch c.identity.Mechanism {
 		case auth.SharedKey:
-			return nil
+			if keyOpensSource[c.Operation] {
+				return nil
+			}
 		case auth.Bearer:
 			if id := c.identity.At(at.container); id.Check(wire.Blob, readBlob) == nil && (!tags || id.Holds(ofTags) == nil) {
 				return nil
@@ -176,6 +185,14 @@ func copyError(err error) error {
 		return errSourceConditionNotMet
 	}
 	return src.Err
+}
+
+// putFromURLError is the error of Put Blob From URL for its source: a condition that does not hold has its own code, as in Copy Blob.
+func putFromURLError(err error) error {
+	if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
+		return copyError(err)
+	}
+	return syncCopyError(err)
 }
 
 // syncCopyError returns the error of operations that read their source before they respond: a failing source has one code, with the status

@@ -155,7 +155,7 @@ func TestAbortCopyBlob(t *testing.T) {
 func TestPutBlobFromURL(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	c := f.container()
+	c := f.publicContainer()
 	src, dst := c.NewBlockBlobClient("src"), c.NewBlockBlobClient("dst")
 	content := randomBytes(300 << 10)
 	must(src.Upload(ctx, body(string(content)), &blockUpload{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("a/b")}}))(t)
@@ -170,7 +170,8 @@ func TestPutBlobFromURL(t *testing.T) {
 	}
 	must(src.SetTags(ctx, map[string]string{"k": "v"}, nil))(t)
 	for option, tagged := range map[blockblob.BlobCopySourceTags]bool{blockblob.BlobCopySourceTagsReplace: false, blockblob.BlobCopySourceTagsCopy: true} {
-		must(dst.UploadBlobFromURL(ctx, src.URL(), &blockblob.UploadBlobFromURLOptions{CopySourceTags: &option}))(t)
+		signed := must(src.GetSASURL(sas.BlobPermissions{Read: true, Tag: true}, f.now().Add(time.Hour), nil))(t) // anybody may read the blob, not its tags
+		must(dst.UploadBlobFromURL(ctx, signed, &blockblob.UploadBlobFromURLOptions{CopySourceTags: &option}))(t)
 		if p := must(dst.GetProperties(ctx, nil))(t); (p.TagCount != nil) != tagged {
 			t.Errorf("%s: %v tags", option, p.TagCount)
 		}
@@ -184,7 +185,7 @@ func TestPutBlobFromURL(t *testing.T) {
 func TestPutBlockFromURL(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	c := f.container()
+	c := f.publicContainer()
 	src, dst := c.NewBlockBlobClient("src"), c.NewBlockBlobClient("dst")
 	must(src.Upload(ctx, body("0123456789"), nil))(t)
 	must(dst.StageBlockFromURL(ctx, blockName(1), src.URL(), &blockblob.StageBlockFromURLOptions{Range: blob.HTTPRange{Offset: 2, Count: 3}}))(t)
@@ -204,7 +205,7 @@ func TestPutBlockFromURL(t *testing.T) {
 func TestAppendBlockFromURL(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	c := f.container()
+	c := f.publicContainer()
 	src, dst := c.NewBlockBlobClient("src"), c.NewAppendBlobClient("dst")
 	must(src.Upload(ctx, body("0123456789"), nil))(t)
 	must(dst.Create(ctx, nil))(t)
@@ -218,7 +219,7 @@ func TestAppendBlockFromURL(t *testing.T) {
 func TestPutPageFromURL(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	c := f.container()
+	c := f.publicContainer()
 	src, dst := c.NewPageBlobClient("src"), c.NewPageBlobClient("dst")
 	content := string(randomBytes(1024))
 	for _, p := range []*pageblob.Client{src, dst} {

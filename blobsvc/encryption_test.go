@@ -290,7 +290,7 @@ func TestCustomerProvidedKeysOfPagesAndAppends(t *testing.T) {
 func TestCustomerProvidedKeysOfSources(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	c := f.container()
+	c := f.publicContainer()
 	from, to := cpk(1), cpk(2)
 	path := c.URL()[len(f.base):]
 	content := strings.Repeat(secret, 27)[:1024]

@@ -64,7 +64,7 @@ const (
 )
 
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
-// -crc64. It serves the operations that read a source before they answer. The caller closes the upload.
+// -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors of the source.
 func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	}
 	body, n, err := s.openSource(c, src, rng, mode == fetchBlocks, &f)
 	if err != nil {
-		return f, syncCopyError(err)
+		return f, err
 	}
 	defer func() { _ = body.Close() }()
 	if n > limit {
@@ -159,7 +159,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	}
 	f, err := s.fetch(c, &src, &w, c.byVersion(4000*mib, 100*mib, 100*mib), fetchWhole)
 	if err != nil {
-		return err
+		return syncCopyError(err)
 	}
 	defer f.up.Close()
 	if f.up.Length == 0 {
@@ -218,7 +218,7 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	}
 	f, err := s.fetch(c, &src, &w, c.maxAppendBlock(), fetchExisting)
 	if err != nil {
-		return err
+		return syncCopyError(err)
 	}
 	defer f.up.Close()
 	if f.up.Length == 0 {
@@ -252,7 +252,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	}
 	f, err := s.fetch(c, &src, &w, maxPageWrite, fetchExisting)
 	if err != nil {
-		return err
+		return syncCopyError(err)
 	}
 	defer f.up.Close()
 	if f.up.Length != p.end-p.start {
@@ -294,7 +294,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	inherit := c.Header("X-Ms-Copy-Source-Blob-Properties") != "false"
 	f, err := s.fetch(c, &src, &w, 5000*mib, fetchWhole)
 	if err != nil {
-		return err
+		return putFromURLError(err)
 	}
 	defer f.up.Close()
 	if inherit {

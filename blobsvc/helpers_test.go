@@ -17,6 +17,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
@@ -149,6 +150,16 @@ func (f *fixture) container() *container.Client {
 	f.t.Helper()
 	c := f.service().NewContainerClient(f.containerName())
 	if _, err := c.Create(ctx, nil); err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// publicContainer makes a container whose blobs anybody may read, as the sources of writes from a URL must be.
+func (f *fixture) publicContainer() *container.Client {
+	f.t.Helper()
+	c := f.service().NewContainerClient(f.containerName())
+	if _, err := c.Create(ctx, &container.CreateOptions{Access: to.Ptr(container.PublicAccessTypeBlob)}); err != nil {
 		f.t.Fatal(err)
 	}
 	return c

@@ -187,3 +187,52 @@ func TestPageBlobLikeAModel(t *testing.T) {
 		}
 	})
 }
+
+// The difference to a snapshot goes by operations: pages that were written and cleared since are cleared ones, also if the snapshot is empty there.
+func TestPageDiffShowsClearedPages(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "4096").want(t, 201, "")
+	snapshot := func() string {
+		return f.do("PUT", "/box/p?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
+	}
+	write := func(kind, pages, content string) {
+		f.do("PUT", "/box/p?comp=page", content, "x-ms-page-write", kind, "x-ms-range", "bytes="+pages).want(t, 201, "")
+	}
+	diff := func(query string) string {
+		body := f.do("GET", "/box/p?comp=pagelist"+query, "").want(t, 200, "").body
+		_, list, _ := strings.Cut(body, "<PageList")
+		return strings.NewReplacer("<Start>", "", "</Start><End>", "-", "</End>", "", "<PageRange>", "P", "<ClearRange>", "C", "</PageRange>", " ", "</ClearRange>", " ",
+			"</PageList>", "", ">", "", " /", "").Replace(list)
+	}
+	empty := snapshot()
+	write("update", "0-1535", strings.Repeat("x", 1536))
+	written := snapshot()
+	write("clear", "512-1023", "")
+	write("clear", "2048-4095", "") // had nothing
+	cleared := snapshot()
+	for _, tc := range []struct{ query, want string }{
+		{"", "P0-511 P1024-1535 "},
+		{"&prevsnapshot=" + empty, "P0-511 C512-1023 P1024-1535 "},
+		{"&prevsnapshot=" + written, "C512-1023 "},
+		{"&prevsnapshot=" + cleared, ""},
+		{"&snapshot=" + written + "&prevsnapshot=" + empty, "P0-1535 "},
+	} {
+		if got := diff(tc.query); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.query, got, tc.want)
+		}
+	}
+	if got := f.do("GET", "/box/p", "").body; got != strings.Repeat("x", 512)+strings.Repeat("\x00", 512)+strings.Repeat("x", 512)+strings.Repeat("\x00", 2560) {
+		t.Error("the content is wrong")
+	}
+	// Cleared once more, and then written again.
+	write("clear", "512-1023", "")
+	if got := diff("&prevsnapshot=" + cleared); got != "C512-1023 " {
+		t.Errorf("cleared again: %q", got)
+	}
+	write("update", "512-1023", strings.Repeat("y", 512))
+	if got := diff("&prevsnapshot=" + empty); got != "P0-1535 " {
+		t.Errorf("written again: %q", got)
+	}
+}

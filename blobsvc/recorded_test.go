@@ -21,7 +21,7 @@ import (
 // recordedBox starts a service with the container box and the block blob b in it.
 func recordedBox(t *testing.T) *fixture {
 	f := start(t)
-	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "blob").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	return f
 }

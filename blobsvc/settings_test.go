@@ -101,7 +101,7 @@ func TestSetBlobTier(t *testing.T) {
 func TestArchivedBlobs(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "blob").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-a", "1", "x-ms-access-tier", "Archive").want(t, 201, "")
 	const source = "x-ms-copy-source"
 	for _, tc := range []struct {

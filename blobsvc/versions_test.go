@@ -125,7 +125,7 @@ func TestVersions(t *testing.T) {
 func TestWhatMakesVersions(t *testing.T) {
 	t.Parallel()
 	f := startVersioning(t)
-	box := f.container()
+	box := f.publicContainer()
 	b, p, a := box.NewBlockBlobClient("b"), box.NewPageBlobClient("p"), box.NewAppendBlobClient("a")
 	src := box.NewBlockBlobClient("src")
 	must(src.Upload(ctx, body("src"), nil))(t)

@@ -76,8 +76,15 @@ func (c *call) messageTTL() (time.Duration, error) {
 	case "0": // neither -1 nor positive
 		return 0, outOfRange(name, "0", 1, maxTTL)
 	}
-	return c.seconds(name, weekTTL, 1, maxTTL)
+	n, err := c.number(name, weekTTL, 1, maxTTL)
+	if err == nil && n > lastExpiry-c.Now.Unix() {
+		return state.Forever, nil
+	}
+	return time.Duration(n) * time.Second, err
 }
+
+// lastExpiry is the last expiry time that is kept, in seconds since 1970: messages that expire after the year 2261 do not expire.
+const lastExpiry = 9214646399
 
 // getMessages implements Get Messages: it makes up to 32 messages invisible and returns them.
 // https://learn.microsoft.com/rest/api/storageservices/get-messages

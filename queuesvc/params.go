@@ -11,7 +11,7 @@ import (
 const (
 	maxVisibility     = 7 * 24 * 60 * 60 // seconds
 	defaultVisibility = 30
-	maxTTL            = 1<<31 - 1
+	maxTTL            = 1<<63 - 1
 	weekTTL           = 7 * 24 * 60 * 60
 	maxBatch          = 32
 	maxListed         = 5000

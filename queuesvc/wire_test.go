@@ -96,6 +96,10 @@ func TestWire(t *testing.T) {
 	failure := func(code, message, details string) string {
 		return head + "<Error><Code>" + code + "</Code><Message>" + message + "\nRequestId:GUID\nTime:TIME7</Message>" + details + "</Error>"
 	}
+	put := func(expires string) string {
+		return head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime><ExpirationTime>" + expires +
+			"</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible></QueueMessage></QueueMessagesList>"
+	}
 	query := func(name, value, reason string) string {
 		details := "<QueryParameterName>" + name + "</QueryParameterName><QueryParameterValue>" + value + "</QueryParameterValue>"
 		if reason == "" {
@@ -119,8 +123,7 @@ func TestWire(t *testing.T) {
 		{"create", "PUT", "/wire", nil, 201, "", nil},
 		{"create again", "PUT", "/wire", nil, 204, "", nil},
 		{"no messages", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList />", nil},
-		{"put", "POST", "/wire/messages", text("a&lt;b"), 201, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
-			"<ExpirationTime>TIME</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible></QueueMessage></QueueMessagesList>", nil},
+		{"put", "POST", "/wire/messages", text("a&lt;b"), 201, put("TIME"), nil},
 		{"peek", "GET", "/wire/messages?peekonly=true", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
 			"<ExpirationTime>TIME</ExpirationTime><DequeueCount>0</DequeueCount><MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
 		{"get", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
@@ -130,6 +133,10 @@ func TestWire(t *testing.T) {
 		{"ttl of an old version", "POST", "/wire/messages?messagettl=604801", text("x"), 400, failure("OutOfRangeQueryParameterValue", outOfRange,
 			"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>604801</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>604800</MaximumAllowed>"),
 			[]string{"x-ms-version", "2016-05-31"}},
+		{"ttl of 68 years and more", "POST", "/wire/messages?messagettl=2147483648", text("x"), 201, put("TIME"), nil},
+		{"ttl without an end", "POST", "/wire/messages?messagettl=9223372036854775807", text("x"), 201, put("Fri, 31 Dec 9999 23:59:59 GMT"), nil},
+		{"ttl of no number", "POST", "/wire/messages?messagettl=9223372036854775808", text("x"), 400, failure("OutOfRangeQueryParameterValue", outOfRange,
+			"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>9223372036854775808</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>9223372036854775807</MaximumAllowed>"), nil},
 		{"bad XML", "POST", "/wire/messages", ptr("<QueueMessage>\n<MessageText>\x01</MessageText></QueueMessage>"), 400,
 			failure("InvalidXmlDocument", "XML specified is not syntactically valid.", "<LineNumber>2</LineNumber><LinePosition>15</LinePosition><Reason>Error parsing Xml content</Reason>"), nil},
 		{"too many", "GET", "/wire/messages?numofmessages=100&peekonly=true", nil, 400, failure("OutOfRangeQueryParameterValue", outOfRange,

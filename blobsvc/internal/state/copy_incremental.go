@@ -161,16 +161,18 @@ func (s *Store) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
 			b.content = newContent(c.tx)
 		}
 		for _, x := range cleared {
-			if err := b.content.cut(c.tx, x.Start, x.End); err != nil {
+			removed, err := b.content.cut(c.tx, x.Start, x.End)
+			if err != nil {
 				return 0, err
 			}
+			b.content.mark(c.tx, removed, c.at)
 		}
 		list, err := job.arrived(c.tx)
 		if err != nil {
 			return 0, err
 		}
 		for i := range list {
-			if err := b.content.cut(c.tx, list[i].Start, list[i].End()); err != nil {
+			if _, err := b.content.cut(c.tx, list[i].Start, list[i].End()); err != nil {
 				return 0, err
 			}
 			putPieces(c.tx, b.content.id, list[i:i+1])

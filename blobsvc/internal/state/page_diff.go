@@ -30,7 +30,8 @@ func (l pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err er
 }
 
 // diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
-// bytes of the same slices: pages that were written again count as changed, also if the bytes are equal.
+// bytes of the same slices: pages that were written again count as changed, also if the bytes are equal. Pages that were cleared count as
+// cleared, also if they were empty before they were written and cleared.
 func diffPages(before, after []content.Piece, off, end int64) []Span {
 	var out []Span
 	add := func(from, to int64, cleared bool) {
@@ -65,10 +66,10 @@ func diffPages(before, after []content.Piece, off, end int64) []Span {
 			}
 		}
 		switch {
-		case is == nil && was != nil:
+		case is == nil && was != nil && !isMark(was):
 			add(at, next, true)
 		case is != nil && (was == nil || !samePages(was, is, at)):
-			add(at, next, false)
+			add(at, next, isMark(is))
 		}
 		at = next
 	}
@@ -78,6 +79,9 @@ func diffPages(before, after []content.Piece, off, end int64) []Span {
 // samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in both is the
 // same then: what one write brought is never rearranged.
 func samePages(a, b *content.Piece, off int64) bool {
+	if isMark(a) && isMark(b) {
+		return a.Block == b.Block
+	}
 	x, i, ok := a.Place(off)
 	y, j, ok2 := b.Place(off)
 	return ok && ok2 && x == y && i == j

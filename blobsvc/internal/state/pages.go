@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
@@ -53,13 +54,16 @@ func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceCondit
 		if b.content.id == 0 {
 			b.content = newContent(c.tx)
 		}
-		if err := b.content.cut(c.tx, start, end); err != nil {
+		removed, err := b.content.cut(c.tx, start, end)
+		if err != nil {
 			return err
 		}
 		if up != nil {
 			p := up.Pieces()
 			p[0].Start = start
 			putPieces(c.tx, b.content.id, p)
+		} else {
+			b.content.mark(c.tx, removed, c.at)
 		}
 		out.Sequence = b.Sequence
 		c.changes(eventContent, b)
@@ -69,15 +73,17 @@ func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceCondit
 	return out, err
 }
 
-// cut removes [start, end) from the pieces of a page blob. Each piece has its own record.
-func (l pieceList) cut(tx *store.Tx, start, end int64) error {
+// cut removes [start, end) from the pieces of a page blob, and returns which parts of it had content or marks. Each piece has its own
+// record.
+func (l pieceList) cut(tx *store.Tx, start, end int64) (removed []Span, err error) {
 	var hit []content.Piece
-	err := l.walk(tx, start, end-start, end, func(p *content.Piece) error {
+	err = l.walkMarked(tx, start, end-start, end, func(p *content.Piece) error {
 		hit = append(hit, *p)
+		removed = appendSpan(removed, Span{Start: max(p.Start, start), End: min(p.End(), end)})
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range hit {
 		tx.Delete(contentBucket, pieceKey(l.id, p.End()))
@@ -88,13 +94,26 @@ func (l pieceList) cut(tx *store.Tx, start, end int64) error {
 			putPieces(tx, l.id, []content.Piece{p.Window(end, p.End())})
 		}
 	}
-	return nil
+	return removed, nil
 }
+
+// mark notes that ranges of a page blob, which have no pieces, were cleared at a time. A mark is a piece without slices, with the time in
+// place of a block ID: Get Page Ranges has to show that pages were written and cleared since a snapshot in which they were empty. The space
+// that marks take is bounded by what was written.
+func (l pieceList) mark(tx *store.Tx, ranges []Span, at ticks.Ticks) {
+	id := string(binary.BigEndian.AppendUint64(nil, uint64(at)))
+	for _, r := range ranges {
+		putPieces(tx, l.id, []content.Piece{{Start: r.Start, Length: r.End - r.Start, Block: id}})
+	}
+}
+
+// isMark reports whether a piece is a mark of cleared pages.
+func isMark(p *content.Piece) bool { return len(p.Slices) == 0 }
 
 // resizePages changes the length of a page blob. Pages past the new end are removed, new pages are zeros.
 func resizePages(tx *store.Tx, b *Blob, size int64) error {
 	if size < b.Length && b.content.id != 0 {
-		if err := b.content.cut(tx, size, b.Length); err != nil {
+		if _, err := b.content.cut(tx, size, b.Length); err != nil {
 			return err
 		}
 	}
@@ -166,7 +185,7 @@ func (s *Store) PageRanges(r *Read, within *Range, previous ticks.Ticks) (out Pa
 func diff(tx *store.Tx, old, b *Blob, off, n int64) ([]Span, error) {
 	var lists [2][]content.Piece
 	for i, x := range [...]*Blob{old, b} {
-		err := x.content.walk(tx, off, n, x.Length, func(p *content.Piece) error {
+		err := x.content.walkMarked(tx, off, n, x.Length, func(p *content.Piece) error {
 			lists[i] = append(lists[i], *p)
 			return nil
 		})

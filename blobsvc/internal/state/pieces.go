@@ -197,6 +197,16 @@ func (l pieceList) drop(tx *store.Tx) {
 // walk calls fn with the pieces that hold bytes of [off, off+n), in order. limit is the length of the blob: pieces past
 // it belong to a later state of an append blob.
 func (l pieceList) walk(tx *store.Tx, off, n, limit int64, fn func(*content.Piece) error) error {
+	return l.walkMarked(tx, off, n, limit, func(p *content.Piece) error {
+		if isMark(p) {
+			return nil
+		}
+		return fn(p)
+	})
+}
+
+// walkMarked is walk with the marks of cleared pages.
+func (l pieceList) walkMarked(tx *store.Tx, off, n, limit int64, fn func(*content.Piece) error) error {
 	n = min(n, limit-off)
 	if n <= 0 {
 		return nil

@@ -74,7 +74,7 @@ func (l pieceList) duplicate(tx *store.Tx, b *Blob) (pieceList, error) {
 // copyPages stores the pieces of b's content again, under a new ID.
 func (l pieceList) copyPages(tx *store.Tx, b *Blob) (pieceList, error) {
 	var list []content.Piece
-	err := l.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
+	err := l.walkMarked(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
 		list = append(list, *p)
 		return nil
 	})

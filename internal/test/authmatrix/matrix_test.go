@@ -31,7 +31,7 @@ import (
 const (
 	account = auth.DevelopmentAccount
 	other   = "otheraccount"
-	version = "2026-02-06"
+	version = "2026-10-06"
 )
 
 // fixture has the three services without data, and an issuer of tokens.

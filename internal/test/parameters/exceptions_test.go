@@ -16,7 +16,6 @@ var refused = map[string]refusal{
 
 const (
 	inXML       = "the service answers in XML, whatever Accept says"
-	arrowOrXML  = "the answer is in XML, which Accept permits: lists as Apache Arrow stream are not implemented"
 	byContent   = "the operation decides what its body is, whatever Content-Type says"
 	transport   = "the length of the body is a matter of HTTP"
 	alone       = "recorded: the algorithm alone, without key and hash, is ignored"
@@ -31,7 +30,6 @@ var exceptions = map[string]string{
 	"header Content-Length":                                                         transport,
 	"header x-ms-encryption-algorithm AES256":                                       alone,
 	"header x-ms-source-encryption-algorithm AES256":                                alone,
-	"blob header accept":                                                            arrowOrXML,
 	"blob header Accept":                                                            inXML,
 	"queue header Accept":                                                           inXML,
 	"table Service.GetProperties header Accept":                                     inXML,

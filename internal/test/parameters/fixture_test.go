@@ -247,10 +247,10 @@ var (
 	}{
 		{regexp.MustCompile(`account\d{4}`), "account"},
 		{regexp.MustCompile(`RequestId:[0-9a-f-]+|Time:\S+`), "R"},
-		{regexp.MustCompile(`0x[0-9A-Fa-f]{10,}`), "ETAG"},
+		{regexp.MustCompile(`0x[0-9A-F]{15}`), "ETAG"},
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d(:|%3[Aa])\d\d(:|%3[Aa])\d\d\.\d+Z`), "TICKS"},
 		{regexp.MustCompile(`<Version>[0-9A-F]{16}<`), "<Version>V<"},
-		{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
+		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 		{regexp.MustCompile(`<(MessageId|PopReceipt|Value|SignedOid|SignedTid)>[^<]*<`), "<$1>X<"},
 		{regexp.MustCompile(`(?m)^(Date|(?i:x-ms-request-id)|X-Ms-Popreceipt): .*$`), "$1"},
 		{regexp.MustCompile(`--batchresponse_\S+|boundary=\S+`), "BOUNDARY"},
