@@ -66,10 +66,16 @@ func (s *Server) OnRecovery(f func()) {
 }
 
 // Suspect is called when the server did not answer a request on a stream for a while. It checks whether writes to the stream have failed, and
-// returns the failure.
+// returns the failure: an [ErrStorage], or an [ErrNoMajority] on a node of a cluster.
 func (s *Server) Suspect(stream string) error {
-	if err := s.Failed(); err != nil || s.streams == "" {
+	if err := s.Failed(); err != nil {
 		return err
+	}
+	if s.node != nil {
+		return s.node.noMajority()
+	}
+	if s.streams == "" {
+		return nil
 	}
 	s.mu.Lock()
 	e := s.embedded
@@ -181,8 +187,10 @@ func (s *Server) restart(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.prepare(); err != nil {
-		return err
+	if s.node == nil {
+		if err := s.prepare(); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -44,6 +45,7 @@ type Server struct {
 	damaged []jetstreamfiles.Damage
 	recover recovery
 	open    *openStreams // nil unless the embedded server has files
+	node    *node        // nil unless the server is a node of a cluster
 
 	mu       sync.Mutex                         // guards the rest
 	embedded *server.Server                     // nil with an external NATS
@@ -54,16 +56,23 @@ type Server struct {
 	foldersSynced bool
 }
 
-// Start starts the embedded server, or connects to the configured one, and returns when JetStream is ready.
-func Start(c Config) (*Server, error) {
+// Start is [StartContext] without a time limit.
+func Start(c Config) (*Server, error) { return StartContext(context.Background(), c) }
+
+// StartContext starts the embedded server, or connects to the configured one, and returns when JetStream is ready: on a node of a cluster when it
+// is part of a majority. ctx bounds only the wait for other nodes.
+func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{config: c, syncers: make(map[string]*jetstreamfiles.Syncer)}
 	var err error
-	if c.URL != "" {
+	switch {
+	case c.URL != "":
 		err = s.connect()
-	} else {
+	case c.Cluster != nil:
+		err = s.form(ctx)
+	default:
 		err = s.embed()
 	}
 	if err != nil {
@@ -76,6 +85,7 @@ func Start(c Config) (*Server, error) {
 // embed starts the embedded server and connects to it in process.
 func (s *Server) embed() error {
 	dir := s.config.Dir
+	var err error
 	if dir == "" {
 		// JetStream needs a folder even if all of its streams are in memory.
 		scratch, err := os.MkdirTemp("", "lazuli-nats-")
@@ -98,13 +108,19 @@ func (s *Server) embed() error {
 			return err
 		}
 	}
-	e, err := s.startEmbedded(dir)
-	if err != nil {
+	if s.embedded, err = s.startEmbedded(dir); err != nil {
 		return err
 	}
-	s.embedded = e
-	s.conn, err = nats.Connect("", nats.InProcessServer(inProcess{s}), nats.Name("lazuli"), nats.MaxReconnects(-1),
-		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout), nats.ErrorHandler(s.onError))
+	return s.connectInProcess()
+}
+
+func (s *Server) connectInProcess() (err error) {
+	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name("lazuli"), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout), nats.ErrorHandler(s.onError)}
+	if s.node != nil {
+		options = append(options, nats.UserInfo(ownUser, s.node.password))
+	}
+	s.conn, err = nats.Connect("", options...)
 	if err != nil {
 		return fmt.Errorf("natsserver: connecting in process: %w", err)
 	}
@@ -137,7 +153,7 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	if disk.OpenFiles() < plentyOfFiles {
 		interval = syncInterval
 	}
-	e, err := server.NewServer(&server.Options{
+	options := &server.Options{
 		SyncInterval: interval,
 		ServerName:   "lazuli",
 		JetStream:    true,
@@ -152,7 +168,13 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		// The default of ten seconds would end the connection of a process that gets no processor time for that long.
 		WriteDeadline: time.Minute,
 		NoSigs:        true,
-	})
+	}
+	if s.node != nil {
+		if err := s.node.configure(options, s.config.Relaxed); err != nil {
+			return nil, err
+		}
+	}
+	e, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("natsserver: %w", err)
 	}
@@ -250,10 +272,10 @@ func (s *Server) InMemory() bool { return s.config.URL == "" && s.config.Dir == 
 func (s *Server) Replicas() int { return s.config.Replicas }
 
 // Shared reports whether others may write to the streams as well: another process, or a client at the open port.
-func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" }
+func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" || s.node != nil }
 
-// External reports whether NATS is another process: it can be unreachable, and answers can be lost.
-func (s *Server) External() bool { return s.config.URL != "" }
+// External reports whether the leader of a stream may be another process: it can be unreachable, and answers can be lost.
+func (s *Server) External() bool { return s.config.URL != "" || s.node != nil }
 
 // ClientURL returns the address of the embedded server for other processes; "" if it opened no port.
 func (s *Server) ClientURL() string {
@@ -273,6 +295,9 @@ func (s *Server) Healthy() error {
 	if !s.conn.IsConnected() {
 		return fmt.Errorf("natsserver: %s", s.conn.Status())
 	}
+	if s.node != nil {
+		return s.node.ready()
+	}
 	return nil
 }
 
@@ -285,6 +310,9 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	if s.node != nil {
+		s.node.stop()
+	}
 	s.recover.stop()
 	s.mu.Lock()
 	syncers, e := s.syncers, s.embedded

@@ -1,0 +1,332 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
+)
+
+// testCluster is a cluster of nodes in this process.
+type testCluster struct {
+	peers  []peering.Peer
+	dirs   map[string]string
+	logs   map[string]*testlog.Buffer
+	secret string
+	mu     sync.Mutex // guards nodes
+	nodes  map[string]*Server
+}
+
+// freePort returns a port outside of the range from which systems choose ports, so that a node can use it again.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+func newCluster(t *testing.T) *testCluster {
+	t.Helper()
+	c := &testCluster{dirs: map[string]string{}, logs: map[string]*testlog.Buffer{}, nodes: map[string]*Server{}}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		c.peers = append(c.peers, peering.Peer{Name: name, Address: fmt.Sprint("127.0.0.1:", freePort(t))})
+		c.dirs[name], c.logs[name] = filepath.Join(t.TempDir(), "cluster"), &testlog.Buffer{}
+	}
+	c.secret = filepath.Join(t.TempDir(), "secret")
+	check.OK(t, os.WriteFile(c.secret, []byte(strings.Repeat("s3cret", 6)), 0o600))
+	t.Cleanup(func() {
+		for _, name := range []string{"n1", "n2", "n3"} {
+			c.stop(name)
+		}
+		if t.Failed() {
+			for name, log := range c.logs {
+				t.Logf("%s:\n%s", name, log)
+			}
+		}
+	})
+	return c
+}
+
+func (c *testCluster) config(name string) Config {
+	p := peering.Config{Node: name, Peers: c.peers, SecretFile: c.secret}
+	for _, peer := range c.peers {
+		if peer.Name == name {
+			p.Listen = peer.Address
+		}
+	}
+	return Config{Dir: c.dirs[name], Cluster: &p, Log: slog.New(slog.NewTextHandler(c.logs[name], nil))}
+}
+
+func (c *testCluster) start(t *testing.T, names ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, name := range names {
+		wait.Go(func() {
+			s, err := StartContext(ctx, c.config(name))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.nodes[name] = s
+		})
+	}
+	wait.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func (c *testCluster) stop(name string) {
+	c.mu.Lock()
+	s := c.nodes[name]
+	delete(c.nodes, name)
+	c.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+}
+
+// publish publishes to the stream s through a node until it is acknowledged.
+func (c *testCluster) publish(t *testing.T, node, text string) {
+	t.Helper()
+	js := check.Must(jetstream.New(c.nodes[node].Conn()))(t)
+	check.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := js.Publish(ctx, "s.a", []byte(text))
+		return err == nil
+	}, "%s is not acknowledged by %s", text, node)
+}
+
+func (c *testCluster) last(t *testing.T, node string) string {
+	t.Helper()
+	js := check.Must(jetstream.New(c.nodes[node].Conn()))(t)
+	var text string
+	check.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		stream, err := js.Stream(ctx, "s")
+		if err != nil {
+			return false
+		}
+		m, err := stream.GetLastMsgForSubject(ctx, "s.a")
+		if err == nil {
+			text = string(m.Data)
+		}
+		return err == nil
+	}, "no record at %s", node)
+	return text
+}
+
+// TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses each majority and each node, and replaces a node whose folder is lost.
+func TestClusterLosesAndReplacesANode(t *testing.T) {
+	c := newCluster(t)
+	c.start(t, "n1", "n2", "n3")
+	n1 := c.nodes["n1"]
+	if n1.Replicas() != 3 || !n1.Shared() || !n1.External() || n1.InMemory() || n1.ClusterNode() != "n1" {
+		t.Errorf("replicas %d, shared %v, external %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.External(), n1.InMemory(), n1.ClusterNode())
+	}
+	js := check.Must(jetstream.New(n1.Conn()))(t)
+	check.Eventually(t, func() bool {
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "s", Subjects: []string{"s.*"}, Replicas: 3})
+		return err == nil
+	}, "a stream on three nodes")
+	c.publish(t, "n2", "one")
+	if got := c.last(t, "n3"); got != "one" {
+		t.Errorf("n3 has %q", got)
+	}
+	status := check.Must(n1.ClusterStatus(t.Context()))(t)
+	if status.Leader == "" || len(status.Nodes) != 3 {
+		t.Errorf("status: %+v", status)
+	}
+	for _, at := range status.Nodes {
+		if at.Report == nil || at.Report.State != peering.Member || !at.Report.SyncAlways || at.Problem != "" {
+			t.Errorf("status of %s: %+v, %s", at.Name, at.Report, at.Problem)
+		}
+	}
+
+	// A node that runs cannot be removed, nor can an unknown one.
+	if err := n1.RemoveNode(t.Context(), "n2"); !errors.Is(err, ErrNodeConnected) {
+		t.Errorf("removing a running node: %v", err)
+	}
+	if err := n1.RemoveNode(t.Context(), "n9"); !errors.Is(err, ErrUnknownNode) {
+		t.Errorf("removing an unknown node: %v", err)
+	}
+
+	// Without a majority, a node says so at once, and goes on by itself when the majority is back.
+	c.stop("n2")
+	c.stop("n3")
+	check.Eventually(t, func() bool {
+		return errors.Is(n1.Suspect("s"), ErrNoMajority) && errors.Is(n1.Healthy(), ErrNoMajority)
+	}, "the majority is missed")
+	if err := n1.Healthy(); !strings.Contains(err.Error(), "n2 and n3") {
+		t.Errorf("%v: want the missing nodes", err)
+	}
+	if err := n1.RemoveNode(t.Context(), "n2"); !errors.Is(err, ErrNoMajority) {
+		t.Errorf("removing a node without a majority: %v", err)
+	}
+	c.start(t, "n2")
+	check.Eventually(t, func() bool { return n1.Healthy() == nil }, "n1 is ready again")
+	c.publish(t, "n1", "two")
+
+	// n3 has lost its folder: it is refused until it has been removed, and then has everything.
+	check.OK(t, os.RemoveAll(c.dirs["n3"]))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	reasons := &testlog.Buffer{}
+	config := c.config("n3")
+	config.Waiting = func(reason string) { fmt.Fprintln(reasons, reason) }
+	go func() {
+		s, err := StartContext(ctx, config)
+		if s != nil {
+			s.Close()
+		}
+		waited <- err
+	}()
+	check.Eventually(t, func() bool {
+		return strings.Contains(c.logs["n1"].String(), "another data folder than before") && strings.Contains(c.logs["n1"].String(), "lazuli cluster leave n3")
+	}, "n1 says why n3 is refused, and what to do")
+	check.Eventually(t, func() bool { return strings.Contains(reasons.String(), "not accepted this node") }, "n3 says what to do")
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("a node with another folder started: %v", err)
+	}
+	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
+	c.start(t, "n3")
+	stream := check.Must(js.Stream(t.Context(), "s"))(t)
+	check.Eventually(t, func() bool {
+		info, err := stream.Info(t.Context())
+		if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
+			return false
+		}
+		return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
+	}, "three current copies")
+	c.stop("n1")
+	c.publish(t, "n3", "three")
+	if got := c.last(t, "n2"); got != "three" {
+		t.Errorf("n2 has %q", got)
+	}
+}
+
+// TestClusterRefusesStrangers starts nodes that do not belong to a cluster beside it.
+func TestClusterRefusesStrangers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start(t, "n1", "n2", "n3")
+	c.stop("n3")
+	secret := filepath.Join(t.TempDir(), "secret")
+	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("another", 6)), 0o600))
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		says   string // reason that the node gives
+		logs   string // what a node of the cluster logs
+	}{
+		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "no peer has founded", ""},
+		{"no secret", func(c *Config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
+		{"another cluster", func(c *Config) {
+			check.OK(t, os.MkdirAll(c.Dir, 0o700))
+			check.OK(t, os.WriteFile(filepath.Join(c.Dir, "node.json"),
+				[]byte(`{"version": 1, "cluster": "elsewhere", "node": "n3", "incarnation": "other", "state": "member"}`), 0o600))
+		}, "and this node to cluster elsewhere", "it belongs to cluster elsewhere"},
+		{"a second node of a name", func(config *Config) {
+			config.Cluster.Node, config.Cluster.Listen = "n2", c.peers[2].Address
+		}, "it has not accepted this node", "two nodes are named n2"},
+		{"swapped addresses", func(config *Config) {
+			config.Cluster.Peers = slices.Clone(config.Cluster.Peers)
+			p := config.Cluster.Peers
+			p[0].Address, p[1].Address = p[1].Address, p[0].Address
+			p[2].Address = fmt.Sprint("127.0.0.1:", freePort(t))
+			config.Cluster.Node, config.Cluster.Listen = "n3", p[2].Address
+		}, "is that of node", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			config := c.config("n3")
+			config.Dir = filepath.Join(t.TempDir(), "cluster")
+			tc.change(&config)
+			reasons := &testlog.Buffer{}
+			config.Waiting = func(reason string) { fmt.Fprintln(reasons, reason) }
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				s, err := StartContext(ctx, config)
+				if s != nil {
+					s.Close()
+				}
+				done <- err
+			}()
+			check.Eventually(t, func() bool {
+				return strings.Contains(reasons.String(), tc.says) && strings.Contains(c.logs["n1"].String()+c.logs["n2"].String(), tc.logs)
+			}, "want %q from the node and %q in the log; it says %s", tc.says, tc.logs, reasons)
+			cancel()
+			if err := <-done; err == nil {
+				t.Error("it became a member")
+			}
+		})
+	}
+	if err := c.nodes["n1"].Healthy(); err != nil {
+		t.Errorf("the cluster after all that: %v", err)
+	}
+}
+
+func TestClusterClocks(t *testing.T) {
+	t.Parallel()
+	sent := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		took, theirs, want time.Duration
+	}{
+		{time.Second, 0, 0}, {time.Second, time.Second, 0}, {time.Second, 500 * time.Millisecond, 0},
+		{time.Second, 3 * time.Minute, 3*time.Minute - time.Second}, {time.Second, -2 * time.Minute, -2 * time.Minute},
+	} {
+		if got := clockOffset(sent, tc.took, sent.Add(tc.theirs)); got != tc.want {
+			t.Errorf("asked for %v, answered %v after the question: offset %v, want %v", tc.took, tc.theirs, got, tc.want)
+		}
+	}
+	log := &testlog.Buffer{}
+	site := check.Must(peering.Open(peering.Config{Node: "n1", Listen: "127.0.0.1:1", Dir: t.TempDir(),
+		Peers: []peering.Peer{{Name: "n1", Address: "127.0.0.1:1"}, {Name: "n2", Address: "127.0.0.1:2"}, {Name: "n3", Address: "127.0.0.1:3"}}}))(t)
+	n := &node{server: &Server{config: Config{Log: slog.New(slog.NewTextHandler(log, nil))}}, site: site, clocks: map[string]time.Duration{}}
+	for _, offset := range []time.Duration{time.Second, 3 * time.Minute, 3 * time.Minute, 0} {
+		n.noteClock("n2", offset)
+	}
+	if got := strings.Count(log.String(), "the clocks of two nodes differ"); got != 1 {
+		t.Errorf("logged %d times, want once:\n%s", got, log)
+	}
+	if !strings.Contains(log.String(), "peer=n2 ahead=3m0s") || !strings.Contains(log.String(), "agree again") {
+		t.Errorf("want node and offset, and the end of it:\n%s", log)
+	}
+}
+
+// TestPeerID compares the computed ID of a server with the one that a real server has.
+func TestPeerID(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	if got, want := peerID("lazuli"), s.embedded.Node(); got != want {
+		t.Errorf("got %q, the server has %q", got, want)
+	}
+}

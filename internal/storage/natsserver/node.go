@@ -1,0 +1,269 @@
+package natsserver
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+)
+
+// ErrNoMajority means that this node is not connected to a majority of the cluster: nothing can be changed, and nothing is known to be current.
+var ErrNoMajority = errors.New("this node has no majority of the cluster")
+
+// The connections between nodes are checked that often, and closed after that many checks without an answer: a node whose machine has stopped
+// answering is noticed after some ten seconds. A process that was killed is noticed at once.
+const (
+	routePing    = 3 * time.Second
+	routePingOut = 2
+)
+
+// node is the part of a Server that belongs to a cluster of embedded servers.
+type node struct {
+	server   *Server
+	site     *peering.Site
+	password string // of this process's own clients
+
+	mu      sync.Mutex // guards the rest
+	status  nodeStatus
+	reports map[string]func() any
+	clocks  map[string]time.Duration // by node: how far its clock is ahead
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// form starts the embedded server as a node of a cluster, and waits until the node is part of a majority.
+func (s *Server) form(ctx context.Context) error {
+	if err := disk.MkdirAll(s.config.Dir, 0o700); err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	c := *s.config.Cluster
+	c.Dir, c.Log = s.config.Dir, s.config.Log
+	site, err := peering.Open(c)
+	if err != nil {
+		return err
+	}
+	waiting := s.config.Waiting
+	if waiting == nil {
+		waiting = func(string) {}
+	}
+	s.node = &node{server: s, site: site, password: rand.Text(), reports: map[string]func() any{}, clocks: map[string]time.Duration{}}
+	if err := site.Discover(ctx, waiting); err != nil {
+		return fmt.Errorf("waiting for the cluster: %w", err)
+	}
+	for {
+		again, err := s.join(ctx, waiting)
+		if err != nil {
+			return err
+		}
+		if !again {
+			break
+		}
+	}
+	if err := site.BecameMember(); err != nil {
+		return err
+	}
+	return s.node.start()
+}
+
+// join starts the embedded server with the identity of the node. again is set if the node has learned that its peers belong to another cluster
+// than the one that it was about to found; the server has been stopped then.
+func (s *Server) join(ctx context.Context, waiting func(string)) (again bool, err error) {
+	s.dir = filepath.Join(s.config.Dir, s.node.site.Identity().Cluster)
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return false, fmt.Errorf("natsserver: %w", err)
+	}
+	e, err := s.startEmbedded(s.dir)
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.embedded = e
+	s.mu.Unlock()
+	again, err = s.node.awaitMajority(ctx, e, waiting)
+	if err != nil || !again {
+		if err == nil {
+			err = s.connectInProcess()
+		}
+		return false, err
+	}
+	s.mu.Lock()
+	s.embedded = nil
+	s.mu.Unlock()
+	e.Shutdown()
+	e.WaitForShutdown()
+	return true, os.RemoveAll(s.dir)
+}
+
+const (
+	majorityPoll    = 20 * time.Millisecond
+	reconsiderEvery = 2 * time.Second
+	waitingEvery    = 10 * time.Second
+)
+
+// awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has changed.
+func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func(string)) (again bool, err error) {
+	poll := time.NewTicker(majorityPoll)
+	defer poll.Stop()
+	var considered, said time.Time
+	for {
+		if e.JetStreamIsCurrent() && metaLeader(e) != "" {
+			return false, nil
+		}
+		now := time.Now()
+		if now.Sub(considered) >= reconsiderEvery {
+			considered = now
+			if changed, err := n.site.Reconsider(ctx); err != nil || changed {
+				return changed, err
+			}
+			reason := n.missing(ctx, e)
+			waiting(reason)
+			if now.Sub(said) >= waitingEvery {
+				said = now
+				n.server.config.Log.Info("waiting for a majority of the cluster", "node", n.site.Node(), "reason", reason)
+			}
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx), n.missing(context.Background(), e))
+		}
+	}
+}
+
+// missing says which nodes this one is not connected to, and why.
+func (n *node) missing(ctx context.Context, e *server.Server) string {
+	connected := connectedNodes(e)
+	reasons := n.site.CheckPeers(ctx)
+	text := ""
+	for _, p := range n.site.Peers() {
+		if p.Name == n.site.Node() || slices.Contains(connected, p.Name) {
+			continue
+		}
+		reason := n.site.Refused(p.Name)
+		if reason == "" {
+			reason = reasons[p.Name]
+		}
+		if reason == "" {
+			reason = "it has not accepted this node yet; its log has the reason if it refuses"
+		}
+		if text != "" {
+			text += "; "
+		}
+		text += p.Name + ": " + reason
+	}
+	if text == "" {
+		return "electing a leader"
+	}
+	return text
+}
+
+// configure sets the options of a node of a cluster.
+func (n *node) configure(o *server.Options, relaxed bool) error {
+	host, p, err := net.SplitHostPort(n.site.Listen())
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(p)
+	if err != nil {
+		return err
+	}
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, p)) // the server itself would only log the error
+	if err != nil {
+		return fmt.Errorf("the address for the nodes of the cluster is in use: %w", err)
+	}
+	l.Close()
+	user, password := n.site.Credentials()
+	o.ServerName = n.site.ServerName()
+	o.SyncAlways = !relaxed
+	o.Routes = n.site.Routes()
+	o.Cluster = server.ClusterOpts{Name: n.site.ClusterName(), Host: host, Port: port, Advertise: n.site.Advertised(), Username: user, Password: password,
+		AuthTimeout: 30, TLSTimeout: 30, PingInterval: routePing, MaxPingsOut: routePingOut, NoAdvertise: true,
+		Compression: server.CompressionOpts{Mode: server.CompressionOff}}
+	o.Cluster.TLSConfig = n.site.TLS()
+	if n.server.config.Listen == "" {
+		o.Host, o.Port, o.DontListen = "127.0.0.1", server.RANDOM_PORT, false
+	}
+	o.CustomRouterAuthentication = admission{n}
+	o.CustomClientAuthentication = localClients{n}
+	return nil
+}
+
+// admission accepts the connections of other nodes.
+type admission struct{ node *node }
+
+// Check implements server.Authentication.
+func (a admission) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	return a.node.site.Admit(o.Username, o.Password, c.RemoteAddress().String()) == nil
+}
+
+// localClients accepts the clients of this process, by a random password, and others only at the address that Config.Listen opens: a server that
+// is part of a cluster always listens for clients.
+type localClients struct{ node *node }
+
+// The users of this process: systemUser has the system account, ownUser the account that has the streams.
+const (
+	systemUser = "system"
+	ownUser    = "lazuli"
+)
+
+// Check implements server.Authentication.
+func (l localClients) Check(c server.ClientAuthentication) bool {
+	s := l.node.server
+	s.mu.Lock()
+	e := s.embedded
+	s.mu.Unlock()
+	o := c.GetOpts()
+	own := hmac.Equal([]byte(o.Password), []byte(l.node.password))
+	if e == nil || !own && (s.config.Listen == "" || o.Username == systemUser) {
+		return false
+	}
+	account := e.GlobalAccount()
+	if o.Username == systemUser {
+		account = e.SystemAccount()
+	}
+	c.RegisterUser(&server.User{Account: account})
+	return true
+}
+
+// metaLeader returns the server name of the leader of JetStream's metadata, "" without a leader.
+func metaLeader(e *server.Server) string {
+	info, err := e.Jsz(&server.JSzOptions{})
+	if err != nil || info.Meta == nil {
+		return ""
+	}
+	return info.Meta.Leader
+}
+
+// connectedNodes returns the names of the nodes to which the server has connections.
+func connectedNodes(e *server.Server) []string {
+	info, err := e.Routez(nil)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, r := range info.Routes {
+		if name := nodeOf(r.RemoteName); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

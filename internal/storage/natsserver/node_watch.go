@@ -1,0 +1,467 @@
+package natsserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+)
+
+const (
+	// watchEvery is the time between two checks of the connections and roles, askEvery the time between two questions to each node.
+	watchEvery = 250 * time.Millisecond
+	askEvery   = 5 * time.Second
+	askTimeout = 3 * time.Second
+	// removeTimeout bounds the removal of a node; the cluster may have no leader for some seconds.
+	removeTimeout = 15 * time.Second
+	// clockLimit is the difference between the clocks of two nodes above which it is an error.
+	clockLimit = 30 * time.Second
+)
+
+// nodeStatus is what the node knows about its cluster.
+type nodeStatus struct {
+	connected []string // names of other nodes
+	leader    string   // name of the node that leads JetStream's metadata
+	current   bool     // this node has caught up with the leader
+	since     time.Time
+}
+
+// NodeReport is what a node says about itself.
+type NodeReport struct {
+	Node        string         `json:"node"`
+	Incarnation string         `json:"incarnation"`
+	State       peering.State  `json:"state"`
+	Format      int            `json:"format"`
+	Now         time.Time      `json:"now"`
+	Leader      string         `json:"leader"` // the node that leads, as this one sees it
+	Current     bool           `json:"current"`
+	Connected   []string       `json:"connected"`
+	NotReady    string         `json:"not_ready,omitempty"` // why it is not ready
+	SyncAlways  bool           `json:"sync_always"`
+	Details     map[string]any `json:"details,omitempty"` // of what is replicated, see AddReport
+}
+
+// ClusterStatus is the state of the cluster as one node sees it.
+type ClusterStatus struct {
+	Cluster string       `json:"cluster"` // ID
+	Node    string       `json:"node"`    // the node that answers
+	Leader  string       `json:"leader"`
+	Nodes   []NodeStatus `json:"nodes"`
+}
+
+// NodeStatus is one node in a [ClusterStatus].
+type NodeStatus struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Report is what the node said; nil if it did not answer, and Problem says why.
+	Report  *NodeReport `json:"report,omitempty"`
+	Problem string      `json:"problem,omitempty"`
+	// Clock is how far the node's clock is ahead of that of the node that answers, in seconds.
+	Clock float64 `json:"clock_offset_seconds"`
+}
+
+// Errors of [Server.ClusterStatus] and [Server.RemoveNode].
+var (
+	// ErrNotClustered: the server is not a node of a cluster of embedded servers.
+	ErrNotClustered = errors.New("this server is not a node of a cluster")
+	// ErrUnknownNode: no peer has that name.
+	ErrUnknownNode = errors.New("no node of the cluster has that name")
+	// ErrNodeConnected: the node to be removed runs.
+	ErrNodeConnected = errors.New("the node is running: stop it first")
+)
+
+// start watches the cluster and answers the other nodes.
+func (n *node) start() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel, n.done = cancel, make(chan struct{})
+	for subject, handle := range map[string]nats.MsgHandler{reportSubject(n.site.Node()): n.answerReport, forgetSubject(n.site.Node()): n.answerForget} {
+		if _, err := n.server.conn.Subscribe(subject, handle); err != nil {
+			cancel()
+			return fmt.Errorf("natsserver: %w", err)
+		}
+	}
+	n.watch()
+	go func() {
+		defer close(n.done)
+		var asked time.Time
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			n.watch()
+			if time.Since(asked) >= askEvery {
+				asked = time.Now()
+				n.compareClocks(ctx)
+			}
+		}
+	}()
+	return nil
+}
+
+func (n *node) stop() {
+	if n.cancel != nil {
+		n.cancel()
+		<-n.done
+	}
+}
+
+// watch updates the status, and logs what has changed.
+func (n *node) watch() {
+	n.server.mu.Lock()
+	e := n.server.embedded
+	n.server.mu.Unlock()
+	if e == nil {
+		return
+	}
+	if !e.JetStreamEnabled() && e.Running() {
+		n.server.fail(errors.New("JetStream has stopped"))
+		return
+	}
+	now := nodeStatus{connected: connectedNodes(e), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
+	n.mu.Lock()
+	before := n.status
+	n.status = now
+	n.mu.Unlock()
+	n.logChanges(before, now)
+}
+
+func (n *node) logChanges(before, now nodeStatus) {
+	log := n.server.config.Log.With("node", n.site.Node())
+	if before.leader != now.leader {
+		switch now.leader {
+		case n.site.Node():
+			log.Info("this node leads the cluster", "before", before.leader)
+		case "":
+			log.Warn("the cluster has no leader", "before", before.leader, "connected", now.connected)
+		default:
+			log.Info("another node leads the cluster", "leader", now.leader, "before", before.leader)
+		}
+	}
+	for _, name := range now.connected {
+		if !slices.Contains(before.connected, name) {
+			log.Info("connected to a node of the cluster", "peer", name)
+		}
+	}
+	for _, name := range before.connected {
+		if !slices.Contains(now.connected, name) {
+			log.Warn("lost the connection to a node of the cluster", "peer", name)
+		}
+	}
+	if had, has := n.majority(before), n.majority(now); had && !has {
+		log.Error("this node has no majority of the cluster; requests are answered 503 until it has one again", "connected", now.connected)
+	} else if !had && has && !before.since.IsZero() {
+		log.Info("this node has a majority of the cluster again", "connected", now.connected)
+	}
+}
+
+// majority reports whether the node is connected to enough others.
+func (n *node) majority(st nodeStatus) bool { return len(st.connected)+1 > len(n.site.Peers())/2 }
+
+// noMajority returns an [ErrNoMajority] with the nodes that are missing, nil if there is a majority.
+func (n *node) noMajority() error {
+	n.mu.Lock()
+	st := n.status
+	n.mu.Unlock()
+	if n.majority(st) {
+		return nil
+	}
+	var missing []string
+	for _, p := range n.site.Peers() {
+		if p.Name != n.site.Node() && !slices.Contains(st.connected, p.Name) {
+			missing = append(missing, p.Name)
+		}
+	}
+	return fmt.Errorf("%w: %s cannot be reached", ErrNoMajority, strings.Join(missing, " and "))
+}
+
+// ready returns why the node is not ready.
+func (n *node) ready() error {
+	if err := n.noMajority(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.status.leader == "":
+		return errors.New("the cluster is electing a leader")
+	case !n.status.current:
+		return errors.New("this node has not caught up with the cluster")
+	}
+	return nil
+}
+
+func reportSubject(name string) string { return "lazuli.cluster.report." + name }
+
+// forgetSubject is where a node is asked to forget the incarnation of another one.
+func forgetSubject(name string) string { return "lazuli.cluster.forget." + name }
+
+func (n *node) report() *NodeReport {
+	id := n.site.Identity()
+	n.mu.Lock()
+	st, reports := n.status, maps.Clone(n.reports)
+	n.mu.Unlock()
+	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Format, Now: time.Now(), Leader: st.leader,
+		Current: st.current, Connected: st.connected, SyncAlways: !n.server.config.Relaxed}
+	if err := n.server.Healthy(); err != nil {
+		r.NotReady = err.Error()
+	}
+	for name, f := range reports {
+		if r.Details == nil {
+			r.Details = map[string]any{}
+		}
+		r.Details[name] = f()
+	}
+	return r
+}
+
+func (n *node) answerReport(m *nats.Msg) {
+	if text, err := json.Marshal(n.report()); err == nil {
+		_ = m.Respond(text)
+	}
+}
+
+// ask asks a node for its report, and returns how far its clock is ahead.
+func (n *node) ask(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	sent := time.Now()
+	m, err := n.server.conn.RequestWithContext(ctx, reportSubject(name), nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	took := time.Since(sent)
+	r := new(NodeReport)
+	if err := json.Unmarshal(m.Data, r); err != nil {
+		return nil, 0, err
+	}
+	return r, clockOffset(sent, took, r.Now), nil
+}
+
+// clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time within took.
+func clockOffset(sent time.Time, took time.Duration, theirs time.Time) time.Duration {
+	early, late := theirs.Sub(sent.Round(0)), theirs.Sub(sent.Add(took).Round(0))
+	switch {
+	case late > 0:
+		return late
+	case early < 0:
+		return early
+	}
+	return 0
+}
+
+// compareClocks asks all connected nodes for their time.
+func (n *node) compareClocks(ctx context.Context) {
+	n.mu.Lock()
+	connected := n.status.connected
+	n.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, name := range connected {
+		wait.Go(func() {
+			_, offset, err := n.ask(ctx, name)
+			if err != nil {
+				return
+			}
+			n.noteClock(name, offset)
+		})
+	}
+	wait.Wait()
+}
+
+// noteClock keeps a clock's offset, and logs when it gets beyond the limit.
+func (n *node) noteClock(name string, offset time.Duration) {
+	n.mu.Lock()
+	before := n.clocks[name]
+	n.clocks[name] = offset
+	n.mu.Unlock()
+	if offset.Abs() > clockLimit && before.Abs() <= clockLimit {
+		n.server.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility depend on the node that is asked",
+			"node", n.site.Node(), "peer", name, "ahead", offset.Round(time.Second).String())
+	} else if offset.Abs() <= clockLimit && before.Abs() > clockLimit {
+		n.server.config.Log.Info("the clocks of two nodes agree again", "node", n.site.Node(), "peer", name)
+	}
+}
+
+// ClusterNode returns the name of this node, "" if the server is not a node of a cluster.
+func (s *Server) ClusterNode() string {
+	if s.node == nil {
+		return ""
+	}
+	return s.node.site.Node()
+}
+
+// AddReport adds a part of the node's report: f is called for each one and must be quick. It does nothing on a server alone.
+func (s *Server) AddReport(name string, f func() any) {
+	if s.node == nil {
+		return
+	}
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	s.node.reports[name] = f
+}
+
+// ClusterStatus asks all nodes. Errors: [ErrNotClustered].
+func (s *Server) ClusterStatus(ctx context.Context) (*ClusterStatus, error) {
+	n := s.node
+	if n == nil {
+		return nil, ErrNotClustered
+	}
+	n.mu.Lock()
+	st := n.status
+	n.mu.Unlock()
+	out := &ClusterStatus{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader}
+	for _, p := range n.site.Peers() {
+		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
+	}
+	reasons := map[string]string{}
+	if len(st.connected)+1 < len(out.Nodes) {
+		reasons = n.site.CheckPeers(ctx)
+	}
+	var wait sync.WaitGroup
+	for i := range out.Nodes {
+		at := &out.Nodes[i]
+		wait.Go(func() {
+			switch {
+			case at.Name == n.site.Node():
+				at.Report = n.report()
+				return
+			case slices.Contains(st.connected, at.Name):
+				r, offset, err := n.ask(ctx, at.Name)
+				if err == nil {
+					at.Report, at.Clock = r, offset.Seconds()
+					return
+				}
+				at.Problem = err.Error()
+			default:
+				at.Problem = n.site.Refused(at.Name)
+				if at.Problem == "" {
+					at.Problem = reasons[at.Name]
+				}
+				if at.Problem == "" {
+					at.Problem = "not connected"
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return out, nil
+}
+
+// nodeOf returns the name of a node from its server name.
+func nodeOf(serverName string) string {
+	name, _, _ := strings.Cut(serverName, ".")
+	return name
+}
+
+// peerID returns the ID by which JetStream knows a server: a hash of its name.
+func peerID(serverName string) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	sum := sha256.Sum256([]byte(serverName))
+	id := sum[:8]
+	for i, b := range id {
+		id[i] = digits[int(b)%len(digits)]
+	}
+	return string(id)
+}
+
+// RemoveNode removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its name can join with an
+// empty folder. Errors: [ErrNotClustered], [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority].
+func (s *Server) RemoveNode(ctx context.Context, name string) error {
+	n := s.node
+	if n == nil {
+		return ErrNotClustered
+	}
+	if !slices.ContainsFunc(n.site.Peers(), func(p peering.Peer) bool { return p.Name == name }) {
+		return ErrUnknownNode
+	}
+	n.mu.Lock()
+	st := n.status
+	n.mu.Unlock()
+	if name == n.site.Node() || slices.Contains(st.connected, name) {
+		return ErrNodeConnected
+	}
+	if err := n.noMajority(); err != nil {
+		return err
+	}
+	if serverName := n.site.ServerNameOf(name); serverName != "" {
+		if err := n.removePeer(ctx, serverName); err != nil {
+			return err
+		}
+	}
+	for _, other := range st.connected {
+		if err := n.askToForget(ctx, other, name); err != nil {
+			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
+		}
+	}
+	if err := n.site.Forget(name); err != nil {
+		return err
+	}
+	s.config.Log.Info("removed a node from the cluster", "node", name)
+	return nil
+}
+
+// notMember is JetStream's error code for a server that is not a member of the cluster.
+const notMember = 10044
+
+// removePeer removes a server from JetStream's metadata. It succeeds if the server is not a member.
+func (n *node) removePeer(ctx context.Context, serverName string) error {
+	conn, err := nats.Connect("", nats.InProcessServer(inProcess{n.server}), nats.UserInfo(systemUser, n.password))
+	if err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	defer conn.Close()
+	request, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Peer: peerID(serverName)})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	m, err := conn.RequestWithContext(ctx, server.JSApiRemoveServer, request)
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", serverName, err)
+	}
+	var answer server.JSApiMetaServerRemoveResponse
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("removing %s: %w", serverName, err)
+	}
+	if answer.Error != nil && answer.Error.ErrCode != notMember {
+		return fmt.Errorf("removing %s: %s", serverName, answer.Error.Description)
+	}
+	return nil
+}
+
+// askToForget asks a node to forget the incarnation of another one.
+func (n *node) askToForget(ctx context.Context, at, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := n.server.conn.RequestWithContext(ctx, forgetSubject(at), []byte(name))
+	if err != nil {
+		return err
+	}
+	if len(m.Data) > 0 {
+		return errors.New(string(m.Data))
+	}
+	return nil
+}
+
+func (n *node) answerForget(m *nats.Msg) {
+	answer := ""
+	if err := n.site.Forget(string(m.Data)); err != nil {
+		answer = err.Error()
+	}
+	_ = m.Respond([]byte(answer))
+}

@@ -1,0 +1,159 @@
+package peering
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The number of nodes that a cluster may have. With two nodes, the loss of one would be the loss of the majority.
+const (
+	MinPeers = 3
+	MaxPeers = 7
+)
+
+// Peer is a node of the cluster and the address at which the other nodes reach it.
+type Peer struct{ Name, Address string }
+
+// Config describes a node and its peers.
+type Config struct {
+	// Node is the name of this node: lower-case letters, digits and hyphens, at most 32.
+	Node string
+	// Listen is the address for the connections of the other nodes, host:port.
+	Listen string
+	// Peers are all nodes of the cluster, with this one: [MinPeers] to [MaxPeers].
+	Peers []Peer
+	// SecretFile is a file with at least [MinSecret] characters that all nodes share. It authenticates the nodes, and encrypts their connections
+	// unless CAFile is set.
+	SecretFile string
+	// CAFile, CertFile and KeyFile are PEM files for mutual TLS between the nodes: the authority, and this node's certificate with its key. All
+	// or none are set.
+	CAFile, CertFile, KeyFile string
+	// Dir is the folder that holds the identity. It must exist.
+	Dir string
+	// Log receives what happens with other nodes. Nil means slog.Default().
+	Log *slog.Logger
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// ParsePeers parses a list of the form name=host:port,name=host:port.
+func ParsePeers(text string) ([]Peer, error) {
+	var peers []Peer
+	for part := range strings.SplitSeq(text, ",") {
+		name, address, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form name=host:port", part)
+		}
+		peers = append(peers, Peer{name, address})
+	}
+	return peers, nil
+}
+
+// FormatPeers is the inverse of [ParsePeers].
+func FormatPeers(peers []Peer) string {
+	parts := make([]string, len(peers))
+	for i, p := range peers {
+		parts[i] = p.Name + "=" + p.Address
+	}
+	return strings.Join(parts, ",")
+}
+
+// Validate returns an error that describes the first mistake. It reads no files.
+func (c *Config) Validate() error {
+	if !validName.MatchString(c.Node) {
+		return fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", c.Node)
+	}
+	if err := checkAddress(c.Listen, true); err != nil {
+		return fmt.Errorf("the address to listen on: %w", err)
+	}
+	if err := c.validatePeers(); err != nil {
+		return err
+	}
+	if some := c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""; some && (c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
+		return errors.New("authority, certificate and key of the node go together")
+	}
+	if exposed := c.exposed(); exposed != "" && c.SecretFile == "" && c.CAFile == "" {
+		return fmt.Errorf("%s is not a loopback address: connections between machines must be authenticated and encrypted; give all nodes the same secret file, or certificates of one authority",
+			exposed)
+	}
+	return nil
+}
+
+func (c *Config) validatePeers() error {
+	if n := len(c.Peers); n < MinPeers || n > MaxPeers {
+		return fmt.Errorf("%d peers are given: a cluster has %d to %d nodes, with this one", n, MinPeers, MaxPeers)
+	}
+	names, addresses := map[string]bool{}, map[string]string{}
+	for _, p := range c.Peers {
+		if !validName.MatchString(p.Name) {
+			return fmt.Errorf("the name %q of a peer must have 1 to 32 lower-case letters, digits and hyphens", p.Name)
+		}
+		if err := checkAddress(p.Address, false); err != nil {
+			return fmt.Errorf("the address of %s: %w", p.Name, err)
+		}
+		if names[p.Name] {
+			return fmt.Errorf("%s is given twice among the peers", p.Name)
+		}
+		if other, taken := addresses[p.Address]; taken {
+			return fmt.Errorf("%s and %s have the same address %s", other, p.Name, p.Address)
+		}
+		names[p.Name], addresses[p.Address] = true, p.Name
+	}
+	if !names[c.Node] {
+		return fmt.Errorf("this node, %s, is not among the peers", c.Node)
+	}
+	return nil
+}
+
+// checkAddress checks host:port. listening allows an empty host.
+func checkAddress(address string, listening bool) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" && !listening {
+		return fmt.Errorf("%q is not of the form host:port", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("%q: the port must be a number from 1 to 65535", address)
+	}
+	return nil
+}
+
+// exposed returns the first address that is not a loopback address, "" if there is none.
+func (c *Config) exposed() string {
+	for _, address := range append([]string{c.Listen}, addressesOf(c.Peers)...) {
+		host, _, _ := net.SplitHostPort(address)
+		if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
+			return address
+		}
+	}
+	return ""
+}
+
+func addressesOf(peers []Peer) []string {
+	list := make([]string, len(peers))
+	for i, p := range peers {
+		list[i] = p.Address
+	}
+	return list
+}
+
+// founder returns the name of the node that founds the cluster.
+func (c *Config) founder() string {
+	return slices.MinFunc(c.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) }).Name
+}
+
+// address returns the address of a peer, "" for an unknown name.
+func (c *Config) address(name string) string {
+	for _, p := range c.Peers {
+		if p.Name == name {
+			return p.Address
+		}
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package peering
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// The versions of the format in which nodes exchange and replicate data. A node understands the formats from OldestFormat to Format, and writes
+// the newest one that all nodes understand. A node that has no format in common with another one is not accepted by it.
+const (
+	Format       = 1
+	OldestFormat = 1
+)
+
+// Hello is what a node says about itself when it connects to another one.
+type Hello struct {
+	Node        string `json:"node"`
+	Incarnation string `json:"incarnation"`
+	Process     string `json:"process"` // random for each process
+	Cluster     string `json:"cluster"`
+	State       State  `json:"state"` // when the process started
+	Format      int    `json:"format"`
+	Oldest      int    `json:"oldest"`
+	// Members has the incarnations that the node accepts, by name.
+	Members map[string]string `json:"members,omitempty"`
+}
+
+// maxHello bounds the length of an encoded Hello.
+const maxHello = 4 << 10
+
+// encode returns the hello as text without special characters.
+func (h *Hello) encode() string {
+	text, err := json.Marshal(h)
+	if err != nil {
+		panic("peering: a hello cannot be encoded: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+var errNoHello = errors.New("it is not a Lazuli node")
+
+// decodeHello parses what [Hello.encode] returns.
+func decodeHello(text string) (Hello, error) {
+	var h Hello
+	if len(text) > maxHello {
+		return h, errNoHello
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &h) != nil {
+		return h, errNoHello
+	}
+	if !validName.MatchString(h.Node) || h.Incarnation == "" || h.Cluster == "" {
+		return h, errNoHello
+	}
+	return h, nil
+}
+
+// checkFormats returns an error if this program and the other one have no format in common.
+func (h *Hello) checkFormats() error {
+	switch {
+	case h.Oldest > Format:
+		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: update this node", h.Oldest, Format)
+	case h.Format < OldestFormat:
+		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this program needs %d or newer: update that node", h.Format, OldestFormat)
+	}
+	return nil
+}

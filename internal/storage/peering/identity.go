@@ -1,0 +1,82 @@
+package peering
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
+)
+
+// identityFile is the name of the file with the identity, in Config.Dir.
+const identityFile = "node.json"
+
+// identityVersion is the version of the file's format.
+const identityVersion = 1
+
+// State is what a node is in its cluster.
+type State string
+
+// The states of a node, in their order.
+const (
+	// Founding: the node made up the cluster's ID, and has not seen a majority yet.
+	Founding State = "founding"
+	// Joining: the node took the cluster's ID from a peer, and has not caught up yet.
+	Joining State = "joining"
+	// Member: the node has been part of a majority.
+	Member State = "member"
+)
+
+// Identity is what a data folder says about its node.
+type Identity struct {
+	Version     int    `json:"version"`
+	Cluster     string `json:"cluster"` // ID of the cluster; "" until the node has one
+	Node        string `json:"node"`
+	Incarnation string `json:"incarnation"`
+	State       State  `json:"state"`
+	// Members has the incarnations of the nodes that were accepted, by name.
+	Members map[string]string `json:"members"`
+}
+
+// ErrNoIdentity means that a folder does not belong to a node of a cluster.
+var ErrNoIdentity = errors.New("the folder belongs to no cluster")
+
+// ReadIdentity reads the identity from a folder. It returns [ErrNoIdentity] if the folder has none.
+func ReadIdentity(dir string) (Identity, error) {
+	path := filepath.Join(dir, identityFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Identity{}, ErrNoIdentity
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	var id Identity
+	if err := json.Unmarshal(text, &id); err != nil || id.Node == "" || id.Incarnation == "" {
+		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on another node, and start it with an empty folder", path)
+	}
+	if id.Version > identityVersion {
+		return Identity{}, fmt.Errorf("%s has format %d, and this program supports formats up to %d; use the newer release that wrote it", path, id.Version, identityVersion)
+	}
+	if id.Members == nil {
+		id.Members = map[string]string{}
+	}
+	return id, nil
+}
+
+// write stores the identity durably.
+func (id *Identity) write(dir string) error {
+	text, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return err
+	}
+	return secretfile.Write(filepath.Join(dir, identityFile), append(text, '\n'))
+}
+
+// newToken returns a random text of n lower-case letters and digits.
+func newToken(n int) string { return strings.ToLower(rand.Text()[:n]) }

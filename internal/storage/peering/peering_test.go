@@ -1,0 +1,194 @@
+package peering
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+func peers() []Peer {
+	return []Peer{{"n1", "127.0.0.1:6201"}, {"n2", "127.0.0.1:6202"}, {"n3", "127.0.0.1:6203"}}
+}
+
+func TestConfigMistakes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"no name":               {func(c *Config) { c.Node = "" }, "the node's name"},
+		"bad name":              {func(c *Config) { c.Node = "N_1" }, "the node's name"},
+		"bad address":           {func(c *Config) { c.Listen = "6201" }, "host:port"},
+		"port 0":                {func(c *Config) { c.Listen = "127.0.0.1:0" }, "from 1 to 65535"},
+		"not a peer":            {func(c *Config) { c.Node = "n4" }, "not among the peers"},
+		"two peers":             {func(c *Config) { c.Peers = c.Peers[:2] }, "3 to 7 nodes"},
+		"a name twice":          {func(c *Config) { c.Peers[2].Name = "n1" }, "given twice"},
+		"an address twice":      {func(c *Config) { c.Peers[2].Address = c.Peers[0].Address }, "the same address"},
+		"a peer without host":   {func(c *Config) { c.Peers[2].Address = ":6203" }, "host:port"},
+		"a bad peer":            {func(c *Config) { c.Peers[2].Name = "n.3" }, "the name \"n.3\" of a peer"},
+		"exposed listener":      {func(c *Config) { c.Listen = "0.0.0.0:6201" }, "not a loopback address"},
+		"exposed peer":          {func(c *Config) { c.Peers[1].Address = "lazuli-2:6202" }, "not a loopback address"},
+		"authority alone":       {func(c *Config) { c.CAFile = "ca.pem" }, "go together"},
+		"certificate and key":   {func(c *Config) { c.CertFile, c.KeyFile = "cert.pem", "key.pem" }, "go together"},
+		"every address, no TLS": {func(c *Config) { c.Listen = ":6201" }, "not a loopback address"},
+	} {
+		c := Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers()}
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		tc.change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+	}
+	c := Config{Node: "n1", Listen: "0.0.0.0:6201", Peers: peers(), SecretFile: "secret"}
+	if err := c.Validate(); err != nil {
+		t.Errorf("with a secret: %v", err)
+	}
+}
+
+func TestPeersAreWrittenAsTheyAreRead(t *testing.T) {
+	t.Parallel()
+	const text = "n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203"
+	if got := FormatPeers(check.Must(ParsePeers(text))(t)); got != text {
+		t.Errorf("got %s", got)
+	}
+	if _, err := ParsePeers("n1=a:1,n2"); err == nil {
+		t.Error("a peer without an address is accepted")
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	check.OK(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func open(t *testing.T, node string, change func(*Config)) *Site {
+	t.Helper()
+	c := Config{Node: node, Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&c)
+	}
+	return check.Must(Open(c))(t)
+}
+
+func TestSecretMistakes(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"missing": filepath.Join(t.TempDir(), "none"), "short": write(t, "short"), "blank": write(t, strings.Repeat(" ", 64))} {
+		if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), SecretFile: path}); err == nil || !strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	authority := write(t, "no certificate")
+	if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), CAFile: authority, CertFile: authority, KeyFile: authority}); err == nil ||
+		!strings.Contains(err.Error(), "authority") {
+		t.Errorf("an authority that is none: %v", err)
+	}
+}
+
+// TestIdentity covers what a folder says about its node.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := ReadIdentity(dir); !errors.Is(err, ErrNoIdentity) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	s := open(t, "n1", func(c *Config) { c.Dir = dir })
+	check.OK(t, s.settle("c1", Founding))
+	check.OK(t, s.BecameMember())
+	if got := check.Must(ReadIdentity(dir))(t); got.Cluster != "c1" || got.State != Member || got.Incarnation != s.Identity().Incarnation {
+		t.Errorf("got %+v", got)
+	}
+	_, err := Open(Config{Node: "n2", Listen: "127.0.0.1:6202", Peers: peers(), Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "belongs to node n1 of cluster c1") {
+		t.Errorf("the folder of another node: %v", err)
+	}
+	for text, want := range map[string]string{"{": "damaged", `{"version": 99, "node": "n1", "incarnation": "x"}`: "newer release"} {
+		check.OK(t, os.WriteFile(filepath.Join(dir, identityFile), []byte(text), 0o600))
+		if _, err := ReadIdentity(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestAdmission covers which nodes a member accepts.
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	secret := write(t, strings.Repeat("s", MinSecret))
+	withSecret := func(c *Config) { c.SecretFile = secret }
+	member := open(t, "n1", withSecret)
+	check.OK(t, member.settle("c1", Founding))
+	check.OK(t, member.BecameMember())
+	_, password := member.Credentials()
+	if password == "" || strings.Contains(password, "sss") {
+		t.Errorf("password %q", password)
+	}
+	hello := func(change func(*Hello)) string {
+		h := Hello{Node: "n2", Incarnation: "i2", Process: "p2", Cluster: "c1", State: Joining, Format: Format, Oldest: OldestFormat}
+		if change != nil {
+			change(&h)
+		}
+		return h.encode()
+	}
+	for _, tc := range []struct {
+		name, user, password, want string
+	}{
+		{"no hello", "route", password, "not a Lazuli node"},
+		{"a long hello", strings.Repeat("x", maxHello+1), password, "not a Lazuli node"},
+		{"another secret", hello(nil), "x", "another secret"},
+		{"no secret", hello(nil), "", "another secret"},
+		{"another cluster", hello(func(h *Hello) { h.Cluster = "c2" }), password, "it belongs to cluster c2"},
+		{"a stranger", hello(func(h *Hello) { h.Node = "n4" }), password, "not among the peers"},
+		{"this node's name", hello(func(h *Hello) { h.Node = "n1" }), password, "two nodes are named n1"},
+		{"a newer format", hello(func(h *Hello) { h.Format, h.Oldest = Format+2, Format+1 }), password, "update this node"},
+		{"an older format", hello(func(h *Hello) { h.Format, h.Oldest = OldestFormat-1, 0 }), password, "update that node"},
+		{"it knows another incarnation", hello(func(h *Hello) { h.Members = map[string]string{"n1": "other"} }), password, "knows this node with another data folder"},
+		{"the first time", hello(nil), password, ""},
+		{"again", hello(nil), password, ""},
+		{"another incarnation", hello(func(h *Hello) { h.Incarnation = "i3" }), password, "lazuli cluster leave n2"},
+	} {
+		err := member.Admit(tc.user, tc.password, "192.0.2.1:1")
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+		}
+	}
+	if got := member.Refused("n2"); !strings.Contains(got, "leave n2") {
+		t.Errorf("n2 was refused: %q", got)
+	}
+	own, _ := member.Credentials()
+	if err := member.Admit(own, password, "127.0.0.1:1"); err != nil {
+		t.Errorf("the node itself: %v", err)
+	}
+	check.OK(t, member.Forget("n2"))
+	if err := member.Admit(hello(func(h *Hello) { h.Incarnation = "i3" }), password, ""); err != nil {
+		t.Errorf("after it was removed: %v", err)
+	}
+	if got := member.ServerNameOf("n2"); got != "n2.i3" {
+		t.Errorf("server name %q", got)
+	}
+
+	// A node that joins accepts no one: what the others present may be older than their decision about it.
+	joining := open(t, "n3", withSecret)
+	check.OK(t, joining.settle("c1", Joining))
+	if err := joining.Admit(own, password, ""); !errors.Is(err, errWaiting) {
+		t.Errorf("a node that joins: %v", err)
+	}
+}
+
+func FuzzHello(f *testing.F) {
+	h := Hello{Node: "n2", Incarnation: "i2", Cluster: "c1"}
+	f.Add(h.encode())
+	f.Add("e30")
+	f.Fuzz(func(t *testing.T, text string) {
+		if h, err := decodeHello(text); err == nil && (h.Node == "" || h.Cluster == "" || h.Incarnation == "") {
+			t.Errorf("accepted %+v", h)
+		}
+	})
+}

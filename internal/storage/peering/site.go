@@ -1,0 +1,316 @@
+package peering
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Site is this node's place in its cluster. It is safe for concurrent use.
+type Site struct {
+	config      Config
+	credentials credentials
+	process     string
+	log         *slog.Logger
+
+	mu       sync.Mutex // guards the rest
+	identity Identity
+	refusals map[string]refusal // by the name of the node or its address
+}
+
+// refusal is the last reason for which a node was not accepted.
+type refusal struct {
+	reason string
+	logged time.Time
+}
+
+// logEvery is the time after which a refusal for the same reason is logged again: nodes retry every second.
+const logEvery = time.Minute
+
+// Open reads the credentials and the identity of this node; a folder without one gets a new incarnation. The node has no cluster until
+// [Site.Discover] has returned.
+func Open(c Config) (*Site, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &Site{config: c, process: newToken(12), log: c.Log, refusals: map[string]refusal{}}
+	var err error
+	if s.credentials, err = loadCredentials(&c); err != nil {
+		return nil, err
+	}
+	s.identity, err = ReadIdentity(c.Dir)
+	switch {
+	case errors.Is(err, ErrNoIdentity):
+		s.identity = Identity{Version: identityVersion, Node: c.Node, Incarnation: newToken(8), Members: map[string]string{}}
+	case err != nil:
+		return nil, err
+	case s.identity.Node != c.Node:
+		return nil, fmt.Errorf("the data folder belongs to node %s of cluster %s, and this process is to be node %s: use each folder for one node",
+			s.identity.Node, s.identity.Cluster, c.Node)
+	}
+	return s, nil
+}
+
+// Identity returns a copy of the identity.
+func (s *Site) Identity() Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	id.Members = maps.Clone(id.Members)
+	return id
+}
+
+// Peers returns the names and addresses of all nodes, this one included.
+func (s *Site) Peers() []Peer { return s.config.Peers }
+
+// Node returns the name of this node.
+func (s *Site) Node() string { return s.config.Node }
+
+// ServerName returns the name under which this node takes part in Raft.
+func (s *Site) ServerName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return serverName(s.identity.Node, s.identity.Incarnation)
+}
+
+// serverName joins the name of a node and its incarnation: a node with another incarnation is another member of the Raft groups.
+func serverName(node, incarnation string) string { return node + "." + incarnation }
+
+// ServerNameOf returns the name under which an accepted node takes part in Raft, "" if the node is not known.
+func (s *Site) ServerNameOf(node string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if node == s.identity.Node {
+		return serverName(node, s.identity.Incarnation)
+	}
+	if incarnation := s.identity.Members[node]; incarnation != "" {
+		return serverName(node, incarnation)
+	}
+	return ""
+}
+
+// clusterPrefix precedes the ID in the cluster's name.
+const clusterPrefix = "lazuli-"
+
+// ClusterName returns the name of the cluster, which has its ID.
+func (s *Site) ClusterName() string { return clusterPrefix + s.Identity().Cluster }
+
+// TLS returns the configuration of connections between nodes, nil if they are not encrypted. The caller may change the copy.
+func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
+
+// Credentials returns what this node presents to the others as user and password.
+func (s *Site) Credentials() (user, password string) {
+	id := s.Identity()
+	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
+		Format: Format, Oldest: OldestFormat, Members: id.Members}
+	return h.encode(), s.credentials.password
+}
+
+// Routes returns the URLs at which this node connects to all nodes.
+func (s *Site) Routes() []*url.URL {
+	user, password := s.Credentials()
+	var list []*url.URL
+	for _, p := range s.config.Peers {
+		list = append(list, &url.URL{Scheme: "nats-route", Host: p.Address, User: url.UserPassword(user, password)})
+	}
+	return list
+}
+
+// Listen returns the address for the connections of the other nodes, and Advertised the one at which they reach it.
+func (s *Site) Listen() string     { return s.config.Listen }
+func (s *Site) Advertised() string { return s.config.address(s.config.Node) }
+
+// Admit reports whether a node that connects is accepted: nil, or the reason why not, which was logged. An accepted node is remembered durably.
+func (s *Site) Admit(user, password, address string) error {
+	h, err := s.admit(user, password)
+	if err == nil {
+		return nil
+	}
+	who := address
+	if h.Node != "" && !errors.Is(err, errSecret) {
+		who = h.Node
+	}
+	if !errors.Is(err, errWaiting) {
+		s.noteRefusal(who, address, err)
+	}
+	return err
+}
+
+// errWaiting: a node that joins accepts no connections. What the others present may be older than their decision about this node, but they decide
+// about the connections that this node makes.
+var errWaiting = errors.New("this node has not joined the cluster yet")
+
+func (s *Site) admit(user, password string) (Hello, error) {
+	if err := s.credentials.checkPassword(password); err != nil {
+		return Hello{}, err
+	}
+	h, err := decodeHello(user)
+	if err != nil {
+		return h, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := &s.identity
+	if h.Node == id.Node {
+		if h.Process == s.process {
+			return h, nil // this node itself
+		}
+		return h, fmt.Errorf("two nodes are named %s: each node of a cluster needs a name and a folder that no other one has", h.Node)
+	}
+	if h.Cluster != id.Cluster {
+		return h, fmt.Errorf("it belongs to cluster %s, and this node to cluster %s: check the peers of both, or remove the folder `cluster` of the node that was started by mistake",
+			h.Cluster, id.Cluster)
+	}
+	if s.config.address(h.Node) == "" {
+		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again", h.Node)
+	}
+	if err := h.checkFormats(); err != nil {
+		return h, err
+	}
+	if known := id.Members[h.Node]; known != "" && known != h.Incarnation {
+		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
+			h.Node, h.Node)
+	}
+	if known := h.Members[id.Node]; known != "" && known != id.Incarnation {
+		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster leave %s` on node %s, and this node can join", id.Node, h.Node)
+	}
+	if id.State == Joining {
+		return h, errWaiting
+	}
+	if id.Members[h.Node] != h.Incarnation {
+		id.Members[h.Node] = h.Incarnation
+		if err := id.write(s.config.Dir); err != nil {
+			delete(id.Members, h.Node)
+			return h, fmt.Errorf("this node cannot store its peers: %w", err)
+		}
+		s.log.Info("accepted a node of the cluster", "node", h.Node, "incarnation", h.Incarnation)
+	}
+	delete(s.refusals, h.Node)
+	return h, nil
+}
+
+// noteRefusal keeps and logs the reason for which a node was not accepted.
+func (s *Site) noteRefusal(who, address string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, now := s.refusals[who], time.Now()
+	if last.reason == err.Error() && now.Sub(last.logged) < logEvery {
+		return
+	}
+	if len(s.refusals) >= 64 { // addresses of strangers
+		clear(s.refusals)
+	}
+	s.refusals[who] = refusal{err.Error(), now}
+	s.log.Error("refused a node of the cluster", "node", who, "address", address, "err", err)
+}
+
+// Refused returns why a node was last refused, "" if it was not refused since it was last accepted.
+func (s *Site) Refused(node string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusals[node].reason
+}
+
+// BecameMember records durably that this node is part of a majority.
+func (s *Site) BecameMember() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.identity.State == Member {
+		return nil
+	}
+	id := s.identity
+	id.State = Member
+	if err := id.write(s.config.Dir); err != nil {
+		return err
+	}
+	s.identity.State = Member
+	s.log.Info("this node is a member of the cluster", "node", id.Node, "cluster", id.Cluster)
+	return nil
+}
+
+// Forget removes a node's incarnation, so that the node can join with another data folder.
+func (s *Site) Forget(node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.identity.Members[node]
+	if known == "" {
+		return nil
+	}
+	delete(s.identity.Members, node)
+	if err := s.identity.write(s.config.Dir); err != nil {
+		s.identity.Members[node] = known
+		return err
+	}
+	delete(s.refusals, node)
+	return nil
+}
+
+// Discover returns when the node knows its cluster. It takes the ID of a peer, or makes one up if this node is the founder and no peer has one.
+// waiting is called with the reason, from time to time, while it waits.
+func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error {
+	for round := 0; ; round++ {
+		if s.Identity().Cluster != "" {
+			return nil
+		}
+		found := s.probeAll(ctx)
+		for _, p := range found {
+			if p.Cluster != "" {
+				return s.settle(p.Cluster, Joining)
+			}
+		}
+		if s.config.Node == s.config.founder() {
+			return s.settle(newToken(12), Founding)
+		}
+		waiting(fmt.Sprintf("no peer has founded the cluster yet; node %s founds it", s.config.founder()))
+		select {
+		case <-time.After(probePause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// settle stores the cluster's ID.
+func (s *Site) settle(cluster string, state State) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	id.Cluster, id.State, id.Members = cluster, state, map[string]string{}
+	if err := id.write(s.config.Dir); err != nil {
+		return err
+	}
+	s.identity = id
+	s.log.Info("the node has a cluster", "node", id.Node, "cluster", cluster, "state", string(state))
+	return nil
+}
+
+// Reconsider checks whether the peers belong to another cluster than this node, which is not a member yet: a founder whose folder was lost has made
+// up an ID while its peers could not be reached. It then takes their ID and returns true: the caller must start from an empty state.
+func (s *Site) Reconsider(ctx context.Context) (changed bool, err error) {
+	id := s.Identity()
+	if id.State == Member || id.Cluster == "" {
+		return false, nil
+	}
+	votes := map[string]int{}
+	for _, p := range s.probeAll(ctx) {
+		if p.Cluster != "" {
+			votes[p.Cluster]++
+		}
+	}
+	others := len(s.config.Peers) - 1
+	for cluster, n := range votes {
+		if cluster != id.Cluster && (id.State == Founding || n == others) {
+			return true, s.settle(cluster, Joining)
+		}
+	}
+	return false, nil
+}
