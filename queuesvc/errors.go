@@ -29,6 +29,8 @@ var (
 	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
 	// errManyQueues: more queues are in use than the process may have open files for.
 	errManyQueues = wire.ErrServerBusy.WithMessage("Too many queues are in use at the moment. Please retry your request.")
+	// errNoMajority: the node is not connected to a majority of its cluster, which natsserver has logged.
+	errNoMajority = wire.ErrServerBusy.WithMessage("This node has no connection to a majority of its cluster at the moment. Please retry your request, or ask another node.")
 	// errDamaged: the data of the queue cannot be read. Package state has logged it.
 	errDamaged = wire.ErrServerBusy.WithMessage("The queue's data is damaged. It is not used until the server's operator has repaired it.")
 	// errMessageTooLarge: a message's text is over 64 KiB.
@@ -61,6 +63,8 @@ func (s *Service) failure(c *call, err error) error {
 		return errManyQueues
 	case errors.Is(err, state.ErrDamaged):
 		return errDamaged
+	case errors.Is(err, state.ErrNoMajority):
+		return errNoMajority
 	case errors.Is(err, state.ErrUnavailable):
 		if c.HTTP.Context().Err() == nil {
 			s.log.Warn("queue state is not available", "account", c.Account, "queue", c.queue, "op", c.Operation,

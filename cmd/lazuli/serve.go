@@ -50,10 +50,19 @@ type backend interface {
 	Events() *events.Manager
 
 	admin.State
+	admin.Cluster
 }
 
 // starter starts a backend; [startStack] is the real one.
-type starter func(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger, observe observer) (backend, error)
+type starter func(ctx context.Context, c *config.Config, sec *security, o startOptions) (backend, error)
+
+// startOptions are what the services share with the process.
+type startOptions struct {
+	metrics prometheus.Registerer
+	log     *slog.Logger
+	observe observer
+	waiting func(reason string) // called while a node waits for its cluster
+}
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
 func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
@@ -97,6 +106,8 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	defer gctuner.Default.Start()()
 
 	var services atomic.Pointer[backend]
+	var waiting atomic.Pointer[string] // why the start waits
+	onWaiting := func(reason string) { waiting.Store(&reason) }
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var seeding *seed.Seed
@@ -118,10 +129,21 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 				if b := services.Load(); b != nil {
 					return (*b).Ready()
 				}
+				if reason := waiting.Load(); reason != nil {
+					return fmt.Errorf("waiting for the cluster: %s", *reason)
+				}
 				return errors.New("starting")
 			}}
 		if c.AdminState {
 			o.State = func() admin.State {
+				if b := services.Load(); b != nil {
+					return *b
+				}
+				return nil
+			}
+		}
+		if c.Cluster.Enabled() {
+			o.Cluster = func() admin.Cluster {
 				if b := services.Load(); b != nil {
 					return *b
 				}
@@ -172,7 +194,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}()
 	}
 
-	b, err := start(&c.Config, sec, metrics, log, requests.Observer())
+	b, err := start(ctx, &c.Config, sec, startOptions{metrics, log, requests.Observer(), onWaiting})
 	if err != nil {
 		return err
 	}

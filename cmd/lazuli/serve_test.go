@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -127,7 +125,7 @@ func (r *run) end(t *testing.T) int {
 func TestLifeOfAServer(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	starting := make(chan struct{})
-	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(_ *config.Config, _ *security, _ prometheus.Registerer, log *slog.Logger, _ observer) (backend, error) {
+	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
 		<-starting
 		return f, nil
 	}})
@@ -161,7 +159,7 @@ func TestLifeOfAServer(t *testing.T) {
 
 func TestDrainIsBounded(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
-	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
+	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
 		return f, nil
 	}})
 	r.wait(t, "Ready")
@@ -179,7 +177,7 @@ func TestExitCodes(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	failing := func(err error) starter {
-		return func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
+		return func(context.Context, *config.Config, *security, startOptions) (backend, error) {
 			return nil, err
 		}
 	}
@@ -225,7 +223,7 @@ func TestBanner(t *testing.T) {
 		close(f.drained)
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
-		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(*config.Config, *security, prometheus.Registerer, *slog.Logger, observer) (backend, error) {
+		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
 			cancel()
 			return f, nil
 		}}

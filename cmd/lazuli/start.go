@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -17,7 +14,8 @@ import (
 )
 
 // startStack starts the services that the configuration describes.
-func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger, watch observer) (backend, error) {
+func startStack(ctx context.Context, c *config.Config, sec *security, o startOptions) (backend, error) {
+	log, metrics := o.log, o.metrics
 	sc := server.Config{
 		InMemory:       c.InMemory,
 		Relaxed:        c.Durability == config.Relaxed,
@@ -40,16 +38,20 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas},
 		Log:     log,
-		Observe: observers(observe.RequestLog(log), watch),
+		Observe: observers(observe.RequestLog(log), o.observe),
 		Metrics: metrics,
 		Faults:  c.Faults,
 		Events:  c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
+		Waiting: o.waiting,
+	}
+	if c.Cluster.Enabled() {
+		sc.Cluster = c.Cluster.Peering()
 	}
 	if !c.InMemory {
 		sc.Location = c.Location
 	}
 	if len(c.Roles.Enabled) == 0 && !c.Durable.Enabled {
-		s, err := server.Start(sc)
+		s, err := server.StartContext(ctx, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +65,7 @@ func startStack(c *config.Config, sec *security, metrics prometheus.Registerer, 
 		}
 		sc.Observe = observers(sc.Observe, b.roles.observe)
 	}
-	if b.Stack, err = server.Start(sc); err != nil {
+	if b.Stack, err = server.StartContext(ctx, sc); err != nil {
 		return nil, err
 	}
 	if b.roles != nil {

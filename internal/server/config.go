@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
 // Config configures a [Stack]. The zero value is not valid: one of Location and InMemory is required.
@@ -57,6 +58,12 @@ type Config struct {
 	// NATS configures the storage of queues. Its Dir, Relaxed and Log are set from the fields here; a URL names an existing
 	// NATS server in place of the embedded one.
 	NATS natsserver.Config
+
+	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node waits for the others,
+	// requests are answered 503.
+	Cluster *peering.Config
+	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
+	Waiting func(reason string)
 
 	// FreeSpace returns the free bytes of the disk that a folder is on; nil asks the operating system. For tests.
 	FreeSpace func(dir string) (int64, error)

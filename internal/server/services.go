@@ -32,6 +32,7 @@ type services struct {
 	blobs  *blobsvc.Service
 	queues *queuesvc.Service
 	events atomic.Pointer[events.Manager] // nil without Config.Events
+	nats   *natsserver.Server
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
@@ -62,8 +63,21 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 		if open := s.services.Load(); open != nil {
 			return open.handler(svc)
 		}
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		return http.HandlerFunc(notOpen)
 	})
+}
+
+// notOpen answers while the services are not open: before a node of a cluster has a majority. It does not parse the request, whose account may
+// not be known.
+func notOpen(w http.ResponseWriter, r *http.Request) {
+	w.Header()["x-ms-error-code"] = []string{wire.ErrServerBusy.Code}
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", wire.ErrServerBusy.Code).
+			Text("Message", "The server is starting, or waits for a majority of its cluster. Please retry your request.").Close("Error").Bytes())
+	}
 }
 
 // Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses other
@@ -80,8 +94,8 @@ func (s *Stack) Transport() *inproc.Transport {
 	return t
 }
 
-// open opens the services on the data folder.
-func (s *Stack) open() (err error) {
+// open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
+func (s *Stack) open(ctx context.Context) (err error) {
 	o := &services{board: longpoll.NewBoard()}
 	defer func() {
 		if err != nil {
@@ -117,17 +131,16 @@ func (s *Stack) open() (err error) {
 		return fmt.Errorf("start the Blob service: %w", err)
 	}
 	o.closers = append(o.closers, o.blobs.Close)
-	n := c.NATS
-	n.Log = c.Log
-	if n.URL == "" && !c.InMemory {
-		n.Dir, n.Relaxed = s.dir.Queues(), c.Relaxed
-	}
-	nats, err := natsserver.Start(n)
+	nats, err := natsserver.StartContext(ctx, s.natsConfig())
 	if err != nil {
 		return fmt.Errorf("start NATS: %w", err)
 	}
+	o.nats = nats
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
-	if o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features}); err != nil {
+	if err := s.whenElected(ctx, func() error {
+		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
+		return err
+	}); err != nil {
 		return fmt.Errorf("start the Queue service: %w", err)
 	}
 	o.closers = append(o.closers, o.queues.Close)

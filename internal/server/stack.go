@@ -54,8 +54,12 @@ type server struct {
 	done    chan struct{}
 }
 
-// Start opens the state and serves. It returns when all services answer. After an error nothing is left running.
-func Start(c Config) (_ *Stack, err error) {
+// Start is [StartContext] without a time limit.
+func Start(c Config) (*Stack, error) { return StartContext(context.Background(), c) }
+
+// StartContext opens the state and serves. It returns when all services answer. After an error nothing is left running. ctx bounds the wait for
+// other nodes of a cluster.
+func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("stack: %w", err)
 	}
@@ -95,11 +99,25 @@ func Start(c Config) (_ *Stack, err error) {
 	if !c.InMemory {
 		s.space = diskspace.Open(s.dir.Path(), diskspace.Options{Log: c.Log, Free: c.FreeSpace})
 	}
-	if err := s.open(); err != nil {
+	if err := s.checkFolder(); err != nil {
 		return nil, err
 	}
-	for _, srv := range s.servers {
-		srv.serve(s.handler(srv.service), c)
+	serve := func() {
+		for _, srv := range s.servers {
+			srv.serve(s.handler(srv.service), c)
+		}
+	}
+	if c.Cluster != nil {
+		if c.Metrics != nil {
+			c.Metrics.MustRegister(clusterMetrics{s})
+		}
+		serve() // clients are answered 503 while the node waits for the others
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if c.Cluster == nil {
+		serve()
 	}
 	s.ready.Store(true)
 	return s, nil

@@ -21,6 +21,8 @@ var (
 	ErrUnknownAccount = errors.New("no such account")
 	// ErrElsewhere: the queues are on an external NATS server, not in the data folder.
 	ErrElsewhere = errors.New("the queues are on an external NATS server: the data folder does not have all of the state")
+	// ErrClustered: the data folder is that of one node of a cluster.
+	ErrClustered = errors.New("this server is a node of a cluster: its data folder alone is not the cluster's state")
 	// ErrBusy: requests did not end within the wait for them.
 	ErrBusy = errBusy
 )
@@ -133,6 +135,9 @@ func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) err
 	if s.config.NATS.URL != "" {
 		return ErrElsewhere
 	}
+	if s.config.Cluster != nil {
+		return ErrClustered
+	}
 	if s.dir.Temporary() {
 		return datadir.ErrTemporary
 	}
@@ -154,5 +159,5 @@ func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) err
 		return fmt.Errorf("close the services: %w", err)
 	}
 	err := change(s.dir)
-	return errors.Join(err, s.open())
+	return errors.Join(err, s.open(context.Background()))
 }

@@ -45,6 +45,8 @@ type Options struct {
 	Faults func() *faultrule.Set
 	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the path is refused.
 	Events func() *events.Manager
+	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it the path answers 404.
+	Cluster func() Cluster
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
 	// AllowHosts are host names, without port, that requests may name in addition to IP addresses and localhost.
@@ -103,6 +105,12 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/events", refuseEvents)
 		e.Any("/admin/events/*", refuseEvents)
+	}
+	if o.Cluster != nil {
+		clusterHandler{o.Cluster}.routes(e)
+	} else {
+		e.Any("/admin/cluster", notClustered)
+		e.Any("/admin/cluster/*", notClustered)
 	}
 	if o.State != nil {
 		stateHandler{state: o.State, seed: o.Seed}.routes(e)

@@ -150,7 +150,7 @@ func failState(c echo.Context, err error) error {
 		{server.ErrUnknownAccount, http.StatusNotFound}, {datadir.ErrSnapshotNotFound, http.StatusNotFound}, {datadir.ErrSnapshotName, http.StatusBadRequest},
 		{datadir.ErrSnapshotExists, http.StatusConflict}, {errNoSeed, http.StatusConflict},
 		{server.ErrBusy, http.StatusServiceUnavailable},
-		{server.ErrElsewhere, http.StatusNotImplemented}, {datadir.ErrTemporary, http.StatusNotImplemented},
+		{server.ErrElsewhere, http.StatusNotImplemented}, {server.ErrClustered, http.StatusNotImplemented}, {datadir.ErrTemporary, http.StatusNotImplemented},
 	} {
 		if errors.Is(err, known.err) {
 			status = known.status

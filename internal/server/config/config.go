@@ -137,6 +137,8 @@ type Config struct {
 
 	// NATS keeps the queues.
 	NATS NATS
+	// Cluster makes the server a node of a cluster.
+	Cluster Cluster
 
 	// Roles are the built-in worker roles.
 	Roles Roles
@@ -254,6 +256,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if err := c.Durable.validate(); err != nil {
+		return err
+	}
+	if err := c.validateCluster(); err != nil {
 		return err
 	}
 	return c.NATS.validate()

@@ -160,6 +160,7 @@ var groups = []group{
 		text("nats-key", "", "file", "Private key of nats-cert, in PEM", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
 		number("nats-replicas", "Number of replicas of each queue in the cluster, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
+	{"Cluster", clusterOptions},
 	{"Worker roles", roleOptions},
 	{"Durable workflows", durableOptions},
 	{"Process", []option{

@@ -127,6 +127,9 @@ func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, "encrypti
 // Queues is the path of the folder with the Queue service's streams.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 
+// Cluster is the path of the folder with the identity and the streams of a node of a cluster.
+func (d *Dir) Cluster() string { return filepath.Join(d.path, "cluster") }
+
 // Damaged is the path of the folder that holds the files that a repair replaced.
 func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 

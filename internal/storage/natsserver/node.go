@@ -64,24 +64,36 @@ func (s *Server) form(ctx context.Context) error {
 	if err := site.Discover(ctx, waiting); err != nil {
 		return fmt.Errorf("waiting for the cluster: %w", err)
 	}
-	for {
-		again, err := s.join(ctx, waiting)
-		if err != nil {
+	for joined := true; joined; {
+		if err := s.join(ctx, waiting); err != nil {
 			return err
 		}
-		if !again {
-			break
+		if joined, err = site.BecameMember(); err != nil {
+			return err
+		}
+		if joined { // what a server presents to others is fixed when it starts
+			s.stopEmbedded()
 		}
 	}
-	if err := site.BecameMember(); err != nil {
+	if err := s.connectInProcess(); err != nil {
 		return err
 	}
 	return s.node.start()
 }
 
-// join starts the embedded server with the identity of the node. again is set if the node has learned that its peers belong to another cluster
-// than the one that it was about to found; the server has been stopped then.
-func (s *Server) join(ctx context.Context, waiting func(string)) (again bool, err error) {
+// join starts the embedded server, and returns when it is part of a majority.
+func (s *Server) join(ctx context.Context, waiting func(string)) error {
+	for {
+		again, err := s.startNode(ctx, waiting)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// startNode starts the embedded server with the identity of the node. again is set if the node has learned that its peers belong to another
+// cluster than the one that it was about to found; the server has been stopped then.
+func (s *Server) startNode(ctx context.Context, waiting func(string)) (again bool, err error) {
 	s.dir = filepath.Join(s.config.Dir, s.node.site.Identity().Cluster)
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return false, fmt.Errorf("natsserver: %w", err)
@@ -95,17 +107,20 @@ func (s *Server) join(ctx context.Context, waiting func(string)) (again bool, er
 	s.mu.Unlock()
 	again, err = s.node.awaitMajority(ctx, e, waiting)
 	if err != nil || !again {
-		if err == nil {
-			err = s.connectInProcess()
-		}
 		return false, err
 	}
+	s.stopEmbedded()
+	return true, os.RemoveAll(s.dir)
+}
+
+// stopEmbedded stops the embedded server and waits until its files are closed.
+func (s *Server) stopEmbedded() {
 	s.mu.Lock()
+	e := s.embedded
 	s.embedded = nil
 	s.mu.Unlock()
 	e.Shutdown()
 	e.WaitForShutdown()
-	return true, os.RemoveAll(s.dir)
 }
 
 const (

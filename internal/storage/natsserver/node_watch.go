@@ -34,6 +34,7 @@ type nodeStatus struct {
 	connected []string // names of other nodes
 	leader    string   // name of the node that leads JetStream's metadata
 	current   bool     // this node has caught up with the leader
+	changes   int      // of the leader
 	since     time.Time
 }
 
@@ -50,6 +51,14 @@ type NodeReport struct {
 	NotReady    string         `json:"not_ready,omitempty"` // why it is not ready
 	SyncAlways  bool           `json:"sync_always"`
 	Details     map[string]any `json:"details,omitempty"` // of what is replicated, see AddReport
+}
+
+// ClusterView is what a node knows about its cluster without asking.
+type ClusterView struct {
+	Majority, Leads, Current bool
+	Connected                int                      // number of other nodes
+	LeaderChanges            int                      // that this node has seen
+	Clocks                   map[string]time.Duration // by node: how far its clock is ahead
 }
 
 // ClusterStatus is the state of the cluster as one node sees it.
@@ -135,6 +144,10 @@ func (n *node) watch() {
 	now := nodeStatus{connected: connectedNodes(e), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
+	now.changes = before.changes
+	if now.leader != before.leader && now.leader != "" {
+		now.changes++
+	}
 	n.status = now
 	n.mu.Unlock()
 	n.logChanges(before, now)
@@ -302,6 +315,18 @@ func (s *Server) ClusterNode() string {
 		return ""
 	}
 	return s.node.site.Node()
+}
+
+// ClusterView returns what the node knows; the zero value unless the server is a node of a cluster.
+func (s *Server) ClusterView() ClusterView {
+	n := s.node
+	if n == nil {
+		return ClusterView{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return ClusterView{Majority: n.majority(n.status), Leads: n.status.leader == n.site.Node(), Current: n.status.current,
+		Connected: len(n.status.connected), LeaderChanges: n.status.changes, Clocks: maps.Clone(n.clocks)}
 }
 
 // AddReport adds a part of the node's report: f is called for each one and must be quick. It does nothing on a server alone.

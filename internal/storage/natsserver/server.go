@@ -178,7 +178,11 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsserver: %w", err)
 	}
-	e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
+	if s.node != nil {
+		e.SetLoggerV2(&nodeLogger{logger{s.config.Log}}, false, false, false)
+	} else {
+		e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
+	}
 	if s.config.Listen != "" { // the server itself would only log the error, and exit
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 		if err != nil {

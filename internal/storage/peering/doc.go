@@ -10,8 +10,8 @@
 // # Founding and joining
 //
 // The first node of the list of peers, in the order of the names, founds the cluster: it makes up the ID if no peer has one. The other nodes take
-// the ID of a peer. A node that joins accepts no connections until it is a member, so that two empty nodes cannot form a cluster beside the one to
-// which they belong: the founder or a member must accept each of them.
+// the ID of a peer. A node that joins connects to the founder and to members, which decide, and accepts only other nodes that join. Nodes with empty
+// folders elect a leader only if all nodes take part, so the first start of a cluster needs all of them.
 //
 // # Admission
 //

@@ -102,7 +102,9 @@ func TestIdentity(t *testing.T) {
 	}
 	s := open(t, "n1", func(c *Config) { c.Dir = dir })
 	check.OK(t, s.settle("c1", Founding))
-	check.OK(t, s.BecameMember())
+	if joined, err := s.BecameMember(); joined || err != nil {
+		t.Errorf("the founder: joined %v, %v", joined, err)
+	}
 	if got := check.Must(ReadIdentity(dir))(t); got.Cluster != "c1" || got.State != Member || got.Incarnation != s.Identity().Incarnation {
 		t.Errorf("got %+v", got)
 	}
@@ -125,7 +127,7 @@ func TestAdmission(t *testing.T) {
 	withSecret := func(c *Config) { c.SecretFile = secret }
 	member := open(t, "n1", withSecret)
 	check.OK(t, member.settle("c1", Founding))
-	check.OK(t, member.BecameMember())
+	check.Must(member.BecameMember())(t)
 	_, password := member.Credentials()
 	if password == "" || strings.Contains(password, "sss") {
 		t.Errorf("password %q", password)
@@ -174,11 +176,20 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("server name %q", got)
 	}
 
-	// A node that joins accepts no one: what the others present may be older than their decision about it.
+	// A node that joins accepts only others that join: what the others present may be older than their decision about it.
 	joining := open(t, "n3", withSecret)
 	check.OK(t, joining.settle("c1", Joining))
 	if err := joining.Admit(own, password, ""); !errors.Is(err, errWaiting) {
-		t.Errorf("a node that joins: %v", err)
+		t.Errorf("a node that joins accepts a member: %v", err)
+	}
+	if err := joining.Admit(hello(nil), password, ""); err != nil {
+		t.Errorf("two nodes that join: %v", err)
+	}
+	if joined, err := joining.BecameMember(); !joined || err != nil {
+		t.Errorf("joined %v, %v", joined, err)
+	}
+	if err := joining.Admit(own, password, ""); err != nil {
+		t.Errorf("two members: %v", err)
 	}
 }
 

@@ -145,8 +145,8 @@ func (s *Site) Admit(user, password, address string) error {
 	return err
 }
 
-// errWaiting: a node that joins accepts no connections. What the others present may be older than their decision about this node, but they decide
-// about the connections that this node makes.
+// errWaiting: a node that joins accepts only other nodes that join. What members present may be older than their decision about this node, but they
+// decide about the connections that this node makes.
 var errWaiting = errors.New("this node has not joined the cluster yet")
 
 func (s *Site) admit(user, password string) (Hello, error) {
@@ -183,7 +183,7 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	if known := h.Members[id.Node]; known != "" && known != id.Incarnation {
 		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster leave %s` on node %s, and this node can join", id.Node, h.Node)
 	}
-	if id.State == Joining {
+	if id.State == Joining && h.State != Joining {
 		return h, errWaiting
 	}
 	if id.Members[h.Node] != h.Incarnation {
@@ -220,21 +220,22 @@ func (s *Site) Refused(node string) string {
 	return s.refusals[node].reason
 }
 
-// BecameMember records durably that this node is part of a majority.
-func (s *Site) BecameMember() error {
+// BecameMember records durably that this node is part of a majority. It returns true if the node has joined: then it must present itself to the
+// others as a member from now on, with new [Site.Credentials].
+func (s *Site) BecameMember() (joined bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.identity.State == Member {
-		return nil
+		return false, nil
 	}
 	id := s.identity
-	id.State = Member
+	joined, id.State = id.State == Joining, Member
 	if err := id.write(s.config.Dir); err != nil {
-		return err
+		return false, err
 	}
 	s.identity.State = Member
 	s.log.Info("this node is a member of the cluster", "node", id.Node, "cluster", id.Cluster)
-	return nil
+	return joined, nil
 }
 
 // Forget removes a node's incarnation, so that the node can join with another data folder.

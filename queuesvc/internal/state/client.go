@@ -22,6 +22,8 @@ import (
 var (
 	// ErrStorage: the embedded server currently cannot write to its disk. A change may or may not have been made.
 	ErrStorage = natsserver.ErrStorage
+	// ErrNoMajority: this node of a cluster is not connected to a majority. A change may or may not have been made.
+	ErrNoMajority = natsserver.ErrNoMajority
 	// ErrUnavailable: NATS cannot be reached or did not answer in time. A change may or may not have been made.
 	ErrUnavailable = errors.New("the queue's stream cannot be reached")
 	// errNoStream: the subject has no listener, so nothing was changed: the stream was deleted, or its cluster currently has no leader for it.

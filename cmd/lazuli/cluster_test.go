@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
+)
+
+// clusterPort returns a port that is likely to stay free: outside of the range from which systems choose.
+func clusterPort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// TestServeCluster runs three nodes as `lazuli serve` does: a client uses any of them, and `lazuli cluster` shows and changes the cluster.
+func TestServeCluster(t *testing.T) {
+	t.Parallel()
+	var peers []string
+	for i := range 3 {
+		peers = append(peers, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, clusterPort(t)))
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("s3cret", 6)), 0o600))
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	serve := func(i int) *run {
+		name, address, _ := strings.Cut(peers[i], "=")
+		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue", "--queue-port", "0", "--admin-port", "0",
+			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off"}})
+	}
+	nodes := []*run{serve(0), serve(1), serve(2)}
+	var queues [3]*azqueue.QueueClient
+	var admins [3]string
+	for i, r := range nodes {
+		admins[i] = r.wait(t, `Admin +http://127\.0\.0\.1:(\d+)`)[1]
+		connection := r.wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
+		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
+		queues[i] = s.NewQueueClient("orders")
+	}
+	check.Eventually(t, func() bool { _, err := queues[0].Create(t.Context(), nil); return err == nil }, "a queue on three nodes")
+	check.Eventually(t, func() bool { _, err := queues[1].EnqueueMessage(t.Context(), "hello", nil); return err == nil }, "a message at another node")
+	check.Eventually(t, func() bool {
+		got, err := queues[2].DequeueMessages(t.Context(), nil)
+		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "hello"
+	}, "the message at the third node")
+
+	command := func(args ...string) (string, int) {
+		var out, errs testlog.Buffer
+		m := Main{Args: append([]string{"cluster"}, args...), Stdout: &out, Stderr: &errs}
+		code := m.Run(t.Context())
+		return out.String() + errs.String(), code
+	}
+	check.Eventually(t, func() bool {
+		text, code := command("status", "--admin-port", admins[0])
+		return code == 0 && strings.Count(text, "ready  always") == 3
+	}, "three ready nodes in lazuli cluster status")
+	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "stop it first") {
+		t.Errorf("removing a running node: %d, %s", code, text)
+	}
+	if text, code := command("leave", "n7", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "no node of the cluster has that name") {
+		t.Errorf("removing an unknown node: %d, %s", code, text)
+	}
+	_, metrics, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/metrics")
+	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") || !strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") {
+		t.Errorf("metrics: %v", err)
+	}
+
+	// One node goes; the others serve. Two go: the third answers 503, and is not ready.
+	nodes[2].cancel()
+	if code := nodes[2].end(t); code != 0 {
+		t.Errorf("n3 ended with %d", code)
+	}
+	check.Eventually(t, func() bool { _, err := queues[0].EnqueueMessage(t.Context(), "again", nil); return err == nil }, "a message with two nodes")
+	nodes[1].cancel()
+	nodes[1].end(t)
+	check.Eventually(t, func() bool {
+		status, body, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/readyz")
+		return err == nil && status == 503 && strings.Contains(body, "n2 and n3 cannot be reached")
+	}, "/readyz without a majority")
+	connection := nodes[0].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
+	once := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}))(t)
+	_, err = once.NewQueueClient("orders").EnqueueMessage(t.Context(), "lost", nil)
+	check.Code(t, err, "503 ServerBusy")
+	nodes[1] = serve(1) // while it waits, it answers 503 as well
+	check.Eventually(t, func() bool {
+		_, err := once.NewQueueClient("orders").EnqueueMessage(t.Context(), "back", nil)
+		return err == nil
+	}, "messages with a majority")
+
+	// A folder of a node is not served alone, and the folder of a server alone is not a node's.
+	nodes[0].cancel()
+	nodes[0].end(t)
+	var errs testlog.Buffer
+	alone := Main{Args: []string{"--location", dirs[0], "--no-admin", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"}, Stdout: &errs, Stderr: &errs}
+	if code := alone.Run(t.Context()); code == 0 || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {
+		t.Errorf("a node's folder alone: %d, %s", code, errs.String())
+	}
+	check.OK(t, os.RemoveAll(filepath.Join(dirs[0], "cluster")))
+	check.OK(t, os.MkdirAll(filepath.Join(dirs[0], "queues"), 0o700))
+	r := serve(0)
+	select {
+	case code := <-r.code:
+		if text, _ := r.stderr.text(); code == 0 || !strings.Contains(text, "queues of a server alone") {
+			t.Errorf("a server's folder as a node: %d, %s", code, text)
+		}
+	case <-time.After(patience):
+		t.Error("a server's folder was taken for a node's")
+	}
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+)
+
+// Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
+type Cluster interface {
+	ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error)
+	RemoveNode(ctx context.Context, name string) error
+}
+
+// clusterHandler serves /admin/cluster.
+type clusterHandler struct {
+	cluster func() Cluster // nil while the services start
+}
+
+func (h clusterHandler) routes(e *echo.Echo) {
+	e.GET("/admin/cluster", h.open(h.status))
+	e.DELETE("/admin/cluster/nodes/:name", h.open(h.remove))
+}
+
+// open calls next once the services are open.
+func (h clusterHandler) open(next func(echo.Context, Cluster) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if cluster := h.cluster(); cluster != nil {
+			return next(c, cluster)
+		}
+		return answerState(c, http.StatusServiceUnavailable, "this node waits for a majority of its cluster; /readyz has the reason")
+	}
+}
+
+// notClustered answers on a server alone.
+func notClustered(c echo.Context) error {
+	return answerState(c, http.StatusNotFound, natsserver.ErrNotClustered.Error())
+}
+
+// status is GET /admin/cluster.
+func (h clusterHandler) status(c echo.Context, cluster Cluster) error {
+	status, err := cluster.ClusterStatus(c.Request().Context())
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, status)
+}
+
+// remove is DELETE /admin/cluster/nodes/NAME.
+func (h clusterHandler) remove(c echo.Context, cluster Cluster) error {
+	if err := cluster.RemoveNode(c.Request().Context(), c.Param("name")); err != nil {
+		return failCluster(c, err)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func failCluster(c echo.Context, err error) error {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, natsserver.ErrUnknownNode), errors.Is(err, natsserver.ErrNotClustered):
+		status = http.StatusNotFound
+	case errors.Is(err, natsserver.ErrNodeConnected):
+		status = http.StatusConflict
+	case errors.Is(err, natsserver.ErrNoMajority):
+		status = http.StatusServiceUnavailable
+	}
+	return answerState(c, status, err.Error())
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+)
+
+// natsConfig is the configuration of the NATS that keeps the queues.
+func (s *Stack) natsConfig() natsserver.Config {
+	n := s.config.NATS
+	n.Log = s.config.Log
+	switch {
+	case s.config.Cluster != nil:
+		n.Cluster, n.Waiting = s.config.Cluster, s.config.Waiting
+		n.Dir, n.Relaxed = s.dir.Cluster(), s.config.Relaxed
+	case n.URL == "" && !s.config.InMemory:
+		n.Dir, n.Relaxed = s.dir.Queues(), s.config.Relaxed
+	}
+	return n
+}
+
+// checkFolder refuses a folder whose queues are not where this process would look for them.
+func (s *Stack) checkFolder() error {
+	id, err := peering.ReadIdentity(s.dir.Cluster())
+	if errors.Is(err, peering.ErrNoIdentity) {
+		if s.config.Cluster == nil {
+			return nil
+		}
+		if _, err := os.Stat(s.dir.Queues()); err == nil {
+			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of the cluster with an empty folder",
+				s.dir.Path(), s.config.Cluster.Node)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.config.Cluster == nil {
+		return fmt.Errorf("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start it with --cluster-node, --cluster-listen and --cluster-peers",
+			s.dir.Path(), id.Node, id.Cluster)
+	}
+	return nil
+}
+
+// electionTime is how long the streams of a cluster may have no leader while the services are opened.
+const electionTime = 3 * time.Minute
+
+// whenElected calls open, on a node of a cluster until it succeeds: its streams may have no leader yet.
+func (s *Stack) whenElected(ctx context.Context, open func() error) error {
+	for began := time.Now(); ; {
+		err := open()
+		if err == nil || s.config.Cluster == nil || time.Since(began) > electionTime {
+			return err
+		}
+		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// ClusterStatus asks all nodes of the cluster. Errors: [natsserver.ErrNotClustered].
+func (s *Stack) ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error) {
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	return open.nats.ClusterStatus(ctx)
+}
+
+// RemoveNode removes a stopped node from the cluster, see [natsserver.Server.RemoveNode].
+func (s *Stack) RemoveNode(ctx context.Context, name string) error {
+	open := s.services.Load()
+	if open == nil {
+		return errNotOpen
+	}
+	return open.nats.RemoveNode(ctx, name)
+}

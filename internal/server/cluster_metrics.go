@@ -1,0 +1,51 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+)
+
+// clusterMetrics are the metrics of a node of a cluster.
+type clusterMetrics struct{ stack *Stack }
+
+var (
+	clusterMajority = prometheus.NewDesc("lazuli_cluster_majority", "1 while this node is connected to a majority of the cluster.", nil, nil)
+	clusterLeads    = prometheus.NewDesc("lazuli_cluster_leader", "1 while this node leads the cluster's metadata.", nil, nil)
+	clusterCurrent  = prometheus.NewDesc("lazuli_cluster_current", "1 while this node has caught up with the cluster's metadata.", nil, nil)
+	clusterNodes    = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.", nil, nil)
+	clusterChanges  = prometheus.NewDesc("lazuli_cluster_leader_changes_total", "Changes of the leader that this node has seen.", nil, nil)
+	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
+	var v natsserver.ClusterView // before the services are open, the node has no majority
+	if open := m.stack.services.Load(); open != nil {
+		v = open.nats.ClusterView()
+	}
+	number := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(clusterMajority, number(v.Majority))
+	gauge(clusterLeads, number(v.Leads))
+	gauge(clusterCurrent, number(v.Current))
+	gauge(clusterNodes, float64(v.Connected))
+	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
+	for peer, offset := range v.Clocks {
+		gauge(clusterClock, offset.Seconds(), peer)
+	}
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+)
+
+// Cluster makes the server a node of a cluster of embedded NATS servers. The zero value is a server alone.
+type Cluster struct {
+	// Node is the name of this node; "" is a server alone.
+	Node string
+	// Listen is the address for the other nodes, host:port.
+	Listen string
+	// Peers are all nodes with their addresses, this one included.
+	Peers []peering.Peer
+	// SecretFile is a file with the secret that all nodes share. CA, Cert and Key are PEM files for mutual TLS between the nodes.
+	SecretFile, CA, Cert, Key string
+}
+
+// Enabled reports whether the server is a node of a cluster.
+func (c *Cluster) Enabled() bool { return c.Node != "" }
+
+// Peering returns the configuration of the node. The folder and the log are missing.
+func (c *Cluster) Peering() *peering.Config {
+	return &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers, SecretFile: c.SecretFile, CAFile: c.CA, CertFile: c.Cert, KeyFile: c.Key}
+}
+
+// validateCluster checks the options of a cluster, and those that cannot be used with it.
+func (c *Config) validateCluster() error {
+	cl := &c.Cluster
+	if !cl.Enabled() {
+		if cl.Listen != "" || len(cl.Peers) > 0 || cl.SecretFile != "" || cl.CA != "" || cl.Cert != "" || cl.Key != "" {
+			return errors.New("the options of a cluster need the name of this node: set cluster-node")
+		}
+		return nil
+	}
+	switch {
+	case cl.Listen == "" || len(cl.Peers) == 0:
+		return errors.New("cluster-node, cluster-listen and cluster-peers go together")
+	case c.NATS.URL != "":
+		return errors.New("cluster-node forms a cluster of embedded NATS servers: it cannot be used with nats-url")
+	case c.InMemory:
+		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
+	case c.AdminState:
+		return errors.New("resets and snapshots change one data folder: admin-state cannot be used with cluster-node")
+	case !slices.Equal(c.Services, []string{"queue"}):
+		return errors.New("only queues are replicated in a cluster so far: set services to queue; run tables and blobs on a server alone")
+	case len(c.Roles.Enabled) > 0 || c.Durable.Enabled:
+		return errors.New("built-in roles and workflows use tables and blobs, which are not replicated so far: they cannot be used with cluster-node")
+	}
+	if err := cl.Peering().Validate(); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+var clusterOptions = []option{
+	text("cluster-node", "", "name", "Name of this node of a cluster; embedded NATS servers form it", func(c *Config) *string { return &c.Cluster.Node }, notEmpty),
+	text("cluster-listen", "", "host:port", "Address for the connections of the other nodes", func(c *Config) *string { return &c.Cluster.Listen }, hostPort),
+	{name: "cluster-peers", kind: "name=host:port,...", usage: "All nodes of the cluster, this one included, with the addresses at which they reach each other",
+		set: func(c *Config, s string) (err error) { c.Cluster.Peers, err = peering.ParsePeers(s); return err },
+		get: func(c *Config) string { return peering.FormatPeers(c.Cluster.Peers) }},
+	text("cluster-secret-file", "", "file", "File with a secret of 32 or more characters that all nodes share; it authenticates and encrypts their connections",
+		func(c *Config) *string { return &c.Cluster.SecretFile }, notEmpty),
+	text("cluster-ca", "", "file", "CA certificate for the connections between nodes, in PEM, instead of certificates derived from the secret", func(c *Config) *string { return &c.Cluster.CA }, notEmpty),
+	text("cluster-cert", "", "file", "Certificate of this node, for servers and clients, in PEM", func(c *Config) *string { return &c.Cluster.Cert }, notEmpty),
+	text("cluster-key", "", "file", "Private key of cluster-cert, in PEM", func(c *Config) *string { return &c.Cluster.Key }, notEmpty),
+}
