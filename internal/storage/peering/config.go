@@ -124,7 +124,7 @@ func checkAddress(address string, listening bool) error {
 	return nil
 }
 
-// exposed returns the first address that is not a loopback address, "" if there is none.
+// exposed returns the first address that is not a loopback address, "" if all are.
 func (c *Config) exposed() string {
 	for _, address := range append([]string{c.Listen}, addressesOf(c.Peers)...) {
 		host, _, _ := net.SplitHostPort(address)
