@@ -13,19 +13,22 @@ func TestCluster(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	for want, args := range map[string][]string{
+		"nats-unproven are for an external server":                   {"--nats-unproven"},
+		"nats-monitor and nats-unproven":                             {"--nats-monitor", "http://a:8222"},
+		"cannot be used with nats-monitor":                           {"--nats-url", "nats://a", "--nats-monitor", "http://a:8222", "--nats-unproven"},
 		"cluster-node, cluster-listen and cluster-peers go together": {"--cluster-node", "n1", "--services", "queue"},
-		"set cluster-node":                      {"--cluster-secret-file", "f"},
-		"it cannot be used with nats-url":       append(slices.Clone(good), "--nats-url", "nats://a"),
-		"cannot be used with in-memory":         append(slices.Clone(good), "--in-memory"),
-		"admin-state cannot be used":            append(slices.Clone(good), "--admin-state"),
-		"only queues are replicated":            append(slices.Clone(good), "--services", "queue,table"),
-		"they cannot be used with cluster-node": append(slices.Clone(good), "--roles", "archive"),
-		"not a loopback address":                append(slices.Clone(good), "--cluster-listen", "0.0.0.0:6201"),
-		"not of the form name=host:port":        append(slices.Clone(good), "--cluster-peers", "n1"),
-		"3 to 7 nodes":                          append(slices.Clone(good), "--cluster-peers", "n1=127.0.0.1:6201"),
-		"authority, certificate and key":        append(slices.Clone(good), "--cluster-ca", "ca.pem"),
-		"not of the form host:port":             append(slices.Clone(good), "--cluster-listen", "6201"),
-		"this node, n9, is not among the peers": append(slices.Clone(good), "--cluster-node", "n9"),
+		"set cluster-node":                                           {"--cluster-secret-file", "f"},
+		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
+		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
+		"admin-state cannot be used":                                 append(slices.Clone(good), "--admin-state"),
+		"only queues are replicated":                                 append(slices.Clone(good), "--services", "queue,table"),
+		"they cannot be used with cluster-node":                      append(slices.Clone(good), "--roles", "archive"),
+		"not a loopback address":                                     append(slices.Clone(good), "--cluster-listen", "0.0.0.0:6201"),
+		"not of the form name=host:port":                             append(slices.Clone(good), "--cluster-peers", "n1"),
+		"3 to 7 nodes":                                               append(slices.Clone(good), "--cluster-peers", "n1=127.0.0.1:6201"),
+		"authority, certificate and key":                             append(slices.Clone(good), "--cluster-ca", "ca.pem"),
+		"not of the form host:port":                                  append(slices.Clone(good), "--cluster-listen", "6201"),
+		"this node, n9, is not among the peers":                      append(slices.Clone(good), "--cluster-node", "n9"),
 	} {
 		if _, err := load(t, args, nil, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %q", args, err, want)

@@ -66,6 +66,9 @@ type NATS struct {
 	URL string
 	// Credentials is a .creds file for URL. CA, Cert and Key are PEM files for TLS to it.
 	Credentials, CA, Cert, Key string
+	// Monitors are the monitoring addresses of all servers of URL, which must say that they sync each write. Unproven accepts servers that do not.
+	Monitors []string
+	Unproven bool
 	// Replicas is how many servers of the cluster keep each queue, 1 to 5.
 	Replicas int
 }
@@ -320,9 +323,13 @@ func (n *NATS) validate() error {
 		switch {
 		case n.Replicas != 1:
 			return errors.New("nats-replicas needs a cluster: set nats-url")
+		case len(n.Monitors) > 0 || n.Unproven:
+			return errors.New("nats-monitor and nats-unproven are for an external server: set nats-url")
 		case n.Credentials != "" || n.CA != "" || n.Cert != "":
 			return errors.New("nats-credentials, nats-ca and nats-cert are for an external server: set nats-url")
 		}
+	} else if len(n.Monitors) > 0 && n.Unproven {
+		return errors.New("nats-unproven accepts any server: it cannot be used with nats-monitor")
 	} else if n.Listen != "" {
 		return errors.New("nats-listen is for the embedded server: it cannot be used with nats-url")
 	}

@@ -158,6 +158,8 @@ var groups = []group{
 		text("nats-ca", "", "file", "CA certificate for nats-url, in PEM, if the system does not trust it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
 		text("nats-cert", "", "file", "Client certificate for nats-url, in PEM", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
 		text("nats-key", "", "file", "Private key of nats-cert, in PEM", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
+		words("nats-monitor", "Monitoring addresses (http://host:8222) of all servers of nats-url, which must sync each write", func(c *Config) *[]string { return &c.NATS.Monitors }, notEmpty),
+		boolean("nats-unproven", "", "Use nats-url also if its servers may lose acknowledged messages at a power failure", func(c *Config) *bool { return &c.NATS.Unproven }),
 		number("nats-replicas", "Number of replicas of each queue in the cluster, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
 	{"Cluster", clusterOptions},

@@ -29,6 +29,10 @@ type Config struct {
 	// CAFile, CertFile and KeyFile configure TLS to URL: the authority that signed the server's certificate, and the client certificate with its
 	// key. If they are empty, the system's authorities and no client certificate are used.
 	CAFile, CertFile, KeyFile string
+	// Prove refuses URL unless all servers are known to sync each write, and the streams have enough replicas. Monitors are the monitoring
+	// addresses of all servers, http://host:port.
+	Prove    bool
+	Monitors []string
 	// Replicas is the number of servers of the cluster that keep each stream: 1 to 5, 0 means 1.
 	Replicas int
 
@@ -63,11 +67,17 @@ func (c *Config) validate() error {
 		if c.Replicas != 1 {
 			return errors.New("natsserver: Replicas needs an existing cluster: set URL")
 		}
+		if c.Prove || len(c.Monitors) > 0 {
+			return errors.New("natsserver: Prove and Monitors are for an existing server: set URL")
+		}
 		if c.Credentials != "" || c.CAFile != "" || c.CertFile != "" {
 			return errors.New("natsserver: Credentials, CAFile and CertFile are for an existing server: set URL")
 		}
 		_, _, err := c.listenAddress()
 		return err
+	}
+	if len(c.Monitors) > 0 && !c.Prove {
+		return errors.New("natsserver: Monitors are for a proof: set Prove")
 	}
 	if c.Dir != "" || c.Listen != "" || c.Relaxed {
 		return errors.New("natsserver: Dir, Listen and Relaxed are for the embedded server: not together with URL")

@@ -237,6 +237,9 @@ func (s *Server) connect() error {
 		return fmt.Errorf("natsserver: %s accepts messages of at most %d bytes: set max_payload to 256KB or more", redact(s.config.URL),
 			conn.MaxPayload())
 	}
+	if s.config.Prove {
+		return s.prove()
+	}
 	return nil
 }
 
