@@ -22,6 +22,7 @@ func newChaosCommand() *cobra.Command {
 		c      chaos.Config
 		damage bool
 		quiet  bool
+		nodes  int
 	)
 	minutes := 1.0
 	cmd := &cobra.Command{
@@ -35,12 +36,17 @@ A request in progress at the end may have happened or not. fsck checks copies of
 --damage also flips bits in copies of the folder. A server on such a copy must refuse to start, answer an
 error, or have all data; missing data must be found by fsck.
 
+With --nodes 3, the processes form a cluster, and clients use a queue through all of them. One node after another is killed, paused,
+restarted, cut off, or its connections carry nothing for a while. A message may be delivered again only after its visibility
+timeout, and not after its deletion was acknowledged. The longest time without an acknowledged request is reported.
+
 The report counts what was lost, stale (replaced by an acknowledged write), doubled, resurrected (deleted before),
 and wrong. The exit code is 1 if there is any. The data folder of a failed run is kept. The seed repeats the
 choices of a run, but not the moments at which the server is killed relative to its work.`,
 		Example: `  lazuli chaos
   lazuli chaos --minutes 30 --damage
-  lazuli chaos --rounds 20 --seed 42`,
+  lazuli chaos --rounds 20 --seed 42
+  lazuli chaos --nodes 3 --minutes 10`,
 		Args: cobra.NoArgs,
 	}
 	fl := cmd.Flags()
@@ -52,10 +58,14 @@ choices of a run, but not the moments at which the server is killed relative to 
 	fl.BoolVar(&damage, "damage", false, "also start servers on copies with flipped bits")
 	fl.IntVar(&c.Damage, "damaged-copies", 2, "damaged copies in each round, with --damage")
 	fl.StringVar(&c.Folder, "temp-dir", "", "folder for the data folders (default: the system's folder for temporary files)")
+	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and --damage are for a server alone")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {
 			return usageError{errors.New("--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
+		}
+		if nodes != 1 && (nodes < 3 || nodes > 7 || damage || c.Rounds > 0) {
+			return usageError{errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds")}
 		}
 		if !damage {
 			c.Damage = 0
@@ -74,6 +84,9 @@ choices of a run, but not the moments at which the server is killed relative to 
 			return err
 		}
 		c.Command = func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) }
+		if nodes > 1 {
+			return chaosNodes(cmd, c, nodes)
+		}
 		report, err := chaos.Run(cmd.Context(), c)
 		if report == nil {
 			return err
@@ -85,6 +98,20 @@ choices of a run, but not the moments at which the server is killed relative to 
 		return err
 	}
 	return cmd
+}
+
+// chaosNodes runs `lazuli chaos --nodes`.
+func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes int) error {
+	report, err := chaos.RunNodes(cmd.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Limit: c.Limit, Seed: c.Seed,
+		Clients: c.Clients, Progress: c.Progress})
+	if report == nil {
+		return err
+	}
+	err = errors.Join(err, report.WriteText(cmd.OutOrStdout()))
+	if err == nil && !report.OK() {
+		err = errChaos
+	}
+	return err
 }
 
 // lazuliCommand is a command of this program without the options that the environment gives to this process.

@@ -45,6 +45,23 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// The short form of `lazuli chaos --nodes 3`.
+func TestChaosNodes(t *testing.T) {
+	c := chaosConfig(t)
+	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 3, Seed: 12, Clients: 2,
+		MaxFault: 2 * time.Second, Progress: c.Progress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = report.WriteText(t.Output())
+	if !report.OK() {
+		t.Error("the cluster broke a promise")
+	}
+	if len(report.Faults) != 3 || report.Puts == 0 || report.Deletes == 0 {
+		t.Errorf("the run left out what it is for: %+v", report)
+	}
+}
+
 // A server that starts on an older state of its folder is found out, for each part of the folder.
 func TestChaosFindsRollback(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,246 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// NodesConfig describes a run on a cluster.
+type NodesConfig struct {
+	// Command returns a command of lazuli: serve with its arguments.
+	Command func(args ...string) *exec.Cmd
+	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which nothing is wrong.
+	Folder string
+	// Nodes is the number of nodes, 3 to 7.
+	Nodes int
+	// Limit is the time after which no further fault begins; Faults, if positive, is their greatest number.
+	Limit  time.Duration
+	Faults int
+	// Seed makes the random choices.
+	Seed uint64
+	// Clients is the number of producers, and of consumers.
+	Clients int
+	// MaxFault bounds the random time that a node is stopped or cut off; 0 means 15 s.
+	MaxFault time.Duration
+	// Progress receives a line for each fault; nil means none.
+	Progress io.Writer
+}
+
+// The faults of a run.
+const (
+	faultKill      = "killed"
+	faultPause     = "paused"
+	faultCut       = "cut off"
+	faultBlackHole = "black hole"
+	faultRestart   = "restarted"
+)
+
+var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart}
+
+// wholeTimeout is how long a cluster may take to be whole again after a fault.
+const wholeTimeout = 3 * time.Minute
+
+// nodesRun is a RunNodes in progress.
+type nodesRun struct {
+	NodesConfig
+	rnd    *rand.Rand
+	nodes  []*clusterNode
+	web    *web
+	queue  *sharedQueue
+	report NodesReport
+}
+
+// RunNodes tests a cluster. The report is complete as far as the run came, also when an error is returned; the error means that the run could not
+// go on, a broken promise is in the report.
+func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
+	if c.Nodes < 3 || c.Nodes > 7 || c.Limit <= 0 || c.Clients < 1 {
+		return nil, errors.New("chaos: 3 to 7 nodes, a time limit, and at least one client are needed")
+	}
+	if c.MaxFault == 0 {
+		c.MaxFault = 15 * time.Second
+	}
+	folder, err := os.MkdirTemp(c.Folder, "lazuli-chaos-")
+	if err != nil {
+		return nil, err
+	}
+	r := &nodesRun{NodesConfig: c, rnd: rand.New(rand.NewPCG(c.Seed, 1))}
+	r.report.Seed, r.report.Nodes, r.report.Faults = c.Seed, c.Nodes, map[string]int{}
+	begun := time.Now()
+	defer func() {
+		for _, n := range r.nodes {
+			n.kill()
+		}
+		if r.web != nil {
+			r.web.close()
+		}
+	}()
+	if err = r.prepare(folder); err == nil {
+		err = r.run(ctx)
+	}
+	r.report.Took = time.Since(begun)
+	if err == nil && r.report.OK() {
+		err = os.RemoveAll(folder)
+	} else {
+		r.report.Kept = folder
+	}
+	return &r.report, err
+}
+
+// prepare lays the connections between the nodes.
+func (r *nodesRun) prepare(folder string) error {
+	secret := filepath.Join(folder, "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("chaos", 8)), 0o600); err != nil {
+		return err
+	}
+	var err error
+	if r.web, err = newWeb(r.Nodes); err != nil {
+		return err
+	}
+	for i := range r.Nodes {
+		n := &clusterNode{name: fmt.Sprint("n", i+1), folder: filepath.Join(folder, fmt.Sprint("n", i+1)), command: r.Command}
+		ports := make([]string, 2)
+		for p := range ports {
+			if ports[p], err = freeAddress(); err != nil {
+				return err
+			}
+		}
+		n.queue, n.admin = ports[0], ports[1]
+		n.args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, n.name)...)
+		n.http = &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+		r.nodes = append(r.nodes, n)
+	}
+	return nil
+}
+
+func (r *nodesRun) run(ctx context.Context) error {
+	for _, n := range r.nodes {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	if !r.whole(ctx) {
+		return r.notWhole("the cluster did not form")
+	}
+	queue, err := newSharedQueue(r.nodes)
+	if err != nil {
+		return err
+	}
+	r.queue = queue
+	if err := queue.create(ctx); err != nil {
+		return err
+	}
+	load, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range r.Clients {
+		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
+		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
+	}
+	err = r.faults(ctx)
+	stop()
+	all.Wait()
+	if err == nil && ctx.Err() == nil {
+		queue.drain(ctx)
+	}
+	queue.fill(&r.report)
+	return errors.Join(err, ctx.Err())
+}
+
+// faults makes faults until the time is up, one after the other, and lets the cluster become whole after each one.
+func (r *nodesRun) faults(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < r.Limit && (r.NodesConfig.Faults <= 0 || r.report.faults() < r.NodesConfig.Faults); {
+		pause(ctx, time.Duration(r.rnd.Int64N(int64(2*time.Second))))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		kind, at := nodeFaults[r.rnd.IntN(len(nodeFaults))], r.rnd.IntN(len(r.nodes))
+		if r.report.faults() < len(nodeFaults) { // each one once
+			kind = nodeFaults[r.report.faults()]
+		}
+		length := r.MaxFault/10 + time.Duration(r.rnd.Int64N(int64(r.MaxFault*9/10)))
+		before := r.queue.acknowledged()
+		if err := r.fault(ctx, kind, at, length); err != nil {
+			return err
+		}
+		healed := time.Now()
+		if !r.whole(ctx) {
+			return r.notWhole(fmt.Sprintf("after %s was %s", r.nodes[at].name, kind))
+		}
+		r.report.Faults[kind]++
+		r.report.SlowestRecovery = max(r.report.SlowestRecovery, time.Since(healed))
+		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].name, kind, length.Round(time.Millisecond),
+			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before)
+	}
+	return nil
+}
+
+// fault makes a fault and ends it.
+func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.Duration) error {
+	n := r.nodes[at]
+	switch kind {
+	case faultKill:
+		n.kill()
+		pause(ctx, length)
+		return n.start()
+	case faultRestart:
+		if err := n.process.terminate(); err != nil {
+			return err
+		}
+		return n.start()
+	case faultPause:
+		n.process.pause()
+		pause(ctx, length)
+		n.process.resume()
+	case faultCut:
+		r.web.cut(at)
+		pause(ctx, length)
+		r.web.restore(at)
+	case faultBlackHole:
+		r.web.hold(at)
+		pause(ctx, length)
+		r.web.restore(at)
+	}
+	return nil
+}
+
+// whole waits until all nodes are ready.
+func (r *nodesRun) whole(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	for _, n := range r.nodes {
+		for !n.ready(ctx) {
+			if ctx.Err() != nil || !n.process.Running() {
+				return false
+			}
+			pause(ctx, 50*time.Millisecond)
+		}
+	}
+	return true
+}
+
+func (r *nodesRun) notWhole(what string) error {
+	for _, n := range r.nodes {
+		if !n.process.Running() {
+			what += fmt.Sprintf("; %s ended: %v\n%s", n.name, n.process.Err(), n.process.Output())
+		} else if !n.ready(context.Background()) {
+			what += fmt.Sprintf("; %s is not ready: %s", n.name, n.reason)
+		}
+	}
+	r.report.Findings = append(r.report.Findings, &Finding{Kind: Refused, What: "the cluster is not whole: " + what})
+	return nil
+}
+
+func (r *nodesRun) say(format string, args ...any) {
+	if r.Progress != nil {
+		fmt.Fprintf(r.Progress, format+"\n", args...)
+	}
+}

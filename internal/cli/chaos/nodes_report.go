@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// maxPrinted is the number of findings that a report prints.
+const maxPrinted = 20
+
+// NodesReport is the outcome of a run on a cluster.
+type NodesReport struct {
+	Seed  uint64
+	Nodes int
+	// Faults has the number of faults after which the cluster was whole again, by kind.
+	Faults map[string]int
+	// Puts, Gets and Deletes are acknowledged requests, Unknown those without an answer, Unavailable those that were answered 503.
+	Puts, Gets, Deletes, Unknown, Unavailable int64
+	// LongestGap is the longest time without any acknowledged request, through all nodes.
+	LongestGap time.Duration
+	// SlowestRecovery is the longest time from the end of a fault until all nodes were ready.
+	SlowestRecovery time.Duration
+	Findings        []*Finding
+	// Kept is the folder of a run in which something is wrong.
+	Kept string
+	Took time.Duration
+}
+
+// OK reports whether nothing is wrong.
+func (r *NodesReport) OK() bool { return len(r.Findings) == 0 }
+
+func (r *NodesReport) faults() (n int) {
+	for _, count := range r.Faults {
+		n += count
+	}
+	return n
+}
+
+// WriteText writes the report for people.
+func (r *NodesReport) WriteText(w io.Writer) error {
+	for i, f := range r.Findings {
+		if i == maxPrinted {
+			fmt.Fprintf(w, "%d more\n", len(r.Findings)-i)
+			break
+		}
+		fmt.Fprintln(w, f)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var faults []string
+	for _, kind := range nodeFaults {
+		faults = append(faults, fmt.Sprint(r.Faults[kind], " ", kind))
+	}
+	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
+	fmt.Fprintf(t, "nodes\t%d for %v\n", r.Nodes, r.Took.Round(time.Second))
+	fmt.Fprintf(t, "faults survived\t%d: %s\n", r.faults(), strings.Join(faults, ", "))
+	fmt.Fprintf(t, "acknowledged\t%d: %d put, %d get, %d delete\n", r.Puts+r.Gets+r.Deletes, r.Puts, r.Gets, r.Deletes)
+	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503\n", r.Unknown, r.Unavailable)
+	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Refused} {
+		n := 0
+		for _, f := range r.Findings {
+			if f.Kind == k {
+				n++
+			}
+		}
+		fmt.Fprintf(t, "%s\t%d\n", k, n)
+	}
+	fmt.Fprintf(t, "longest gap\t%v\n", r.LongestGap.Round(time.Millisecond))
+	fmt.Fprintf(t, "slowest recovery\t%v\n", r.SlowestRecovery.Round(time.Millisecond))
+	if r.Kept != "" {
+		fmt.Fprintf(t, "kept\t%s\n", r.Kept)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	text := "passed"
+	if !r.OK() {
+		text = fmt.Sprintf("FAILED; repeat with --seed %d", r.Seed)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// TestHistoryOfMessages gives the checker histories in which a promise is broken, and right ones.
+func TestHistoryOfMessages(t *testing.T) {
+	t.Parallel()
+	at := func(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
+	message := func(id string, hidden int) *azqueue.DequeuedMessage {
+		return &azqueue.DequeuedMessage{MessageText: to.Ptr("m"), MessageID: &id, TimeNextVisible: to.Ptr(at(hidden))}
+	}
+	for _, tc := range []struct {
+		name string
+		do   func(q *sharedQueue, m *sharedMessage)
+		want Kind // "" if nothing is wrong
+	}{
+		{"delivered twice, the second time when it was visible again", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 4), at(0), at(1))
+			q.delivered(message("a", 9), at(3), at(5))
+		}, ""},
+		{"delivered while it was hidden", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 4), at(0), at(1))
+			q.delivered(message("a", 9), at(2), at(3))
+		}, Doubled},
+		{"stored twice", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 4), at(0), at(1))
+			q.delivered(message("b", 9), at(5), at(6))
+		}, Doubled},
+		{"delivered after it was deleted", func(q *sharedQueue, m *sharedMessage) {
+			m.deleted = at(2)
+			q.delivered(message("a", 9), at(3), at(4))
+		}, Resurrected},
+		{"deleted while a request for it was in progress", func(q *sharedQueue, m *sharedMessage) {
+			m.deleted = at(2)
+			q.delivered(message("a", 9), at(1), at(3))
+		}, ""},
+		{"never put", func(q *sharedQueue, _ *sharedMessage) {
+			delete(q.messages, "m")
+			q.delivered(message("a", 9), at(1), at(3))
+		}, Wrong},
+	} {
+		m := &sharedMessage{put: true}
+		q := &sharedQueue{messages: map[string]*sharedMessage{"m": m}}
+		tc.do(q, m)
+		switch {
+		case tc.want == "" && len(q.findings) > 0:
+			t.Errorf("%s: found %v", tc.name, q.findings[0])
+		case tc.want != "" && (len(q.findings) != 1 || q.findings[0].Kind != tc.want):
+			t.Errorf("%s: found %v, want one that is %s", tc.name, q.findings, tc.want)
+		}
+	}
+	for name, tc := range map[string]struct {
+		m    sharedMessage
+		want int
+	}{
+		"acknowledged and gone": {sharedMessage{put: true}, 1}, "not acknowledged": {sharedMessage{}, 0},
+		"deleted": {sharedMessage{put: true, deleted: at(1)}, 0}, "perhaps deleted": {sharedMessage{put: true, maybe: true}, 0},
+	} {
+		q := &sharedQueue{messages: map[string]*sharedMessage{"m": &tc.m}}
+		if got := len(q.missing()); got != tc.want {
+			t.Errorf("%s: %d missing, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// TestLink covers what a link does with connections.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	target := check.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer target.Close()
+	go func() { // echoes
+		for {
+			c, err := target.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); c.Close() }()
+		}
+	}()
+	l := check.Must(newLink(target.Addr().String()))(t)
+	defer l.listener.Close()
+	c := check.Must(net.Dial("tcp", l.listener.Addr().String()))(t)
+	defer c.Close()
+	echo := func(limit time.Duration) error {
+		_ = c.SetDeadline(time.Now().Add(limit))
+		if _, err := c.Write([]byte("x")); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return err
+	}
+	check.OK(t, echo(check.Patience))
+	l.set(linkHeld)
+	var timeout net.Error
+	if err := echo(50 * time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a held link: %v, want a timeout", err)
+	}
+	l.set(linkOpen)
+	_ = c.SetDeadline(time.Now().Add(check.Patience))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Errorf("what was held does not come when the link is open again: %v", err)
+	}
+	l.set(linkCut)
+	if err := echo(check.Patience); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("a cut link: %v, want a closed connection", err)
+	}
+}
