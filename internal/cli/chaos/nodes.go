@@ -76,16 +76,14 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	r := &nodesRun{NodesConfig: c, rnd: rand.New(rand.NewPCG(c.Seed, 1))}
 	r.report.Seed, r.report.Nodes, r.report.Faults = c.Seed, c.Nodes, map[string]int{}
 	begun := time.Now()
-	defer func() {
-		for _, n := range r.nodes {
-			n.kill()
-		}
-		if r.web != nil {
-			r.web.close()
-		}
-	}()
 	if err = r.prepare(folder); err == nil {
 		err = r.run(ctx)
+	}
+	for _, n := range r.nodes {
+		n.kill()
+	}
+	if r.web != nil {
+		r.web.close()
 	}
 	r.report.Took = time.Since(begun)
 	if err == nil && r.report.OK() {
