@@ -187,12 +187,20 @@ func (l *Log) createOnce(ctx context.Context, config jetstream.StreamConfig) (id
 	switch {
 	case id == "":
 		return "", permanent{errors.New("the stream was not created by Lazuli")}
-	case found.Replicas < l.config.Replicas:
-		return "", permanent{fmt.Errorf("the stream has %d replicas, and %d are wanted", found.Replicas, l.config.Replicas)}
 	case found.RePublish == nil || !found.AllowDirect:
 		return "", permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
 	}
-	return id, nil
+	return id, l.addReplicas(ctx, found)
+}
+
+// addReplicas gives an existing stream more replicas if the cluster has grown. It never takes replicas away.
+func (l *Log) addReplicas(ctx context.Context, found jetstream.StreamConfig) error {
+	if found.Replicas >= l.config.Replicas {
+		return nil
+	}
+	found.Replicas = l.config.Replicas
+	_, err := l.js.UpdateStream(ctx, found)
+	return err
 }
 
 // ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of its own state.

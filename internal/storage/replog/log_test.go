@@ -321,6 +321,31 @@ func TestCloseReleasesCalls(t *testing.T) {
 	}
 }
 
+// A cluster that has grown keeps its logs on more servers.
+func TestExistingLogGetsMoreReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three servers")
+	}
+	t.Parallel()
+	c := natscluster.Start(t, 3)
+	a := openLog(t, c.Conn(t, 0), 1, Position{})
+	a.add(t, "before")
+	b := openLog(t, c.Conn(t, 1), 3, Position{})
+	b.barrier(t)
+	b.add(t, "after")
+	a.barrier(t)
+	if got := a.all(); !slices.Equal(got, []string{"before", "after"}) || a.ID() != b.ID() {
+		t.Errorf("applied %q", got)
+	}
+	s, err := a.js.Stream(t.Context(), a.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().Config.Replicas; n != 3 {
+		t.Errorf("%d replicas, want 3", n)
+	}
+}
+
 // TestThreeNodes appends on three nodes at a time, stops one server after another, and cuts one off. Every acknowledged record must be applied
 // by all nodes, once and in one order.
 func TestThreeNodes(t *testing.T) {

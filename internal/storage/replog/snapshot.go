@@ -61,6 +61,8 @@ func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
 			config.Storage = jetstream.MemoryStorage
 		}
 		s, err = l.js.CreateStream(ctx, config)
+	} else if err == nil {
+		err = l.addReplicas(ctx, s.CachedInfo().Config)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: stream %s: %w", ErrUnavailable, l.snapshotStream(), err)

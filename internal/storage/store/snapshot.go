@@ -15,6 +15,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
@@ -106,8 +107,7 @@ func join(path string, o Options) error {
 	f, err := peek(path, o)
 	switch {
 	case errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat):
-		aside := path + ".damaged-" + strconv.FormatInt(time.Now().Unix(), 10)
-		if err := errors.Join(os.Rename(path, aside), o.FS.SyncDir(filepath.Dir(path))); err != nil {
+		if err := SetAside(path, "damaged"); err != nil {
 			return err
 		}
 		f = format{}
@@ -138,6 +138,12 @@ func join(path string, o Options) error {
 		}
 	}
 	return fmt.Errorf("%w: joining from a snapshot: %w", ErrUnavailable, restored)
+}
+
+// SetAside renames the closed file at path, so that the next Open with Options.Log begins with a snapshot. reason becomes part of the name.
+func SetAside(path, reason string) error {
+	aside := path + "." + reason + "-" + strconv.FormatInt(time.Now().UnixNano(), 10)
+	return errors.Join(os.Rename(path, aside), disk.OS.SyncDir(filepath.Dir(path)))
 }
 
 // joinSuffix is the end of the name of a file that is being restored.

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"encoding/binary"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
@@ -30,6 +31,10 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 		if t, err := decodeTable(w.Value); err == nil {
 			s.ticks.Observe(t.Created)
 		}
+	case bucketDeleted:
+		if !w.Deleted() {
+			s.cleanLater()
+		}
 	case bucketWatched:
 		s.changes.on.Store(true)
 	case bucketChanges:
@@ -39,6 +44,23 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 			s.follower.Properties(string(account), bytes.Clone(w.Value))
 		}
 	}
+}
+
+// cleanDelay is the time after which a node removes the entities of a table that another node has deleted, if they are still there: the other
+// node may have stopped.
+const cleanDelay = time.Minute
+
+// cleanLater wakes the cleaner after a while.
+func (s *Store) cleanLater() {
+	if !s.cleaningLater.CompareAndSwap(false, true) {
+		return
+	}
+	time.AfterFunc(s.cleanDelay, func() {
+		s.cleaningLater.Store(false)
+		if c := s.lateCleaner.Load(); c != nil {
+			c.Wake()
+		}
+	})
 }
 
 // watchedTable names a table for which Changes was called.

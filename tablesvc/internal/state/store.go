@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -24,6 +26,10 @@ type Store struct {
 
 	follower Follower
 	watching sync.Map // id -> watchedTable; used with a replicated log only
+
+	cleanDelay    time.Duration
+	cleaningLater atomic.Bool                // the cleaner will be woken
+	lateCleaner   atomic.Pointer[sweep.Loop] // cleaner, once it has started
 }
 
 // Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
@@ -40,7 +46,7 @@ func OpenFile(path string, o store.Options) (*store.DB, error) {
 
 // Open opens or creates the file and starts background work. Options.Buckets and Options.Applied are ignored. f is for a store of a cluster.
 func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, error) {
-	s := &Store{log: log, follower: f}
+	s := &Store{log: log, follower: f, cleanDelay: cleanDelay}
 	if o.Log != nil {
 		o.Applied = s.follow
 	}
@@ -54,6 +60,7 @@ func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, e
 		return nil, fmt.Errorf("reading table store: %w", err)
 	}
 	s.cleaner = sweep.Start(s.clean)
+	s.lateCleaner.Store(s.cleaner)
 	return s, nil
 }
 
