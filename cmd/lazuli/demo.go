@@ -34,7 +34,12 @@ func newDemoCommand() *cobra.Command {
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
-	cmd.AddCommand(newDemonstrationListCommand(), newAllDemonstrationsCommand(), newLargeEntityWorkerCommand(), newTableIndexWorkerCommand(), newSagaCommand(), newSagaWorkerCommand())
+	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
+		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker, "search-worker": demo.RunSearchWorker,
+	} {
+		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
+	}
+	cmd.AddCommand(newDemonstrationListCommand(), newAllDemonstrationsCommand(), newSagaCommand(), newSagaWorkerCommand())
 	return cmd
 }
 
@@ -114,7 +119,7 @@ each on request of a queue message. At the end, each record must be unchanged, a
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
 entity, and every reference must have its blob.`,
 		worker: func(w demo.WorkerSettings) []string {
-			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--table=" + w.Current, "--container=" + w.Container}
+			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--container=" + w.Container}
 		},
 	},
 	{
@@ -143,11 +148,29 @@ party, the list of their keys (index entities). At the end, every key must be in
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
 	},
+	{
+		name: "search", short: "Keep a full-text index in step with a table while the worker is killed at every step in turn", points: demo.SearchPoints(), run: demo.Search,
+		long: `Records are inserted, changed and deleted, each on request of a queue message, and the role search-index keeps an index of them,
+by the table's changes on Lazuli and by messages elsewhere. Workers that are killed around the start or the switch of an index build
+it again. At the end, every record must have its document in the index, and every document its record.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"demo", "search-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--folder=" + w.Folder, "--kind=" + w.Kind}
+		},
+	},
 }
 
 // tableIndexWorker are the arguments of the worker of the demonstrations of the table-index role.
 func tableIndexWorker(w demo.WorkerSettings) []string {
 	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive, "--kind=" + w.Kind}
+}
+
+// frozenText describes the round in which a worker is frozen, if there is one.
+func frozenText(points []string) string {
+	if !slices.Contains(points, demo.Frozen) {
+		return ""
+	}
+	return ` In one more round the worker is frozen until its leases have
+expired, and continues after another worker has finished: it must not change the result.`
 }
 
 func newDemonstrationCommand(d demonstration) *cobra.Command {
@@ -165,8 +188,7 @@ func newDemonstrationCommand(d demonstration) *cobra.Command {
 
 For every step of the role, a worker process is started and kills itself with SIGKILL when it reaches that step; another
 worker is started and finishes the work. Then all items are counted; the queue and the poison queue must be empty. Every tenth
-message is put twice, since a queue can deliver a message twice. In one more round the worker is frozen until its leases have
-expired, and continues after another worker has finished: it must not change the result.
+message is put twice, since a queue can deliver a message twice.` + frozenText(d.points) + `
 
 The exit code is 0 if all checks pass. Without a connection string, the command starts a Lazuli server with a temporary data
 folder. It creates resources with unique names and deletes them at the end.
@@ -273,22 +295,33 @@ func addQueueFlags(cmd *cobra.Command, s *demo.WorkerSettings) *cobra.Command {
 	return cmd
 }
 
-// newLargeEntityWorkerCommand makes the worker of the demonstration of large entities.
-func newLargeEntityWorkerCommand() *cobra.Command {
+// newDemonstrationWorkerCommand makes a hidden verb whose process a demonstration kills: a worker with messages of its own type.
+func newDemonstrationWorkerCommand(name string, run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
 	var s demo.WorkerSettings
-	flags := map[string]*string{"queue": &s.Queue, "table": &s.Current, "container": &s.Container}
-	return addQueueFlags(newDemoWorkerCommand("large-entity-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-		return demo.RunLargeEntityWorker(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s, s.Options()...)
-	}), &s)
-}
-
-// newTableIndexWorkerCommand makes the worker of the demonstrations of the table-index role.
-func newTableIndexWorkerCommand() *cobra.Command {
-	var s demo.WorkerSettings
-	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "kind": &s.Kind}
-	return addQueueFlags(newDemoWorkerCommand("table-index-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-		return demo.RunTableIndexWorker(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
-	}), &s)
+	cmd := &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs}
+	fl := cmd.Flags()
+	fl.StringVar(&s.Queue, "queue", "", "")
+	fl.StringVar(&s.Current, "from", "", "")
+	fl.StringVar(&s.Archive, "to", "", "")
+	fl.StringVar(&s.Container, "container", "", "")
+	fl.StringVar(&s.Kind, "kind", "", "")
+	fl.StringVar(&s.Folder, "folder", "", "")
+	fl.DurationVar(&s.Lease, "lease", time.Second, "")
+	fl.IntVar(&s.Concurrency, "concurrency", 8, "")
+	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+		s.Fault = os.Getenv(fault.EnvVar)
+		if err := faultsFromEnvironment(log); err != nil {
+			return usageError{err}
+		}
+		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
+		if err != nil {
+			return usageError{err}
+		}
+		return run(cmd.Context(), storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
+	}
+	return cmd
 }
 
 // startThrowaway starts a Lazuli on free ports with a data folder that stop removes.

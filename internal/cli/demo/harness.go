@@ -20,8 +20,10 @@ type WorkerSettings struct {
 	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container the container of the other
 	// roles' blobs. Names that a role does not need are empty.
 	Queue, Current, Archive, Container string
-	// Kind is the kind of index that the table-index role maintains.
+	// Kind is the kind of index that the table-index role maintains, or what feeds the index of the search-index role.
 	Kind string
+	// Folder is where the search-index role has its index.
+	Folder string
 	// Lease is the worker's lease on a message, Concurrency its maximum number of in-flight messages.
 	Lease       time.Duration
 	Concurrency int
@@ -114,7 +116,7 @@ type pattern interface {
 
 // pointsOf returns what a run visits by default.
 func pointsOf(p pattern) []string {
-	if !canFreeze {
+	if _, one := p.(interface{ oneProcess() }); one || !canFreeze {
 		return p.points()
 	}
 	return append(p.points(), Frozen)

@@ -358,14 +358,14 @@ func openPages(storage *workers.Storage, s WorkerSettings) (*bookOfTerms, *large
 }
 
 // RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say, and sweeps.
-func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings, options ...workers.QueueOption) error {
+func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 	book, store, err := openPages(storage, s)
 	if err != nil {
 		return err
 	}
 	workers.Queue(app, "large-entity", func(ctx context.Context, m *workers.Message[command]) error {
 		return m.Body.do(ctx, store, book)
-	}, options...)
+	}, s.Options()...)
 	return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) { _, _ = store.Sweeper().Sweep(ctx) })
 }
 

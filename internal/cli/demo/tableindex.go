@@ -162,7 +162,18 @@ func states(e entity) (before, after *tables.Entity, err error) {
 	return before, after, nil
 }
 
-func (p *indexPattern) load(ctx context.Context, r *run) (work []entityKey, err error) {
+func (p *indexPattern) load(ctx context.Context, r *run) ([]entityKey, error) {
+	work, err := p.loadStates(ctx, r)
+	if err == nil {
+		if err = p.index(ctx, work); err != nil {
+			err = fmt.Errorf("make the index of what is there: %w", err)
+		}
+	}
+	return work, err
+}
+
+// loadStates stores the records as they are before the changes, and returns all items.
+func (p *indexPattern) loadStates(ctx context.Context, r *run) (work []entityKey, err error) {
 	n := r.Records
 	if n == 0 {
 		n = roundItems * r.rounds()
@@ -185,9 +196,6 @@ func (p *indexPattern) load(ctx context.Context, r *run) (work []entityKey, err 
 	r.say.update("loading %d records", len(stored))
 	if err := p.source.Bulk(ctx, tables.BulkInsert, stored); err != nil {
 		return nil, fmt.Errorf("load the records: %w", err)
-	}
-	if err := p.index(ctx, work); err != nil {
-		return nil, fmt.Errorf("make the index of what is there: %w", err)
 	}
 	r.report.Records, r.report.Old = len(entities), len(work)
 	r.say.line("loaded %d records; %d are to be inserted, changed or deleted", len(stored), len(work))
@@ -365,11 +373,39 @@ func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *wor
 	return runSweeping(ctx, app, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
 }
 
+// recordStates are a worker's table and the states of all records.
+type recordStates struct {
+	source        *tables.Table[tables.Entity]
+	before, after map[entityKey]*tables.Entity
+}
+
+func openRecords(storage *workers.Storage, s WorkerSettings) (r recordStates, err error) {
+	r = recordStates{before: map[entityKey]*tables.Entity{}, after: map[entityKey]*tables.Entity{}}
+	if r.source, err = tables.New[tables.Entity](storage.Tables, s.Current); err != nil {
+		return r, err
+	}
+	entities, err := loadRecords(0)
+	if err != nil {
+		return r, err
+	}
+	for _, e := range entities {
+		if r.before[e.key], r.after[e.key], err = states(e); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// change makes the change of a record.
+func (r *recordStates) change(ctx context.Context, k entityKey) error {
+	return applyState(ctx, r.source, k, r.after[k])
+}
+
 // indexWorker has the tables and the role of a worker.
 type indexWorker struct {
-	role           *tableindex.Role
-	source, target *tables.Table[tables.Entity]
-	before, after  map[entityKey]*tables.Entity
+	recordStates
+	role   *tableindex.Role
+	target *tables.Table[tables.Entity]
 }
 
 func openIndexWorker(storage *workers.Storage, s WorkerSettings) (*indexWorker, error) {
@@ -377,27 +413,12 @@ func openIndexWorker(storage *workers.Storage, s WorkerSettings) (*indexWorker, 
 	if err != nil {
 		return nil, err
 	}
-	w := &indexWorker{role: role, before: map[entityKey]*tables.Entity{}, after: map[entityKey]*tables.Entity{}}
-	if w.source, err = tables.New[tables.Entity](storage.Tables, s.Current); err != nil {
+	w := &indexWorker{role: role}
+	if w.recordStates, err = openRecords(storage, s); err != nil {
 		return nil, err
 	}
-	if w.target, err = tables.New[tables.Entity](storage.Tables, s.Archive); err != nil {
-		return nil, err
-	}
-	entities, err := loadRecords(0)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entities {
-		if w.before[e.key], w.after[e.key], err = states(e); err != nil {
-			return nil, err
-		}
-	}
-	return w, nil
-}
-
-func (w *indexWorker) change(ctx context.Context, k entityKey) error {
-	return applyState(ctx, w.source, k, w.after[k])
+	w.target, err = tables.New[tables.Entity](storage.Tables, s.Archive)
+	return w, err
 }
 
 func (w *indexWorker) targets(k entityKey) []tables.Key {

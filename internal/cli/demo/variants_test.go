@@ -33,7 +33,7 @@ var otherVariants = map[string]variantRun{}
 func init() {
 	maps.Copy(otherVariants, map[string]variantRun{
 		"large-entity": func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
-			return RunLargeEntityWorker(ctx, storage, app, s, s.Options()...)
+			return RunLargeEntityWorker(ctx, storage, app, s)
 		},
 		"large-entity: entity before blob": wrongLarge(func(ctx context.Context, w *wrongStore, c command) error {
 			return w.steps(ctx, c, w.entity, w.blobs)

@@ -32,8 +32,11 @@ func Points() []string {
 // Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli only; see
 // [workers.App.FollowTable].
 func (x *Index) Register(app *workers.App, name string) *workers.Function {
-	return app.FollowTable(name, x.table, follower{x})
+	return app.FollowTable(name, x.table, x.Follower())
 }
+
+// Follower returns the index as [workers.App.FollowTable] uses it, for programs that wrap it.
+func (x *Index) Follower() workers.TableFollower { return follower{x} }
 
 // follower is the index as App.FollowTable sees it.
 type follower struct{ *Index }

@@ -213,16 +213,16 @@ type recorder struct {
 }
 
 func (r *recorder) Progress(ctx context.Context) (workers.TableProgress, error) {
-	return searchindex.Follower(r.Index).Progress(ctx)
+	return r.Follower().Progress(ctx)
 }
 
 func (r *recorder) Restart(ctx context.Context, p workers.TableProgress) error {
 	r.restarts++
-	return searchindex.Follower(r.Index).Restart(ctx, p)
+	return r.Follower().Restart(ctx, p)
 }
 
 func (r *recorder) Apply(ctx context.Context, changes []workers.TableChange, p workers.TableProgress) error {
-	err := searchindex.Follower(r.Index).Apply(ctx, changes, p)
+	err := r.Follower().Apply(ctx, changes, p)
 	r.applied <- p
 	return err
 }

@@ -1,0 +1,325 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
+)
+
+// What feeds the index of the demonstration of the search-index role.
+const (
+	searchByChanges = "changes"
+	searchByKeys    = "keys"
+)
+
+// searchFields are the fields of the index of the demonstration.
+var searchFields = []searchindex.Field{{Name: "Name", Type: searchindex.Text}, {Name: "Party", Type: searchindex.Keyword}, {Name: "PartitionKey", Type: searchindex.Keyword}}
+
+// Search runs the demonstration of a full-text index.
+func Search(ctx context.Context, c Config) (*Report, error) {
+	return demonstrate(ctx, c, openSearch)
+}
+
+// SearchPoints returns what a run visits by default.
+func SearchPoints() []string { return pointsOf(&searchPattern{}) }
+
+// searchPattern changes records as indexPattern does, and keeps an index in a folder in step with them.
+type searchPattern struct {
+	indexPattern
+	feed   string // searchByChanges or searchByKeys
+	folder string
+}
+
+func openSearch(storage *workers.Storage, id string) (pattern, error) {
+	if storage.Queues == nil || storage.Tables == nil {
+		return nil, errors.New("the connection string must name a queue and a table endpoint")
+	}
+	p := &searchPattern{indexPattern: indexPattern{storage: storage, from: "LazuliDemoTerms" + id, queue: "lazuli-demo-" + id}}
+	var err error
+	p.source, err = tables.New[tables.Entity](storage.Tables, p.from)
+	return p, err
+}
+
+func (p *searchPattern) points() []string {
+	return append(searchindex.Points(), "workers/before-delete-message", "workers/after-delete-message")
+}
+
+// oneProcess means that no round freezes a worker: a second one cannot run beside it, since the folder of the index is locked.
+func (p *searchPattern) oneProcess() {}
+
+func (p *searchPattern) passes(point string, n int) int {
+	if strings.HasPrefix(point, "search-index/") {
+		return 1 // Batches have many changes.
+	}
+	return n
+}
+
+func (p *searchPattern) settings() WorkerSettings {
+	return WorkerSettings{Queue: p.queue, Current: p.from, Folder: p.folder, Kind: p.feed}
+}
+
+func (p *searchPattern) create(ctx context.Context) (err error) {
+	if p.folder, err = os.MkdirTemp("", "lazuli-demo-search-"); err != nil {
+		return err
+	}
+	if _, err := p.storage.Tables.CreateTable(ctx, p.from, nil); err != nil {
+		return fmt.Errorf("create table %s: %w", p.from, err)
+	}
+	p.feed, err = feedOf(ctx, p.storage.Tables.NewClient(p.from))
+	return err
+}
+
+// feedOf returns what can feed an index of the table: Lazuli answers with a position in the log of changes.
+func feedOf(ctx context.Context, table *aztables.Client) (string, error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{longpoll.AfterHeader: {"?"}})
+	if _, err := table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(ctx); err != nil {
+		return "", err
+	}
+	if answer.Header.Get(longpoll.PositionHeader) != "" {
+		return searchByChanges, nil
+	}
+	return searchByKeys, nil
+}
+
+func (p *searchPattern) remove(ctx context.Context) error {
+	err := os.RemoveAll(p.folder)
+	if _, e := p.storage.Tables.DeleteTable(ctx, p.from, nil); e != nil && !notFound(e) {
+		err = errors.Join(err, fmt.Errorf("delete table %s: %w", p.from, e))
+	}
+	return err
+}
+
+func (p *searchPattern) load(ctx context.Context, r *run) ([]entityKey, error) {
+	return p.loadStates(ctx, r)
+}
+
+// reset makes items as they were loaded. The index learns of it from the next worker: by the changes, or with the messages that are put again.
+func (p *searchPattern) reset(ctx context.Context, keys []entityKey) error {
+	for _, k := range keys {
+		if err := applyState(ctx, p.source, k, p.before[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The parts of a worker's folder.
+const (
+	searchIndexFolder = "index"
+	searchAddressFile = "address"
+)
+
+// verify compares the index with the table: through the worker that has it open, or in a copy of the folder, which leaves what the next worker
+// has to recover.
+func (p *searchPattern) verify(ctx context.Context) (r searchindex.Report, err error) {
+	if r, err = p.ask(ctx); err == nil {
+		return r, nil
+	}
+	folder, err := os.MkdirTemp("", "lazuli-demo-search-copy-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := os.CopyFS(folder, os.DirFS(p.folder)); err != nil {
+		return r, err
+	}
+	x, err := searchindex.OpenFolder(filepath.Join(folder, searchIndexFolder), p.storage)
+	if errors.Is(err, searchindex.ErrNoIndex) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return x.Verify(ctx)
+}
+
+// ask asks the running worker.
+func (p *searchPattern) ask(ctx context.Context) (r searchindex.Report, err error) {
+	address, err := os.ReadFile(filepath.Join(p.folder, searchAddressFile))
+	if err != nil {
+		return r, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(address)+"/search/verify", nil)
+	if err != nil {
+		return r, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return r, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return r, fmt.Errorf("the worker answers %s: %s", resp.Status, text)
+	}
+	return r, json.NewDecoder(resp.Body).Decode(&r)
+}
+
+// converged reports whether the index equals the table. While a worker starts, neither it nor its folder can be asked.
+func (p *searchPattern) converged(ctx context.Context) (bool, error) {
+	r, err := p.verify(ctx)
+	return err == nil && r.Complete && r.Different == 0, ctx.Err()
+}
+
+func (p *searchPattern) census(ctx context.Context, keys []entityKey, atEnd bool) (census, error) {
+	var c census
+	r, err := p.verify(ctx)
+	if err != nil {
+		return c, err
+	}
+	wrong := map[entityKey]bool{}
+	for _, d := range r.Differences {
+		wrong[entityKey{d.PartitionKey, d.RowKey}] = true
+	}
+	stored, err := p.stored(ctx)
+	if err != nil {
+		return c, err
+	}
+	mine := map[entityKey]bool{}
+	for _, k := range keys {
+		mine[k] = true
+		now := stored[k]
+		done := sameState(now, p.after[k])
+		switch {
+		case !done && !sameState(now, p.before[k]) && now != nil:
+			c.Changed = append(c.Changed, k)
+		case !done && now == nil && p.before[k] != nil:
+			c.Lost = append(c.Lost, k)
+		case wrong[k]:
+			c.Both = append(c.Both, k)
+		case done:
+			c.Moved = append(c.Moved, k)
+		default:
+			c.Kept = append(c.Kept, k)
+		}
+	}
+	if atEnd {
+		for k := range wrong {
+			if !mine[k] {
+				c.Orphaned++
+			}
+		}
+		if r.Different > len(r.Differences) {
+			c.Orphaned += r.Different - len(r.Differences)
+		}
+	}
+	return c, nil
+}
+
+func (p *searchPattern) conclude(ctx context.Context, _ *run) (problems []string, summary string, err error) {
+	r, err := p.verify(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if !r.Complete {
+		problems = append(problems, "the index is not complete")
+	}
+	for _, d := range r.Differences {
+		problems = append(problems, fmt.Sprintf("the document of (%q, %q) is %s", d.PartitionKey, d.RowKey, d.What))
+	}
+	stored, err := p.stored(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var wrong []entityKey
+	for k := range p.after {
+		if !sameState(stored[k], p.after[k]) {
+			wrong = append(wrong, k)
+		}
+	}
+	return append(problems, problem("records are not as they should be", wrong)...),
+		fmt.Sprintf("%d records, %d documents in the index, which agree (fed by %s)", len(stored), r.Documents, p.feed), nil
+}
+
+// lockPatience is how long a worker waits for the folder of the index, which a killed one may still have for a moment.
+const lockPatience = 10 * time.Second
+
+// RunSearchWorker works on the messages of the demonstration of the search-index role until ctx is done: it makes the change that a message asks for, and
+// keeps the index in step. If it is to be killed around the start or the switch of an index, it builds the index again.
+func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
+	w, err := openRecords(storage, s)
+	if err != nil {
+		return err
+	}
+	x, err := openSearchIndex(ctx, storage, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if strings.HasPrefix(s.Fault, "search-index/") && !strings.Contains(s.Fault, "-commit=") {
+		if err := x.Rebuild(); err != nil {
+			return err
+		}
+	}
+	if s.Kind == searchByChanges {
+		x.Register(app, "search-index")
+	}
+	workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
+		k := entityKey{m.Body.PartitionKey, m.Body.RowKey}
+		if err := w.change(ctx, k); err != nil || s.Kind == searchByChanges {
+			return err
+		}
+		if err := x.Build(ctx); err != nil {
+			return err
+		}
+		return x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row})
+	}, s.Options()...)
+	stop, err := serveSearch(x, s.Folder)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return app.Run(ctx)
+}
+
+func openSearchIndex(ctx context.Context, storage *workers.Storage, s WorkerSettings) (x *searchindex.Index, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, searchindex.ErrInUse)
+	defer cancel()
+	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
+		x, err = searchindex.Open(searchindex.Config{Storage: storage, Table: s.Current, Folder: filepath.Join(s.Folder, searchIndexFolder), Fields: searchFields})
+		if errors.Is(err, searchindex.ErrInUse) {
+			return false, nil
+		}
+		return true, err
+	})
+	return x, err
+}
+
+// serveSearch answers searches at an address that it writes to the folder.
+func serveSearch(x *searchindex.Index, folder string) (stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: searchindex.NewHandler(x), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(l) }()
+	path := filepath.Join(folder, searchAddressFile)
+	err = os.WriteFile(path+".new", []byte(l.Addr().String()), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return func() { _ = server.Close() }, nil
+}

@@ -1,0 +1,112 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
+	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
+)
+
+// searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its own way.
+func init() {
+	otherVariants["search"] = RunSearchWorker
+	otherVariants["search: index before the change"] = wrongSearch(func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+		return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}), w.change(ctx, k))
+	}, nil)
+	otherVariants["search: deletions ignored"] = wrongSearch(func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+		err := every(ctx, 10*time.Millisecond, func() (bool, error) { // else a reading of the table finds what a change would tell
+			p, err := x.Follower().Progress(ctx)
+			return p.Position != "" && !p.Reading, err
+		})
+		if err != nil {
+			return err
+		}
+		return w.change(ctx, k)
+	}, func(f workers.TableFollower) workers.TableFollower { return withoutDeletions{f} })
+}
+
+// withoutDeletions forgets deleted entities.
+type withoutDeletions struct{ workers.TableFollower }
+
+func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChange, p workers.TableProgress) error {
+	changes = slices.DeleteFunc(changes, func(c workers.TableChange) bool { return len(c.Entity) == 0 })
+	return f.TableFollower.Apply(ctx, changes, p)
+}
+
+// wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not follow it.
+func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, entityKey) error, follow func(workers.TableFollower) workers.TableFollower) variantRun {
+	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
+		w, err := openRecords(storage, s)
+		if err != nil {
+			return err
+		}
+		x, err := openSearchIndex(ctx, storage, s)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.Close()) }()
+		if err := x.Build(ctx); err != nil {
+			return err
+		}
+		if follow != nil {
+			app.FollowTable("search-index", s.Current, follow(x.Follower()))
+		}
+		workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
+			return do(ctx, x, &w, entityKey{m.Body.PartitionKey, m.Body.RowKey})
+		}, s.Options()...)
+		stop, err := serveSearch(x, s.Folder)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return app.Run(ctx)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 180, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+	report, err := Search(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != len(SearchPoints())+sample {
+		t.Errorf("%d rounds, want %d", len(report.Rows), len(SearchPoints())+sample)
+	}
+	half := 0
+	for _, row := range report.Rows {
+		for _, crash := range row.Crashes {
+			half += crash.Both
+		}
+	}
+	if half == 0 {
+		t.Error("no kill left the index behind the table: they prove nothing")
+	}
+}
+
+func TestWrongSearchWorkersAreCaught(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	for variant, point := range map[string]string{
+		"search: index before the change": "search-index/after-commit",
+		"search: deletions ignored":       "workers/before-delete-message",
+	} {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point}, Records: 90, Seed: 1, Patience: patience,
+				stuckAfter: 10 * time.Second, plain: true}
+			if _, err := Search(t.Context(), c); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
+				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
+			}
+		})
+	}
+}
