@@ -10,6 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // Upsert inserts or replaces an entity in a table of the account that the function works on: ctx is
@@ -33,31 +35,41 @@ func Upload(ctx context.Context, container, name string, content any) error {
 }
 
 // Upsert inserts or replaces an entity, and creates the table if it does not exist. The entity is JSON as the Table service has it
-// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations) in bytes or a string, or a value whose
-// JSON is that, such as an aztables.EDMEntity. Its PartitionKey must not be empty, which the SDK does not support.
+// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations) in bytes or a string, a value whose
+// JSON is that, such as an aztables.EDMEntity, or a tables.Entity. Its PartitionKey must not be empty, which the SDK does not support.
 func (s *Storage) Upsert(ctx context.Context, table string, entity any) error {
 	if s.Tables == nil {
 		return errors.New("workers: upsert: the connection string has no table endpoint")
 	}
-	body, err := encoded(entity)
+	e, err := tableEntity(entity)
 	if err != nil {
 		return fmt.Errorf("workers: upsert to %s: %w", table, err)
 	}
-	client := s.Tables.NewClient(table)
-	put := func() error {
-		_, err := client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-		return err
-	}
-	if err = put(); hasTableCode(err, aztables.TableNotFound) {
-		if _, err := s.Tables.CreateTable(ctx, table, nil); err != nil && !hasTableCode(err, aztables.TableAlreadyExists) {
-			return fmt.Errorf("workers: upsert: create the table %s: %w", table, err)
-		}
-		err = put()
+	t, err := tables.New[tables.Entity](s.Tables, table, tables.CreateIfMissing())
+	if err == nil {
+		err = t.InsertOrReplace(ctx, &e)
 	}
 	if err != nil {
-		return fmt.Errorf("workers: upsert to %s: %w", table, err)
+		return fmt.Errorf("workers: upsert: %w", err)
 	}
 	return nil
+}
+
+// tableEntity returns an entity that is given as such, or as JSON.
+func tableEntity(v any) (tables.Entity, error) {
+	switch v := v.(type) {
+	case tables.Entity:
+		return v, nil
+	case *tables.Entity:
+		if v != nil {
+			return *v, nil
+		}
+	}
+	body, err := encoded(v)
+	if err != nil {
+		return tables.Entity{}, err
+	}
+	return tables.ParseEntity(body)
 }
 
 // Upload writes a block blob, in place of an earlier one, and creates the container if it does not exist. Bytes and strings are written as they

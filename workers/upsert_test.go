@@ -2,6 +2,7 @@ package workers_test
 
 import (
 	"context"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -36,6 +38,17 @@ func TestOutputsCreateTablesAndContainers(t *testing.T) {
 	}
 	if got, err := a.Tables.NewClient(table).GetEntity(t.Context(), "eu", "2", nil); err != nil || !strings.Contains(string(got.Value), `"Weight@odata.type":"Edm.Int64"`) {
 		t.Errorf("%s, %v", got.Value, err)
+	}
+	typed := tables.Entity{PartitionKey: "eu", RowKey: "typed", Properties: map[string]any{"Weight": int64(7), "Share": 2.0}}
+	if err := a.Storage.Upsert(t.Context(), table, &typed); err != nil {
+		t.Error(err)
+	}
+	written, err := tables.New[tables.Entity](a.Tables, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := written.Get(t.Context(), tables.Key{PartitionKey: "eu", RowKey: "typed"}); err != nil || !reflect.DeepEqual(got.Properties, typed.Properties) {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := a.Blobs.DownloadStream(t.Context(), container, "3.txt", nil); err != nil {
 		t.Error(err)
