@@ -91,6 +91,9 @@ func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, erro
 	for i := range steps {
 		mutations[i] = steps[i].mutation
 	}
+	if err := c.admit(name, mutations[0].Partition, len(mutations)); err != nil {
+		return nil, nil, err
+	}
 	results, err := s.state.WriteAll(c.Account, name, mutations, c.Now)
 	if err == nil {
 		s.common.Board.Touch(boardKey(c.Account, name))
@@ -299,7 +302,7 @@ func (c *call) inner(p *part) (*call, error) {
 	if r.Account != c.Account {
 		return nil, auth.ErrAuthorizationFailure
 	}
-	r.ID, r.Version = c.ID, c.Version
+	r.ID, r.Version, r.Admit = c.ID, c.Version, c.Admit
 	q := &call{Request: r, caller: c.caller, version: c.version}
 	if q.address, err = parsePath(r.RawPath); err != nil {
 		return nil, err

@@ -71,6 +71,9 @@ func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err
 	if err := c.checkScope(partition, row); err != nil {
 		return nil, 0, err
 	}
+	if err := c.admit(c.table, partition, 1); err != nil {
+		return nil, 0, err
+	}
 	matches := true
 	err = s.state.ViewEntity(c.Account, c.table, partition, row, func(r entity.Record) {
 		if matches = wanted.Match(&filter.Entity{PartitionKey: partition, RowKey: row, Record: r}); !matches {

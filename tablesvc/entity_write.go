@@ -103,6 +103,14 @@ func (w *writeRequest) parse() (entity.Parsed, error) {
 	return entity.ParseJSON(w.body, rules)
 }
 
+// admit takes entities from the rates of a fault rule, and fails if a rate is exceeded.
+func (c *call) admit(table string, partition []byte, entities int) error {
+	if c.Admit == nil {
+		return nil
+	}
+	return c.Admit(table, string(partition), entities)
+}
+
 // write parses the request and carries it out. It returns the mutation and the entity's new record.
 func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.Record, error) {
 	w := writeRequest{change: change, address: c.address, version: c.version, contentType: c.Header("Content-Type"),
@@ -118,6 +126,9 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 		return nil, nil, err
 	}
 	if err := c.checkScope(m.Partition, m.Row); err != nil {
+		return nil, nil, err
+	}
+	if err := c.admit(c.table, m.Partition, 1); err != nil {
 		return nil, nil, err
 	}
 	r, err := s.state.Write(c.Account, c.table, m, c.Now)

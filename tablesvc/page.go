@@ -150,10 +150,15 @@ func putBuffer(b *[]byte) {
 
 // read runs a query and renders its answer, appended to buf.
 func (s *Service) read(c *call, q *query, buf []byte) (page, error) {
-	w := pageWriter{query: q, now: s.now, deadline: s.now().Add(c.queryTime()), start: buf}
+	w := pageWriter{query: q, now: s.now, deadline: s.now().Add(c.queryTime()), start: buf, counts: c.Admit != nil}
 	next, err := s.state.Scan(c.Account, c.table, state.Query{Filter: q.filter, Scope: c.scope(), From: q.from}, &w)
 	if err != nil {
 		return page{}, err
+	}
+	for _, n := range w.returned {
+		if err := c.admit(c.table, []byte(n.partition), n.entities); err != nil {
+			return page{}, err
+		}
 	}
 	w.page.next = next
 	if q.limit == 0 { // an empty page, and the last
@@ -179,11 +184,29 @@ type pageWriter struct {
 	deadline time.Time
 	start    []byte // the page is appended to it
 	buf      []byte
+	// returned are the entities of the page by partition, if counts is set.
+	returned []partitionCount
+	counts   bool
+}
+
+// partitionCount is a number of entities of one partition.
+type partitionCount struct {
+	partition string
+	entities  int
+}
+
+// count adds an entity to w.returned.
+func (w *pageWriter) count(partition []byte) {
+	if n := len(w.returned); n > 0 && w.returned[n-1].partition == string(partition) {
+		w.returned[n-1].entities++
+		return
+	}
+	w.returned = append(w.returned, partitionCount{string(partition), 1})
 }
 
 // Begin implements [state.Visitor].
 func (w *pageWriter) Begin(plan filter.Plan) {
-	w.page = page{plan: plan}
+	w.page, w.returned = page{plan: plan}, w.returned[:0]
 	if w.query.atom {
 		w.buf = w.query.form.AppendAtomListStart(w.start)
 	} else {
@@ -218,6 +241,9 @@ func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 	}
 	p.scanned++
 	p.returned++
+	if w.counts {
+		w.count(e.PartitionKey)
+	}
 	return true
 }
 

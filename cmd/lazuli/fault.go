@@ -48,12 +48,14 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	var t faultrule.Throttle
 	var window, delay, retryAfter time.Duration
 	var truncate, corrupt int64
+	var azureLimits bool
 	cmd := &cobra.Command{
 		Use:   "add",
 		Short: "Add a rule; its name is printed",
 		Example: `  lazuli fault add --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
   lazuli fault add --service queue --operation "Put Message" --unanswered --nth 2
-  lazuli fault add --resource 'Employees*' --throttle-requests 100 --throttle-per partition`,
+  lazuli fault add --resource 'Employees*' --throttle-requests 100 --throttle-per partition
+  lazuli fault add --azure-table-limits`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
@@ -62,6 +64,14 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 			}
 			if cmd.Flags().Changed("corrupt") {
 				r.Corrupt = &corrupt
+			}
+			if azureLimits {
+				if t.PartitionEntities == 0 && t.AccountEntities == 0 {
+					t.PartitionEntities, t.AccountEntities = faultrule.AzurePartitionEntities, faultrule.AzureAccountEntities
+				}
+				if !cmd.Flags().Changed("retry-after") {
+					r.RetryAfter = faultrule.Duration(time.Second)
+				}
 			}
 			if t != (faultrule.Throttle{}) {
 				r.Throttle = &t
@@ -106,6 +116,9 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	f.BoolVar(&r.Unanswered, "unanswered", false, "run the operation and reset the connection instead of sending the response")
 	f.Float64Var(&t.Requests, "throttle-requests", 0, "maximum requests per second; requests above it get 503 ServerBusy")
 	f.Float64Var(&t.Bytes, "throttle-bytes", 0, "maximum bytes per second; requests above it get 503 ServerBusy")
+	f.Float64Var(&t.PartitionEntities, "throttle-partition-entities", 0, "maximum entities per second of each partition of a table; requests above it get 503 ServerBusy")
+	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0, "maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
+	f.BoolVar(&azureLimits, "azure-table-limits", false, "the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with --retry-after 1s")
 	f.StringVar(&t.Per, "throttle-per", "", "scope of the rate: account, container or partition (default account)")
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
@@ -275,5 +276,62 @@ func TestThrottledEntitiesOfAPartition(t *testing.T) {
 		} else if err != nil && !strings.Contains(err.Error(), "over the account limit") {
 			t.Errorf("the text is %v", err)
 		}
+	}
+}
+
+// Each operation takes the entities that it reads or writes from the rate of the partition: the first one is served, and leaves nothing for the others.
+func TestThrottledEntities(t *testing.T) {
+	t.Parallel()
+	l := lazulitest.Start(t)
+	a := l.Account(t)
+	if _, err := a.Tables.CreateTable(t.Context(), "Readings", nil); err != nil {
+		t.Fatal(err)
+	}
+	table := a.Tables.NewClient("Readings")
+	ctx := policy.WithRetryOptions(t.Context(), policy.RetryOptions{MaxRetries: -1})
+	entity := func(partition, row string) []byte {
+		return []byte(`{"PartitionKey":"` + partition + `","RowKey":"` + row + `"}`)
+	}
+	query := func(partition string) error {
+		filter := "PartitionKey eq '" + partition + "'"
+		_, err := table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter}).NextPage(ctx)
+		return err
+	}
+	transaction := func(partition string) error {
+		var actions []aztables.TransactionAction
+		for _, row := range []string{"a", "b", "c", "d", "e"} {
+			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: entity(partition, row)})
+		}
+		_, err := table.SubmitTransaction(ctx, actions, nil)
+		return err
+	}
+	for _, partition := range []string{"q", "full"} {
+		if err := transaction(partition); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := l.AddFault(t, lazulitest.FaultRule{Throttle: &lazulitest.FaultThrottle{PartitionEntities: 5e-3, AccountEntities: 1e6}, RetryAfter: lazulitest.FaultDuration(time.Second)})
+	for partition, first := range map[string]func(string) error{
+		"w":    func(p string) error { _, err := table.AddEntity(ctx, entity(p, "1"), nil); return err },
+		"t":    transaction,
+		"q":    query,
+		"full": func(p string) error { _, err := table.GetEntity(ctx, p, "a", nil); return err },
+	} {
+		if err := first(partition); err != nil {
+			t.Errorf("partition %s, within the rate: %v", partition, err)
+		}
+		for name, next := range map[string]func(string) error{
+			"query": query, "transaction": transaction,
+			"insert": func(p string) error { _, err := table.AddEntity(ctx, entity(p, "9"), nil); return err },
+			"get":    func(p string) error { _, err := table.GetEntity(ctx, p, "a", nil); return err },
+		} {
+			if err := next(partition); code(err) != "ServerBusy" {
+				t.Errorf("%s of partition %s, above the rate: %v", name, partition, err)
+			}
+		}
+	}
+	l.RequireFaultHit(t, rule)
+	if err := query("other"); err != nil {
+		t.Errorf("a query without results: %v", err)
 	}
 }

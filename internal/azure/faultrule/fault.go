@@ -14,9 +14,10 @@ const Header = "x-lazuli-fault"
 
 // Fault is the effect of a rule on one request.
 type Fault struct {
-	rule  *Rule
-	limit *limiter // of a throttle
-	hit   func()   // counts a throttled request
+	rule *Rule
+	// limit is that of a throttle, partitions that of the entities of partitions.
+	limit, partitions *limiter
+	hit               func() // counts a throttled request
 }
 
 // Serve answers r: do runs the operation. It returns the error to render, as do does. It panics with

@@ -68,12 +68,23 @@ type Rule struct {
 	Throttle *Throttle `json:"throttle,omitempty"`
 }
 
-// Throttle is a limit on a rate. One of Requests and Bytes is set.
+// The rates that Azure documents for tables, in entities per second.
+// https://learn.microsoft.com/azure/storage/tables/scalability-targets
+const (
+	AzurePartitionEntities = 2_000
+	AzureAccountEntities   = 20_000
+)
+
+// Throttle is a limit on a rate: Requests, Bytes, or at least one of PartitionEntities and AccountEntities is set.
 type Throttle struct {
 	// Requests is the number of requests per second.
 	Requests float64 `json:"requests,omitempty"`
 	// Bytes is the number of bytes per second of the bodies of requests and responses.
 	Bytes float64 `json:"bytes,omitempty"`
+	// PartitionEntities and AccountEntities are the numbers of entities per second, of each partition of a table and of all tables of an account. A write or a
+	// read of one entity counts one, a transaction its changes, a query the entities that it returns. 0 is no limit.
+	PartitionEntities float64 `json:"partitionEntities,omitempty"`
+	AccountEntities   float64 `json:"accountEntities,omitempty"`
 	// Per is what has a rate of its own: "account" (the default), "container" (of its service: a container, queue or table), or
 	// "partition": a blob, a queue, or the entities of a table with one PartitionKey.
 	Per string `json:"per,omitempty"`
@@ -186,13 +197,23 @@ func (r *Rule) validateAction() error {
 	case r.RetryAfter != 0 && r.Error == "" && r.Throttle == nil:
 		return invalid("retryAfter goes with error and throttle")
 	case r.Throttle != nil:
+		if r.Throttle.entities() && r.Service != "" && r.Service != "table" {
+			return invalid("throttle: entities are those of tables, not of the service %s", r.Service)
+		}
 		return r.Throttle.validate()
 	}
 	return nil
 }
 
+// entities reports whether the limit is one on entities.
+func (t *Throttle) entities() bool { return t.PartitionEntities != 0 || t.AccountEntities != 0 }
+
 func (t *Throttle) validate() error {
 	switch {
+	case t.entities() && (t.Requests != 0 || t.Bytes != 0 || t.Per != "" || !(t.PartitionEntities >= 0 && t.PartitionEntities <= 1e9 && t.AccountEntities >= 0 && t.AccountEntities <= 1e9)):
+		return invalid("throttle: want positive numbers of entities per second, without requests, bytes and per")
+	case t.entities():
+		return nil
 	case (t.Requests > 0) == (t.Bytes > 0) || t.Requests < 0 || t.Bytes < 0 || t.Requests > 1e9 || t.Bytes > 1e15:
 		return invalid("throttle: want a positive number of either requests or bytes per second")
 	case !slices.Contains([]string{"", "account", "container", "partition"}, t.Per):

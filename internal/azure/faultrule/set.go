@@ -49,7 +49,8 @@ type active struct {
 	rule  Rule
 	match matcher
 	added time.Time
-	limit *limiter // of Rule.Throttle
+	// limit and partitions are those of Rule.Throttle.
+	limit, partitions *limiter
 
 	mu       sync.Mutex // guards what follows
 	requests int        // that matched
@@ -111,7 +112,8 @@ func (s *Set) activate(r Rule) *active {
 		a.choice = rand.New(rand.NewPCG(seed, 0))
 	}
 	if r.Throttle != nil {
-		a.limit = newLimiter(*r.Throttle, s.now)
+		a.limit = newLimiter(max(r.Throttle.Requests, r.Throttle.Bytes, r.Throttle.AccountEntities), s.now)
+		a.partitions = newLimiter(r.Throttle.PartitionEntities, s.now)
 	}
 	return a
 }
@@ -180,7 +182,7 @@ func (s *Set) Find(r *wire.Request) (*Fault, error) {
 	}
 	for _, a := range *p {
 		if a.match.matches(r) && a.take(s.now()) {
-			return &Fault{rule: &a.rule, limit: a.limit, hit: a.hit}, nil
+			return &Fault{rule: &a.rule, limit: a.limit, partitions: a.partitions, hit: a.hit}, nil
 		}
 	}
 	return nil, nil

@@ -207,6 +207,54 @@ func TestThrottleHasARatePerKey(t *testing.T) {
 	}
 }
 
+// Entities are taken from the rate of their partition and of their account; what exceeds a rate holds up what follows.
+func TestThrottleOfEntities(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	s := NewSet([]string{"InsertEntity"}, func() time.Time { return now })
+	rule := Rule{Throttle: &Throttle{PartitionEntities: 10, AccountEntities: 25}, RetryAfter: Duration(time.Second)}
+	if _, err := s.Add(rule); err != nil {
+		t.Fatal(err)
+	}
+	for i, tc := range []struct {
+		table, partition string
+		entities         int
+		after            time.Duration
+		busy             string
+	}{
+		{"T", "a", 6, 0, ""},
+		{"t", "a", 6, 0, ""}, // begins within the rate of the partition, in a table of the same name
+		{"T", "a", 1, 0, "partition"},
+		{"T", "b", 10, 0, ""},
+		{"U", "a", 5, 0, ""},
+		{"U", "b", 1, 0, "account"},
+		{"T", "a", 1, 290 * time.Millisecond, "partition"},
+		{"T", "a", 1, 310 * time.Millisecond, ""},
+	} {
+		now = time.Unix(1000, 0).Add(tc.after)
+		r := request(t, wire.Table, "InsertEntity", tc.table)
+		f, err := s.Find(r)
+		if err != nil || f == nil {
+			t.Fatalf("fault %v, %v", f, err)
+		}
+		err = f.Serve(r, func() error { return r.Admit(tc.table, tc.partition, tc.entities) })
+		var e *wire.Error
+		switch {
+		case tc.busy == "":
+			if err != nil {
+				t.Errorf("step %d: %v", i, err)
+			}
+		case !errors.As(err, &e) || !errors.Is(err, wire.ErrServerBusy) || !strings.Contains(err.Error(), tc.busy+" limit"):
+			t.Errorf("step %d: %v, want ServerBusy of the %s", i, err, tc.busy)
+		case len(e.Headers) != 1 || e.Headers[0] != (wire.Detail{Name: "Retry-After", Value: "1"}):
+			t.Errorf("step %d: headers %v", i, e.Headers)
+		}
+	}
+	if got := s.Rules()[0]; got.Requests != 8 || got.Hits != 3 {
+		t.Errorf("%d requests and %d hits, want 8 and 3", got.Requests, got.Hits)
+	}
+}
+
 func TestInvalidRules(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, rule, want string }{
@@ -227,6 +275,10 @@ func TestInvalidRules(t *testing.T) {
 		{"negative offset", `{"corrupt":-1}`, "negative"},
 		{"corruptRequest alone", `{"delay":"1s","corruptRequest":true}`, "goes with"},
 		{"throttle without a rate", `{"throttle":{}}`, "positive number"},
+		{"entities of blobs", `{"service":"blob","throttle":{"partitionEntities":1}}`, "tables"},
+		{"entities and requests", `{"throttle":{"partitionEntities":1,"requests":1}}`, "entities"},
+		{"entities per", `{"throttle":{"accountEntities":1,"per":"partition"}}`, "entities"},
+		{"negative entities", `{"throttle":{"accountEntities":-1}}`, "entities"},
 		{"throttle of both", `{"throttle":{"requests":1,"bytes":1}}`, "positive number"},
 		{"throttle per what", `{"throttle":{"requests":1,"per":"blob"}}`, "want account"},
 		{"two values", `{"unanswered":true}{}`, "more than one"},

@@ -18,6 +18,10 @@ import (
 // uses. Bytes are paid for afterwards: a request that exceeds the rate holds up those after it.
 func (f *Fault) throttled(r *wire.Request, do func() error) error {
 	t := f.rule.Throttle
+	if t.entities() {
+		r.Admit = f.admit(r)
+		return do()
+	}
 	key, err := throttleKey(r, t.Per)
 	if err != nil {
 		return err
@@ -40,6 +44,28 @@ func (f *Fault) throttled(r *wire.Request, do func() error) error {
 	return do()
 }
 
+// admit returns the function that the Table service calls with the entities of the request. Entities are paid for afterwards: a request that exceeds the
+// rate holds up those after it.
+func (f *Fault) admit(r *wire.Request) func(table, partition string, entities int) error {
+	t := f.rule.Throttle
+	return func(table, partition string, entities int) error {
+		key := r.Account + "/" + strings.ToLower(table) + "/" + partition
+		switch {
+		case t.PartitionEntities > 0 && !f.partitions.whole(key):
+			return f.busy(r, "Operations per second is over the partition limit.")
+		case t.AccountEntities > 0 && !f.limit.whole(r.Account):
+			return f.busy(r, "Operations per second is over the account limit.")
+		}
+		if t.PartitionEntities > 0 {
+			f.partitions.charge(key, int64(entities))
+		}
+		if t.AccountEntities > 0 {
+			f.limit.charge(r.Account, int64(entities))
+		}
+		return nil
+	}
+}
+
 func (f *Fault) busy(r *wire.Request, message string) error {
 	f.hit()
 	f.mark(r)
@@ -58,8 +84,9 @@ type limiter struct {
 	buckets map[string]*rate.Limiter
 }
 
-func newLimiter(t Throttle, now func() time.Time) *limiter {
-	return &limiter{now: now, per: max(t.Requests, t.Bytes), buckets: make(map[string]*rate.Limiter)}
+// newLimiter limits rates to per a second.
+func newLimiter(per float64, now func() time.Time) *limiter {
+	return &limiter{now: now, per: per, buckets: make(map[string]*rate.Limiter)}
 }
 
 func (l *limiter) bucket(key string) *rate.Limiter {
@@ -81,6 +108,9 @@ func (l *limiter) allow(key string) bool { return l.bucket(key).AllowN(l.now(), 
 
 // within reports whether there is a token.
 func (l *limiter) within(key string) bool { return l.bucket(key).TokensAt(l.now()) > 0 }
+
+// whole reports whether there is a whole token.
+func (l *limiter) whole(key string) bool { return l.bucket(key).TokensAt(l.now()) >= 1 }
 
 // charge takes n tokens, which may not be there yet.
 func (l *limiter) charge(key string, n int64) {

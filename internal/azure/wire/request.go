@@ -54,6 +54,8 @@ type Request struct {
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
 	Fault string
+	// Admit, if set, takes entities of a partition of a table from the rates that limit them, and fails if a rate is exceeded. The Table service calls it.
+	Admit func(table, partition string, entities int) error
 
 	options Options
 }
