@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,11 +86,16 @@ func TestServeRoles(t *testing.T) {
 
 func TestServeRolesMistakes(t *testing.T) {
 	for args, says := range map[string]string{
-		"--roles|sweep":                             "large-entity",
-		"--roles|archive|--roles-account|nobody":    "nobody",
-		"--roles-account|devstoreaccount1":          "set roles",
-		"--roles|archive|--archive-to|tape:x":       "table:NAME",
-		"--roles|log-storage|--log-storage-slot|7m": "log-storage-slot",
+		"--roles|sweep":                                                      "large-entity",
+		"--roles|archive|--roles-account|nobody":                             "nobody",
+		"--roles-account|devstoreaccount1":                                   "set roles",
+		"--roles|archive|--archive-to|tape:x":                                "table:NAME",
+		"--roles|log-storage|--log-storage-slot|7m":                          "log-storage-slot",
+		"--roles|search-index":                                               "search-index-fields is missing",
+		"--roles|search-index|--search-index-fields|Name":                    "NAME:TYPE",
+		"--roles|table-index":                                                "table-index-by is missing",
+		"--roles|table-index|--table-index-kind|lookups":                     "copies",
+		"--roles|table-index|--table-index-by|Town|--table-index-to|current": "same table",
 	} {
 		var stderr bytes.Buffer
 		m := Main{Args: append(strings.Split(args, "|"), "--in-memory", "--no-admin", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"), Stdout: &stderr, Stderr: &stderr}
@@ -98,6 +104,82 @@ func TestServeRolesMistakes(t *testing.T) {
 			t.Errorf("%s: %d %s", args, code, &stderr)
 		}
 		cancel()
+	}
+}
+
+// The search-index and table-index roles follow a table, and lazuli search asks the server that runs them.
+func TestServeIndexRoles(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "index")
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--roles", "search-index,table-index",
+		"--search-index-fields", "Name:text,Town:keyword", "--search-index-folder", folder, "--table-index-by", "Town"}})
+	connection := r.wait(t, `(?m)^\s*(DefaultEndpointsProtocol=\S+)`)[1]
+	address, err := url.Parse(r.wait(t, `Admin\s+(http://\S+)`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	storage, err := workers.OpenStorage(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p/q?","RowKey":"1 2","Name":"Ada Lovelace","Town":"New York"}`), nil); err == nil {
+		t.Fatal("a key with a slash was accepted")
+	}
+	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p q","RowKey":"1","Name":"Ada Lovelace","Town":"New/York"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	search := func(args ...string) (string, error) {
+		var out bytes.Buffer
+		cmd := newSearchCommand(&Main{})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append(args, "--admin-host", address.Hostname(), "--admin-port", address.Port()))
+		cmd.SetOut(&out)
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	for deadline := time.Now().Add(patience); ; {
+		out, err := search("query", "ada", "--highlight", "--facet", "Town")
+		if err == nil && strings.Contains(out, "1 of 1 hits") {
+			for _, want := range []string{`"p q" "1"`, `Name matches: "[Ada] Lovelace"`, `Town: "New/York" 1, others 0, without 0`} {
+				if !strings.Contains(out, want) {
+					t.Errorf("the hits lack %s: %s", want, out)
+				}
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the entity is not found: %s, %v", out, err)
+		}
+	}
+	for deadline := time.Now().Add(patience); ; {
+		_, err := storage.Tables.NewClient("CurrentIndex").GetEntity(t.Context(), "New~002FYork", "p~0020q 1", nil)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the copy is not found: %v", err)
+		}
+	}
+	for deadline := time.Now().Add(patience); ; { // the first reading of the table may not have ended
+		out, err := search("verify")
+		if err == nil && strings.Contains(out, "1 entities, 1 documents, 0 differences") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("verify: %s, %v", out, err)
+		}
+	}
+	if _, err := search("query", "Nmae:ada"); err == nil || !strings.Contains(err.Error(), `no field "Nmae"`) {
+		t.Errorf("a field that does not exist: %v", err)
+	}
+	if _, err := search("rebuild"); err != nil {
+		t.Error(err)
+	}
+	r.cancel()
+	if code := r.end(t); code != exitOK {
+		t.Errorf("ended with %d", code)
+	}
+	if out, err := search("query", "ada", "--folder", folder); err != nil || !strings.Contains(out, "1 of 1 hits") {
+		t.Errorf("in the folder: %s, %v", out, err)
 	}
 }
 
