@@ -15,7 +15,19 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}"
 # Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
 RUN mkdir -p /out/data /out/tmp
 
-FROM scratch
+# An image that runs functions in JavaScript and Python for custom handlers: the app is mounted at /app.
+#
+#   docker build --target functions -t lazuli-functions .
+#   docker run --rm -p 127.0.0.1:7071:7071 -v ./examples/functions/python:/app -e LAZULI_CONNECTION_STRING=... lazuli-functions
+FROM node:22-bookworm-slim AS functions
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/lazuli /usr/local/bin/lazuli
+USER node
+WORKDIR /app
+EXPOSE 7071
+ENTRYPOINT ["lazuli", "func", "start", "--host", "0.0.0.0"]
+
+FROM scratch AS lazuli
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /out/data /data
 COPY --from=build --chown=65532:65532 /out/tmp /tmp

@@ -93,6 +93,12 @@ func (s *Service) Ready() error { return s.state.Failed() }
 // Damages returns the number of reads since the start that failed because the file is damaged.
 func (s *Service) Damages() int64 { return s.state.Damages() }
 
+// Size returns the size of the database on disk in bytes.
+func (s *Service) Size() (int64, error) { return s.state.Size() }
+
+// Commits returns how many groups of writes were committed, and the writes in them.
+func (s *Service) Commits() (groups, updates int64) { return s.state.Commits() }
+
 // Close ends background work and closes the file. It may be called twice; the second call returns nil.
 func (s *Service) Close() error { return s.state.Close() }
 

@@ -66,7 +66,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 	s := &Stack{config: c, started: c.Now(), gate: newGate()}
 	if c.Metrics != nil {
 		s.metrics = observe.NewMetrics(c.Metrics)
-		c.Metrics.MustRegister(damageCollector{s})
+		c.Metrics.MustRegister(damageCollector{s}, &usageCollector{s: s})
 	}
 	if c.Faults {
 		s.faults = faultrule.NewSet(operationNames(), c.Now)

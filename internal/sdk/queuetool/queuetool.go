@@ -10,6 +10,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -52,25 +53,34 @@ type Queue struct {
 
 // List returns the account's queues whose names begin with prefix, in the service's order.
 func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([]Queue, error) {
-	var queues []Queue
+	queues, _, err := ListSome(ctx, service, prefix, math.MaxInt)
+	return queues, err
+}
+
+// ListSome is List for the first max queues; left is the number of the others. With an error it returns the queues that it has read.
+func ListSome(ctx context.Context, service *azqueue.ServiceClient, prefix string, max int) (queues []Queue, left int, err error) {
 	pager := service.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
 	for pager.More() {
 		got, err := pager.NextPage(ctx)
 		if err != nil {
-			return nil, err
+			return queues, left, err
 		}
 		for _, item := range got.Queues {
+			if len(queues) >= max {
+				left++
+				continue
+			}
 			q, err := readQueue(ctx, service, value(item.Name))
 			if queueerror.HasCode(err, queueerror.QueueNotFound, queueerror.QueueBeingDeleted) {
 				continue // Deleted meanwhile.
 			}
 			if err != nil {
-				return nil, err
+				return queues, left, err
 			}
 			queues = append(queues, q)
 		}
 	}
-	return queues, nil
+	return queues, left, nil
 }
 
 func readQueue(ctx context.Context, service *azqueue.ServiceClient, name string) (Queue, error) {

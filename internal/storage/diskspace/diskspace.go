@@ -162,3 +162,12 @@ func (g *Guard) fill() error {
 	}
 	return errors.Join(allocate(f, Reserve), f.Close())
 }
+
+// Free returns the free space of the disk in bytes. ok is false for a nil Guard, and if the operating system does not tell.
+func (g *Guard) Free() (n int64, ok bool) {
+	if g == nil {
+		return 0, false
+	}
+	n, err := g.o.Free(g.dir)
+	return n, err == nil
+}

@@ -38,6 +38,12 @@ func (s *Store) Failed() error { return s.db.Failed() }
 // Damages returns the number of reads since Open that failed because of damage.
 func (s *Store) Damages() int64 { return s.db.Damages() }
 
+// Size returns the size of the database on disk in bytes.
+func (s *Store) Size() (int64, error) { return s.db.Size() }
+
+// Commits returns how many groups of writes were committed, and the writes in them.
+func (s *Store) Commits() (groups, updates int64) { return s.db.Commits() }
+
 // OpenFile opens or creates the file of a Table service, for [Check] and other tools.
 func OpenFile(path string, o store.Options) (*store.DB, error) {
 	o.Buckets = Buckets()
