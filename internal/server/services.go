@@ -170,7 +170,11 @@ func (o *services) wakeEvents(account string) {
 func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
 	list := []func(*wire.Request, frontend.Outcome){observe}
 	if s.metrics != nil {
-		list = append(list, s.metrics.Observe)
+		list = append(list, func(r *wire.Request, o frontend.Outcome) {
+			if !r.System() { // requests of the server itself would hide those of clients
+				s.metrics.Observe(r, o)
+			}
+		})
 	}
 	if s.config.Observe != nil {
 		list = append(list, s.config.Observe)
