@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -43,17 +44,20 @@ func TestServeCluster(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	serve := func(i int) *run {
 		name, address, _ := strings.Cut(peers[i], "=")
-		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue", "--queue-port", "0", "--admin-port", "0",
+		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue,table", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
 			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off"}})
 	}
 	nodes := []*run{serve(0), serve(1), serve(2)}
 	var queues [3]*azqueue.QueueClient
+	var tables [3]*aztables.Client
 	var admins [3]string
 	for i, r := range nodes {
 		admins[i] = r.wait(t, `Admin +http://127\.0\.0\.1:(\d+)`)[1]
 		connection := r.wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
 		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
 		queues[i] = s.NewQueueClient("orders")
+		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
+		tables[i] = ts.NewClient("people")
 	}
 	check.Eventually(t, func() bool { _, err := queues[0].Create(t.Context(), nil); return err == nil }, "a queue on three nodes")
 	check.Eventually(t, func() bool { _, err := queues[1].EnqueueMessage(t.Context(), "hello", nil); return err == nil }, "a message at another node")
@@ -61,6 +65,12 @@ func TestServeCluster(t *testing.T) {
 		got, err := queues[2].DequeueMessages(t.Context(), nil)
 		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "hello"
 	}, "the message at the third node")
+
+	check.Must(tables[0].CreateTable(t.Context(), nil))(t)
+	check.Must(tables[1].AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"r","Name":"Ada"}`), nil))(t)
+	if e, err := tables[2].GetEntity(t.Context(), "p", "r", nil); err != nil || !strings.Contains(string(e.Value), "Ada") {
+		t.Errorf("an entity at the third node: %v", err)
+	}
 
 	command := func(args ...string) (string, int) {
 		var out, errs testlog.Buffer
@@ -79,7 +89,8 @@ func TestServeCluster(t *testing.T) {
 		t.Errorf("removing an unknown node: %d, %s", code, text)
 	}
 	_, metrics, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/metrics")
-	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") || !strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") {
+	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") || !strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") ||
+		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) {
 		t.Errorf("metrics: %v", err)
 	}
 

@@ -9,6 +9,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // natsConfig is the configuration of the NATS that keeps the queues.
@@ -65,6 +68,57 @@ func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 			return errors.Join(err, ctx.Err())
 		}
 	}
+}
+
+// tableOptions are the options of the Table service's store: on a node of a cluster, it is a view of a replicated log.
+func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
+	if s.config.Cluster == nil {
+		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory}, nil
+	}
+	log, err := replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: "tables", Replicas: nats.Replicas(), Node: nats.ClusterNode(), Log: s.config.Log})
+	return store.Options{Log: log}, err
+}
+
+// replicates reports whether the tables are a view of a replicated log.
+func (o *services) replicates() bool {
+	_, ok := o.tables.Replication()
+	return ok
+}
+
+// tablesReady returns why the node's tables lag behind the cluster's, nil if they do not.
+func (o *services) tablesReady() error {
+	r, ok := o.tables.Replication()
+	switch {
+	case !ok:
+		return nil
+	case r.Err != nil:
+		return fmt.Errorf("the tables do not follow the cluster any more: %w", r.Err)
+	case !r.Available:
+		return errors.New("no majority answers for the tables")
+	case r.CatchingUp:
+		return fmt.Errorf("the tables lag by %d messages", r.Lag)
+	}
+	return nil
+}
+
+// LogReport is what a node says about a replicated log, in `lazuli cluster status`.
+type LogReport struct {
+	Applied    uint64 `json:"applied"` // sequence of the last record that was applied
+	Lag        uint64 `json:"lag"`     // messages that were not processed yet
+	CatchingUp bool   `json:"catching_up"`
+	Appends    uint64 `json:"appends"`
+	Conflicts  uint64 `json:"conflicts"`
+	Snapshot   uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
+	Problem    string `json:"problem,omitempty"`
+}
+
+func logReport(tables *tablesvc.Service) LogReport {
+	r, _ := tables.Replication()
+	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts, Snapshot: r.Snapshot.Seq}
+	if err := errors.Join(r.Err, r.Problem); err != nil {
+		l.Problem = err.Error()
+	}
+	return l
 }
 
 // ClusterStatus asks all nodes of the cluster. Errors: [natsserver.ErrNotClustered].

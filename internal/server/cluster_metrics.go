@@ -15,12 +15,19 @@ var (
 	clusterCurrent  = prometheus.NewDesc("lazuli_cluster_current", "1 while this node has caught up with the cluster's metadata.", nil, nil)
 	clusterNodes    = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.", nil, nil)
 	clusterChanges  = prometheus.NewDesc("lazuli_cluster_leader_changes_total", "Changes of the leader that this node has seen.", nil, nil)
+	logApplied      = prometheus.NewDesc("lazuli_log_applied_sequence", "Sequence of the last record of a replicated log that this node has applied.", []string{"log"}, nil)
+	logLag          = prometheus.NewDesc("lazuli_log_lag_messages", "Messages of a replicated log that this node has not processed yet.", []string{"log"}, nil)
+	logCatchingUp   = prometheus.NewDesc("lazuli_log_catching_up", "1 while this node catches up with a replicated log.", []string{"log"}, nil)
+	logAppends      = prometheus.NewDesc("lazuli_log_appends_total", "Records that this node has appended to a replicated log.", []string{"log"}, nil)
+	logConflicts    = prometheus.NewDesc("lazuli_log_conflicts_total", "Appends of this node that a record of another node overtook.", []string{"log"}, nil)
+	logSeconds      = prometheus.NewDesc("lazuli_log_append_seconds_total", "Total time of this node's successful appends.", []string{"log"}, nil)
 	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock} {
+	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock,
+		logApplied, logLag, logCatchingUp, logAppends, logConflicts, logSeconds} {
 		out <- d
 	}
 }
@@ -28,7 +35,8 @@ func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	var v natsserver.ClusterView // before the services are open, the node has no majority
-	if open := m.stack.services.Load(); open != nil {
+	open := m.stack.services.Load()
+	if open != nil {
 		v = open.nats.ClusterView()
 	}
 	number := func(b bool) float64 {
@@ -45,6 +53,16 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterCurrent, number(v.Current))
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
+	if open != nil {
+		if r, ok := open.tables.Replication(); ok {
+			gauge(logApplied, float64(r.Applied), "tables")
+			gauge(logLag, float64(r.Lag), "tables")
+			gauge(logCatchingUp, number(r.CatchingUp), "tables")
+			for d, value := range map[*prometheus.Desc]float64{logAppends: float64(r.Appends), logConflicts: float64(r.Conflicts), logSeconds: r.AppendTime.Seconds()} {
+				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, "tables")
+			}
+		}
+	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)
 	}

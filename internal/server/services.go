@@ -18,7 +18,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/analytics"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
-	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -119,10 +118,27 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
 	})
 	common.Observe = s.observers(logs.Observe)
+	nats, err := natsserver.StartContext(ctx, s.natsConfig())
+	if err != nil {
+		return fmt.Errorf("start NATS: %w", err)
+	}
+	o.nats = nats
+	o.closers = append(o.closers, func() error { nats.Close(); return nil })
 	features := properties.Features{Logging: true, Metrics: true}
-	if o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
-		Store: store.Options{Relaxed: c.Relaxed, Ephemeral: c.InMemory}}); err != nil {
+	if c.Cluster != nil {
+		features = properties.Features{} // logs are blobs, which are not replicated, and each node would count its own requests
+	}
+	if err := s.whenElected(ctx, func() error {
+		options, err := s.tableOptions(ctx, nats)
+		if err == nil {
+			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features, Store: options})
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("start the Table service: %w", err)
+	}
+	if o.replicates() {
+		nats.AddReport("tables", func() any { return logReport(o.tables) })
 	}
 	o.closers = append(o.closers, o.tables.Close)
 	if o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
@@ -131,12 +147,6 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		return fmt.Errorf("start the Blob service: %w", err)
 	}
 	o.closers = append(o.closers, o.blobs.Close)
-	nats, err := natsserver.StartContext(ctx, s.natsConfig())
-	if err != nil {
-		return fmt.Errorf("start NATS: %w", err)
-	}
-	o.nats = nats
-	o.closers = append(o.closers, func() error { nats.Close(); return nil })
 	if err := s.whenElected(ctx, func() error {
 		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
 		return err

@@ -224,7 +224,7 @@ func (s *Stack) Ready() error {
 		return errDiskFull
 	}
 	open := s.services.Load()
-	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready())
+	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.tablesReady())
 }
 
 // errDiskFull is why a stack that serves reads and deletes is not ready.

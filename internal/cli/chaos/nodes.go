@@ -57,6 +57,7 @@ type nodesRun struct {
 	nodes  []*clusterNode
 	web    *web
 	queue  *sharedQueue
+	table  *sharedTable
 	report NodesReport
 }
 
@@ -106,13 +107,13 @@ func (r *nodesRun) prepare(folder string) error {
 	}
 	for i := range r.Nodes {
 		n := &clusterNode{name: fmt.Sprint("n", i+1), folder: filepath.Join(folder, fmt.Sprint("n", i+1)), command: r.Command}
-		ports := make([]string, 2)
+		ports := make([]string, 3)
 		for p := range ports {
 			if ports[p], err = freeAddress(); err != nil {
 				return err
 			}
 		}
-		n.queue, n.admin = ports[0], ports[1]
+		n.queue, n.table, n.admin = ports[0], ports[1], ports[2]
 		n.args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, n.name)...)
 		n.http = &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 		r.nodes = append(r.nodes, n)
@@ -137,10 +138,17 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if err := queue.create(ctx); err != nil {
 		return err
 	}
+	if r.table, err = newSharedTable(r.nodes); err != nil {
+		return err
+	}
+	if err := r.table.create(ctx); err != nil {
+		return err
+	}
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {
 		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
+		all.Go(func() { r.table.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(1000+i)))) })
 		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
 	}
 	err = r.faults(ctx)
@@ -148,8 +156,10 @@ func (r *nodesRun) run(ctx context.Context) error {
 	all.Wait()
 	if err == nil && ctx.Err() == nil {
 		queue.drain(ctx)
+		r.table.last(ctx)
 	}
 	queue.fill(&r.report)
+	r.table.fill(&r.report)
 	return errors.Join(err, ctx.Err())
 }
 

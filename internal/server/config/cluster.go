@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
@@ -46,8 +45,12 @@ func (c *Config) validateCluster() error {
 		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
 	case c.AdminState:
 		return errors.New("resets and snapshots change one data folder: admin-state cannot be used with cluster-node")
-	case !slices.Equal(c.Services, []string{"queue"}):
-		return errors.New("only queues are replicated in a cluster so far: set services to queue; run tables and blobs on a server alone")
+	case c.Serves("blob"):
+		return errors.New("blobs are not replicated in a cluster so far: set services to queue,table, and run blobs on a server alone")
+	case c.Events:
+		return errors.New("events are about blobs, which are not replicated so far: events cannot be used with cluster-node")
+	case c.Durability == Relaxed && c.Serves("table"):
+		return errors.New("a replicated table has no relaxed durability: durability relaxed and the service table cannot be used together with cluster-node")
 	case len(c.Roles.Enabled) > 0 || c.Durable.Enabled:
 		return errors.New("built-in roles and workflows use tables and blobs, which are not replicated so far: they cannot be used with cluster-node")
 	}

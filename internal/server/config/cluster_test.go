@@ -7,7 +7,7 @@ import (
 )
 
 func TestCluster(t *testing.T) {
-	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--cluster-peers", "n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203", "--services", "queue"}
+	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--cluster-peers", "n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203", "--services", "queue,table"}
 	r := mustLoad(t, good, nil, "")
 	if p := r.Cluster.Peering(); !r.Cluster.Enabled() || p.Node != "n1" || p.Listen != "127.0.0.1:6201" || len(p.Peers) != 3 {
 		t.Errorf("got %+v", p)
@@ -21,7 +21,7 @@ func TestCluster(t *testing.T) {
 		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
 		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
 		"admin-state cannot be used":                                 append(slices.Clone(good), "--admin-state"),
-		"only queues are replicated":                                 append(slices.Clone(good), "--services", "queue,table"),
+		"blobs are not replicated":                                   append(slices.Clone(good), "--services", "queue,blob"),
 		"they cannot be used with cluster-node":                      append(slices.Clone(good), "--roles", "archive"),
 		"not a loopback address":                                     append(slices.Clone(good), "--cluster-listen", "0.0.0.0:6201"),
 		"not of the form name=host:port":                             append(slices.Clone(good), "--cluster-peers", "n1"),
