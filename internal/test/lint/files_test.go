@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
 
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
@@ -43,6 +44,7 @@ func TestComposeFile(t *testing.T) {
 			Profiles, Ports, Volumes []string
 			Build, Image             string
 			Environment              map[string]string
+			Command                  []string
 			DependsOn                map[string]any `yaml:"depends_on"`
 		}
 		Volumes map[string]any
@@ -63,17 +65,26 @@ func TestComposeFile(t *testing.T) {
 	if len(file.Services["lazuli"].Profiles) != 0 {
 		t.Error("lazuli does not start by itself")
 	}
-	cluster := file.Services["lazuli-cluster"]
-	result, err := config.Load(config.Sources{Environ: environ(cluster.Environment)})
-	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 || strings.Count(result.NATS.URL, "nats://") != 3 {
-		t.Errorf("lazuli-cluster's environment: %v, %+v", err, result)
+	result, err := config.Load(config.Sources{Environ: environ(file.Services["lazuli-nats"].Environment)})
+	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 || strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
+		t.Errorf("lazuli-nats's environment: %v", err)
+	}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		s := file.Services["node-"+name[1:]]
+		if r := loadArguments(t, s.Command, environ(s.Environment)...); r.Cluster.Node != name || len(r.Cluster.Peers) != 3 {
+			t.Errorf("%s: %+v", name, r.Cluster)
+		}
 	}
 	nodes := 0
 	for name, s := range file.Services {
 		if strings.HasPrefix(name, "nats-") {
 			nodes++
 		}
-		if name != "lazuli" && !slices.Equal(s.Profiles, []string{"cluster"}) {
+		profile := "nats"
+		if strings.HasPrefix(name, "node-") {
+			profile = "cluster"
+		}
+		if name != "lazuli" && !slices.Equal(s.Profiles, []string{profile}) {
 			t.Errorf("%s has profiles %q", name, s.Profiles)
 		}
 		for _, v := range s.Volumes {
@@ -90,6 +101,53 @@ func TestComposeFile(t *testing.T) {
 	}
 	if nodes != 3 {
 		t.Errorf("the cluster has %d nodes, want 3", nodes)
+	}
+}
+
+// loadArguments reads the arguments of `lazuli serve`, and variables, as the command does.
+func loadArguments(t *testing.T, arguments []string, environ ...string) *config.Result {
+	t.Helper()
+	if len(arguments) == 0 || arguments[0] != "serve" {
+		t.Fatalf("the arguments are %q, want serve first", arguments)
+	}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	err := flags.Parse(arguments[1:])
+	if err == nil {
+		var r *config.Result
+		if r, err = config.Load(config.Sources{Flags: flags, Environ: environ}); err == nil && len(r.Notes) == 0 {
+			return r
+		}
+	}
+	t.Fatalf("%q: %v", arguments, err)
+	return nil
+}
+
+// The arguments in the Kubernetes manifest are those of a node of a cluster.
+func TestKubernetesManifest(t *testing.T) {
+	found := 0
+	for text := range strings.SplitSeq(read(t, "docs/kubernetes/cluster.yaml"), "\n---\n") {
+		var doc struct {
+			Spec struct {
+				Template struct {
+					Spec struct{ Containers []struct{ Args []string } }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range doc.Spec.Template.Spec.Containers {
+			found++
+			args := strings.Split(strings.ReplaceAll(strings.Join(c.Args, "\n"), "$(POD)", "lazuli-1"), "\n")
+			r := loadArguments(t, args, "LAZULI_HOST=0.0.0.0", "LAZULI_ADMIN_HOST=0.0.0.0")
+			if r.Cluster.Node != "lazuli-1" || len(r.Cluster.Peers) != 3 || r.Admin.Host != "127.0.0.1" {
+				t.Errorf("got %+v, admin %s", r.Cluster, r.Admin.Host)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d containers, want 1", found)
 	}
 }
 
