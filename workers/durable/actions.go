@@ -26,7 +26,11 @@ func checkActions(r *backend.ExecutionResults) error {
 			err = checkInstanceID(x.GetInstance().GetInstanceId())
 		} else if x := a.GetCreateTimer(); x != nil {
 			err = checkTime(x.FireAt)
-		} else if a.GetScheduleTask() == nil && a.GetCreateSubOrchestration() == nil && a.GetTerminateOrchestration() == nil {
+		} else if x := a.GetScheduleTask(); x != nil {
+			err = checkTags(x, taskTags)
+		} else if x := a.GetCreateSubOrchestration(); x != nil {
+			err = checkTags(x, childTags)
+		} else if a.GetTerminateOrchestration() == nil {
 			err = unknownAction(a)
 		}
 		if err != nil {
@@ -61,20 +65,41 @@ func checkTime(t *timestamppb.Timestamp) error {
 	return nil
 }
 
-// entityAction is the number of the field sendEntityMessage of OrchestratorAction, in newer versions of the protocol.
+// Fields of newer versions of the protocol: sendEntityMessage of OrchestratorAction, and the tags of ScheduleTaskAction and
+// CreateSubOrchestrationAction.
 // https://github.com/microsoft/durabletask-protobuf
-const entityAction = 8
+const (
+	entityAction protowire.Number = 8
+	taskTags     protowire.Number = 4
+	childTags    protowire.Number = 6
+)
 
 func unknownAction(a proto.Message) error {
-	for rest := a.ProtoReflect().GetUnknown(); len(rest) > 0; {
+	if hasUnknown(a, entityAction) {
+		return errEntities
+	}
+	return errors.New("its kind is unknown")
+}
+
+// checkTags returns an error if an activity or child workflow has tags, which would be lost.
+func checkTags(a proto.Message, field protowire.Number) error {
+	if hasUnknown(a, field) {
+		return errors.New("tags are not supported")
+	}
+	return nil
+}
+
+// hasUnknown reports whether a message has a field that this version of the protocol does not have.
+func hasUnknown(m proto.Message, field protowire.Number) bool {
+	for rest := m.ProtoReflect().GetUnknown(); len(rest) > 0; {
 		number, _, n := protowire.ConsumeField(rest)
 		if n < 0 {
 			break
 		}
-		if number == entityAction {
-			return errEntities
+		if number == field {
+			return true
 		}
 		rest = rest[n:]
 	}
-	return errors.New("its kind is unknown")
+	return false
 }

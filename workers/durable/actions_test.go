@@ -27,8 +27,13 @@ func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old,
 			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`), r.Response); err != nil {
 				return nil, err
 			}
-			if x.Name == "entity" { // A field that this version of the protocol does not have.
+			switch x.Name { // Fields that this version of the protocol does not have.
+			case "entity":
 				r.Response.Actions[0].ProtoReflect().SetUnknown([]byte{8<<3 | 2, 0})
+			case "activityTags":
+				r.Response.Actions[0].GetScheduleTask().ProtoReflect().SetUnknown([]byte{4<<3 | 2, 0})
+			case "childTags":
+				r.Response.Actions[0].GetCreateSubOrchestration().ProtoReflect().SetUnknown([]byte{6<<3 | 2, 0})
 			}
 		}
 	}
@@ -51,6 +56,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	h := newHub(t, lazulitest.Start(t), nil)
 	b := h.backend()
 	answers := answering{
+		"activityTags": `{"scheduleTask":{"name":"a"}}`, "childTags": `{"createSubOrchestration":{"name":"a","instanceId":"x"}}`,
 		"entity": `{"id":1}`, "unknown": `{"id":1}`, "noReceiver": `{"sendEvent":{"name":"go"}}`, "entitySignal": `{"sendEvent":{"instance":{"instanceId":"@counter@a"},"name":"op"}}`,
 		"status": `{"completeOrchestration":{"orchestrationStatus":99}}`, "running": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_RUNNING"}}`,
 		"carryover": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
@@ -63,6 +69,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
 	c := b.Client()
 	for name, says := range map[string]string{
+		"activityTags": "tags are not supported", "childTags": "tags are not supported",
 		"entity": "entities (durable objects) are not supported", "unknown": "kind is unknown", "noReceiver": "it is empty", "entitySignal": "entities (durable objects) are not supported",
 		"status": "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp", "pastTime": "1970",
 	} {
