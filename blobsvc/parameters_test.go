@@ -128,3 +128,14 @@ func TestListSystemContainers(t *testing.T) {
 		}
 	}
 }
+
+// An address without comp, where none exists for its restype: recorded as the fault of comp, without a version.
+func TestAddressWithoutComp(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	r := f.do("PUT", "/?restype=container", "").want(t, 400, "InvalidQueryParameterValue")
+	r.wantHeader(t, "x-ms-version", "")
+	if !strings.Contains(r.body, "<QueryParameterName>comp</QueryParameterName><QueryParameterValue /><Reason />") {
+		t.Error(r.body)
+	}
+}

@@ -403,7 +403,30 @@ func TestPlaceOfInvalidXML(t *testing.T) {
 		t.Error(r.body)
 	}
 	r = f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><DeleteRetentionPolicy /></StorageServiceProperties>").want(t, 400, "InvalidXmlDocument")
-	if !strings.Contains(r.body, "<LinePosition>0</LinePosition><Reason>Element is missing: Enabled.</Reason>") {
+	if !strings.Contains(r.body, "<LinePosition>54</LinePosition><Reason>Element is missing: Enabled.</Reason>") {
 		t.Error(r.body)
 	}
+}
+
+// An anonymous request without a version gets the headers of 2009-09-19.
+func TestAnonymousAnswerWithoutVersion(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t) // whose blobs are public
+	for _, tc := range []struct {
+		name   string
+		r      reply
+		quoted bool
+	}{
+		{"no version", f.anonymous("GET", "/box/b", "x-ms-version", ""), false},
+		{"a version", f.anonymous("GET", "/box/b"), true},
+		{"an old version", f.do("GET", "/box/b", "", "x-ms-version", "2009-09-19"), false},
+	} {
+		h := tc.r.want(t, 200, "").header
+		if strings.HasPrefix(h.Get("ETag"), `"`) != tc.quoted || (h.Get("Accept-Ranges") != "") != tc.quoted || (h.Get("x-ms-lease-state") != "") != tc.quoted ||
+			h.Get("x-ms-lease-status") != "unlocked" {
+			t.Errorf("%s: %v", tc.name, h)
+		}
+	}
+	f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><DefaultServiceVersion>2021-12-02</DefaultServiceVersion></StorageServiceProperties>").want(t, 202, "")
+	f.anonymous("GET", "/box/b", "x-ms-version", "").want(t, 200, "").wantHeader(t, "Accept-Ranges", "bytes")
 }

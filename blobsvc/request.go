@@ -159,6 +159,16 @@ func (c *call) version() wire.Version {
 	return c.Version
 }
 
+// answerVersion returns the version whose headers the answer has. Azure answers an anonymous request without x-ms-version as the version
+// in which containers became public (recorded), unless the account has a default version.
+// https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services#requests-via-anonymous-access
+func (c *call) answerVersion() wire.Version {
+	if c.Version == 0 && c.identity.Mechanism == auth.Anonymous {
+		return v20090919
+	}
+	return c.version()
+}
+
 // byVersion returns the limit, in bytes, of the request's version.
 func (c *call) byVersion(v2019, v2016, before int64) int64 {
 	switch v := c.version(); {

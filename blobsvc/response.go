@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -10,7 +11,11 @@ import (
 
 // sendChanged sets ETag and Last-Modified.
 func (c *call) sendChanged(changed ticks.Ticks) {
-	c.Set("ETag", changed.QuotedHexETag())
+	etag := changed.QuotedHexETag()
+	if c.answerVersion() < v20110818 {
+		etag = strings.Trim(etag, `"`)
+	}
+	c.Set("ETag", etag)
 	c.Set("Last-Modified", changed.RFC1123())
 }
 
@@ -32,6 +37,9 @@ func (c *call) sendWritten(r *state.Result) {
 func (c *call) sendLease(l state.Lease) {
 	l = l.At(c.now())
 	c.Set("x-ms-lease-status", l.Status())
+	if c.answerVersion() < v20120212 {
+		return
+	}
 	c.Set("x-ms-lease-state", l.State.String())
 	if kind := l.DurationKind(); kind != "" {
 		c.Set("x-ms-lease-duration", kind)
@@ -42,7 +50,9 @@ func (c *call) sendLease(l state.Lease) {
 func (c *call) sendBlob(b *state.Blob) {
 	c.sendChanged(b.Changed)
 	c.sendMetadata(b.Metadata)
-	c.Set("Accept-Ranges", "bytes")
+	if c.answerVersion() >= v20110818 {
+		c.Set("Accept-Ranges", "bytes")
+	}
 	h := &b.Headers
 	set := func(name, value string) {
 		if value != "" {

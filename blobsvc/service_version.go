@@ -5,6 +5,9 @@ import "github.com/lazuli-storage/lazuli/internal/azure/wire"
 // Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several services.
 // https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
 const (
+	v20090919 wire.Version = 20090919 // public containers
+	v20110818 wire.Version = 20110818 // quoted entity tags, Accept-Ranges
+	v20120212 wire.Version = 20120212 // states of leases
 	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
 	v20171109 wire.Version = 20171109 // the creation time of blobs
 	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -43,8 +44,22 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// headTooLong begins the answer of net/http to a request whose head is longer than maxHeader. requestTooLong is the answer of Azure, which
+// refuses such a request before its services see it: with the status 400, which client libraries do not retry, and a page in HTML.
+const (
+	headTooLong    = "HTTP/1.1 431 "
+	tooLongPage    = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Request Too Long</h2><p>HTTP Error 400. The size of the request headers is too long.</p></body></html>\r\n"
+	requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=us-ascii\r\nConnection: close\r\n\r\n" + tooLongPage
+)
+
+// Write implements net.Conn. It replaces the answer of net/http to a head that is too long.
 func (c *conn) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte(headTooLong)) && !c.encrypted {
+		if _, err := c.TCPConn.Write([]byte(requestTooLong)); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
 	n, err := c.TCPConn.Write(p)
 	for c.writing.firedEarly(err) {
 		var more int

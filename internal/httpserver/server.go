@@ -13,7 +13,7 @@ import (
 
 // Limits of one connection.
 const (
-	// maxHeader is the maximum length of a request's head in bytes; net/http answers longer ones with 431. It is far above the services' limits,
+	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML (over TLS 431). It is far above the services' limits,
 	// so that they can refuse a large head with Azure's error.
 	maxHeader = 256 << 10
 	// headerTimeout is the time limit for a request's head.

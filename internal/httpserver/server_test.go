@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,5 +173,23 @@ func TestShutdownEndsServe(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
+	}
+}
+
+// A head that is longer than the server reads is answered 400, as by Azure, not 431.
+func TestHeadThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	c := dial(t, serve(t, Options{}))
+	go func() {
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 2*maxHeader)+"\r\n\r\n")
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "Request Too Long") {
+		t.Errorf("%s %s", resp.Status, body)
 	}
 }

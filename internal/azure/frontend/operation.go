@@ -110,8 +110,10 @@ func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) 
 		return nil, wire.ErrUnsupportedHTTPVerb.WithHeader("Allow", allow(rows))
 	case r.Comp != "":
 		return nil, wire.InvalidQuery("comp", r.Comp, "")
-	case r.Restype != "":
-		return nil, wire.InvalidQuery("restype", r.Restype, "")
+	case r.Restype != "": // recorded: the missing comp is at fault, and the answer has no x-ms-version
+		e := wire.InvalidQuery("comp", "", "")
+		e.NoVersion = true
+		return nil, e
 	default:
 		return nil, wire.ErrUnsupportedHTTPVerb
 	}

@@ -1,7 +1,9 @@
 package properties
 
 import (
+	"bytes"
 	"encoding/xml"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,10 +97,10 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 	if err := wire.ParseXML(body, &d); err != nil {
 		return p, err
 	}
-	read := reader{}
+	read := reader{body: body}
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
-			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy)}
+			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy, "Logging", "RetentionPolicy")}
 		if l := p.Logging; !can.Logging && (l.Read || l.Write || l.Delete) {
 			read.refuse("Logging")
 		}
@@ -111,7 +113,7 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		if m.from == nil {
 			continue
 		}
-		*m.to = Metrics{m.from.Version, read.flag(m.from.Enabled), read.flag(m.from.IncludeAPIs), read.retention(m.from.RetentionPolicy)}
+		*m.to = Metrics{m.from.Version, read.flag(m.from.Enabled), read.flag(m.from.IncludeAPIs), read.retention(m.from.RetentionPolicy, m.name, "RetentionPolicy")}
 		if m.to.Enabled && !can.Metrics {
 			read.refuse(m.name)
 		}
@@ -131,9 +133,9 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 func (read *reader) blob(p *Properties, d *document, can Features) {
 	if d.DeleteRetentionPolicy != nil {
 		if d.DeleteRetentionPolicy.Enabled == "" {
-			read.fail("Element is missing: Enabled.")
+			read.failAt([]string{"DeleteRetentionPolicy"}, "Element is missing: Enabled.")
 		}
-		p.DeleteRetention = read.retention(*d.DeleteRetentionPolicy)
+		p.DeleteRetention = read.retention(*d.DeleteRetentionPolicy, "DeleteRetentionPolicy")
 		if p.DeleteRetention.Enabled && !can.DeleteRetention {
 			read.refuse("DeleteRetentionPolicy")
 		}
@@ -153,11 +155,50 @@ func (read *reader) blob(p *Properties, d *document, can Features) {
 }
 
 // reader converts text and keeps the first failure.
-type reader struct{ err error }
+type reader struct {
+	body []byte // the document
+	err  error
+}
 
-func (read *reader) fail(reason string) {
+func (read *reader) fail(reason string) { read.failAt(nil, reason) }
+
+// failAt is fail for the element at a path of names below the root. The error names the place behind the element, as recorded; 0 and 0 for
+// no element.
+func (read *reader) failAt(path []string, reason string) {
 	if read.err == nil {
-		read.err = wire.ErrInvalidXMLDocument.With("LineNumber", "0").With("LinePosition", "0").With("Reason", reason)
+		line, position := behind(read.body, path)
+		read.err = wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(line)).With("LinePosition", strconv.Itoa(position)).With("Reason", reason)
+	}
+}
+
+// behind returns where the name of the tag behind an element of a document is, from 1 as Azure's parser counts; 0 and 0 if the
+// document has no such element.
+func behind(document []byte, path []string) (line, position int) {
+	if len(path) == 0 {
+		return 0, 0
+	}
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))))
+	var open []string
+	found := false
+	for {
+		line, column := d.InputPos()
+		token, err := d.Token()
+		if err != nil {
+			return 0, 0
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if found {
+				return line, column + 1
+			}
+			open = append(open, t.Name.Local)
+		case xml.EndElement:
+			if found {
+				return line, column + 2
+			}
+			found = slices.Equal(open[1:], path)
+			open = open[:len(open)-1]
+		}
 	}
 }
 
@@ -178,14 +219,15 @@ func (read *reader) flag(s string) bool {
 	return false
 }
 
-func (read *reader) retention(r retention) Retention {
+// retention parses the policy at a path of names below the root.
+func (read *reader) retention(r retention, path ...string) Retention {
 	out := Retention{Enabled: read.flag(r.Enabled), AllowPermanentDelete: read.flag(r.AllowPermanentDelete)}
 	if !out.Enabled {
 		return out
 	}
 	var err error
 	if out.Days, err = strconv.Atoi(strings.TrimSpace(r.Days)); err != nil || out.Days < 1 || out.Days > MaxRetentionDays {
-		read.fail("Retention days must be greater than 0 and less than or equal to 365 days.")
+		read.failAt(append(path, "Days"), "Retention days must be greater than 0 and less than or equal to 365 days.")
 	}
 	return out
 }

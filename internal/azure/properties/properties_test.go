@@ -239,3 +239,24 @@ func TestPolicies(t *testing.T) {
 		t.Error("found a policy that is not there")
 	}
 }
+
+// The places are those of recorded answers.
+func TestErrorsNameTheirPlace(t *testing.T) {
+	t.Parallel()
+	const head = "<?xml version='1.0' encoding='utf-8'?>\n<StorageServiceProperties>"
+	for _, tc := range []struct{ body, line, position string }{
+		{"<DeleteRetentionPolicy><Enabled>True</Enabled><Days>0</Days></DeleteRetentionPolicy>", "2", "89"},
+		{"<DeleteRetentionPolicy><Enabled>True</Enabled><Days>366</Days></DeleteRetentionPolicy>", "2", "91"},
+		{"<MinuteMetrics><Version>1.0</Version><Enabled>True</Enabled><IncludeAPIs>True</IncludeAPIs><RetentionPolicy><Enabled>True</Enabled><Days>366</Days></RetentionPolicy></MinuteMetrics>", "2", "176"},
+		{"<Cors>" + strings.Repeat("<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>", 6) + "</Cors>", "0", "0"},
+	} {
+		_, err := Properties{}.Update(wire.Blob, []byte(head+tc.body+"</StorageServiceProperties>"), Features{DeleteRetention: true, Metrics: true})
+		var e *wire.Error
+		if !errors.As(err, &e) || e.Code != "InvalidXmlDocument" || len(e.Details) != 3 {
+			t.Fatalf("%s: %v", tc.body, err)
+		}
+		if line, position := e.Details[0].Value, e.Details[1].Value; line != tc.line || position != tc.position {
+			t.Errorf("%s: line %s, position %s; want %s, %s", tc.body, line, position, tc.line, tc.position)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type Error struct {
 	Headers []Detail
 	// Bare answers go without x-ms-error-code and x-ms-version: Azure refuses some requests before its services see them.
 	Bare bool
+	// NoVersion answers go without x-ms-version.
+	NoVersion bool
 }
 
 // Detail is a name and a value of an error.

@@ -7,9 +7,10 @@ import "net/http"
 // https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
 func RenderXML(r *Request, e *Error) {
 	h := r.Out.Header()
-	if e.Bare {
+	if e.Bare || e.NoVersion {
 		delete(h, "x-ms-version")
-	} else {
+	}
+	if !e.Bare {
 		h["x-ms-error-code"] = []string{e.Code}
 	}
 	for _, d := range e.Headers {
