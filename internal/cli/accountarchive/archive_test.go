@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/appendblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -84,7 +85,7 @@ func fill(t *testing.T, a accountarchive.Account) {
 	must(people.UpsertEntity(ctx, []byte(`{"PartitionKey":"p1","RowKey":"","X":1}`), nil))(t)
 
 	q := a.Queues.NewQueueClient("jobs")
-	must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"owner": to.Ptr("me")}}))(t)
+	must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"ownerOf": to.Ptr("me")}}))(t)
 	for i := range 40 {
 		must(q.EnqueueMessage(ctx, fmt.Sprintf("message %d äöü &<>", i), &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}))(t)
 	}
@@ -93,7 +94,7 @@ func fill(t *testing.T, a accountarchive.Account) {
 
 	service := a.Blobs.ServiceClient()
 	box := service.NewContainerClient("box")
-	must(box.Create(ctx, &container.CreateOptions{Access: to.Ptr(container.PublicAccessTypeBlob), Metadata: map[string]*string{"one": to.Ptr("1")}}))(t)
+	must(box.Create(ctx, &container.CreateOptions{Access: to.Ptr(container.PublicAccessTypeBlob), Metadata: map[string]*string{"oneTwo": to.Ptr("1")}}))(t)
 	must(box.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob), ContainerACL: []*container.SignedIdentifier{{ID: to.Ptr("w"),
 		AccessPolicy: &container.AccessPolicy{Permission: to.Ptr("rw"), Expiry: &expiry}}}}))(t)
 	must(service.NewContainerClient("nothing").Create(ctx, nil))(t)
@@ -101,7 +102,7 @@ func fill(t *testing.T, a accountarchive.Account) {
 		must(box.NewBlockBlobClient(name).Upload(ctx, body(noise(100*(4-i))), nil))(t)
 	}
 	must(box.NewBlockBlobClient("full").Upload(ctx, body(noise(1000)), &blockblob.UploadOptions{Tier: to.Ptr(blob.AccessTierCool), Tags: map[string]string{"k": "v w", "l": ""},
-		Metadata: map[string]*string{"m": to.Ptr("n")}, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentEncoding: to.Ptr("gzip"), BlobContentLanguage: to.Ptr("de"),
+		Metadata: map[string]*string{"mixedCase": to.Ptr("n"), "lower": to.Ptr("l")}, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentEncoding: to.Ptr("gzip"), BlobContentLanguage: to.Ptr("de"),
 			BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache")}}))(t)
 	must(box.NewBlockBlobClient("large").UploadBuffer(ctx, noise(19<<20), &blockblob.UploadBufferOptions{BlockSize: 5 << 20}))(t)
 	log := box.NewAppendBlobClient("log")
@@ -149,22 +150,22 @@ func dump(t *testing.T, a accountarchive.Account) map[string]any {
 			}
 		}
 	}
-	for queues := a.Queues.NewListQueuesPager(nil); queues.More(); {
+	for queues := a.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); queues.More(); {
 		for _, q := range must(queues.NextPage(ctx))(t).Queues {
 			client := a.Queues.NewQueueClient(*q.Name)
 			p := must(client.GetProperties(ctx, nil))(t)
-			note("queue "+*q.Name, []any{p.Metadata, *p.ApproximateMessagesCount})
+			note("queue "+*q.Name, []any{q.Metadata, *p.ApproximateMessagesCount})
 			for i, m := range must(client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)}))(t).Messages {
 				note(fmt.Sprintf("message %s %d", *q.Name, i), []any{*m.MessageText, m.ExpirationTime.Year() > 9000})
 			}
 		}
 	}
 	service := a.Blobs.ServiceClient()
-	for containers := service.NewListContainersPager(nil); containers.More(); {
+	for containers := service.NewListContainersPager(&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}}); containers.More(); {
 		for _, c := range must(containers.NextPage(ctx))(t).ContainerItems {
 			client := service.NewContainerClient(*c.Name)
 			p := must(client.GetProperties(ctx, nil))(t)
-			note("container "+*c.Name, []any{p.Metadata, p.BlobPublicAccess, must(client.GetAccessPolicy(ctx, nil))(t).SignedIdentifiers})
+			note("container "+*c.Name, []any{c.Metadata, p.BlobPublicAccess, must(client.GetAccessPolicy(ctx, nil))(t).SignedIdentifiers})
 			dumpBlobs(t, client, *c.Name, note)
 		}
 	}

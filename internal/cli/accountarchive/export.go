@@ -83,6 +83,8 @@ type exporter struct {
 	account  Account
 	dir      string
 	manifest *Manifest
+	// metadata is that of queues and containers, by kind and name, from the listings: in headers the case of names is lost.
+	metadata map[string]map[string]string
 }
 
 // Export writes what s selects of an account to the archive in dir, which it makes, or continues an export that was interrupted. An archive that
@@ -92,7 +94,7 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	e := &exporter{Options: o, Selection: s, account: a, dir: dir}
+	e := &exporter{Options: o, Selection: s, account: a, dir: dir, metadata: map[string]map[string]string{}}
 	if err := e.open(); err != nil {
 		return nil, err
 	}

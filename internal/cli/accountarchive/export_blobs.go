@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
@@ -22,7 +24,7 @@ func (e *exporter) containers(ctx context.Context) (names []string, err error) {
 	if e.account.Blobs == nil {
 		return nil, nil
 	}
-	pager := e.account.Blobs.NewListContainersPager(nil)
+	pager := e.account.Blobs.NewListContainersPager(&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -30,6 +32,9 @@ func (e *exporter) containers(ctx context.Context) (names []string, err error) {
 		}
 		for _, c := range page.ContainerItems {
 			names = append(names, value(c.Name))
+			if len(c.Metadata) > 0 {
+				e.metadata[KindContainer+"/"+value(c.Name)] = texts(c.Metadata)
+			}
 		}
 	}
 	return names, nil
@@ -80,9 +85,7 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 	if err != nil {
 		return err
 	}
-	if len(properties.Metadata) > 0 {
-		r.Metadata = texts(properties.Metadata)
-	}
+	r.Metadata = e.metadata[KindContainer+"/"+r.Name]
 	r.Access = string(value(properties.BlobPublicAccess))
 	acl, err := client.GetAccessPolicy(ctx, nil)
 	if err := e.policies(r, err); err != nil {
@@ -241,6 +244,7 @@ func describeBlob(item *container.BlobItem) *Blob {
 			b.Tier = string(*p.AccessTier)
 		}
 	}
+	b.Metadata = texts(item.Metadata)
 	if item.BlobTags != nil {
 		for _, t := range item.BlobTags.BlobTagSet {
 			if b.Tags == nil {
@@ -271,9 +275,17 @@ func (b *Blob) fill(r *blob.DownloadStreamResponse) {
 	b.ContentType, b.ContentEncoding, b.ContentLanguage = value(r.ContentType), value(r.ContentEncoding), value(r.ContentLanguage)
 	b.ContentDisposition, b.CacheControl, b.MD5 = value(r.ContentDisposition), value(r.CacheControl), r.ContentMD5
 	b.Modified, b.ETag = value(r.LastModified).UTC(), string(value(r.ETag))
-	if len(r.Metadata) > 0 {
-		b.Metadata = texts(r.Metadata)
+	// Of the metadata, the listing has the case of the names. The values are those of the answer, unless a name is new.
+	now := make(map[string]string, len(r.Metadata))
+	for name, v := range r.Metadata {
+		for listed := range b.Metadata {
+			if strings.EqualFold(listed, name) {
+				name = listed
+			}
+		}
+		now[name] = value(v)
 	}
+	b.Metadata = now
 }
 
 const (

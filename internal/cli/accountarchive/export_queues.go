@@ -31,7 +31,7 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 	if e.account.Queues == nil {
 		return nil, nil
 	}
-	pager := e.account.Queues.NewListQueuesPager(nil)
+	pager := e.account.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -39,6 +39,9 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 		}
 		for _, q := range page.Queues {
 			names = append(names, value(q.Name))
+			if len(q.Metadata) > 0 {
+				e.metadata[KindQueue+"/"+value(q.Name)] = texts(q.Metadata)
+			}
 		}
 	}
 	return names, nil
@@ -52,12 +55,7 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 	if err != nil {
 		return err
 	}
-	if len(properties.Metadata) > 0 {
-		r.Metadata = map[string]string{}
-		for k, v := range properties.Metadata {
-			r.Metadata[k] = value(v)
-		}
-	}
+	r.Metadata = e.metadata[KindQueue+"/"+r.Name]
 	acl, err := client.GetAccessPolicy(ctx, nil)
 	if err := e.policies(r, err); err != nil {
 		return err
