@@ -55,8 +55,20 @@ func writeBanner(w io.Writer, b banner) {
 			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n", s.bold("Note:"), names)
 		}
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
+		if !isTerminal(w) {
+			b.writeListening(&out, account)
+		}
 	}
 	_, _ = io.WriteString(w, out.String()) // a closed standard output does not keep the server from serving
+}
+
+// writeListening prints the lines for which programs wait that start Azurite, such as its module for Testcontainers in Node.js.
+func (b banner) writeListening(out *strings.Builder, account string) {
+	for _, svc := range services {
+		if b.config.Serves(svc.service.String()) {
+			fmt.Fprintf(out, "%s service is successfully listening at %s\n", svc.name, strings.TrimSuffix(b.backend.URL(svc.service, account), "/"+account))
+		}
+	}
 }
 
 func adminPaths(c *config.Result) string {
