@@ -16,7 +16,7 @@ import (
 type Message struct{ PartitionKey, RowKey string }
 
 // RegisterQueue keeps the index in step by messages, for services without a log of changes. The whole table is read first. A [Message] may come twice and late,
-// but must come after its change. Every hour, the role repairs the index. All messages must come to one process: it has the index.
+// but must be handled after its change. Every hour, the role repairs the index. All messages must come to one process: it has the index.
 func (x *Index) RegisterQueue(app *workers.App, name string, options ...workers.QueueOption) *workers.Function {
 	f := workers.Queue(app, name, func(ctx context.Context, m *workers.Message[Message]) error {
 		if err := x.Build(ctx); err != nil {
