@@ -472,6 +472,7 @@ func TestGetBlockList(t *testing.T) {
 	}
 	name := strings.Split(c.URL(), "/")[4]
 	f.do("GET", "/"+name+"/b?comp=blocklist&blocklisttype=some", "").want(t, 400, "InvalidQueryParameterValue")
+	f.do("GET", "/"+name+"/b?comp=blocklist&blocklisttype=COMMITTED", "").want(t, 200, "") // as the legacy SDK for Java writes it
 	must(c.NewAppendBlobClient("append").Create(ctx, nil))(t)
 	f.do("GET", "/"+name+"/append?comp=blocklist", "").want(t, 409, "InvalidBlobType")
 }

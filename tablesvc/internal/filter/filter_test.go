@@ -64,6 +64,7 @@ func TestParse(t *testing.T) {
 		{"A\teq\n1", `A eq 1`},
 		{`a-b eq 1`, `a-b eq 1`},
 		{`not eq 1`, `not eq 1`},
+		{`A eq True or B eq FALSE`, `(A eq true or B eq false)`},
 	} {
 		f, err := Parse(tc.text)
 		if err != nil {
