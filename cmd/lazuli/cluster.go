@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
@@ -44,7 +45,8 @@ func newClusterStatus(ask adminCaller) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: "status", Short: "Show all nodes, as the asked node sees them", Args: cobra.NoArgs,
 		Long: `Show all nodes of the cluster, as the asked node sees them: the leader, which nodes have caught up, whether they sync each
-write, how far their clocks differ, and why a node cannot be reached or is refused.`,
+write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
+sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			body, err := ask(cmd, http.MethodGet, "", nil)
 			if err != nil {
@@ -71,9 +73,10 @@ func writeClusterStatus(w io.Writer, status *natsserver.ClusterStatus) error {
 	}
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n\n", status.Cluster, leader, status.Node)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tREMARK")
+	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tREMARK")
 	for _, n := range status.Nodes {
 		state, sync, clock, remark := "unreachable", "-", "-", n.Problem
+		applied, lag, snapshot := "-", "-", "-"
 		if r := n.Report; r != nil {
 			state, sync, remark = "ready", "relaxed", r.NotReady
 			if r.NotReady != "" {
@@ -83,10 +86,23 @@ func writeClusterStatus(w io.Writer, status *natsserver.ClusterStatus) error {
 				sync = "always"
 			}
 			clock = (time.Duration(n.Clock * float64(time.Second))).Round(time.Millisecond).String()
+			if log, ok := tablesLog(r); ok {
+				applied, lag, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Lag), fmt.Sprint(log.Snapshot)
+			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, strings.ReplaceAll(remark, "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag, snapshot, strings.ReplaceAll(remark, "\n", " "))
 	}
 	return t.Flush()
+}
+
+// tablesLog returns what a node says about the log of the tables.
+func tablesLog(r *natsserver.NodeReport) (log server.LogReport, ok bool) {
+	detail, ok := r.Details["tables"]
+	if !ok {
+		return log, false
+	}
+	text, err := json.Marshal(detail)
+	return log, err == nil && json.Unmarshal(text, &log) == nil
 }
 
 func newClusterLeave(ask adminCaller) *cobra.Command {

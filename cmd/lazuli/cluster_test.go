@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func TestServeCluster(t *testing.T) {
 	}
 	check.Eventually(t, func() bool {
 		text, code := command("status", "--admin-port", admins[0])
-		return code == 0 && strings.Count(text, "ready  always") == 3
+		return code == 0 && strings.Count(text, "ready  always") == 3 && regexp.MustCompile(`n3 .* [1-9]\d* +0 +0`).MatchString(text)
 	}, "three ready nodes in lazuli cluster status")
 	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "stop it first") {
 		t.Errorf("removing a running node: %d, %s", code, text)
