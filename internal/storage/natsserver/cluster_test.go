@@ -226,6 +226,14 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 		}
 		return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
 	}, "three current copies")
+
+	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
+	c.nodes["n2"].fail(errors.New("the test"))
+	if err := c.nodes["n2"].Healthy(); !errors.Is(err, ErrStorage) {
+		t.Errorf("a node whose JetStream has stopped: %v", err)
+	}
+	check.Eventually(t, func() bool { return c.nodes["n2"].Healthy() == nil }, "n2 recovers")
+	c.publish(t, "n2", "after a failure")
 	c.stop("n1")
 	c.publish(t, "n3", "three")
 	if got := c.last(t, "n2"); got != "three" {
@@ -247,7 +255,7 @@ func TestClusterRefusesStrangers(t *testing.T) {
 		says   string // reason that the node gives
 		logs   string // what a node of the cluster logs
 	}{
-		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "no peer has founded", ""},
+		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other", ""},
 		{"no secret", func(c *Config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
 		{"another cluster", func(c *Config) {
 			check.OK(t, os.MkdirAll(c.Dir, 0o700))

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func (s *Site) probe(ctx context.Context, p Peer) Probe {
 	}
 	line, err := bufio.NewReaderSize(c, maxInfo).ReadSlice('\n')
 	if err != nil {
-		out.Err = err
+		out.Err = explained(err)
 		return out
 	}
 	var info struct {
@@ -88,6 +89,14 @@ func (s *Site) probe(ctx context.Context, p Peer) Probe {
 	}
 	out.Node, _, _ = strings.Cut(info.Name, ".")
 	return out
+}
+
+// explained adds what to check to an error of TLS. Its types do not distinguish them from other errors of a connection.
+func explained(err error) error {
+	if text := err.Error(); strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") {
+		return fmt.Errorf("the nodes do not trust each other: check that they have the same secret, or certificates of one authority: %w", err)
+	}
+	return err
 }
 
 // CheckPeers asks the peers for their names, and returns what is wrong with their addresses: by name, the reason why a node is not usable.

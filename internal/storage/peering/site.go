@@ -255,6 +255,9 @@ func (s *Site) Forget(node string) error {
 	return nil
 }
 
+// waitingRounds is the number of rounds of questions after which the reason for waiting is logged again.
+const waitingRounds = 20
+
 // Discover returns when the node knows its cluster. It takes the ID of a peer, or makes one up if this node is the founder and no peer has one.
 // waiting is called with the reason, from time to time, while it waits.
 func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error {
@@ -271,7 +274,16 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 		if s.config.Node == s.config.founder() {
 			return s.settle(newToken(12), Founding)
 		}
-		waiting(fmt.Sprintf("no peer has founded the cluster yet; node %s founds it", s.config.founder()))
+		reason := fmt.Sprintf("no peer has founded the cluster yet; node %s founds it", s.config.founder())
+		for _, p := range found {
+			if p.Err != nil {
+				reason += fmt.Sprintf("; %s: %v", p.Peer.Name, p.Err)
+			}
+		}
+		waiting(reason)
+		if round%waitingRounds == 0 {
+			s.log.Info("waiting for the cluster", "node", s.config.Node, "reason", reason)
+		}
 		select {
 		case <-time.After(probePause):
 		case <-ctx.Done():
