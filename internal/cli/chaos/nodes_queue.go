@@ -44,12 +44,33 @@ type sharedQueue struct {
 
 // sharedMessage is what is known of a message.
 type sharedMessage struct {
-	put     bool      // its put was acknowledged
-	id      string    // of the first delivery
-	hidden  time.Time // it must not be delivered before
+	put     bool   // its put was acknowledged
+	id      string // of the first delivery
+	given   []delivery
 	deleted time.Time // when a delete was acknowledged; zero if not
 	maybe   bool      // a delete was sent whose outcome is not known
-	seen    bool      // it was delivered
+}
+
+// delivery is one delivery of a message. Answers can arrive in another order than they were made, so the dequeue count orders them.
+type delivery struct {
+	count  int64
+	hidden time.Time // no later delivery may be made before
+	came   time.Time // it was made before
+}
+
+// conflicts returns an earlier or a later delivery that contradicts d: one of the same count, or the second of the two came while the first hid
+// the message.
+func (m *sharedMessage) conflicts(d delivery) (other delivery, found bool) {
+	for _, o := range m.given {
+		first, second := o, d
+		if d.count < o.count {
+			first, second = d, o
+		}
+		if first.count == second.count || second.came.Before(first.hidden) {
+			return o, true
+		}
+	}
+	return delivery{}, false
 }
 
 func newSharedQueue(nodes []*clusterNode) (*sharedQueue, error) {
@@ -172,12 +193,15 @@ func (q *sharedQueue) delivered(got *azqueue.DequeuedMessage, asked, came time.T
 		return
 	case !m.deleted.IsZero() && asked.After(m.deleted):
 		found(Resurrected, "%q was deleted at %v and delivered to a request of %v", text, m.deleted, asked)
-	case m.seen && m.id != *got.MessageID:
+	case len(m.given) > 0 && m.id != *got.MessageID:
 		found(Doubled, "%q was delivered as message %s and as message %s", text, m.id, *got.MessageID)
-	case came.Before(m.hidden):
-		found(Doubled, "%q was delivered before %v, and was hidden until %v", text, came, m.hidden)
 	}
-	m.seen, m.id, m.hidden = true, *got.MessageID, *got.TimeNextVisible
+	d := delivery{*got.DequeueCount, *got.TimeNextVisible, came}
+	if other, conflict := m.conflicts(d); conflict {
+		found(Doubled, "%q was delivered as number %d before %v and hidden until %v, and as number %d before %v and hidden until %v", text,
+			other.count, other.came, other.hidden, d.count, d.came, d.hidden)
+	}
+	m.id, m.given = *got.MessageID, append(m.given, d)
 }
 
 func (q *sharedQueue) remove(ctx context.Context, rnd *rand.Rand, got *azqueue.DequeuedMessage) {

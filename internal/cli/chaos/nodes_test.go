@@ -17,8 +17,8 @@ import (
 func TestHistoryOfMessages(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
-	message := func(id string, hidden int) *azqueue.DequeuedMessage {
-		return &azqueue.DequeuedMessage{MessageText: to.Ptr("m"), MessageID: &id, TimeNextVisible: to.Ptr(at(hidden))}
+	message := func(id string, count int64, hidden int) *azqueue.DequeuedMessage {
+		return &azqueue.DequeuedMessage{MessageText: to.Ptr("m"), MessageID: &id, DequeueCount: &count, TimeNextVisible: to.Ptr(at(hidden))}
 	}
 	for _, tc := range []struct {
 		name string
@@ -26,28 +26,40 @@ func TestHistoryOfMessages(t *testing.T) {
 		want Kind // "" if nothing is wrong
 	}{
 		{"delivered twice, the second time when it was visible again", func(q *sharedQueue, _ *sharedMessage) {
-			q.delivered(message("a", 4), at(0), at(1))
-			q.delivered(message("a", 9), at(3), at(5))
+			q.delivered(message("a", 1, 4), at(0), at(1))
+			q.delivered(message("a", 2, 9), at(3), at(5))
 		}, ""},
 		{"delivered while it was hidden", func(q *sharedQueue, _ *sharedMessage) {
-			q.delivered(message("a", 4), at(0), at(1))
-			q.delivered(message("a", 9), at(2), at(3))
+			q.delivered(message("a", 1, 4), at(0), at(1))
+			q.delivered(message("a", 2, 9), at(2), at(3))
+		}, Doubled},
+		{"delivered while it was hidden, and answered in the other order", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 2, 9), at(2), at(3))
+			q.delivered(message("a", 1, 4), at(0), at(4))
+		}, Doubled},
+		{"delivered twice, and the first answer came last", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 2, 9), at(4), at(5))
+			q.delivered(message("a", 1, 4), at(0), at(6))
+		}, ""},
+		{"delivered twice with one dequeue count", func(q *sharedQueue, _ *sharedMessage) {
+			q.delivered(message("a", 1, 4), at(0), at(1))
+			q.delivered(message("a", 1, 9), at(5), at(6))
 		}, Doubled},
 		{"stored twice", func(q *sharedQueue, _ *sharedMessage) {
-			q.delivered(message("a", 4), at(0), at(1))
-			q.delivered(message("b", 9), at(5), at(6))
+			q.delivered(message("a", 1, 4), at(0), at(1))
+			q.delivered(message("b", 2, 9), at(5), at(6))
 		}, Doubled},
 		{"delivered after it was deleted", func(q *sharedQueue, m *sharedMessage) {
 			m.deleted = at(2)
-			q.delivered(message("a", 9), at(3), at(4))
+			q.delivered(message("a", 1, 9), at(3), at(4))
 		}, Resurrected},
 		{"deleted while a request for it was in progress", func(q *sharedQueue, m *sharedMessage) {
 			m.deleted = at(2)
-			q.delivered(message("a", 9), at(1), at(3))
+			q.delivered(message("a", 1, 9), at(1), at(3))
 		}, ""},
 		{"never put", func(q *sharedQueue, _ *sharedMessage) {
 			delete(q.messages, "m")
-			q.delivered(message("a", 9), at(1), at(3))
+			q.delivered(message("a", 1, 9), at(1), at(3))
 		}, Wrong},
 	} {
 		m := &sharedMessage{put: true}
