@@ -75,7 +75,8 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 	if s.config.Cluster == nil {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory}, nil
 	}
-	log, err := replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: "tables", Replicas: nats.Replicas(), Node: nats.ClusterNode(), Log: s.config.Log})
+	log, err := replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: "tables", Replicas: nats.Replicas(), Node: nats.ClusterNode(),
+		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log})
 	return store.Options{Log: log}, err
 }
 

@@ -59,10 +59,14 @@ func (o *services) close() (err error) {
 // handler serves one service, through the gate, with the services that are open now.
 func (s *Stack) handler(svc wire.Service) http.Handler {
 	return s.gate.around(func() http.Handler {
-		if open := s.services.Load(); open != nil {
-			return open.handler(svc)
+		open := s.services.Load()
+		switch {
+		case svc == wire.Blob && s.config.Cluster != nil:
+			return http.HandlerFunc(refuseBlobs)
+		case open == nil:
+			return http.HandlerFunc(notOpen)
 		}
-		return http.HandlerFunc(notOpen)
+		return open.handler(svc)
 	})
 }
 

@@ -38,6 +38,9 @@ type Stack struct {
 	services atomic.Pointer[services] // nil if they could not be opened again
 	exchange sync.Mutex               // held while the services are closed and opened
 
+	unfollow  context.CancelFunc // ends keepFollowing; nil for a server alone
+	following sync.WaitGroup
+
 	ready atomic.Bool
 	stop  sync.Once
 	err   error
@@ -120,6 +123,11 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		serve()
 	}
 	s.ready.Store(true)
+	if c.Cluster != nil {
+		follow, cancel := context.WithCancel(context.Background())
+		s.unfollow = cancel
+		s.following.Go(func() { s.keepFollowing(follow) })
+	}
 	return s, nil
 }
 
@@ -157,6 +165,10 @@ func (srv *server) serve(h http.Handler, c Config) {
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
+		if s.unfollow != nil {
+			s.unfollow()
+			s.following.Wait()
+		}
 		s.exchange.Lock()
 		defer s.exchange.Unlock()
 		open := s.services.Load()

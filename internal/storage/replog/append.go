@@ -50,6 +50,9 @@ func (l *Log) Append(prev uint64, payload []byte) error {
 	if len(payload) > MaxRecord {
 		return fmt.Errorf("replog: a record of %d bytes is too long: the limit is %d", len(payload), MaxRecord)
 	}
+	if err := l.checkMajority(); err != nil {
+		return err
+	}
 	l.appends.Lock()
 	defer l.appends.Unlock()
 	began := time.Now()

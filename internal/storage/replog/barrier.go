@@ -74,6 +74,9 @@ func (l *Log) Barrier() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
+	if err := l.checkMajority(); err != nil {
+		return err
+	}
 	c, lead := l.barriers.join()
 	if lead {
 		go func() {

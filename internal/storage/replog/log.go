@@ -30,6 +30,9 @@ type Config struct {
 	Node string
 	// Timeout is the time after which Append and Barrier give up without an answer of a majority; 0 means ten seconds.
 	Timeout time.Duration
+	// Majority reports whether this node is connected to a majority of the servers. While it is not, calls fail at once instead of after Timeout.
+	// Nil means unknown.
+	Majority func() bool
 	// Sync makes what the server has acknowledged for a stream durable, for a server that does not sync by itself; nil does nothing.
 	Sync func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().

@@ -2,6 +2,7 @@ package replog
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,14 @@ func (l *Log) patience() time.Duration {
 		return min(downTimeout, timeout)
 	}
 	return timeout
+}
+
+// checkMajority returns an error if it is known that no majority can be reached.
+func (l *Log) checkMajority() error {
+	if l.config.Majority == nil || l.config.Majority() {
+		return nil
+	}
+	return fmt.Errorf("%w: this node is not connected to a majority", ErrUnavailable)
 }
 
 // SetTimeout changes Config.Timeout for later calls.

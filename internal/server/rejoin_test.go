@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// startNodes starts three nodes of a cluster in this process.
+func startNodes(t *testing.T) (nodes [3]*Stack) {
+	t.Helper()
+	var peers []peering.Peer
+	for i := range nodes {
+		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: freePeerAddress(t)})
+	}
+	var start sync.WaitGroup
+	for i := range nodes {
+		dir := t.TempDir()
+		start.Go(func() {
+			s, err := StartContext(t.Context(), Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+				Cluster: &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			nodes[i] = s
+		})
+	}
+	start.Wait()
+	t.Cleanup(func() {
+		for _, s := range nodes {
+			if s != nil {
+				_ = s.Stop(context.Background())
+			}
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return nodes
+}
+
+// freePeerAddress returns an address that is likely to stay free: outside of the range from which systems choose.
+func freePeerAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.
+func TestNodeThatDivergedJoinsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	t.Parallel()
+	nodes := startNodes(t)
+	table := func(i int) *aztables.Client {
+		s := check.Must(aztables.NewServiceClientFromConnectionString(nodes[i].ConnectionString(), &aztables.ClientOptions{
+			ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
+		return s.NewClient("people")
+	}
+	insert := func(i int, row string) {
+		t.Helper()
+		_, err := table(i).AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, row), nil)
+		check.OK(t, err)
+	}
+	_, err := table(0).CreateTable(t.Context(), nil)
+	check.OK(t, err)
+	insert(0, "before")
+
+	done := make(chan error, 1)
+	go func() { done <- nodes[0].rejoin(t.Context(), replog.ErrDiverged) }()
+	insert(1, "meanwhile")
+	check.OK(t, <-done)
+	insert(0, "after")
+	for i := range nodes {
+		for _, row := range []string{"before", "meanwhile", "after"} {
+			_, err := table(i).GetEntity(t.Context(), "p", row, nil)
+			check.OK(t, err)
+		}
+	}
+	if kept, _ := filepath.Glob(filepath.Join(nodes[0].Path(), "tables.db.diverged-*")); len(kept) != 1 {
+		t.Errorf("kept files: %q", kept)
+	}
+	check.OK(t, nodes[0].Ready())
+
+	// Blobs are refused, with what to do.
+	r, err := http.Get(nodes[0].URL(wire.Blob, auth.DevelopmentAccount) + "/c/b")
+	check.OK(t, err)
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	if r.StatusCode != http.StatusNotImplemented || r.Header.Get("x-ms-error-code") != "NotImplemented" {
+		t.Errorf("a blob: %d %s", r.StatusCode, text)
+	}
+}
