@@ -41,13 +41,9 @@ func (s *Stack) keepFollowing(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		var cause error
-		if open := s.services.Load(); open != nil {
-			st, _ := open.tables.Replication()
-			cause = st.Err
-		}
-		if cause == nil || errors.Is(cause, replog.ErrClosed) || errors.Is(cause, replog.ErrVersion) {
-			continue // a newer release has written what this one does not know: it stays out
+		cause := s.services.Load().lost()
+		if cause == nil {
+			continue
 		}
 		s.config.Log.Error("the tables no longer follow the cluster; joining again", "err", cause)
 		if err := s.rejoin(ctx, cause); err != nil {
@@ -56,8 +52,25 @@ func (s *Stack) keepFollowing(ctx context.Context) {
 	}
 }
 
-// rejoin closes the services and opens them again. If this node's tables differ from those of the cluster, they are kept under another name, and
-// the node starts from a snapshot.
+// lost returns why the node must join again, nil if it must not.
+func (o *services) lost() error {
+	if o == nil {
+		return nil
+	}
+	st, ok := o.tables.Replication()
+	switch {
+	case !ok, errors.Is(st.Err, replog.ErrClosed):
+		return nil
+	case errors.Is(st.Err, replog.ErrVersion): // a newer release has written what this one does not know: it stays out
+		return nil
+	case st.Err == nil && o.tables.Damages() > 0: // a read has found damage
+		return store.ErrDamaged
+	}
+	return st.Err
+}
+
+// rejoin closes the services and opens them again. If this node's tables differ from those of the cluster or are damaged, they are kept under
+// another name, and the node starts from a snapshot, or from the beginning of the log.
 func (s *Stack) rejoin(ctx context.Context, cause error) error {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
@@ -75,9 +88,16 @@ func (s *Stack) rejoin(ctx context.Context, cause error) error {
 	if err := open.close(); err != nil {
 		s.config.Log.Warn("closing the services", "err", err)
 	}
-	if errors.Is(cause, replog.ErrDiverged) || errors.Is(cause, store.ErrOtherLog) {
-		if err := store.SetAside(s.dir.Tables(), "diverged"); err != nil {
-			return err
+	aside := ""
+	switch {
+	case errors.Is(cause, store.ErrDamaged):
+		aside = "damaged"
+	case errors.Is(cause, replog.ErrDiverged), errors.Is(cause, store.ErrOtherLog):
+		aside = "diverged"
+	}
+	if aside != "" {
+		if err := store.SetAside(s.dir.Tables(), aside); err != nil {
+			s.config.Log.Error("cannot rename the tables of this node", "err", err)
 		}
 	}
 	for {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -70,6 +72,27 @@ func freePeerAddress(t *testing.T) string {
 	return ""
 }
 
+// flipBit inverts a bit before each place where a file has the text.
+func flipBit(t *testing.T, path string, text []byte) {
+	t.Helper()
+	data := check.Must(os.ReadFile(path))(t)
+	f := check.Must(os.OpenFile(path, os.O_WRONLY, 0))(t)
+	defer f.Close()
+	n := 0
+	for at := 0; ; n++ {
+		i := bytes.Index(data[at:], text)
+		if i < 0 {
+			break
+		}
+		at += i
+		check.Must(f.WriteAt([]byte{data[at] ^ 1}, int64(at)))(t)
+		at += len(text)
+	}
+	if n == 0 {
+		t.Fatalf("%s does not have %q", path, text)
+	}
+}
+
 // A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.
 func TestNodeThatDivergedJoinsAgain(t *testing.T) {
 	if testing.Short() {
@@ -106,6 +129,15 @@ func TestNodeThatDivergedJoinsAgain(t *testing.T) {
 		t.Errorf("kept files: %q", kept)
 	}
 	check.OK(t, nodes[0].Ready())
+
+	// A bit of the node's file flips. The read that finds it fails, and the node joins again by itself.
+	check.OK(t, nodes[0].rejoin(t.Context(), replog.ErrPurged)) // writes everything to the file
+	flipBit(t, filepath.Join(nodes[0].Path(), "tables.db"), []byte("meanwhile"))
+	_, err = table(0).GetEntity(t.Context(), "p", "meanwhile", nil)
+	check.OK(t, err) // after retries
+	if kept, _ := filepath.Glob(filepath.Join(nodes[0].Path(), "tables.db.damaged-*")); len(kept) != 1 {
+		t.Errorf("kept damaged files: %q", kept)
+	}
 
 	// Blobs are refused, with what to do.
 	r, err := http.Get(nodes[0].URL(wire.Blob, auth.DevelopmentAccount) + "/c/b")
