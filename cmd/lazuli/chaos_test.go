@@ -47,6 +47,7 @@ func TestChaos(t *testing.T) {
 
 // The short form of `lazuli chaos --nodes 3`.
 func TestChaosNodes(t *testing.T) {
+	t.Parallel()
 	c := chaosConfig(t)
 	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 3, Seed: 12, Clients: 2,
 		MaxFault: 2 * time.Second, Progress: c.Progress})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
@@ -65,6 +66,9 @@ func (n *clusterNode) ready(ctx context.Context) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
+// given are the addresses that freeAddress has returned: no process listens there yet.
+var given sync.Map
+
 // freeAddress returns an address on loopback whose port is likely to stay free while no process listens there: it is outside of the range from which
 // systems choose ports.
 func freeAddress() (string, error) {
@@ -72,10 +76,13 @@ func freeAddress() (string, error) {
 	for range 100 {
 		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
 		var l net.Listener
+		if _, taken := given.LoadOrStore(address, true); taken {
+			continue
+		}
 		if l, err = net.Listen("tcp", address); err == nil {
 			l.Close()
 			return address, nil
 		}
 	}
-	return "", err
+	return "", fmt.Errorf("no free port: %w", err)
 }

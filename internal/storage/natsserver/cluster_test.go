@@ -145,6 +145,7 @@ func (c *testCluster) last(t *testing.T, node string) string {
 
 // TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses each majority and each node, and replaces a node whose folder is lost.
 func TestClusterLosesAndReplacesANode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.start(t, "n1", "n2", "n3")
 	n1 := c.nodes["n1"]
