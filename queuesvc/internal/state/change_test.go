@@ -47,7 +47,7 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 			if err := q.needStream(ctx); err != nil {
 				t.Fatal(err)
 			}
-			at, replace := q.takeSlot()
+			at, replace := q.takeSlot(true)
 			r := record{nonce: 7, state: State{Inserted: 1, NextVisible: 1}}
 			before := r
 			if c.change != nil {
