@@ -287,40 +287,17 @@ func newDemoWorkerCommand(use string, flags map[string]*string, run func(ctx con
 	return cmd
 }
 
-// addQueueFlags adds the flags of a worker's queue trigger.
-func addQueueFlags(cmd *cobra.Command, s *demo.WorkerSettings) *cobra.Command {
-	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")
-	cmd.Flags().IntVar(&s.Concurrency, "concurrency", 4, "")
-	cmd.Flags().IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
-	return cmd
-}
-
-// newDemonstrationWorkerCommand makes a hidden verb whose process a demonstration kills: a worker with messages of its own type.
+// newDemonstrationWorkerCommand makes the hidden verb of a worker that messages trigger.
 func newDemonstrationWorkerCommand(name string, run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
 	var s demo.WorkerSettings
-	cmd := &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs}
-	fl := cmd.Flags()
-	fl.StringVar(&s.Queue, "queue", "", "")
-	fl.StringVar(&s.Current, "from", "", "")
-	fl.StringVar(&s.Archive, "to", "", "")
-	fl.StringVar(&s.Container, "container", "", "")
-	fl.StringVar(&s.Kind, "kind", "", "")
-	fl.StringVar(&s.Folder, "folder", "", "")
-	fl.DurationVar(&s.Lease, "lease", time.Second, "")
-	fl.IntVar(&s.Concurrency, "concurrency", 8, "")
-	fl.IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container, "kind": &s.Kind, "folder": &s.Folder}
+	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
 		s.Fault = os.Getenv(fault.EnvVar)
-		if err := faultsFromEnvironment(log); err != nil {
-			return usageError{err}
-		}
-		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
-		if err != nil {
-			return usageError{err}
-		}
-		return run(cmd.Context(), storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
-	}
+		return run(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
+	})
+	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")
+	cmd.Flags().IntVar(&s.Concurrency, "concurrency", 8, "")
+	cmd.Flags().IntVar(&s.MaxDequeueCount, "max-dequeue-count", 5, "")
 	return cmd
 }
 

@@ -99,7 +99,7 @@ func newEventAdd(ask adminCaller) *cobra.Command {
 func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 	words := strings.Fields(text)
 	if len(words) < 2 {
-		return f, fmt.Errorf("--advanced-filter %q: want KEY OPERATOR VALUE ...", text)
+		return f, fmt.Errorf("--advanced-filter %q: want KEY, OPERATOR and values", text)
 	}
 	f.Key, f.OperatorType = words[0], words[1]
 	for _, w := range words[2:] {

@@ -39,9 +39,6 @@ type Blob struct {
 	ETag     string    `json:"etag"`
 }
 
-// isBase reports whether b is neither a snapshot nor a previous version.
-func (b *Blob) isBase() bool { return b.Snapshot == "" && b.Version == "" }
-
 // stored is the size of the content in the archive.
 func (b *Blob) stored() (n int64) {
 	if b.Type != "PageBlob" {

@@ -40,7 +40,7 @@ type Config struct {
 	// alone.
 	Cluster *peering.Config
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
-	Waiting func(reason string)
+	Waiting func(reason string) `json:"-"`
 
 	// Log receives the warnings and errors of the embedded server, and lost connections. Nil means slog.Default().
 	Log *slog.Logger

@@ -7,9 +7,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"io/fs"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,16 +33,20 @@ var (
 // parse reads the generated files in a folder.
 func parse(dir string) (*source, error) {
 	s := &source{fields: map[string]ast.Expr{}, enums: map[string][]string{}, constants: map[string]string{}}
-	generated := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, generated, parser.SkipObjectResolution)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range packages {
-		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
-			for _, d := range p.Files[name].Decls {
-				s.declare(d)
-			}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range f.Decls {
+			s.declare(d)
 		}
 	}
 	if len(s.functions) == 0 || s.version == "" {
