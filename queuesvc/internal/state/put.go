@@ -44,7 +44,7 @@ func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Durat
 		case !taken:
 			return Message{}, err
 		case round == putRounds:
-			return Message{}, fmt.Errorf("%w: no slot for the message: %w", ErrUnavailable, errOvertaken)
+			return Message{}, fmt.Errorf("no slot for the message: %w", errOvertaken)
 		}
 		// Another front-end has used the slot, or the stream's old end was cut off with it.
 	}

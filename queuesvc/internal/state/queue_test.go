@@ -427,3 +427,20 @@ func TestUnreadableMessagesAreKept(t *testing.T) {
 		t.Errorf("%d messages are set aside, want 1", q.SetAside())
 	}
 }
+
+// A front-end that lags has slots as free that others have used: Put takes a new slot before it gives up.
+func TestPutWhereFreeSlotsAreUsed(t *testing.T) {
+	t.Parallel()
+	q := create(t, open(t, startNATS(t, natsserver.Config{})), "orders")
+	now := time.Now()
+	putOne(t, q, "first", now)
+	q.mu.Lock()
+	for i := range slot(2 * putRounds) {
+		q.index.applyFree(slot(1)<<32|slotHex|(i+1), 1) // its record is not the first one
+	}
+	q.mu.Unlock()
+	putOne(t, q, "second", now)
+	if n := count(t, q, now); n != 2 {
+		t.Errorf("%d messages, want 2", n)
+	}
+}
