@@ -78,7 +78,7 @@ func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	raw, err := s.GetLastMsgForSubject(ctx, l.snapshotSubject("manifest"))
+	raw, err := lastMessage(ctx, s, l.snapshotSubject("manifest"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, ErrNoSnapshot
 	}
@@ -103,6 +103,22 @@ func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
 	return m, nil
 }
 
+// lastMessage returns the last message of a subject. For a moment after a stream was created, or its leader was lost, no server answers; then the
+// request is repeated until ctx is done.
+func lastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+	for {
+		raw, err := s.GetLastMsgForSubject(ctx, subject)
+		if !errors.Is(err, nats.ErrNoResponders) {
+			return raw, err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 func (l *Log) noteSnapshot(m *manifest) {
 	var p Position
 	_ = p.UnmarshalBinary(m.Position)
@@ -125,6 +141,8 @@ var ErrClaimed = errors.New("replog: another node makes a snapshot")
 // Claim reserves the making of a snapshot for this node until the term ends. Errors: ErrClaimed, ErrUnavailable. A claim only saves work: two
 // snapshots at a time do no harm.
 func (l *Log) Claim(ctx context.Context, term time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(l.timeout.Load()))
+	defer cancel()
 	s, err := l.openSnapshots(ctx)
 	if err != nil {
 		return err
@@ -132,7 +150,7 @@ func (l *Log) Claim(ctx context.Context, term time.Duration) error {
 	m := nats.NewMsg(l.snapshotSubject("claim"))
 	m.Data = []byte(l.config.Node)
 	last := uint64(0)
-	switch raw, err := s.GetLastMsgForSubject(ctx, m.Subject); {
+	switch raw, err := lastMessage(ctx, s, m.Subject); {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
