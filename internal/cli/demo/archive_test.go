@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	variant := os.Getenv(variantEnv)
 	if variant == "" {
+		check.MoreParallel(8)
 		os.Exit(m.Run())
 	}
 	if err := runVariant(variant); err != nil {
