@@ -1,7 +1,9 @@
 package state
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
@@ -156,13 +158,20 @@ func corruptionOutcome(want map[string]string, dir string) string {
 	return outcome
 }
 
+// copied returns a copy of a folder. JetStream removes the files of a replaced stream in the background, in a folder whose name begins with a dot,
+// also after the server has stopped: a copy that meets a file that has just been removed is made again.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+	for {
+		to := filepath.Join(t.TempDir(), "copy")
+		err := os.CopyFS(to, os.DirFS(dir))
+		if err == nil {
+			return to
+		}
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), string(filepath.Separator)+".") {
+			t.Fatal(err)
+		}
 	}
-	return to
 }
 
 // corruptible is a folder with queues in all states.
