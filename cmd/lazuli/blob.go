@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // newBlobCommand makes `lazuli blob`, which lists, reads and writes blobs.
@@ -34,21 +35,7 @@ func newBlobCommand() *cobra.Command {
 
 // blobService adds --connection-string to cmd and returns how to open the account.
 func blobService(cmd *cobra.Command) func() (*azblob.Client, error) {
-	connection := accountFlag(cmd)
-	return func() (*azblob.Client, error) {
-		account, err := connection()
-		if err != nil {
-			return nil, err
-		}
-		storage, err := openStorage(account)
-		if err != nil {
-			return nil, err
-		}
-		if storage.Blobs == nil {
-			return nil, usageError{errors.New("the connection string has no blob endpoint")}
-		}
-		return storage.Blobs, nil
-	}
+	return serviceFlag(cmd, "blob", func(s *workers.Storage) *azblob.Client { return s.Blobs })
 }
 
 // splitBlob parses container/blob.

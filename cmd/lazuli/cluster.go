@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/server"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
@@ -27,16 +25,7 @@ func newClusterCommand(m *Main) *cobra.Command {
 --admin-host and --admin-port say where the admin listener of one running node is.`,
 		Args: cobra.NoArgs,
 	}
-	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
-	ask := func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error) {
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-		if err != nil {
-			return nil, usageError{err}
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-		defer cancel()
-		return sendAdmin(ctx, method, "http://"+reachable(c.Admin.Address())+"/admin/cluster"+path, body)
-	}
+	ask := newAdminCaller(m, cmd, "/admin/cluster")
 	cmd.AddCommand(newClusterStatus(ask), newClusterLeave(ask))
 	return cmd
 }
@@ -48,25 +37,13 @@ func newClusterStatus(ask adminCaller) *cobra.Command {
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
 sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			body, err := ask(cmd, http.MethodGet, "", nil)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				_, err := cmd.OutOrStdout().Write(body)
-				return err
-			}
-			var status natsserver.ClusterStatus
-			if err := json.Unmarshal(body, &status); err != nil {
-				return fmt.Errorf("the response is not the state of a cluster: %w", err)
-			}
-			return writeClusterStatus(cmd.OutOrStdout(), &status)
+			return printAdmin(cmd, ask, asJSON, "the state of a cluster", writeClusterStatus)
 		}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the state as JSON")
 	return cmd
 }
 
-func writeClusterStatus(w io.Writer, status *natsserver.ClusterStatus) error {
+func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 	leader := status.Leader
 	if leader == "" {
 		leader = "none"

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
@@ -29,14 +28,7 @@ describes the events. Subscriptions are stored with the data. --admin-host and -
 admin listener is.`,
 		Args: cobra.NoArgs,
 	}
-	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
-	ask := func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error) {
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-		if err != nil {
-			return nil, usageError{err}
-		}
-		return sendAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+"/admin/events"+path, body)
-	}
+	ask := newAdminCaller(m, cmd, "/admin/events")
 	cmd.AddCommand(newEventAdd(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))
 	return cmd
 }
@@ -121,31 +113,23 @@ func newEventList(ask adminCaller) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			body, err := ask(cmd, http.MethodGet, "", nil)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				_, err := cmd.OutOrStdout().Write(body)
-				return err
-			}
-			var list []events.Status
-			if err := json.Unmarshal(body, &list); err != nil {
-				return fmt.Errorf("the response is not a list of event subscriptions: %w", err)
-			}
-			if len(list) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "no event subscriptions")
-				return nil
-			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "ACCOUNT\tNAME\tSTATE\tDELIVERED\tPENDING\tFAILED\tDEAD\tDROPPED\tENDPOINT\tLAST ERROR")
-			for _, s := range list {
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
-			}
-			return tw.Flush()
+			return printAdmin(cmd, ask, asJSON, "a list of event subscriptions", writeSubscriptions)
 		}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the subscriptions as JSON")
 	return cmd
+}
+
+func writeSubscriptions(w io.Writer, list []events.Status) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no event subscriptions")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ACCOUNT\tNAME\tSTATE\tDELIVERED\tPENDING\tFAILED\tDEAD\tDROPPED\tENDPOINT\tLAST ERROR")
+	for _, s := range list {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
+	}
+	return tw.Flush()
 }
 
 func newEventRemove(ask adminCaller) *cobra.Command {

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 // newFaultCommand makes `lazuli fault`, which sets the fault rules of a running server.
@@ -28,20 +27,10 @@ requests and says how they fail; docs/faults.md describes the actions and what t
 --admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
 		Args: cobra.NoArgs,
 	}
-	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
-	ask := func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error) {
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-		if err != nil {
-			return nil, usageError{err}
-		}
-		return sendAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+"/admin/faults"+path, body)
-	}
+	ask := newAdminCaller(m, cmd, "/admin/faults")
 	cmd.AddCommand(newFaultAdd(ask), newFaultList(ask), newFaultRemove(ask))
 	return cmd
 }
-
-// adminCaller sends a request to the admin listener that the command's flags name.
-type adminCaller func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error)
 
 func newFaultAdd(ask adminCaller) *cobra.Command {
 	var r faultrule.Rule
@@ -127,41 +116,33 @@ func newFaultList(ask adminCaller) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			body, err := ask(cmd, http.MethodGet, "", nil)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				_, err := cmd.OutOrStdout().Write(body)
-				return err
-			}
-			var rules []faultrule.Status
-			if err := json.Unmarshal(body, &rules); err != nil {
-				return fmt.Errorf("the response is not a list of fault rules: %w", err)
-			}
-			if len(rules) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "no fault rules")
-				return nil
-			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "NAME\tSTATE\tREQUESTS\tHITS\tRULE")
-			for _, r := range rules {
-				state := "active"
-				if r.Ended {
-					state = "ended"
-				}
-				name := r.Name
-				r.Rule.Name = ""
-				rule, err := json.Marshal(r.Rule)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", name, state, r.Requests, r.Hits, rule)
-			}
-			return tw.Flush()
+			return printAdmin(cmd, ask, asJSON, "a list of fault rules", writeFaultRules)
 		}}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the rules as JSON")
 	return cmd
+}
+
+func writeFaultRules(w io.Writer, rules []faultrule.Status) error {
+	if len(rules) == 0 {
+		_, err := fmt.Fprintln(w, "no fault rules")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tSTATE\tREQUESTS\tHITS\tRULE")
+	for _, r := range rules {
+		state := "active"
+		if r.Ended {
+			state = "ended"
+		}
+		name := r.Name
+		r.Rule.Name = ""
+		rule, err := json.Marshal(r.Rule)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", name, state, r.Requests, r.Hits, rule)
+	}
+	return tw.Flush()
 }
 
 func newFaultRemove(ask adminCaller) *cobra.Command {

@@ -37,33 +37,17 @@ table lazulipoison.`,
 
 // queueService adds --connection-string to cmd and returns how to open the account.
 func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
-	open := queueStorage(cmd)
-	return func() (*azqueue.ServiceClient, error) {
-		storage, err := open()
-		if err != nil {
-			return nil, err
-		}
-		return storage.Queues, nil
-	}
+	return serviceFlag(cmd, "queue", func(s *workers.Storage) *azqueue.ServiceClient { return s.Queues })
 }
 
 // queueStorage is queueService for verbs that also read what was recorded of poisoned messages.
 func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
-	connection := accountFlag(cmd)
-	return func() (*workers.Storage, error) {
-		account, err := connection()
-		if err != nil {
-			return nil, err
+	return serviceFlag(cmd, "queue", func(s *workers.Storage) *workers.Storage {
+		if s.Queues == nil {
+			return nil
 		}
-		storage, err := openStorage(account)
-		if err != nil {
-			return nil, err
-		}
-		if storage.Queues == nil {
-			return nil, usageError{errors.New("the connection string has no queue endpoint")}
-		}
-		return storage, nil
-	}
+		return s
+	})
 }
 
 func newQueueListCommand() *cobra.Command {

@@ -50,11 +50,8 @@ has stopped.`,
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has it open")
 	source := func(cmd *cobra.Command) (searchSource, error) {
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-		if err != nil {
-			return searchSource{}, usageError{err}
-		}
-		return searchSource{folder: *folder, address: "http://" + reachable(c.Admin.Address())}, nil
+		address, err := adminAddress(m, cmd)
+		return searchSource{folder: *folder, address: address}, err
 	}
 	cmd.AddCommand(newSearchQueryCommand(source), newSearchVerifyCommand(source), newSearchRebuildCommand(source))
 	return cmd
@@ -141,7 +138,7 @@ func (s searchSource) search(ctx context.Context, q searchindex.Query, facets []
 
 // ask sends a request to the process that has the index.
 func (s searchSource) ask(ctx context.Context, method, path string, into any) error {
-	body, err := askAdmin(ctx, method, s.address+path)
+	body, err := sendAdmin(ctx, method, s.address+path, nil)
 	if errors.Is(err, errNotServed) {
 		return fmt.Errorf("the process at %s does not run the role search-index", s.address)
 	}

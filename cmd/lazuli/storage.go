@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"syscall"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -43,4 +45,25 @@ func explained(err error) string {
 		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connectionEnvVar
 	}
 	return text
+}
+
+// serviceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if the connection string has
+// no endpoint of the service, which is then an error.
+func serviceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) func() (*C, error) {
+	connection := accountFlag(cmd)
+	return func() (*C, error) {
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := openStorage(account)
+		if err != nil {
+			return nil, err
+		}
+		c := client(storage)
+		if c == nil {
+			return nil, usageError{fmt.Errorf("the connection string has no %s endpoint", service)}
+		}
+		return c, nil
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // newTableCommand makes `lazuli table`, which looks into tables and explains queries.
@@ -30,21 +31,7 @@ func newTableCommand() *cobra.Command {
 
 // tableService adds --connection-string to cmd and returns how to open the account.
 func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
-	connection := accountFlag(cmd)
-	return func() (*aztables.ServiceClient, error) {
-		account, err := connection()
-		if err != nil {
-			return nil, err
-		}
-		storage, err := openStorage(account)
-		if err != nil {
-			return nil, err
-		}
-		if storage.Tables == nil {
-			return nil, usageError{errors.New("the connection string has no table endpoint")}
-		}
-		return storage.Tables, nil
-	}
+	return serviceFlag(cmd, "table", func(s *workers.Storage) *aztables.ServiceClient { return s.Tables })
 }
 
 func newTableListCommand() *cobra.Command {

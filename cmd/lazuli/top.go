@@ -41,11 +41,11 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
 			return usageError{errors.New("--every must be at least 10ms, --rows at least 1, and --count not negative")}
 		}
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		address, err := adminAddress(m, cmd)
 		if err != nil {
-			return usageError{err}
+			return err
 		}
-		address := "http://" + reachable(c.Admin.Address()) + "/metrics"
+		address += "/metrics"
 		before, err := readSample(cmd.Context(), address)
 		for n := 0; err == nil && (count == 0 || n < count); n++ {
 			select {

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -59,17 +58,10 @@ instances are not affected.`,
   lazuli workers --admin-port 10013 pause archive`,
 		Args: cobra.NoArgs,
 	}
-	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
-	ask := func(cmd *cobra.Command, method, path string) ([]byte, error) {
-		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-		if err != nil {
-			return nil, usageError{err}
-		}
-		return askAdmin(cmd.Context(), method, "http://"+reachable(c.Admin.Address())+path)
-	}
+	ask := newAdminCaller(m, cmd, "/workers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		body, err := ask(cmd, http.MethodGet, "/workers")
+		body, err := ask(cmd, http.MethodGet, "", nil)
 		if errors.Is(err, errNotServed) {
 			return fmt.Errorf("the process does not report workers: %w", err)
 		}
@@ -89,7 +81,7 @@ instances are not affected.`,
 	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"}, {"resume", "Resume a paused function"}} {
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				if _, err := ask(cmd, http.MethodPost, "/workers/"+url.PathEscape(args[0])+"/"+verb.name); err != nil {
+				if _, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%sd %s\n", verb.name, args[0])
@@ -128,53 +120,4 @@ func writeReport(out io.Writer, r workers.Report, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// errNotServed: an admin listener does not know the path.
-var errNotServed = errors.New("404 Not Found")
-
-// maxAdminAnswer bounds what is read of an answer of an admin listener.
-const maxAdminAnswer = 64 << 20
-
-// adminTimeout bounds a question to an admin listener.
-const adminTimeout = 30 * time.Second
-
-// askAdmin sends a request to an admin listener on this machine and returns the answer's body.
-func askAdmin(ctx context.Context, method, address string) ([]byte, error) {
-	return sendAdmin(ctx, method, address, nil)
-}
-
-// sendAdmin is askAdmin with a body, which is JSON.
-func sendAdmin(ctx context.Context, method, address string, content io.Reader) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, address, content)
-	if err != nil {
-		return nil, err
-	}
-	if content != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from /workers.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no process answers at %s: %w", address, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode/100 == 2 {
-		return body, nil
-	}
-	var failure struct{ Error string }
-	if json.Unmarshal(body, &failure) == nil && failure.Error != "" {
-		return nil, errors.New(failure.Error)
-	}
-	if resp.StatusCode == http.StatusNotFound {
-		return nil, fmt.Errorf("%s: %w", address, errNotServed)
-	}
-	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
 }

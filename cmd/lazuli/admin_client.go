@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+)
+
+// adminCaller sends a request to the admin listener that the command's flags name.
+type adminCaller func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error)
+
+// newAdminCaller adds --admin-host and --admin-port to cmd and its subcommands. Paths of requests are relative to path.
+func newAdminCaller(m *Main, cmd *cobra.Command, path string) adminCaller {
+	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
+	return func(cmd *cobra.Command, method, rest string, body io.Reader) ([]byte, error) {
+		address, err := adminAddress(m, cmd)
+		if err != nil {
+			return nil, err
+		}
+		return sendAdmin(cmd.Context(), method, address+path+rest, body)
+	}
+}
+
+// adminAddress returns the address of the admin listener that the command's flags name, without a path.
+func adminAddress(m *Main, cmd *cobra.Command) (string, error) {
+	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+	if err != nil {
+		return "", usageError{err}
+	}
+	return "http://" + reachable(c.Admin.Address()), nil
+}
+
+// printAdmin requests a report and prints it: unchanged if asJSON is set, otherwise by write. what describes the report in errors.
+func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what string, write func(w io.Writer, report T) error) error {
+	body, err := ask(cmd, http.MethodGet, "", nil)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		_, err := cmd.OutOrStdout().Write(body)
+		return err
+	}
+	var report T
+	if err := json.Unmarshal(body, &report); err != nil {
+		return fmt.Errorf("the response is not %s: %w", what, err)
+	}
+	return write(cmd.OutOrStdout(), report)
+}
+
+// errNotServed: an admin listener does not serve the path.
+var errNotServed = errors.New("404 Not Found")
+
+// maxAdminAnswer is the maximum length of an admin listener's response in bytes.
+const maxAdminAnswer = 64 << 20
+
+// adminTimeout is the time limit of a request to an admin listener.
+const adminTimeout = 30 * time.Second
+
+// sendAdmin sends a request to an admin listener on this machine and returns the response's body. content is JSON, or nil.
+func sendAdmin(ctx context.Context, method, address string, content io.Reader) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return nil, err
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from /workers.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no process answers at %s: %w", address, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return body, nil
+	}
+	var failure struct{ Error string }
+	if json.Unmarshal(body, &failure) == nil && failure.Error != "" {
+		return nil, errors.New(failure.Error)
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, fmt.Errorf("%s: %w", address, errNotServed)
+	}
+	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
+}
