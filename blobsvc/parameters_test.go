@@ -101,7 +101,7 @@ func TestUnusableParametersAreRefused(t *testing.T) {
 		status                     int
 		code                       string
 	}{
-		{"length of a structured body that is none", "PUT", "/box/b", "x", []string{"x-ms-blob-type", "BlockBlob", "x-ms-structured-content-length", "1"}, 400, "MissingRequiredHeader"},
+		{"structured length without a structured body", "PUT", "/box/b", "x", []string{"x-ms-blob-type", "BlockBlob", "x-ms-structured-content-length", "1"}, 400, "MissingRequiredHeader"},
 		{"unknown intent", "PUT", "/box/b", "", from("x-ms-file-request-intent", "curiosity"), 400, "InvalidHeaderValue"},
 		{"intent", "PUT", "/box/b", "", from("x-ms-file-request-intent", "backup"), 201, ""},
 		{"MD5 of another body", "PUT", "/box/b", "", from("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="), 400, "Md5Mismatch"},

@@ -319,7 +319,7 @@ func TestTimerTrigger(t *testing.T) {
 	eventually(t, "it is written", func() bool { return len(messages(t, r.storage, "ticks")) == 1 })
 }
 
-// A retry policy is kept to within one invocation, and the function is warned.
+// A retry policy applies within one invocation, and the function gets the number of the attempt.
 func TestRetryPolicy(t *testing.T) {
 	var seen []string
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,7 @@ func load(t *testing.T, files map[string]string, environ ...string) (string, str
 	return "", strings.Join(append(h.Warnings(), h.Notes()...), "\n")
 }
 
-// Everything that is wrong is warned with file and field.
+// Every mistake is reported with file and field.
 func TestMistakesAreNamed(t *testing.T) {
 	with := func(more string) map[string]string {
 		return map[string]string{"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": "x"}}, ` + more + `}`, "q/function.json": queueFunction}
@@ -168,7 +168,7 @@ func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 		}
 	}
 	if strings.Count(got, "\n") != 6 {
-		t.Errorf("more is warned of:\n%s", got)
+		t.Errorf("there are other warnings:\n%s", got)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
-// Middleware is around all invocations; the handler is warned the span that it belongs to, in the trace of whoever asked.
+// Middleware wraps all invocations. The handler gets the traceparent of the invocation's span, which is in the trace of the caller.
 func TestTraces(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
@@ -34,14 +34,14 @@ func TestTraces(t *testing.T) {
 			r := runConfig(t, "", Config{Dir: folder(t, c.files), ConnectionString: lazulitest.Start(t).ConnectionString(),
 				Middleware: []workers.Middleware{otelfunc.Middleware(otelfunc.WithTracerProvider(provider))}}, c.handler)
 			do(t, "POST", r.url+"/api/H", "x", "Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
-			warned := next(t, c.calls).header.Get("Traceparent")
+			called := next(t, c.calls).header.Get("Traceparent")
 			put(t, r.storage, "in-queue", `{"traceparent": "00-`+trace+`-b7ad6b7169203331-01"}`)
-			toldByQueue := next(t, c.calls).header.Get("Traceparent")
+			queued := next(t, c.calls).header.Get("Traceparent")
 			eventually(t, "there are two spans", func() bool { return len(exporter.GetSpans()) == 2 })
 			for _, s := range exporter.GetSpans() {
-				want := map[string]string{"H": warned, "Q": toldByQueue}[s.Name]
+				want := map[string]string{"H": called, "Q": queued}[s.Name]
 				if got := "00-" + trace + "-" + s.SpanContext.SpanID().String() + "-01"; got != want || s.Parent.SpanID().String() != "b7ad6b7169203331" {
-					t.Errorf("%s: the handler was warned %s; the span is %s, in %s", s.Name, want, got, s.Parent.SpanID())
+					t.Errorf("%s: the handler got %s; the span is %s, in %s", s.Name, want, got, s.Parent.SpanID())
 				}
 			}
 		})

@@ -75,7 +75,7 @@ type owners struct {
 	lost int
 }
 
-// take receives the next work item of an owner and runs its workflow, up to the checkpoint; nil if there is none.
+// take receives the next work item of an owner and runs its workflow, up to the checkpoint. It returns nil if no work item is ready.
 func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
 	wi, err := b.GetOrchestrationWorkItem(o.t.Context())
 	if errors.Is(err, backend.ErrNoWorkItems) {

@@ -61,7 +61,7 @@ func (p *searchPattern) points() []string {
 	return append(searchindex.Points(), "workers/before-delete-message", "workers/after-delete-message")
 }
 
-// oneProcess means that no round freezes a worker: a second one cannot run beside it, since the folder of the index is locked.
+// oneProcess means that no round freezes a worker: a second worker cannot run at the same time, since the folder of the index is locked.
 func (p *searchPattern) oneProcess() {}
 
 func (p *searchPattern) passes(point string, n int) int {

@@ -242,7 +242,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	}
 }
 
-// TestClusterRefusesStrangers starts nodes that do not belong to a cluster beside it.
+// TestClusterRefusesStrangers starts nodes that are not members of a running cluster; its nodes refuse them.
 func TestClusterRefusesStrangers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -89,7 +89,7 @@ func TestSecretMistakes(t *testing.T) {
 	authority := write(t, "no certificate")
 	if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), CAFile: authority, CertFile: authority, KeyFile: authority}); err == nil ||
 		!strings.Contains(err.Error(), "authority") {
-		t.Errorf("an authority that is none: %v", err)
+		t.Errorf("a file that is not an authority: %v", err)
 	}
 }
 

@@ -304,7 +304,7 @@ func TestNodesJoinFromASnapshotUnderLoad(t *testing.T) {
 	}
 }
 
-// A node whose file is damaged keeps it under another name and joins anew.
+// A node whose file is damaged keeps it under another name and joins again.
 func TestNodeWithADamagedFileJoinsAgain(t *testing.T) {
 	t.Parallel()
 	c := natscluster.Start(t, 1)
