@@ -38,9 +38,12 @@ func (s *Service) setServiceProperties(c *call) error {
 	return c.Status(http.StatusAccepted)
 }
 
-// storeProperties writes the service properties of an account, and creates the container of its static website.
-func (s *Service) storeProperties(_ context.Context, account string, p *properties.Properties, value []byte) error {
-	return s.state.SetProperties(account, value, p.StaticWebsite.Enabled, s.now())
+// changeProperties replaces the service properties of an account, and creates the container of its static website.
+func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+	return s.state.ChangeProperties(account, s.now(), func(old []byte) (value []byte, website bool, err error) {
+		p, value, err := change(old)
+		return value, err == nil && p.StaticWebsite.Enabled, err
+	})
 }
 
 // preflight: https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request

@@ -160,7 +160,7 @@ func (s *Service) openState(c *Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("encryption scopes: %w", err)
 	}
-	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Store: s.storeProperties}, s.log)
+	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties}, s.log)
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged})
 	if err != nil {

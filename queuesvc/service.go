@@ -55,7 +55,7 @@ func New(c Config) (*Service, error) {
 		return nil, fmt.Errorf("opening queues: %w", err)
 	}
 	s.properties = properties.NewRegistry(wire.Queue, c.Features,
-		properties.Backend{Store: s.storeProperties, Current: s.state.Properties}, s.log)
+		properties.Backend{Change: s.changeProperties, Current: s.state.Properties}, s.log)
 	s.front = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Queue,
 		State:      s,
@@ -114,7 +114,10 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 // before sets the headers of cross-origin answers. It is the front-end's Before.
 func (s *Service) before(r *wire.Request) { s.properties.SetCORS(r) }
 
-// storeProperties writes the service properties of an account.
-func (s *Service) storeProperties(ctx context.Context, account string, _ *properties.Properties, value []byte) error {
-	return s.state.SetProperties(ctx, account, value)
+// changeProperties replaces the service properties of an account.
+func (s *Service) changeProperties(ctx context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+	return s.state.ChangeProperties(ctx, account, func(old []byte) ([]byte, error) {
+		_, value, err := change(old)
+		return value, err
+	})
 }

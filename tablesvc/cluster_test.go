@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -156,6 +157,35 @@ func TestNodesShareTheLogOfChanges(t *testing.T) {
 	for _, n := range []*fixture{a, b} {
 		if _, rows := changes(n, position, 0); strings.Join(rows, "") != "123456789" {
 			t.Errorf("changes %q", rows)
+		}
+	}
+}
+
+// Two nodes set different sections of the service properties at the same time: neither takes back what the other one has set.
+func TestNodesSetDifferentServiceProperties(t *testing.T) {
+	t.Parallel()
+	a, b := startNodes(t)
+	set := func(f *fixture, section string) {
+		r, err := f.try("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties>"+section+"</StorageServiceProperties>")
+		if err != nil || r.status != http.StatusAccepted {
+			t.Errorf("set: status %d, %v", r.status, err)
+		}
+	}
+	for n := 1; n <= 20; n++ {
+		var both sync.WaitGroup
+		both.Go(func() {
+			set(a, fmt.Sprintf("<Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>%d</MaxAgeInSeconds></CorsRule></Cors>", n))
+		})
+		both.Go(func() {
+			set(b, fmt.Sprintf("<HourMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>true</Enabled><Days>%d</Days></RetentionPolicy></HourMetrics>", n))
+		})
+		both.Wait()
+		for name, f := range map[string]*fixture{"the first": a, "the second": b} {
+			got, err := f.try("GET", "/?restype=service&comp=properties", nil, "")
+			check.OK(t, err)
+			if text := string(got.body); !strings.Contains(text, fmt.Sprintf("<MaxAgeInSeconds>%d<", n)) || !strings.Contains(text, fmt.Sprintf("<Days>%d<", n)) {
+				t.Fatalf("round %d, %s node: %s", n, name, text)
+			}
 		}
 	}
 }

@@ -51,7 +51,7 @@ func New(c Config) (*Service, error) {
 		log = slog.Default()
 	}
 	var err error
-	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Store: s.storeProperties}, log)
+	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Change: s.changeProperties, Reports: c.Store.Log != nil}, log)
 	if s.state, err = state.Open(c.Path, c.Store, s.follower(), log); err != nil {
 		return nil, err
 	}

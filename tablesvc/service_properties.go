@@ -13,17 +13,17 @@ func (s *Service) ServiceProperties(account string) *properties.Properties {
 	return s.properties.Of(account)
 }
 
-// storeProperties writes the service properties of an account.
-func (s *Service) storeProperties(ctx context.Context, account string, _ *properties.Properties, value []byte) error {
-	return s.state.SetServiceProperties(ctx, account, value)
+// changeProperties replaces the service properties of an account.
+func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+	return s.state.ChangeServiceProperties(account, func(old []byte) ([]byte, error) {
+		_, value, err := change(old)
+		return value, err
+	})
 }
 
 // setServiceProperties is Set Table Service Properties.
 // https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties
 func (s *Service) setServiceProperties(c *call) error {
-	if err := s.state.Current(); err != nil {
-		return err
-	}
 	if err := s.properties.Set(c.Request); err != nil {
 		return err
 	}

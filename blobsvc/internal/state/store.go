@@ -91,7 +91,7 @@ func (s *Store) Extents() *extent.Store { return s.extents }
 // Tick returns now, or the first later time that no other change has.
 func (s *Store) Tick(now time.Time) ticks.Ticks { return s.ticks.Next(now) }
 
-// EachProperties calls fn with the service properties of all accounts, as [Store.SetProperties] was given them.
+// EachProperties calls fn with the service properties of all accounts, as [Store.ChangeProperties] stored them.
 func (s *Store) EachProperties(fn func(account string, value []byte) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		cur := tx.Cursor(accountsBucket)
@@ -104,10 +104,15 @@ func (s *Store) EachProperties(fn func(account string, value []byte) error) erro
 	})
 }
 
-// SetProperties stores the service properties of an account. website creates the container of its static website if it does not exist.
-func (s *Store) SetProperties(account string, value []byte, website bool, now time.Time) error {
+// ChangeProperties replaces the service properties of an account by what change returns for the current ones, nil for none. website creates the
+// container of its static website if it does not exist. change may run twice; if it fails, nothing is replaced.
+func (s *Store) ChangeProperties(account string, now time.Time, change func(old []byte) (value []byte, website bool, err error)) error {
 	changed := s.ticks.Next(now)
 	return s.db.Update(func(tx *store.Tx) error {
+		value, website, err := change(tx.Get(accountsBucket, []byte(account)))
+		if err != nil {
+			return err
+		}
 		tx.Put(accountsBucket, []byte(account), value)
 		if key := containerKey(account, WebContainer); website && tx.Get(containersBucket, key) == nil {
 			rec := Container{generation: generation(nextID(tx)), Changed: changed}

@@ -22,14 +22,17 @@ type Registry struct {
 	backend  Backend
 	log      *slog.Logger
 
-	mu     sync.Mutex // held during changes, so that backend and memory change in the same order
+	mu     sync.Mutex // held during changes of this process, so that backend and memory change in the same order
 	parsed sync.Map   // account -> *parsed
 }
 
 // Backend is where a service keeps the values.
 type Backend struct {
-	// Store writes the value of an account durably. p is what value encodes.
-	Store func(ctx context.Context, account string, p *Properties, value []byte) error
+	// Change durably replaces an account's value by the one that change returns for the current value, nil for none. No other change may come
+	// between the two. change may be called several times; its error is returned, and nothing is replaced then.
+	Change func(ctx context.Context, account string, change func(old []byte) (p *Properties, value []byte, err error)) error
+	// Reports is set if the service reports each change to Changed, those of this process included, in the order in which they were made.
+	Reports bool
 	// Current, if set, returns an account's value, nil for none. It is for a service whose values another process may change.
 	// It must return the same slice until the value changes, and is called for every request. Without it memory has what
 	// Load and Set gave it.
@@ -63,14 +66,14 @@ func (r *Registry) Load(account string, value []byte) error {
 	return nil
 }
 
-// Changed replaces a value that another node of a cluster has stored; nil removes it.
+// Changed replaces a value that a node of a cluster has stored; nil removes it.
 func (r *Registry) Changed(account string, value []byte) {
 	if value == nil {
 		r.parsed.Delete(account)
 		return
 	}
 	if err := r.Load(account, value); err != nil {
-		r.log.Error("cannot read the service properties that another node has stored", "service", r.service.String(), "err", err)
+		r.log.Error("cannot read the service properties that a node has stored", "service", r.service.String(), "err", err)
 	}
 }
 
@@ -123,18 +126,30 @@ func (r *Registry) Set(req *wire.Request) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p, err := r.Of(req.Account).Update(r.service, body, r.features)
+	var p Properties
+	err = r.backend.Change(req.HTTP.Context(), req.Account, func(old []byte) (*Properties, []byte, error) {
+		p = Properties{}
+		if len(old) > 0 {
+			before, err := decode(old)
+			if err != nil {
+				return nil, nil, fmt.Errorf("stored service properties of %s: %w", req.Account, err)
+			}
+			p = *before
+		}
+		var err error
+		if p, err = p.Update(r.service, body, r.features); err != nil {
+			return nil, nil, err
+		}
+		value, err := json.Marshal(p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encoding service properties: %w", err)
+		}
+		return &p, value, nil
+	})
 	if err != nil {
 		return err
 	}
-	value, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encoding service properties: %w", err)
-	}
-	if err := r.backend.Store(req.HTTP.Context(), req.Account, &p, value); err != nil {
-		return err
-	}
-	if r.backend.Current == nil {
+	if r.backend.Current == nil && !r.backend.Reports {
 		r.parsed.Store(req.Account, &parsed{properties: p})
 	}
 	return nil
@@ -147,7 +162,9 @@ func (r *Registry) Remove(account string, remove func() error) error {
 	if err := remove(); err != nil {
 		return err
 	}
-	r.parsed.Delete(account)
+	if !r.backend.Reports {
+		r.parsed.Delete(account)
+	}
 	return nil
 }
 

@@ -43,11 +43,12 @@ type values struct {
 	err   error
 }
 
-func (v *values) store(_ context.Context, account string, _ *Properties, value []byte) error {
+func (v *values) change(_ context.Context, account string, change func([]byte) (*Properties, []byte, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.err != nil {
-		return v.err
+	_, value, err := change(v.value[account])
+	if err = errors.Join(err, v.err); err != nil {
+		return err
 	}
 	v.value[account] = value
 	return nil
@@ -71,8 +72,8 @@ func TestSetsChangeBackendAndMemoryInTheSameOrder(t *testing.T) {
 		first   atomic.Bool
 		r       *Registry
 	)
-	r = NewRegistry(wire.Table, Features{}, Backend{Store: func(ctx context.Context, account string, p *Properties, value []byte) error {
-		err := v.store(ctx, account, p, value)
+	r = NewRegistry(wire.Table, Features{}, Backend{Change: func(ctx context.Context, account string, change func([]byte) (*Properties, []byte, error)) error {
+		err := v.change(ctx, account, change)
 		if first.CompareAndSwap(false, true) {
 			close(written)
 			select { // without the lock the second Set ends here
@@ -105,7 +106,7 @@ func TestSetsChangeBackendAndMemoryInTheSameOrder(t *testing.T) {
 func TestFailedStoreChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := newValues()
-	r := NewRegistry(wire.Table, Features{}, Backend{Store: v.store}, nil)
+	r := NewRegistry(wire.Table, Features{}, Backend{Change: v.change}, nil)
 	if err := setAge(r, "lazuli1", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +122,8 @@ func TestFailedStoreChangesNothing(t *testing.T) {
 func TestCurrentSeesChangesOfOthers(t *testing.T) {
 	t.Parallel()
 	v := newValues()
-	mine := NewRegistry(wire.Queue, Features{}, Backend{Store: v.store, Current: v.current}, nil)
-	other := NewRegistry(wire.Queue, Features{}, Backend{Store: v.store, Current: v.current}, nil)
+	mine := NewRegistry(wire.Queue, Features{}, Backend{Change: v.change, Current: v.current}, nil)
+	other := NewRegistry(wire.Queue, Features{}, Backend{Change: v.change, Current: v.current}, nil)
 	for want := 1; want <= 3; want++ {
 		if err := setAge(other, "lazuli1", want); err != nil {
 			t.Fatal(err)
@@ -140,7 +141,7 @@ func TestCurrentSeesChangesOfOthers(t *testing.T) {
 func TestRemoveForgetsOnlyWhatTheBackendRemoved(t *testing.T) {
 	t.Parallel()
 	v := newValues()
-	r := NewRegistry(wire.Table, Features{}, Backend{Store: v.store}, nil)
+	r := NewRegistry(wire.Table, Features{}, Backend{Change: v.change}, nil)
 	if err := setAge(r, "lazuli1", 1); err != nil {
 		t.Fatal(err)
 	}

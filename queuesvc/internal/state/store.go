@@ -370,9 +370,19 @@ func (s *Store) Properties(accountName string) []byte {
 
 // SetProperties stores an account's service properties. Of concurrent calls the last wins.
 func (s *Store) SetProperties(ctx context.Context, accountName string, value []byte) error {
+	return s.ChangeProperties(ctx, accountName, func([]byte) ([]byte, error) { return value, nil })
+}
+
+// ChangeProperties replaces an account's service properties by what change returns for the current ones, nil for none. change may run several
+// times; if it fails, nothing is replaced.
+func (s *Store) ChangeProperties(ctx context.Context, accountName string, change func(old []byte) ([]byte, error)) error {
 	subject := propertiesSubject(accountName)
 	for range conflictRounds {
-		_, replace := s.catalog.properties(accountName)
+		old, replace := s.catalog.properties(accountName)
+		value, err := change(old)
+		if err != nil {
+			return err
+		}
 		seq, err := s.writeCatalog(ctx, subject, value, replace)
 		if err == nil {
 			s.catalog.putProperties(accountName, value, seq)

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -104,10 +103,14 @@ func (s *Store) EachServiceProperties(fn func(account string, value []byte) erro
 	})
 }
 
-// SetServiceProperties stores the service properties of an account. The value is opaque to this package.
-func (s *Store) SetServiceProperties(_ context.Context, account string, value []byte) error {
+// ChangeServiceProperties replaces the service properties of an account by what change returns for the current ones, nil for none. The values are
+// opaque to this package. change may run twice; if it fails, nothing is replaced.
+func (s *Store) ChangeServiceProperties(account string, change func(old []byte) ([]byte, error)) error {
 	return s.db.Update(func(tx *store.Tx) error {
-		tx.Put(bucketService, propertiesKey(account), value)
-		return nil
+		value, err := change(tx.Get(bucketService, propertiesKey(account)))
+		if err == nil {
+			tx.Put(bucketService, propertiesKey(account), value)
+		}
+		return err
 	})
 }
