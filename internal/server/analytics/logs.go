@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -108,13 +109,10 @@ func (a *Analytics) writeLog(ctx context.Context, key logKey, pg *page) error {
 		return err
 	}
 	prefix := key.service.String() + "/" + key.hour + "/"
-	counter, err := a.nextCounter(ctx, client, key, prefix)
-	if err != nil {
-		return err
-	}
-	name := fmt.Sprintf("%s%06d.log", prefix, counter)
 	options := &blockblob.UploadBufferOptions{
-		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
+		// Another node of a cluster may have taken the name.
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
+		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
 		Metadata: map[string]*string{
 			"LogType":    to.Ptr(logType(pg.kinds)),
 			"LogVersion": to.Ptr(pg.version),
@@ -122,17 +120,31 @@ func (a *Analytics) writeLog(ctx context.Context, key logKey, pg *page) error {
 			"EndTime":    to.Ptr(pg.last.UTC().Format("2006-01-02T15:04:05Z")),
 		},
 	}
-	_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
-	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-		if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
-			_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+	for range nameConflicts {
+		var counter int
+		if counter, err = a.nextCounter(ctx, client, key, prefix); err != nil {
+			return err
 		}
+		name := fmt.Sprintf("%s%06d.log", prefix, counter)
+		_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+				_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+			}
+		}
+		if !bloberror.HasCode(err, bloberror.BlobAlreadyExists) {
+			return err
+		}
+		delete(a.counters, key)
 	}
 	return err
 }
 
-// nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes do not
-// overlap, so numbers are unique.
+// nameConflicts is how often the name of a new log blob may be taken by other nodes.
+const nameConflicts = 100
+
+// nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes of one
+// process do not overlap.
 func (a *Analytics) nextCounter(ctx context.Context, client *azblob.Client, key logKey, prefix string) (int, error) {
 	if c, ok := a.counters[key]; ok {
 		a.counters[key] = c + 1

@@ -155,7 +155,7 @@ func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
 	}
 }
 
-// writePeriod writes the rows of an interval. It adds to rows that an earlier process wrote for the interval.
+// writePeriod writes the rows of an interval. It adds to the rows that an earlier process, or another node of a cluster, wrote for the interval.
 func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) error {
 	table := key.resolution.tableName(key.service)
 	client, err := a.tables(key.account, table)
@@ -164,29 +164,49 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 	}
 	pk := partition(time.Unix(key.begin, 0))
 	for row, c := range p.rows {
-		old, err := client.GetEntity(ctx, pk, row, nil)
-		switch {
-		case err == nil:
-			c.addRow(old.Value)
-		case !hasCode(err, "TableNotFound") && !hasCode(err, "ResourceNotFound"):
-			return err
-		}
-		entity, err := json.Marshal(c.row(pk, row))
-		if err != nil {
-			return err
-		}
-		replace := &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}
-		_, err = client.UpsertEntity(ctx, entity, replace)
-		if hasCode(err, "TableNotFound") {
-			if _, err = client.CreateTable(ctx, nil); err == nil || hasCode(err, "TableAlreadyExists") {
-				_, err = client.UpsertEntity(ctx, entity, replace)
-			}
-		}
-		if err != nil {
+		if err := addToRow(ctx, client, pk, row, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rowConflicts is how often a row may be changed by other nodes while this one adds to it.
+const rowConflicts = 100
+
+// addToRow adds the sums of c to a stored row, which may not exist.
+func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *counts) error {
+	var err error
+	for range rowConflicts {
+		sum := *c
+		var old aztables.GetEntityResponse
+		old, err = client.GetEntity(ctx, pk, row, nil)
+		exists := err == nil
+		switch {
+		case exists:
+			sum.addRow(old.Value)
+		case !hasCode(err, "TableNotFound") && !hasCode(err, "ResourceNotFound"):
+			return err
+		}
+		entity, failed := json.Marshal(sum.row(pk, row))
+		if failed != nil {
+			return failed
+		}
+		if exists {
+			_, err = client.UpdateEntity(ctx, entity, &aztables.UpdateEntityOptions{IfMatch: &old.ETag, UpdateMode: aztables.UpdateModeReplace})
+		} else {
+			_, err = client.AddEntity(ctx, entity, nil)
+		}
+		switch {
+		case hasCode(err, "TableNotFound"):
+			if _, failed := client.CreateTable(ctx, nil); failed != nil && !hasCode(failed, "TableAlreadyExists") {
+				return failed
+			}
+		case !hasCode(err, "UpdateConditionNotSatisfied") && !hasCode(err, "EntityAlreadyExists") && !hasCode(err, "ResourceNotFound"):
+			return err
+		}
+	}
+	return err
 }
 
 // row returns a row with the columns of the schema.
