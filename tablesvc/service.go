@@ -1,6 +1,7 @@
 package tablesvc
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -83,6 +84,9 @@ func (s *Service) follower() state.Follower {
 
 // Replication returns the state of the replicated log; ok is false for a service of a single machine.
 func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
+
+// Snapshot puts a snapshot of the tables into their replicated log, for nodes that join; see [store.DB.Snapshot].
+func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
 
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }

@@ -61,13 +61,16 @@ var errNotServed = errors.New("404 Not Found")
 // maxAdminAnswer is the maximum length of an admin listener's response in bytes.
 const maxAdminAnswer = 64 << 20
 
-// adminTimeout is the time limit of a request to an admin listener.
+// adminTimeout is the time limit of a request to an admin listener whose context has no deadline.
 const adminTimeout = 30 * time.Second
 
 // sendAdmin sends a request to an admin listener on this machine and returns the response's body. content is JSON, or nil.
 func sendAdmin(ctx context.Context, method, address string, content io.Reader) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, adminTimeout)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,13 +23,14 @@ import (
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, and remove nodes",
-		Long: `Show the state of a cluster of Lazuli nodes, and remove nodes. docs/cluster.md describes clusters.
---admin-host and --admin-port say where the admin listener of one running node is.`,
+		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, and remove nodes",
+		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, and remove nodes. docs/cluster.md describes
+clusters. --admin-host and --admin-port say where the admin listener of one running node is; a node accepts snapshot and
+leave only from its own machine. No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
-	cmd.AddCommand(newClusterStatus(ask), newClusterLeave(ask))
+	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask))
 	return cmd
 }
 
@@ -80,6 +84,33 @@ func tablesLog(r *natsserver.NodeReport) (log server.LogReport, ok bool) {
 	}
 	text, err := json.Marshal(detail)
 	return log, err == nil && json.Unmarshal(text, &log) == nil
+}
+
+// snapshotTimeout bounds the wait for a snapshot.
+const snapshotTimeout = 15 * time.Minute
+
+func newClusterSnapshot(ask adminCaller) *cobra.Command {
+	return &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join", Args: cobra.NoArgs,
+		Long: `Put a snapshot of the tables into the cluster's log, while clients read and write. Nodes make snapshots themselves when a log
+has become long; one made by hand lets a node that is about to join with an empty folder start from it. A snapshot is no
+backup: it is part of the cluster.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
+			defer cancel()
+			cmd.SetContext(ctx)
+			body, err := ask(cmd, http.MethodPost, "/snapshot", nil)
+			if err != nil {
+				return err
+			}
+			var logs map[string]server.LogReport
+			if err := json.Unmarshal(body, &logs); err != nil {
+				return fmt.Errorf("the response is not a list of logs: %w", err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(logs)) {
+				fmt.Fprintf(cmd.OutOrStdout(), "log of %s: snapshot up to record %d\n", name, logs[name].Snapshot)
+			}
+			return nil
+		}}
 }
 
 func newClusterLeave(ask adminCaller) *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -46,17 +47,19 @@ func TestServeCluster(t *testing.T) {
 	serve := func(i int) *run {
 		name, address, _ := strings.Cut(peers[i], "=")
 		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue,table", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
-			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off"}})
+			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
+			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text", "--search-index-folder", filepath.Join(dirs[i], "index")}})
 	}
 	nodes := []*run{serve(0), serve(1), serve(2)}
 	var queues [3]*azqueue.QueueClient
 	var tables [3]*aztables.Client
 	var admins [3]string
+	var archive *azqueue.QueueClient
 	for i, r := range nodes {
 		admins[i] = r.wait(t, `Admin +http://127\.0\.0\.1:(\d+)`)[1]
 		connection := r.wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
 		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
-		queues[i] = s.NewQueueClient("orders")
+		queues[i], archive = s.NewQueueClient("orders"), s.NewQueueClient("archive")
 		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
 		tables[i] = ts.NewClient("people")
 	}
@@ -67,17 +70,40 @@ func TestServeCluster(t *testing.T) {
 		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "hello"
 	}, "the message at the third node")
 
-	check.Must(tables[0].CreateTable(t.Context(), nil))(t)
 	check.Must(tables[1].AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"r","Name":"Ada"}`), nil))(t)
 	if e, err := tables[2].GetEntity(t.Context(), "p", "r", nil); err != nil || !strings.Contains(string(e.Value), "Ada") {
 		t.Errorf("an entity at the third node: %v", err)
 	}
 
-	command := func(args ...string) (string, int) {
+	// Each node has an index of the table, and any node archives what a message names.
+	lazuli := func(args ...string) (string, int) {
 		var out, errs testlog.Buffer
-		m := Main{Args: append([]string{"cluster"}, args...), Stdout: &out, Stderr: &errs}
+		m := Main{Args: args, Stdout: &out, Stderr: &errs}
 		code := m.Run(t.Context())
 		return out.String() + errs.String(), code
+	}
+	command := func(args ...string) (string, int) { return lazuli(append([]string{"cluster"}, args...)...) }
+	for _, admin := range admins {
+		check.Eventually(t, func() bool {
+			text, _ := lazuli("search", "query", "ada", "--admin-port", admin)
+			return strings.Contains(text, "Ada")
+		}, "the entity in the index of each node")
+	}
+	tableService := check.Must(aztables.NewServiceClientFromConnectionString(nodes[0].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1], nil))(t)
+	check.Must(tableService.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"old"}`), nil))(t)
+	check.Must(archive.EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(`{"PartitionKey":"p","RowKey":"old"}`)), nil))(t)
+	check.Eventually(t, func() bool {
+		_, err := tableService.NewClient("Archive").GetEntity(t.Context(), "p", "old", nil)
+		return err == nil
+	}, "the archived entity")
+	if text, code := command("snapshot", "--admin-port", admins[1]); code != 0 || !regexp.MustCompile(`log of tables: snapshot up to record [1-9]`).MatchString(text) {
+		t.Errorf("a snapshot: %d, %s", code, text)
+	}
+	if status, body, err := request(t.Context(), "POST", "http://127.0.0.1:"+admins[2]+"/admin/reset?service=table&prefix=Archive"); err != nil || status != 200 || !strings.Contains(body, `"tables":1`) {
+		t.Errorf("a reset: %d, %s, %v", status, body, err)
+	}
+	if status, body, err := request(t.Context(), "POST", "http://127.0.0.1:"+admins[2]+"/admin/snapshots/a"); err != nil || status != 501 || !strings.Contains(body, "node of a cluster") {
+		t.Errorf("a snapshot of one node's folder: %d, %s, %v", status, body, err)
 	}
 	check.Eventually(t, func() bool {
 		text, code := command("status", "--admin-port", admins[0])

@@ -57,8 +57,11 @@ func (r *serverRoles) observe(q *wire.Request, o frontend.Outcome) {
 	}
 }
 
-// createTimeout bounds the creation of what the roles need.
-const createTimeout = 30 * time.Second
+// createTimeout bounds the creation of what the roles need, clusterCreateTimeout on a node of a cluster, which may have no majority for some time.
+const (
+	createTimeout        = 30 * time.Second
+	clusterCreateTimeout = 3 * time.Minute
+)
 
 // start runs the roles that the configuration enables, over the stack's in-process transport.
 func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, log *slog.Logger) error {
@@ -68,7 +71,11 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout})
 	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true}
-	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
+	limit := createTimeout
+	if c.Cluster.Enabled() {
+		limit = clusterCreateTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	app.Use(otelfunc.Middleware())
 	if r.traces, err = startTraces(ctx, "lazuli", log); err == nil {
@@ -122,12 +129,19 @@ func searchOf(services *atomic.Pointer[backend]) http.Handler {
 
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
 func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
-	return storageOver(s.InProcess(), account, s.InProcessURL)
+	retry := inProcessRetries
+	if s.Clustered() { // requests are answered 503 while a leader is elected
+		retry = policy.RetryOptions{MaxRetries: 10, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 3 * time.Second}
+	}
+	return storageOver(s.InProcess(), account, retry, s.InProcessURL)
 }
 
+// inProcessRetries are the retries of clients inside the process.
+var inProcessRetries = policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}
+
 // storageOver returns clients of an account whose requests t carries to the services.
-func storageOver(t http.RoundTripper, account string, url func(wire.Service, string) string) (*workers.Storage, error) {
-	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}}
+func storageOver(t http.RoundTripper, account string, retry policy.RetryOptions, url func(wire.Service, string) string) (*workers.Storage, error) {
+	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: retry}
 	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
 	blobs, err2 := azblob.NewClientWithNoCredential(url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
 	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}

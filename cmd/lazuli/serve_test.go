@@ -28,7 +28,12 @@ import (
 )
 
 func fetch(ctx context.Context, url string) (int, string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return request(ctx, http.MethodGet, url)
+}
+
+// request sends a request without a body and returns the status and the body of the answer.
+func request(ctx context.Context, method, url string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return 0, "", err
 	}

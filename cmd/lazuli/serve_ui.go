@@ -33,7 +33,7 @@ func newDashboard(c *config.Result, sec *security, services *atomic.Pointer[back
 
 // workflowsOf returns the management API of a task hub for requests of the dashboard, or nil if the account has no such hub.
 func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.Logger) (http.Handler, error) {
-	storage, err := storageOver(b.Transport(), account, b.URL)
+	storage, err := storageOver(b.Transport(), account, inProcessRetries, b.URL)
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,12 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 	return store.Options{Log: log}, err
 }
 
+// Clustered reports whether the stack is a node of a cluster.
+func (s *Stack) Clustered() bool { return s.config.Cluster != nil }
+
+// servesBlobs reports whether the Blob service is served. On a node of a cluster it is not: blobs are not replicated.
+func (s *Stack) servesBlobs() bool { return s.config.Cluster == nil }
+
 // replicates reports whether the tables are a view of a replicated log.
 func (o *services) replicates() bool {
 	_, ok := o.tables.Replication()
@@ -129,6 +135,29 @@ func (s *Stack) ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, e
 		return nil, errNotOpen
 	}
 	return open.nats.ClusterStatus(ctx)
+}
+
+// SnapshotLogs puts a snapshot into each replicated log, for nodes that join, and returns the reports of the logs by name. Errors:
+// [natsserver.ErrNotClustered], [natsserver.ErrNoMajority].
+func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) {
+	if err := s.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.gate.leave()
+	open := s.services.Load()
+	if open == nil {
+		return nil, errNotOpen
+	}
+	if !open.replicates() {
+		return nil, natsserver.ErrNotClustered
+	}
+	if err := open.tables.Snapshot(ctx); err != nil {
+		if errors.Is(err, replog.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", natsserver.ErrNoMajority, err)
+		}
+		return nil, err
+	}
+	return map[string]LogReport{"tables": logReport(open.tables)}, nil
 }
 
 // RemoveNode removes a stopped node from the cluster, see [natsserver.Server.RemoveNode].

@@ -61,7 +61,7 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 	return s.gate.around(func() http.Handler {
 		open := s.services.Load()
 		switch {
-		case svc == wire.Blob && s.config.Cluster != nil:
+		case svc == wire.Blob && !s.servesBlobs():
 			return http.HandlerFunc(refuseBlobs)
 		case open == nil:
 			return http.HandlerFunc(notOpen)
@@ -128,10 +128,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	o.nats = nats
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
-	features := properties.Features{Logging: true, Metrics: true}
-	if c.Cluster != nil {
-		features = properties.Features{} // logs are blobs, which are not replicated, and each node would count its own requests
-	}
+	features := properties.Features{Logging: s.servesBlobs(), Metrics: true} // logs are blobs, metrics are tables
 	if err := s.whenElected(ctx, func() error {
 		options, err := s.tableOptions(ctx, nats)
 		if err == nil {

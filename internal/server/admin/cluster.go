@@ -3,16 +3,19 @@ package admin
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
 type Cluster interface {
 	ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error)
+	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
 }
 
@@ -23,7 +26,20 @@ type clusterHandler struct {
 
 func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster", h.open(h.status))
-	e.DELETE("/admin/cluster/nodes/:name", h.open(h.remove))
+	e.POST("/admin/cluster/snapshot", localOnly(h.open(h.snapshot)))
+	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
+}
+
+// localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may need it to be open to a
+// network; the removal of a node must not be open to it.
+func localOnly(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			return answerState(c, http.StatusForbidden, "a node accepts changes of the cluster only from its own machine: run the command there, with --admin-host 127.0.0.1")
+		}
+		return next(c)
+	}
 }
 
 // open calls next once the services are open.
@@ -48,6 +64,15 @@ func (h clusterHandler) status(c echo.Context, cluster Cluster) error {
 		return failCluster(c, err)
 	}
 	return writeJSON(c, http.StatusOK, status)
+}
+
+// snapshot is POST /admin/cluster/snapshot.
+func (h clusterHandler) snapshot(c echo.Context, cluster Cluster) error {
+	reports, err := cluster.SnapshotLogs(c.Request().Context())
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, reports)
 }
 
 // remove is DELETE /admin/cluster/nodes/NAME.

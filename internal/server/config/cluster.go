@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
@@ -43,19 +44,38 @@ func (c *Config) validateCluster() error {
 		return errors.New("cluster-node forms a cluster of embedded NATS servers: it cannot be used with nats-url")
 	case c.InMemory:
 		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
-	case c.AdminState:
-		return errors.New("resets and snapshots change one data folder: admin-state cannot be used with cluster-node")
 	case c.Serves("blob"):
 		return errors.New("blobs are not replicated in a cluster so far: set services to queue,table, and run blobs on a server alone")
 	case c.Events:
 		return errors.New("events are about blobs, which are not replicated so far: events cannot be used with cluster-node")
 	case c.Durability == Relaxed && c.Serves("table"):
 		return errors.New("a replicated table has no relaxed durability: durability relaxed and the service table cannot be used together with cluster-node")
-	case len(c.Roles.Enabled) > 0 || c.Durable.Enabled:
-		return errors.New("built-in roles and workflows use tables and blobs, which are not replicated so far: they cannot be used with cluster-node")
+	case c.Durable.Enabled && !c.Serves("blob"):
+		return errors.New("workflows have their leases and large payloads in blobs: in a cluster, durable needs the service blob")
+	}
+	if err := c.clusterRoles(); err != nil {
+		return err
 	}
 	if err := cl.Peering().Validate(); err != nil {
 		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+// clusterRoles refuses roles whose data would be on one node alone. Every node of a cluster runs the roles.
+func (c *Config) clusterRoles() error {
+	r := &c.Roles
+	for _, role := range r.Enabled {
+		target, _, _ := strings.Cut(r.ArchiveTo, ":")
+		switch {
+		case role == "archive" && target == "folder":
+			return errors.New("each node would archive to a folder of its own machine: in a cluster, archive-to must be a table or a container")
+		case role == "search-index" && r.SearchQueue != "":
+			return errors.New("all messages of search-index-queue must come to one process: in a cluster, the search-index role follows the table's changes")
+		case role == "search-index" || role == "archive" && target == "table": // an index is each node's copy of the table
+		case !c.Serves("blob"):
+			return fmt.Errorf("the role %s uses blobs: in a cluster, it needs the service blob", role)
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ func TestCluster(t *testing.T) {
 	if p := r.Cluster.Peering(); !r.Cluster.Enabled() || p.Node != "n1" || p.Listen != "127.0.0.1:6201" || len(p.Peers) != 3 {
 		t.Errorf("got %+v", p)
 	}
+	mustLoad(t, append(slices.Clone(good), "--roles", "archive,search-index", "--admin-state"), nil, "")
 	for want, args := range map[string][]string{
 		"nats-unproven are for an external server":                   {"--nats-unproven"},
 		"nats-monitor and nats-unproven":                             {"--nats-monitor", "http://a:8222"},
@@ -20,9 +21,12 @@ func TestCluster(t *testing.T) {
 		"set cluster-node":                                           {"--cluster-secret-file", "f"},
 		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
 		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
-		"admin-state cannot be used":                                 append(slices.Clone(good), "--admin-state"),
 		"blobs are not replicated":                                   append(slices.Clone(good), "--services", "queue,blob"),
-		"they cannot be used with cluster-node":                      append(slices.Clone(good), "--roles", "archive"),
+		"the role table-index uses blobs":                            append(slices.Clone(good), "--roles", "archive,table-index"),
+		"the role archive uses blobs":                                append(slices.Clone(good), "--roles", "archive", "--archive-to", "container:a"),
+		"archive-to must be a table or a container":                  append(slices.Clone(good), "--roles", "archive", "--archive-to", "folder:a"),
+		"follows the table's changes":                                append(slices.Clone(good), "--roles", "search-index", "--search-index-queue", "q"),
+		"durable needs the service blob":                             append(slices.Clone(good), "--durable"),
 		"not a loopback address":                                     append(slices.Clone(good), "--cluster-listen", "0.0.0.0:6201"),
 		"not of the form name=host:port":                             append(slices.Clone(good), "--cluster-peers", "n1"),
 		"3 to 7 nodes":                                               append(slices.Clone(good), "--cluster-peers", "n1=127.0.0.1:6201"),

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -71,6 +72,9 @@ func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, e
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
 func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }
+
+// Snapshot puts a snapshot into the replicated log; see [store.DB.Snapshot].
+func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
 
 // Current returns once changes that any node has made before the call are known to this node.
 func (s *Store) Current() error {
