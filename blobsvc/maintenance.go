@@ -33,6 +33,9 @@ func Check(path, extents string, report func(error)) (Audit, error) {
 // Buckets are the names of the buckets in the file of a Blob service.
 func Buckets() []store.Bucket { return state.Buckets() }
 
+// Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the extents.
+func Recover(path, extents string) error { return state.Recover(path, extents) }
+
 // References calls yield for every slice that the records in the file at path refer to, until yield returns false.
 func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }
 

@@ -48,7 +48,7 @@ func TestReaderOfSparseContent(t *testing.T) {
 				t.Fatal(err)
 			}
 			up.Close()
-			p := up.Pieces()[0]
+			p := up.Pieces(nil)[0]
 			p.Start = int64(10 + 15*i)
 			x.Add(&p)
 			copy(want[p.Start:], text)

@@ -26,8 +26,11 @@ func TakeChunk() *Chunk { return chunks.Get().(*Chunk) }
 // FreeChunk puts a buffer back.
 func FreeChunk(c *Chunk) { chunks.Put(c) }
 
-// Upload is content that has become durable and does not belong to a blob yet. Close it once the record that refers to it is
-// committed, or will not be.
+// Log takes content that is made durable with a transaction: a [store.Tx] is one. See extent.Writer.CommitLogged.
+type Log interface{ Attach(key, value []byte) }
+
+// Upload is content that does not belong to a blob yet. It is durable, or becomes so with the transaction that makes a record refer to
+// it. Close it once that record is committed, or will not be.
 type Upload struct {
 	// Length is in bytes.
 	Length int64
@@ -39,6 +42,8 @@ type Upload struct {
 
 	w      *extent.Writer
 	slices []extent.Slice
+	logged extent.Logged
+	inLog  bool // logged must go to the log
 	sealer *encryption.Sealer
 	sealed *Chunk // the buffer of encrypted bytes
 }
@@ -82,7 +87,7 @@ func Store(extents *extent.Store, body io.Reader, n int64, o Options) (_ *Upload
 	if err != nil {
 		return nil, err
 	}
-	u.slices, err = u.w.Commit()
+	u.slices, u.logged, u.inLog, err = u.w.CommitLogged()
 	return u, err
 }
 
@@ -118,21 +123,26 @@ func (u *Upload) Close() {
 // Encryption identifies the key that the content is encrypted with.
 func (u *Upload) Encryption() encryption.ID { return u.sealer.ID() }
 
-// Pieces returns the content as one piece; none if it is empty.
-func (u *Upload) Pieces() []Piece {
+// Pieces returns the content as one piece; none if it is empty. log is the transaction that makes a record refer to the piece: it takes what is
+// not durable yet.
+func (u *Upload) Pieces(log Log) []Piece {
 	if u.Length == 0 {
 		return nil
+	}
+	if u.inLog {
+		log.Attach(u.logged.Key, u.logged.Value)
 	}
 	return []Piece{{Length: u.Length, Slices: u.slices, Seal: u.sealer.Seal(), Encryption: u.sealer.ID()}}
 }
 
 // Blocks returns the content divided into blocks with the IDs and lengths of list; as one piece if the lengths do not add up.
-func (u *Upload) Blocks(list []Piece) []Piece {
+// log is as that of Pieces.
+func (u *Upload) Blocks(log Log, list []Piece) []Piece {
 	var sum int64
 	for i := range list {
 		sum += list[i].Length
 	}
-	whole := u.Pieces()
+	whole := u.Pieces(log)
 	if len(whole) == 0 || sum != u.Length {
 		return whole
 	}

@@ -54,7 +54,7 @@ func (s *Store) AppendBlock(w *Write, conditions AppendConditions, up *content.U
 		if b.content.id == 0 {
 			b.content = newContent(c.tx)
 		}
-		p := up.Pieces()
+		p := up.Pieces(c.tx)
 		p[0].Start = b.Length
 		putPieces(c.tx, b.content.id, p)
 		out.Offset = b.Length

@@ -55,7 +55,6 @@ func (w *Write) checkBlockTarget(tx *store.Tx, gen generation, now ticks.Ticks) 
 
 // StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone counts.
 func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, error) {
-	value := encodeBlock(up.Pieces()[0])
 	return s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
 			return err
@@ -88,7 +87,7 @@ func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, err
 		}
 		p.last = c.now
 		c.tx.Put(pendingBucket, key, p.encode())
-		c.tx.Put(blocksBucket, block, value)
+		c.tx.Put(blocksBucket, block, encodeBlock(up.Pieces(c.tx)[0]))
 		c.result.Encryption = up.Encryption()
 		return nil
 	})

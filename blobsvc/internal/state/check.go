@@ -37,12 +37,13 @@ type Audit struct {
 //
 // It changes nothing. An error means that the check could not run to its end.
 func Check(path, extents string, report func(error)) (a Audit, err error) {
-	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
+	restored := extent.NewRestorer(extents, nil, true)
+	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true, Attachments: restored})
 	if err != nil {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	content, err := extent.Open(extents, extent.Options{ReadOnly: true})
+	content, err := extent.Open(extents, extent.Options{ReadOnly: true, Restored: restored})
 	if err != nil {
 		return a, err
 	}

@@ -58,18 +58,12 @@ const maxCompactRounds = 16
 // until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before and after are the sizes of the extents in bytes.
 // ctx can stop it at any time; completed work is kept.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
-	db, err := store.Open(path, store.Options{Buckets: Buckets()})
-	if err != nil {
+	s := &Store{}
+	if err := s.openFiles(path, extents, store.Options{}, -1); err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	s := &Store{db: db}
-	files, err := extent.Open(extents, extent.Options{Grace: -1, Refs: s.allReferences})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, files.Close()) }()
-	s.extents = files
+	defer func() { err = errors.Join(err, s.Close()) }()
+	files := s.extents
 	before = files.Size()
 	if err := s.Tidy(ctx, time.Now()); err != nil {
 		return before, files.Size(), err

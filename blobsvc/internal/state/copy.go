@@ -193,7 +193,7 @@ func (s *Store) PutCopy(w *Write, blob *Blob, up *content.Upload, blocks []conte
 			return err
 		}
 		b.Encryption = up.Encryption()
-		b.content, b.Length = layOut(c.tx, up.Blocks(blocks))
+		b.content, b.Length = layOut(c.tx, up.Blocks(c.tx, blocks))
 		return c.finishCopy(&b, cp)
 	})
 }

@@ -137,7 +137,7 @@ func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, 
 // AddSpans records ranges of pages that have arrived, one behind the other in up.
 func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
-		all, at := up.Pieces()[0], int64(0)
+		all, at := up.Pieces(c.tx)[0], int64(0)
 		for _, x := range spans {
 			n := x.End - x.Start
 			p := all.Window(at, at+n)

@@ -189,7 +189,7 @@ func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil,
 // AddChunk records the chunk at an offset, which has arrived.
 func (s *Store) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
-		c.tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.Pieces()[0]))
+		c.tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.Pieces(c.tx)[0]))
 		job.blocks++
 		b.Copy.Copied = at + up.Length
 		return 0, nil

@@ -32,7 +32,7 @@ func (f *FeedFile) put(tx *store.Tx, gen generation, at ticks.Ticks) error {
 			old.content.drop(tx)
 		}
 		b.Headers.MD5 = string(f.Content.MD5)
-		b.content, b.Length = layOut(tx, f.Content.Pieces())
+		b.content, b.Length = layOut(tx, f.Content.Pieces(tx))
 	default:
 		if b.Kind = AppendBlob; exists {
 			b = old
@@ -40,7 +40,7 @@ func (f *FeedFile) put(tx *store.Tx, gen generation, at ticks.Ticks) error {
 		} else {
 			b.content = newContent(tx)
 		}
-		p := f.Content.Pieces()
+		p := f.Content.Pieces(tx)
 		p[0].Start = b.Length
 		putPieces(tx, b.content.id, p)
 		b.Length += f.Content.Length

@@ -59,7 +59,7 @@ func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceCondit
 			return err
 		}
 		if up != nil {
-			p := up.Pieces()
+			p := up.Pieces(c.tx)
 			p[0].Start = start
 			putPieces(c.tx, b.content.id, p)
 		} else {

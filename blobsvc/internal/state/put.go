@@ -15,7 +15,7 @@ func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error
 		b := *blob
 		if up != nil {
 			b.Encryption = up.Encryption()
-			b.content, b.Length = layOut(c.tx, up.Pieces())
+			b.content, b.Length = layOut(c.tx, up.Pieces(c.tx))
 		} else if b.Encryption, err = c.encryption(false); err != nil {
 			return err
 		}

@@ -286,7 +286,7 @@ func runTwice(t *testing.T, policy Policy) {
 		err := r.s.db.Update(func(tx *store.Tx) error {
 			c := change{Write: w, s: r.s, tx: tx, now: ticks.Of(w.Now), at: at, second: second}
 			b := Blob{Kind: BlockBlob}
-			b.content, b.Length = layOut(tx, up.Pieces())
+			b.content, b.Length = layOut(tx, up.Pieces(tx))
 			if err := c.replace(&b); err != nil {
 				return err
 			}

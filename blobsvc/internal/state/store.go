@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -29,6 +30,8 @@ type Config struct {
 	// a change with an event in the log has been committed, and before the change returns. It must not block.
 	LogEvents   bool
 	EventLogged func(account string)
+	// FS is the file system to write content and the log of the database through; nil means disk.OS.
+	FS disk.FS
 	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not block.
 	Changed func(account, container, blob string)
 }
@@ -67,14 +70,8 @@ func Open(c Config) (*Store, error) {
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
-	var err error
-	s.db, err = store.Open(c.Path, store.Options{Buckets: Buckets(), Relaxed: c.Relaxed, Ephemeral: c.Ephemeral})
-	if err != nil {
+	if err := s.openFiles(c.Path, c.Extents, store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS}, 0); err != nil {
 		return nil, err
-	}
-	s.extents, err = extent.Open(c.Extents, extent.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Refs: s.allReferences})
-	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
 	}
 	if err := s.loadSubscribers(); err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -13,8 +13,8 @@ import (
 )
 
 // database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is set. It reports whether the
-// file is still damaged.
-func (c *check) database(path string, buckets []store.Bucket) (damaged bool, err error) {
+// file is still damaged. attachments receives what else the log of a repaired database has, and may be nil.
+func (c *check) database(path string, buckets []store.Bucket, attachments store.Attachments) (damaged bool, err error) {
 	name := filepath.Base(path)
 	severity := Error
 	if c.o.Repair {
@@ -36,7 +36,7 @@ func (c *check) database(path string, buckets []store.Bucket) (damaged bool, err
 	if problems == 0 || !c.o.Repair {
 		return problems > 0, nil
 	}
-	r, err := store.Repair(path, buckets, c.aside(), func(*store.DamageError) {})
+	r, err := store.Repair(path, buckets, c.aside(), attachments, func(*store.DamageError) {})
 	if err != nil {
 		return true, fmt.Errorf("repair %s: %w", name, err)
 	}
@@ -59,6 +59,10 @@ func (c *check) extents() error {
 	refs := func(yield func(extent.Ref) bool) error { return blobsvc.References(c.dir.Blobs(), yield) }
 	if !c.o.Repair {
 		return nil // the check of the blobs finds them
+	}
+	// Content that only the log of the database has is not damaged.
+	if err := blobsvc.Recover(c.dir.Blobs(), c.dir.Extents()); err != nil {
+		return err
 	}
 	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs, func(what string) { c.found(Warning, "extents", "%s", what) })
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -148,7 +149,7 @@ func (c *check) tables() error {
 		}
 		return nil
 	}
-	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets())
+	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets(), nil)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (c *check) blobs() error {
 		}
 		return nil
 	}
-	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets())
+	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@
 //	db.Update(...)            // make the metadata refer to slices
 //
 // The order matters: content is durable before metadata refers to it. Close comes last, because Compact may treat unreferenced content as dead
-// from then on.
+// from then on. Content of a few KiB can share the sync of the owner's log, see [Writer.CommitLogged].
 //
 // Small contents of many writers go to one extent and share its syncs. Writers with more than 256 KiB are distributed over a few other extents,
 // so that they wait neither for each other nor delay small writes.

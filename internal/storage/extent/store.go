@@ -32,6 +32,11 @@ type Options struct {
 	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not completely
 	// intact, since referenced content must be intact. Without Refs, Open fails if intact records follow damaged ones.
 	Refs func(yield func(Ref) bool) error
+	// Logged is the maximum size of content that CommitLogged leaves to the owner's log, in bytes; 0 means that it leaves none. It has no effect
+	// with Relaxed or Ephemeral.
+	Logged int64
+	// Restored, for ReadOnly, has what the owner's log has and the extents may lack: Walk finds it. Readers do not.
+	Restored *Restorer
 	// FS is the file system to write extents through; nil means disk.OS.
 	FS disk.FS
 }
@@ -56,6 +61,9 @@ type Store struct {
 	sealing sync.WaitGroup
 
 	compacting sync.Mutex // one Compact at a time
+
+	loggedMu sync.Mutex
+	logged   map[*extent]int64 // up to where extents have content that is in the owner's log and maybe not synced; guarded by loggedMu
 
 	mu      sync.RWMutex // guards what follows, and the counters of pins going up
 	extents map[uint64]*extent

@@ -27,7 +27,8 @@ func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, damaged int64, er
 	if err != nil {
 		return 0, 0, err
 	}
-	x, err := examine(h.file, id, size, fn)
+	in, size := s.opts.Restored.file(e, h.file, size)
+	x, err := examine(in, id, size, fn)
 	return size - x.damaged(), x.damaged(), err
 }
 

@@ -17,6 +17,7 @@ type Writer struct {
 	pins   []*extent
 	ended  int64 // end of the last record in the last of pins
 	err    error
+	keep   bool // the last record stays in buf, for CommitLogged
 	done   bool // committed or closed
 }
 
@@ -118,8 +119,10 @@ func (w *Writer) flush() error {
 	}
 	w.slices = append(w.slices, slice)
 	w.ended = slice.Offset + slice.Length
-	w.buf.free()
-	w.buf, w.n = nil, 0
+	if !w.keep {
+		w.buf.free()
+		w.buf, w.n = nil, 0
+	}
 	return nil
 }
 

@@ -51,11 +51,11 @@ func (db *DB) makeRoom() error {
 	for {
 		l := db.layers.Load()
 		switch {
-		case l.active.bytes < db.memtableSize:
+		case l.active.bytes < db.memtableSize && l.active.attached < db.attachedSize:
 			return nil
 		case l.frozen == nil:
 			return db.freeze()
-		case l.active.bytes < db.memtableSize*memtableWait:
+		case l.active.bytes < db.memtableSize*memtableWait && l.active.attached < db.attachedSize*memtableWait:
 			db.startCheckpoint() // again, if the last one failed
 			return nil
 		}
@@ -133,7 +133,12 @@ func (db *DB) checkpoint() error {
 
 // commit writes a memtable to bbolt, a chunk at a time, and at the end the progress of the file: the generation of the memtable. An interruption
 // does no harm: the log has all entries, and so has the memtable, which hides those of the file.
+//
+// The log has no further use for that generation then, so attachments must be durable elsewhere first.
 func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
+	if err := db.syncAttached(); err != nil {
+		return err
+	}
 	if r := db.replica; r != nil {
 		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, r.from, m.position) }); err != nil {
 			return err

@@ -167,7 +167,7 @@ func (g *group) apply(c *call) {
 	if c.err != nil || c.panic != nil {
 		return
 	}
-	if len(g.writes.buckets) == 0 {
+	if len(g.writes.buckets) == 0 && len(g.writes.attached) == 0 {
 		g.writes = *tx.writes
 	} else {
 		g.writes.merge(tx.writes)
@@ -198,7 +198,7 @@ func (g *group) commit() (ended bool) {
 		return g.commitReplicated()
 	}
 	// Encode before the transaction ends, since values may be slices of its snapshot.
-	record := g.writes.appendPayload(make([]byte, logHeaderSize, logHeaderSize+g.writes.bytes+g.writes.bytes/8+512))
+	record, payload := g.db.record(&g.writes)
 	g.tx.endRead()
 	if len(record) == logHeaderSize {
 		return true // no closure wrote
@@ -208,7 +208,8 @@ func (g *group) commit() (ended bool) {
 		g.fail(fmt.Errorf("store: commit: %w", err))
 		return true
 	}
-	g.db.applyGroup(record[logHeaderSize:], number)
+	g.db.applyGroup(payload, number)
+	g.db.layers.Load().active.attached += len(record) - logHeaderSize - len(payload)
 	g.db.commits.Add(1)
 	g.db.committed.Add(int64(g.next))
 	return true
@@ -239,6 +240,9 @@ func (db *DB) applyGroup(payload []byte, number uint64) {
 // insertPayload adds the writes of an encoded write set.
 func (m *memtable) insertPayload(db *DB, payload []byte, group uint64) error {
 	return readPayload(payload, func(b Bucket, w Write) error {
+		if b == attachedBucket {
+			return db.restore(w)
+		}
 		i := db.bucketIndex(b)
 		if i < 0 {
 			return fmt.Errorf("%w: the log has bucket %q", ErrFormat, string(b))

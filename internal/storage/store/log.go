@@ -22,7 +22,8 @@ import (
 //	16  8  number of the group
 //	24  n  payload: for each bucket the length of its name, the name, the number of writes, and for each write the
 //	       length of the key, the key, the length of the value with its checksum plus one, the value with its checksum (see
-//	       checksum.go); 0 stands for a deleted key
+//	       checksum.go); 0 stands for a deleted key. Attachments follow in the same form, as those of a bucket "\x00attached",
+//	       their values without checksums
 //
 // Fixed integers are little-endian, those of the payload are uvarints. The bytes after the last record of a generation are zero, left from an
 // earlier generation, or torn: in each case they are not a record of this generation. Files are used again without truncation, because a sync

@@ -19,6 +19,8 @@ type memtable struct {
 	newest  uint64     // number of the last group; used by the inserting goroutine
 	visible atomic.Uint64
 
+	attached int // bytes of the attachments in the same generation of the log; used by the inserting goroutine
+
 	position replog.Position // of a replicated store: after the last record; used by the inserting goroutine
 }
 

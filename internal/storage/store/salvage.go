@@ -36,14 +36,23 @@ type Repaired struct {
 
 // Repair writes all intact data of a file and its log to a new file, moves the old ones to the folder aside, which it creates, and puts the new
 // file in their place. It deletes nothing. report is called for all damage.
-func Repair(path string, buckets []Bucket, aside string, report func(*DamageError)) (r Repaired, err error) {
+//
+// The attachments of the log go to attachments, which may be nil if the log cannot have any. Of a damaged record, Restore may receive damaged
+// attachments.
+func Repair(path string, buckets []Bucket, aside string, attachments Attachments, report func(*DamageError)) (r Repaired, err error) {
 	fresh := path + "-repair"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
 	s := newSalvage(path, buckets, func(d *DamageError) { r.Damaged++; report(d) })
+	s.attachments = attachments
 	if err := s.writeAnew(fresh); err != nil {
 		return r, errors.Join(err, os.Remove(fresh))
+	}
+	if attachments != nil {
+		if err := attachments.Sync(); err != nil {
+			return r, errors.Join(err, os.Remove(fresh))
+		}
 	}
 	r.Kept, r.LogRecords, r.Aside = s.kept, s.records, aside
 	if err := disk.MkdirAll(aside, 0o700); err != nil {
@@ -75,6 +84,8 @@ type salvage struct {
 	buckets []Bucket
 	seeds   []uint32
 	report  func(*DamageError)
+
+	attachments Attachments // nil if those of the log are not needed
 
 	version    int
 	gen, group uint64 // the file is complete up to here, if its progress is known
@@ -297,6 +308,12 @@ func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 // apply calls keep for the writes of a record; of a damaged record, for those whose values are intact.
 func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 	err := readPayload(r.payload, func(b Bucket, w Write) error {
+		if b == attachedBucket {
+			if s.attachments == nil {
+				return nil
+			}
+			return s.attachments.Restore(w.Key, w.Value)
+		}
 		i := slices.Index(s.buckets, b)
 		if i < 0 {
 			return errPayload

@@ -134,7 +134,7 @@ func repair(t *testing.T, path string, want [2]model) (lost int) {
 		t.Fatal(err)
 	}
 	aside := filepath.Join(filepath.Dir(path), "aside")
-	r, err := Repair(path, []Bucket{"a", "b"}, aside, func(*DamageError) {})
+	r, err := Repair(path, []Bucket{"a", "b"}, aside, nil, func(*DamageError) {})
 	if err != nil {
 		t.Errorf("repair: %v", err)
 		return 0
@@ -169,7 +169,7 @@ func TestRepairKeepsEverything(t *testing.T) {
 		dir := memoryDir(t)
 		want := sample(t, dir, crashed)
 		path := filepath.Join(dir, "db")
-		r, err := Repair(path, []Bucket{"a", "b"}, filepath.Join(dir, "aside"), func(d *DamageError) { t.Error(d) })
+		r, err := Repair(path, []Bucket{"a", "b"}, filepath.Join(dir, "aside"), nil, func(d *DamageError) { t.Error(d) })
 		if err != nil || r.Damaged != 0 || crashed != (r.LogRecords > 0) {
 			t.Errorf("crashed %v: %+v, %v", crashed, r, err)
 		}

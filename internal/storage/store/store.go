@@ -51,6 +51,9 @@ type Options struct {
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
 	// store, and must not keep the slices.
 	Applied func(Bucket, Write)
+	// Attachments receives what Tx.Attach adds to the log. It does not go together with Log. Without it, a log with attachments opens only with
+	// ReadOnly, which ignores them.
+	Attachments Attachments
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
 
@@ -89,12 +92,15 @@ type DB struct {
 	commits, committed atomic.Int64
 
 	layers       atomic.Pointer[layers]
-	log          *wal     // used by the leader; nil if ephemeral, read-only or replicated
-	replica      *replica // nil without Options.Log
-	gen          uint64   // used by the leader: generation of the active memtable
-	frozenGen    uint64   // generation of the frozen memtable; set before it is
-	memtableSize int      // tests use smaller values
-	chunkSize    int      // keys in a transaction of bbolt
+	log          *wal        // used by the leader; nil if ephemeral, read-only or replicated
+	replica      *replica    // nil without Options.Log
+	attachments  Attachments // nil if the store takes none
+	gen          uint64      // used by the leader: generation of the active memtable
+	frozenGen    uint64      // generation of the frozen memtable; set before it is
+	memtableSize int         // tests use smaller values
+	attachedSize int
+	scratch      []byte // used by the leader: memory of a record with attachments
+	chunkSize    int    // keys in a transaction of bbolt
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -122,8 +128,8 @@ func Open(path string, o Options) (db *DB, err error) {
 			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
 		}
 	}()
-	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly) {
-		return nil, errors.New("store: open: Relaxed, Ephemeral and ReadOnly do not go together with Log")
+	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly || o.Attachments != nil) {
+		return nil, errors.New("store: open: Relaxed, Ephemeral, ReadOnly and Attachments do not go together with Log")
 	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -206,7 +212,8 @@ func openFile(path string, o Options) (db *DB, err error) {
 		return nil, openError(path, err)
 	}
 	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, chunkSize: chunkSize}
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
+		chunkSize: chunkSize, attachments: o.Attachments}
 	defer func() {
 		if err != nil {
 			err = errors.Join(openError(path, err), db.closeFiles())

@@ -19,8 +19,9 @@ func (w *Write) Deleted() bool { return w.Value == nil }
 // of its group when the closure returns nil. The log contains the write set of a group, which is complete: applied to the same state elsewhere,
 // it gives the same result.
 type WriteSet struct {
-	buckets []*bucketWrites
-	bytes   int // approximate size of keys and values
+	buckets  []*bucketWrites
+	attached []Write // see Tx.Attach; not part of All and Len
+	bytes    int     // approximate size of keys and values
 }
 
 // All yields the writes: buckets in order of first use, keys in byte order.
@@ -80,6 +81,7 @@ func (s *WriteSet) put(b Bucket, key, value []byte) {
 // merge adds the writes of a later set.
 func (s *WriteSet) merge(later *WriteSet) {
 	s.bytes += later.bytes
+	s.attached = append(s.attached, later.attached...)
 	for _, x := range later.buckets {
 		to := s.of(x.bucket)
 		for _, run := range x.runs {
