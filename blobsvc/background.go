@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
 // background runs background work in rounds. The pending work is in the state, so it continues after a restart.
 type background struct {
-	state *state.Store
-	feeds *changefeed.Writer
+	state  *state.Store
+	feeds  *changefeed.Writer
+	copies *copysource.Copier
+	scopes *encryption.Scopes
 	// accounts returns the accounts whose change feeds are written.
 	accounts func() []string
 	now      func() time.Time
@@ -68,19 +72,34 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 	if tidy {
 		collect = b.state.Tidy
 	}
-	for _, work := range [...]struct {
-		what string
-		do   func() error
-	}{
-		{"deleting expired blobs", func() error { return b.state.ExpireBlobs(ctx, now) }},
-		{"writing the change feed", func() error { return b.feeds.Write(ctx, b.accounts(), now) }},
-		{"writing access times", func() error { return b.state.FlushAccesses(ctx) }},
-		{"removing deleted data", func() error { return collect(ctx, now) }},
-		{"compacting extents", func() error { return b.state.CompactDue(ctx, now) }},
-	} {
-		if err := work.do(); err != nil {
-			failed = append(failed, failedWork{work.what, err})
+	do := func(what string, err error) {
+		if err != nil {
+			failed = append(failed, failedWork{what, err})
 		}
 	}
+	worker, err := b.state.Claim(now)
+	do("claiming the background work of the cluster", err)
+	if worker {
+		do("deleting expired blobs", b.state.ExpireBlobs(ctx, now))
+		do("writing the change feed", b.feeds.Write(ctx, b.accounts(), now))
+		do("removing deleted data", collect(ctx, now))
+	}
+	if b.state.Replicated() {
+		do("continuing copies", b.continueCopies(worker))
+		for _, account := range b.accounts() { // scopes that an account was given while the process runs
+			do("creating keys of encryption scopes", b.scopes.Declare(account))
+		}
+	}
+	do("writing access times", b.state.FlushAccesses(ctx))
+	do("compacting extents", b.state.CompactDue(ctx, now))
 	return failed
+}
+
+// continueCopies makes this node of a cluster continue all pending copies if it is the worker, and none otherwise.
+func (b *background) continueCopies(worker bool) error {
+	if !worker {
+		b.copies.StopAll()
+		return nil
+	}
+	return b.copies.Resume()
 }

@@ -211,7 +211,9 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 
 // answerPending starts a copy in the background, and answers.
 func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) error {
-	s.copies.Start(job)
+	if !s.state.Replicated() { // in a cluster, the node that does the background work continues all copies
+		s.copies.Start(job)
+	}
 	return c.answerStarted(r, &state.Copy{ID: job.ID}, state.CopyPending)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // The failures that handlers find themselves. Codes, statuses and texts are Azure's.
@@ -17,6 +18,9 @@ import (
 var (
 	// errInvalidRange: the range begins past the end of the blob.
 	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The range specified is invalid for the current size of the resource.")
+	// errNoMajority, errUnknownOutcome: a node of a cluster without a majority, which clients try again.
+	errNoMajority     = wire.ErrServerBusy.WithMessage("This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
+	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage("The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
 	// errInvalidOperation: the operation is not allowed on this state or kind of resource.
 	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
 	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
@@ -136,6 +140,12 @@ var azureErrors = map[error]*wire.Error{
 
 // azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.
 func azureError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return errNoMajority
+	case errors.Is(err, store.ErrUnknown):
+		return errUnknownOutcome
+	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		switch e := e.(type) {
 		case *wire.Error:

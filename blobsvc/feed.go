@@ -20,6 +20,9 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	wanted := func(name string) bool {
 		return strings.HasPrefix(name, l.Prefix) && (l.EndBefore == "" || name < l.EndBefore)
 	}
+	if err := s.state.Watch(c.Account, c.container); err != nil {
+		return nil, false, err
+	}
 	key := longpoll.Key(c.Account, c.container)
 	var at string
 	err = s.common.Wait(c.Request, key, nil, func() (bool, error) {

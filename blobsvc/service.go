@@ -21,6 +21,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 // Config configures the service.
@@ -30,6 +31,10 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
+	// ReplicatedLog makes the service a node of a cluster: the database is a view of the log, which the service closes. Node names the data folder:
+	// another folder, also of the same machine, has another name.
+	ReplicatedLog *replog.Log
+	Node          string
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
@@ -72,6 +77,7 @@ type Service struct {
 	copies     *copysource.Copier
 	website    *website.Handler
 	background *background
+	wake       chan struct{} // of background
 	handler    http.Handler
 	now        func() time.Time
 	log        *slog.Logger
@@ -111,7 +117,7 @@ func New(c Config) (*Service, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Service{accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress, now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
+	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress, now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
 	if c.Board != nil {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
@@ -121,7 +127,7 @@ func New(c Config) (*Service, error) {
 	s.sources = copysource.NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
 	s.copies = copysource.NewCopier(copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now, Log: c.Log, Errors: azureError})
 	s.website = &website.Handler{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
-	s.background = &background{state: s.state, feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: make(chan struct{}, 1)}
+	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes, feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
 	s.handler = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Blob,
 		State:      s,
@@ -136,8 +142,10 @@ func New(c Config) (*Service, error) {
 	})
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	if err := s.copies.Resume(); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if !s.state.Replicated() {
+		if err := s.copies.Resume(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	if c.CleanEvery >= 0 {
 		s.done.Go(func() { s.background.run(ctx, cmp.Or(c.CleanEvery, time.Second)) })
@@ -148,23 +156,31 @@ func New(c Config) (*Service, error) {
 // openState opens the keys of encryption scopes and the state, and loads the service properties.
 func (s *Service) openState(c *Config) (err error) {
 	keys := c.ScopeKeys
-	if c.Ephemeral {
+	if c.Ephemeral || c.ReplicatedLog != nil {
 		keys = ""
 	}
 	declared := func(account string) []string { return s.accounts.Blob(account).Scopes }
-	if s.scopes, err = encryption.OpenScopes(keys, declared); err == nil {
-		for _, account := range s.accounts.Names() { // so that a file that cannot be written ends the start
-			err = errors.Join(err, s.scopes.Declare(account))
-		}
+	s.scopes, err = encryption.OpenScopes(keys, declared)
+	if err == nil && c.ReplicatedLog == nil {
+		err = s.declareScopes() // so that a file that cannot be written ends the start
 	}
 	if err != nil {
+		if c.ReplicatedLog != nil {
+			c.ReplicatedLog.Close()
+		}
 		return fmt.Errorf("encryption scopes: %w", err)
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties}, s.log)
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
-		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged})
+		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
+		Log: c.ReplicatedLog, Node: c.Node, Follower: s.follower(c)})
 	if err != nil {
 		return err
+	}
+	if c.ReplicatedLog != nil {
+		if err := s.declareScopes(); err != nil {
+			return errors.Join(fmt.Errorf("encryption scopes: %w", err), s.state.Close())
+		}
 	}
 	if err := s.state.EachProperties(s.properties.Load); err != nil {
 		return errors.Join(err, s.state.Close())
@@ -172,12 +188,42 @@ func (s *Service) openState(c *Config) (err error) {
 	return nil
 }
 
+// declareScopes creates keys for the scopes of all accounts that have none.
+func (s *Service) declareScopes() (err error) {
+	for _, account := range s.accounts.Names() {
+		err = errors.Join(err, s.scopes.Declare(account))
+	}
+	return err
+}
+
+// follower returns what follows the changes of other nodes.
+func (s *Service) follower(c *Config) state.Follower {
+	return state.Follower{
+		Properties: s.properties.Changed,
+		Written: func(account, container, blob string) {
+			if s.feed != nil {
+				s.feed.Add(longpoll.Key(account, container), blob)
+			}
+		},
+		CopyBegun: func() {
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		},
+		EventLogged: c.EventLogged,
+	}
+}
+
+// Replication returns the state of the replicated log; ok is false for a service of a single machine.
+func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
+
 // blobChanged reports a blob that was created or written.
 func (s *Service) blobChanged(account, container, blob string) {
 	if s.changed != nil {
 		s.changed(account, container, blob)
 	}
-	if s.feed != nil {
+	if s.feed != nil && !s.state.Replicated() { // otherwise follower does
 		s.feed.Add(longpoll.Key(account, container), blob)
 	}
 }

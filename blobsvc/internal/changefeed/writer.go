@@ -64,7 +64,11 @@ func (w *Writer) Write(ctx context.Context, accounts []string, now time.Time) er
 	for _, account := range accounts {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
-			if more, err = w.writeSome(account, now.UTC()); err != nil {
+			more, err = w.writeSome(account, now.UTC())
+			if errors.Is(err, state.ErrFeedMoved) {
+				break
+			}
+			if err != nil {
 				failed = errors.Join(failed, err)
 				break
 			}
@@ -87,7 +91,7 @@ func (w *Writer) writeSome(account string, now time.Time) (more bool, err error)
 	if err != nil {
 		return false, err
 	}
-	b := &batch{state: w.State, account: account, now: now}
+	b := &batch{state: w.State, account: account, now: now, before: text}
 	defer b.close()
 	over := !st.Hour.IsZero() && now.Sub(st.Hour) >= time.Hour+grace
 	switch {
@@ -120,6 +124,7 @@ type batch struct {
 	state   *state.Store
 	account string
 	now     time.Time
+	before  []byte // the state of the writer
 	files   []state.FeedFile
 	err     error
 }
@@ -203,5 +208,5 @@ func (b *batch) commit(st *progress, events []state.Event) error {
 	if err != nil {
 		return err
 	}
-	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, State: text}, ticks.Of(b.now))
+	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, Before: b.before, State: text}, ticks.Of(b.now))
 }

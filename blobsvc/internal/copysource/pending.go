@@ -81,10 +81,15 @@ func (p *Copier) Resume() error {
 	return err
 }
 
-// Start runs a job in the background.
+// Start runs a job in the background, unless it runs already.
 func (p *Copier) Start(job *state.CopyJob) {
 	ctx, cancel := context.WithCancel(p.root)
 	p.mu.Lock()
+	if p.running[job.ID] != nil {
+		p.mu.Unlock()
+		cancel()
+		return
+	}
 	p.running[job.ID] = cancel
 	slots := p.slotsOf(job.Account)
 	p.mu.Unlock()
@@ -117,6 +122,15 @@ func (p *Copier) Stop(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if cancel := p.running[id]; cancel != nil {
+		cancel()
+	}
+}
+
+// StopAll ends the work on all copies, which stay pending: another node of a cluster continues them.
+func (p *Copier) StopAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, cancel := range p.running {
 		cancel()
 	}
 }

@@ -26,6 +26,9 @@ import (
 // Its methods are safe for concurrent use.
 type Scopes struct {
 	path string // "" keeps keys in memory only
+	// agree, if not nil, makes the nodes of a cluster have the same keys: it returns the key of an id, which is the given one if the cluster has
+	// none yet.
+	agree func(id string, key []byte) ([]byte, error)
 	// declared returns the scopes that an account has now.
 	declared func(account string) []string
 
@@ -76,6 +79,46 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 	return s, nil
 }
 
+// Agree makes the scopes use keys that all nodes of a cluster share, see [Scopes.Learn]. agree returns the key of an id, which is the given one if
+// the cluster has none, and must not be called in a transaction: a new scope can be used after the next Declare. It must be called before the
+// scopes are used, which must have no path.
+func (s *Scopes) Agree(agree func(id string, key []byte) ([]byte, error)) { s.agree = agree }
+
+// Learn adds a key of the cluster.
+func (s *Scopes) Learn(id string, key []byte) error {
+	if len(key) != scopeKeySize {
+		return fmt.Errorf("the key of %s has %d bytes, not %d", id, len(key), scopeKeySize)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := maps.Clone(s.keys)
+	keys[id] = bytes.Clone(key)
+	s.keys = keys
+	return nil
+}
+
+// agreeOn makes the cluster have keys for scopes of an account.
+func (s *Scopes) agreeOn(account string, names []string) error {
+	for _, name := range names {
+		if s.known(account, name) {
+			continue
+		}
+		key := make([]byte, scopeKeySize)
+		if _, err := rand.Read(key); err != nil {
+			return err
+		}
+		id := account + "/" + name
+		agreed, err := s.agree(id, key)
+		if err == nil {
+			err = s.Learn(id, agreed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sumID is the name of the entry with the SHA-256 of all others. No account has an empty name.
 const sumID = "/sha256"
 
@@ -115,6 +158,9 @@ func (s *Scopes) keyID(account, name string) string {
 func (s *Scopes) Declare(account string) error { return s.declare(account, s.declared(account)) }
 
 func (s *Scopes) declare(account string, names []string) error {
+	if s.agree != nil {
+		return s.agreeOn(account, names)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := maps.Clone(s.keys)
@@ -175,6 +221,9 @@ func (s *Scopes) Cipher(account, name string) (cipher.Block, error) {
 		return nil, ErrScopeNotFound
 	}
 	if !s.known(account, name) { // the account was given it while the process runs
+		if s.agree != nil {
+			return nil, ErrScopeNotFound
+		}
 		if err := s.declare(account, []string{name}); err != nil {
 			return nil, fmt.Errorf("encryption scopes: %w", err)
 		}

@@ -37,7 +37,7 @@ func (s *Store) collectGarbage(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var key []byte
 		var account string
-		err := s.db.View(func(tx *store.Tx) error {
+		err := s.db.ViewLocal(func(tx *store.Tx) error {
 			k, v := tx.Cursor(garbageBucket).Seek(nil)
 			key = bytes.Clone(k)
 			if len(v) > 0 {

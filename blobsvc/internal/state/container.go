@@ -25,17 +25,21 @@ type ContainerWrite struct {
 
 // CreateContainer creates a container with the properties of rec, and returns the time of its creation.
 func (s *Store) CreateContainer(w *ContainerWrite, rec Container) (ticks.Ticks, error) {
-	rec.Changed, rec.Immutable = s.ticks.Next(w.Now), w.Policy.Immutability
-	return rec.Changed, s.db.Update(func(tx *store.Tx) error {
+	drawn := s.ticks.Next(w.Now)
+	var changed ticks.Ticks
+	err := s.db.Update(func(tx *store.Tx) error {
 		key := containerKey(w.Account, w.Container)
 		if tx.Get(containersBucket, key) != nil {
 			return ErrContainerExists
 		}
 		rec := rec
+		changed = s.stamp(tx, drawn)
+		rec.Changed, rec.Immutable = changed, w.Policy.Immutability
 		rec.generation = generation(nextID(tx))
 		tx.Put(containersBucket, key, rec.encode())
 		return nil
 	})
+	return changed, err
 }
 
 // GetContainer reads a container. A lease ID that is sent must be right.
@@ -53,8 +57,8 @@ func (s *Store) GetContainer(account, container, lease string, now time.Time) (r
 // updateContainer changes a container in one transaction. leased demands the ID of a lease, as Azure does for Delete Container alone; the
 // others need none and refuse a wrong one.
 func (s *Store) updateContainer(w *ContainerWrite, leased bool, fn func(*store.Tx, *Container) error) error {
-	now := ticks.Of(w.Now)
 	return s.db.Update(func(tx *store.Tx) error {
+		now := s.now(tx, w.Now)
 		rec, err := getContainer(tx, w.Account, w.Container)
 		if err != nil {
 			return err
@@ -76,35 +80,38 @@ func (s *Store) updateContainer(w *ContainerWrite, leased bool, fn func(*store.T
 
 // SetContainerMetadata replaces the metadata of a container, and returns the time of the change.
 func (s *Store) SetContainerMetadata(w *ContainerWrite, metadata []Meta) (ticks.Ticks, error) {
-	changed := s.ticks.Next(w.Now)
-	return changed, s.updateContainer(w, false, func(tx *store.Tx, rec *Container) error {
-		rec.Metadata, rec.Changed = metadata, changed
-		putContainer(tx, w.Account, w.Container, rec)
-		return nil
-	})
+	return s.changeContainer(w, func(rec *Container) { rec.Metadata = metadata })
 }
 
 // SetContainerACL replaces the public access level and the stored access policies of a container, and returns the time of the change.
 func (s *Store) SetContainerACL(w *ContainerWrite, access string, policies []StoredPolicy) (ticks.Ticks, error) {
-	changed := s.ticks.Next(w.Now)
-	return changed, s.updateContainer(w, false, func(tx *store.Tx, rec *Container) error {
-		rec.Access, rec.Policies, rec.Changed = access, policies, changed
+	return s.changeContainer(w, func(rec *Container) { rec.Access, rec.Policies = access, policies })
+}
+
+// changeContainer changes a container and returns the time of the change.
+func (s *Store) changeContainer(w *ContainerWrite, change func(*Container)) (changed ticks.Ticks, err error) {
+	drawn := s.ticks.Next(w.Now)
+	err = s.updateContainer(w, false, func(tx *store.Tx, rec *Container) error {
+		changed = s.stamp(tx, drawn)
+		rec.Changed = changed
+		change(rec)
 		putContainer(tx, w.Account, w.Container, rec)
 		return nil
 	})
+	return changed, err
 }
 
 // DeleteContainer deletes a container. Its contents are removed in the background, or once the container can no longer be restored. The
 // name can be used again at once; on Azure it is blocked for some time.
 func (s *Store) DeleteContainer(w *ContainerWrite) error {
-	deleted := s.ticks.Next(w.Now)
+	drawn := s.ticks.Next(w.Now)
 	err := s.updateContainer(w, true, func(tx *store.Tx, rec *Container) error {
 		if rec.Immutable {
-			if err := checkEmpty(tx, rec.generation, ticks.Of(w.Now)); err != nil {
+			if err := checkEmpty(tx, rec.generation, s.now(tx, w.Now)); err != nil {
 				return err
 			}
 		}
-		softDeleteContainer(tx, w.Account, w.Container, *rec, deleted, w.Policy.ContainerDays)
+		softDeleteContainer(tx, w.Account, w.Container, *rec, s.stamp(tx, drawn), w.Policy.ContainerDays)
 		return nil
 	})
 	if err == nil {

@@ -134,9 +134,12 @@ func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, 
 	})
 }
 
-// AddSpans records ranges of pages that have arrived, one behind the other in up.
+// AddSpans records ranges of pages that have arrived, one behind the other in up. It fails with [ErrCopyMoved] if the copy is past them.
 func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
+		if b.Copy.Copied > spans[0].Start {
+			return 0, ErrCopyMoved
+		}
 		all, at := up.Pieces(c.tx)[0], int64(0)
 		for _, x := range spans {
 			n := x.End - x.Start

@@ -101,7 +101,7 @@ func (c *change) putJob(b *Blob, job *CopyJob) error {
 
 // PendingCopies returns the jobs of all pending copies.
 func (s *Store) PendingCopies() (jobs []CopyJob, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		cur := tx.Cursor(copiesBucket)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
 			job, err := decodeCopyJob(k, v)
@@ -186,9 +186,12 @@ func (s *Store) updateCopy(job *CopyJob, now time.Time, fn func(c *change, job *
 
 func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(at))) }
 
-// AddChunk records the chunk at an offset, which has arrived.
+// AddChunk records the chunk at an offset, which has arrived. It fails with [ErrCopyMoved] if the copy is elsewhere by now.
 func (s *Store) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
+		if b.Copy.Copied != at {
+			return 0, ErrCopyMoved
+		}
 		c.tx.Put(blocksBucket, blockKey(job.set, chunkID(at)), encodeBlock(up.Pieces(c.tx)[0]))
 		job.blocks++
 		b.Copy.Copied = at + up.Length

@@ -160,7 +160,12 @@ var (
 	ErrCopyEncryption = errors.New("blob state: a page or append blob cannot be copied to another encryption scope")
 	// ErrCopyGone: a pending copy was aborted, or its blob or container deleted.
 	ErrCopyGone = errors.New("blob state: the copy is no longer pending")
+	// ErrCopyMoved: another node of the cluster has continued a pending copy.
+	ErrCopyMoved = errors.New("blob state: the copy has continued elsewhere")
 )
+
+// ErrFeedMoved: another node of the cluster has written to a change feed.
+var ErrFeedMoved = errors.New("blob state: the change feed has continued elsewhere")
 
 // SourceError is an error of the source of a copy, or a condition on it that does not hold.
 type SourceError struct{ Err error }

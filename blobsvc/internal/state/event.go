@@ -291,7 +291,7 @@ func (d *decoder) pairs() []Tag {
 
 // Events returns the oldest recorded events of an account: at most n, and no more after size bytes. more is set if there are others.
 func (s *Store) Events(account string, n, size int) (list []Event, more bool, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		scope := append([]byte(account), 0)
 		cur := tx.Cursor(changesBucket)
 		sum := 0
@@ -315,7 +315,7 @@ func feedStateKey(account string) []byte { return []byte("feed:" + account) }
 
 // FeedState returns the state of the writer of an account's change feed, as [Store.CommitFeed] stored it; nil for none.
 func (s *Store) FeedState(account string) (state []byte, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		state = bytes.Clone(tx.Get(metaBucket, feedStateKey(account)))
 		return nil
 	})
@@ -328,21 +328,24 @@ type FeedCommit struct {
 	Files   []FeedFile
 	// Events are in the files now, and need not be kept.
 	Events []Event
-	// State is the writer's new state.
-	State []byte
+	// Before is the writer's state before the step, as FeedState returned it, and State the one after it.
+	Before, State []byte
 }
 
 // CommitFeed puts the files of a change feed in place and removes the events that they have, in one transaction, so that each event is
-// in the feed once. It creates the container of the feed.
+// in the feed once. It creates the container of the feed. If another node was first, it changes nothing and fails with [ErrFeedMoved].
 func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
 	times := make([]ticks.Ticks, len(f.Files)+1)
 	for i := range times {
 		times[i] = s.ticks.Next(now.Time())
 	}
 	return s.db.Update(func(tx *store.Tx) error {
+		if !bytes.Equal(tx.Get(metaBucket, feedStateKey(f.Account)), f.Before) {
+			return ErrFeedMoved
+		}
 		gen, err := containerGeneration(tx, f.Account, ChangeFeedContainer)
 		if errors.Is(err, ErrContainerNotFound) {
-			rec := Container{generation: generation(nextID(tx)), Changed: times[0]}
+			rec := Container{generation: generation(nextID(tx)), Changed: s.stamp(tx, times[0])}
 			putContainer(tx, f.Account, ChangeFeedContainer, &rec)
 			gen, err = rec.generation, nil
 		}
@@ -350,7 +353,7 @@ func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
 			return err
 		}
 		for i := range f.Files {
-			if err := f.Files[i].put(tx, gen, times[i+1]); err != nil {
+			if err := f.Files[i].put(tx, gen, s.stamp(tx, times[i+1])); err != nil {
 				return err
 			}
 		}

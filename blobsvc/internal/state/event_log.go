@@ -20,7 +20,12 @@ import (
 const maxTrimmed = 1000
 
 // subscribed returns whether the events of an account are logged.
-func (s *Store) subscribed(account string) bool {
+func (s *Store) subscribed(tx *store.Tx, account string) bool {
+	if s.replicated { // another node may have added a subscription just now
+		scope := append(append([]byte{subscriptionConfig}, account...), 0)
+		k, _ := tx.Cursor(subscriptionsBucket).Seek(scope)
+		return bytes.HasPrefix(k, scope)
+	}
 	accounts := s.subscribers.Load()
 	return accounts != nil && (*accounts)[account] > 0
 }
@@ -28,7 +33,7 @@ func (s *Store) subscribed(account string) bool {
 // logged reports whether the event log takes an event on b. Snapshots and previous versions are not blobs that a subscriber knows by name,
 // so it takes their creation, and no other event on them.
 func (c *change) logged(e event, b *Blob) bool {
-	return c.s.logEvents && (b.slot == baseSlot || e == eventSnapshot) && c.s.subscribed(c.Account)
+	return c.s.logEvents && (b.slot == baseSlot || e == eventSnapshot) && c.s.subscribed(c.tx, c.Account)
 }
 
 // Subscription is a stored event subscription. Config and Progress are opaque here.

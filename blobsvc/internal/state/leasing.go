@@ -67,7 +67,6 @@ func (s *Store) LeaseBlob(w *Write, q *LeaseRequest) (out LeaseResult, err error
 
 // LeaseContainer runs an operation on the lease of a container. Of the preconditions, the conditional headers alone count.
 func (s *Store) LeaseContainer(w *ContainerWrite, q *LeaseRequest) (out LeaseResult, err error) {
-	now := ticks.Of(w.Now)
 	err = s.db.Update(func(tx *store.Tx) error {
 		rec, err := getContainer(tx, w.Account, w.Container)
 		if err != nil {
@@ -76,7 +75,7 @@ func (s *Store) LeaseContainer(w *ContainerWrite, q *LeaseRequest) (out LeaseRes
 		if err := w.If.Conditions.checkWrite(rec.Changed); err != nil {
 			return err
 		}
-		if rec.Lease, out.Remaining, err = q.apply(rec.Lease, now); err != nil {
+		if rec.Lease, out.Remaining, err = q.apply(rec.Lease, s.now(tx, w.Now)); err != nil {
 			return err
 		}
 		out.Lease, out.Changed = rec.Lease, rec.Changed

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -22,6 +23,12 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
+	// Log makes the database a view of a replicated log: the store belongs to a node of a cluster, which Node names uniquely. Close closes the
+	// log. Relaxed and Ephemeral do not go together with it.
+	Log  *replog.Log
+	Node string
+	// Follower is called after changes of any node of a cluster.
+	Follower Follower
 	// Scopes holds the keys of encryption scopes. Required.
 	Scopes *encryption.Scopes
 	// Policy returns the settings of an account for background work. Nil returns the zero value.
@@ -44,6 +51,13 @@ type Store struct {
 	policyOf func(account string) Policy
 	changed  func(account, container, blob string)
 	ticks    ticks.Source
+	// replicated is set with Config.Log; what follows is used then.
+	replicated bool
+	node       string
+	follower   Follower
+	watched    watched
+	worker     atomic.Pointer[worker]
+
 	accesses accesses
 	// freed is the content in bytes that lost its last reference since the last compaction.
 	freed      atomic.Int64
@@ -66,14 +80,23 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
-	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged}
+	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged,
+		replicated: c.Log != nil, node: c.Node, follower: c.Follower}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
-	if err := s.openFiles(c.Path, c.Extents, store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS}, 0); err != nil {
+	o := store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Log: c.Log}
+	if c.Log != nil {
+		o.Applied = s.follow
+	}
+	if err := s.openFiles(c.Path, c.Extents, o, 0); err != nil {
 		return nil, err
 	}
-	if err := s.loadSubscribers(); err != nil {
+	var err error
+	if s.replicated {
+		err = s.agreeOnScopes()
+	}
+	if err := errors.Join(err, s.loadSubscribers()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -112,7 +135,7 @@ func (s *Store) ChangeProperties(account string, now time.Time, change func(old 
 		}
 		tx.Put(accountsBucket, []byte(account), value)
 		if key := containerKey(account, WebContainer); website && tx.Get(containersBucket, key) == nil {
-			rec := Container{generation: generation(nextID(tx)), Changed: changed}
+			rec := Container{generation: generation(nextID(tx)), Changed: s.stamp(tx, changed)}
 			tx.Put(containersBucket, key, rec.encode())
 		}
 		return nil

@@ -107,7 +107,8 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	at, second := s.ticks.Next(w.Now), s.ticks.Next(w.Now)
 	var done change
 	err := s.db.Update(func(tx *store.Tx) error {
-		done = change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now), at: at, second: second}
+		done = change{Write: w, s: s, tx: tx, now: s.now(tx, w.Now), at: s.stamp(tx, at)}
+		done.second = s.stamp(tx, second)
 		return fn(&done)
 	})
 	if err != nil {

@@ -281,12 +281,16 @@ func (db *DB) closeFiles() error {
 //
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
 // so the file grows while others write.
-func (db *DB) View(fn func(*Tx) error) (err error) {
-	if db.replica != nil {
-		if err := db.waitCurrent(); err != nil {
-			return err
-		}
+func (db *DB) View(fn func(*Tx) error) error {
+	if err := db.waitCurrent(); err != nil {
+		return err
 	}
+	return db.ViewLocal(fn)
+}
+
+// ViewLocal is View without the wait for what other nodes have committed: with Options.Log it may see an old state. It is for work that checks in
+// an Update what it has found.
+func (db *DB) ViewLocal(fn func(*Tx) error) (err error) {
 	tx, err := db.beginRead()
 	if err != nil {
 		return err

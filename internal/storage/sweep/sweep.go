@@ -98,7 +98,7 @@ func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
 
 // find returns up to [Batch] keys to remove, and the key to continue from, nil at the end.
 func (r *Rule) find(db *store.DB, from []byte) (found [][]byte, next []byte, err error) {
-	err = db.View(func(tx *store.Tx) error {
+	err = db.ViewLocal(func(tx *store.Tx) error { // remove checks again
 		c := tx.Cursor(r.Bucket)
 		for k, v := c.Seek(from); k != nil; k, v = c.Next() {
 			if len(found) == Batch {

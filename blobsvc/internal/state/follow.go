@@ -1,0 +1,240 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// A store with Config.Log is a view of a replicated log: several nodes of a cluster write to it. Everything that a change depends on is in the
+// database then; what a node has in memory follows the log (follow). Three things differ from a store of a single machine:
+//
+//   - Times. The clocks of nodes differ. The database has the last time that identifies a change, and a transaction takes a later one. So times
+//     are unique in the cluster and ascend in the order of the log, and a lease does not end early on a node whose clock is behind.
+//   - Background work runs on all nodes at a time without harm: each step is a transaction that checks what it changes. Claim lets one node do
+//     what would only be repeated.
+//   - Events. Whether an account has subscriptions is read in the transaction of the change.
+
+// Follower is called after changes of any node of a cluster, this one included, and never for a store of a single machine. Its functions must not
+// block and must not call the Store; each may be nil.
+type Follower struct {
+	// Properties is called after the service properties of an account changed; value is nil if they were removed.
+	Properties func(account string, value []byte)
+	// Written is called after a blob was created or written in a container for which this node has called Watch.
+	Written func(account, container, blob string)
+	// CopyBegun is called after a pending copy was recorded.
+	CopyBegun func()
+	// EventLogged is called with the account after an event was logged.
+	EventLogged func(account string)
+}
+
+// Replication returns the state of the replicated log; ok is false for a store of a single machine.
+func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }
+
+// Replicated reports whether the store is a view of a replicated log.
+func (s *Store) Replicated() bool { return s.replicated }
+
+// Current returns once changes that any node has made before the call are known to this node.
+func (s *Store) Current() error {
+	if !s.replicated {
+		return nil
+	}
+	return s.db.View(func(*store.Tx) error { return nil })
+}
+
+// clockKey is the key of the last time in ticks that identifies a change, of a store of a cluster.
+var clockKey = []byte("clock")
+
+func clockOf(tx *store.Tx) ticks.Ticks {
+	if v := tx.Get(metaBucket, clockKey); len(v) == 8 {
+		return ticks.Ticks(binary.BigEndian.Uint64(v))
+	}
+	return 0
+}
+
+// stamp returns the time that identifies a change, given the one that the process has drawn for it before the transaction.
+func (s *Store) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
+	if !s.replicated {
+		return drawn
+	}
+	at := max(drawn, clockOf(tx)+1)
+	tx.Put(metaBucket, clockKey, binary.BigEndian.AppendUint64(nil, uint64(at)))
+	return at
+}
+
+// now returns the time of a request for a transaction that changes something.
+func (s *Store) now(tx *store.Tx, request time.Time) ticks.Ticks {
+	now := ticks.Of(request)
+	if s.replicated {
+		now = max(now, clockOf(tx))
+	}
+	return now
+}
+
+// watched are the containers whose writes by other nodes are reported.
+type watched struct {
+	mu         sync.RWMutex // guards the rest
+	containers map[string]generation
+	names      map[generation]string // keys of the bucket of containers
+}
+
+// set notes the generation of a watched container, 0 if it does not exist.
+func (w *watched) set(key string, gen generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.setLocked(key, gen)
+}
+
+func (w *watched) setLocked(key string, gen generation) {
+	if w.containers == nil {
+		w.containers, w.names = map[string]generation{}, map[generation]string{}
+	}
+	delete(w.names, w.containers[key])
+	w.containers[key] = gen
+	if gen != 0 {
+		w.names[gen] = key
+	}
+}
+
+// learn is set for what a read has found: what follow has set meanwhile is newer.
+func (w *watched) learn(key string, gen generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.containers[key] == 0 {
+		w.setLocked(key, gen)
+	}
+}
+
+// has reports whether a container is watched.
+func (w *watched) has(key []byte) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, ok := w.containers[string(key)]
+	return ok
+}
+
+// name returns the key of a watched container, "" if it is not watched.
+func (w *watched) name(gen generation) string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.names[gen]
+}
+
+// Watch asks for calls of Follower.Written for a container, as long as the process runs. Changes that a later read of the container does not see
+// are reported.
+func (s *Store) Watch(account, container string) error {
+	key := containerKey(account, container)
+	if !s.replicated || s.watched.has(key) {
+		return nil
+	}
+	s.watched.set(string(key), 0)
+	return s.db.View(func(tx *store.Tx) error {
+		if gen, err := containerGeneration(tx, account, container); err == nil {
+			s.watched.learn(string(key), gen)
+		}
+		return nil
+	})
+}
+
+// follow keeps what is in memory in step with the log. The store calls it for each write, before it applies the next record.
+func (s *Store) follow(b store.Bucket, w store.Write) {
+	f := &s.follower
+	switch b {
+	case blobsBucket:
+		s.noteUnreferenced(w)
+		s.followBlob(w)
+	case blocksBucket, contentBucket:
+		s.noteUnreferenced(w)
+	case containersBucket:
+		if s.watched.has(w.Key) {
+			rec, err := decodeContainer(w.Value)
+			if w.Deleted() || err != nil {
+				rec = Container{}
+			}
+			s.watched.set(string(w.Key), rec.generation)
+		}
+	case accountsBucket:
+		if f.Properties != nil {
+			f.Properties(string(w.Key), bytes.Clone(w.Value))
+		}
+	case copiesBucket:
+		if !w.Deleted() && f.CopyBegun != nil {
+			f.CopyBegun()
+		}
+	case metaBucket:
+		s.followMeta(w)
+	case eventsBucket:
+		if account, _, err := parseEventKey(w.Key); err == nil && !w.Deleted() && f.EventLogged != nil {
+			f.EventLogged(account)
+		}
+	}
+}
+
+func (s *Store) followMeta(w store.Write) {
+	if bytes.Equal(w.Key, workerKey) {
+		found := decodeWorker(w.Value)
+		s.worker.Store(&found)
+		return
+	}
+	if id, ok := bytes.CutPrefix(w.Key, scopeKeyPrefix); ok && !w.Deleted() {
+		_ = s.scopes.Learn(string(id), w.Value) // a key of wrong length is reported at the next start
+	}
+}
+
+// scopeKeyPrefix begins the keys of the keys of encryption scopes, which the nodes of a cluster share. A single machine has them in a file.
+var scopeKeyPrefix = []byte("scope:")
+
+// agreeOnScopes makes the scopes use the keys of the cluster.
+func (s *Store) agreeOnScopes() error {
+	s.scopes.Agree(s.agreeOnKey)
+	return s.db.View(func(tx *store.Tx) error {
+		cur := tx.Cursor(metaBucket)
+		for k, v := cur.Seek(scopeKeyPrefix); bytes.HasPrefix(k, scopeKeyPrefix); k, v = cur.Next() {
+			if err := s.scopes.Learn(string(k[len(scopeKeyPrefix):]), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// agreeOnKey returns the key of a scope in the cluster, and stores the given one if the cluster has no key for it.
+func (s *Store) agreeOnKey(id string, key []byte) (agreed []byte, err error) {
+	err = s.db.Update(func(tx *store.Tx) error {
+		k := append(bytes.Clone(scopeKeyPrefix), id...)
+		if agreed = bytes.Clone(tx.Get(metaBucket, k)); agreed == nil {
+			agreed = key
+			tx.Put(metaBucket, k, key)
+		}
+		return nil
+	})
+	return agreed, err
+}
+
+// noteUnreferenced makes this node look for content without references after a change, of whatever node, that may have removed one.
+func (s *Store) noteUnreferenced(w store.Write) {
+	if w.Deleted() && s.freed.Load() == 0 {
+		s.freed.Add(1)
+	}
+}
+
+// followBlob reports a base blob that was written in a watched container.
+func (s *Store) followBlob(w store.Write) {
+	if s.follower.Written == nil || w.Deleted() {
+		return
+	}
+	gen, name, slot, err := parseBlobKey(w.Key)
+	if err != nil || slot != baseSlot {
+		return
+	}
+	if key := s.watched.name(gen); key != "" {
+		if account, container, err := parseContainerKey([]byte(key)); err == nil {
+			s.follower.Written(account, container, string(name))
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package state
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// worker is the node of a cluster that does the background work which one node can do for all. The record saves work and nothing depends on it:
+// each step of the work is a transaction that checks what it changes, since two nodes may take themselves for the worker.
+//
+// In the database it is 8 bytes with the end of its term in ticks, and the node's name.
+type worker struct {
+	node  string
+	until ticks.Ticks
+}
+
+// workerTerm is how long a node that has stopped remains the worker.
+const workerTerm = 30 * time.Second
+
+var workerKey = []byte("worker")
+
+func (w worker) encode() []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(w.until)), w.node...)
+}
+
+// decodeWorker returns the zero value for a record that it cannot read.
+func decodeWorker(v []byte) (w worker) {
+	if len(v) > 8 {
+		w = worker{node: string(v[8:]), until: ticks.Ticks(binary.BigEndian.Uint64(v))}
+	}
+	return w
+}
+
+// Claim reports whether this node is the worker, after it has tried to become that if no other node is. A single machine always is.
+func (s *Store) Claim(now time.Time) (bool, error) {
+	if !s.replicated {
+		return true, nil
+	}
+	at, term := ticks.Of(now), ticks.Of(now.Add(workerTerm))-ticks.Of(now)
+	if w := s.worker.Load(); w != nil {
+		mine, left := w.node == s.node, w.until-at
+		if mine && left > term/2 && left <= term || !mine && left > 0 && left <= 2*term {
+			return mine, nil
+		}
+	}
+	var found worker
+	err := s.db.Update(func(tx *store.Tx) error {
+		at := s.now(tx, now)
+		if found = decodeWorker(tx.Get(metaBucket, workerKey)); found.node == s.node || found.until <= at {
+			found = worker{s.node, at + term}
+			tx.Put(metaBucket, workerKey, found.encode())
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.worker.Store(&found)
+	return found.node == s.node, nil
+}
