@@ -5,6 +5,14 @@ import "github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 // Event is an entry of the event log: a change of a blob.
 type Event = state.Event
 
+// ForeignEvent is the part of an Event of another service, Intent such an event before its change, and Settled its outcome.
+type (
+	ForeignEvent = state.ForeignEvent
+	Intent       = state.Intent
+	Settled      = state.Settled
+	Origin       = state.Origin
+)
+
 // Subscription is an event subscription as it is stored.
 type Subscription = state.Subscription
 
@@ -40,7 +48,7 @@ func (s *Service) SetSubscription(account, name string, config, progress []byte)
 func (s *Service) LastEvent() (uint64, error) { return s.state.LastEvent() }
 
 // LoggedEvents returns the events of an account's log that follow the number after: at most n, and no more after size bytes. upTo is the
-// number up to which list is complete.
+// number up to which list is complete; it is before the first event about which a request still decides.
 func (s *Service) LoggedEvents(account string, after uint64, n, size int) (list []Event, upTo uint64, err error) {
 	return s.state.LoggedEvents(account, after, n, size)
 }
@@ -53,4 +61,15 @@ func (s *Service) LoggedEvent(account string, number uint64) (e Event, ok bool, 
 // TrimEvents removes the events of an account's log up to a number, some at a time. more is set if there are others.
 func (s *Service) TrimEvents(account string, upTo uint64) (more bool, err error) {
 	return s.state.TrimEvents(account, upTo)
+}
+
+// LogIntents durably adds events of other services to the log of an account, before the changes that they describe, and returns their
+// numbers. Each must be settled.
+func (s *Service) LogIntents(account string, list []Intent) ([]uint64, error) {
+	return s.state.LogIntents(account, list)
+}
+
+// SettleIntents stores the outcome of intents. After an error, the events are delivered with an unknown outcome.
+func (s *Service) SettleIntents(account string, list []Settled) error {
+	return s.state.SettleIntents(account, list)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
@@ -41,13 +42,21 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := q.Update(c.HTTP.Context(), id, receipt, text, visibility, c.Now)
-	if errors.Is(err, state.ErrPastExpiry) {
-		return wire.InvalidQuery("visibilitytimeout", formatSeconds(visibility),
-			"visibilitytimeout must not end after the message expires")
-	}
+	var m state.Message
+	e := s.messageEvent(c, changes.MessageUpdated, id)
+	err = s.record(c, e, func() (err error) {
+		m, err = q.Update(c.HTTP.Context(), id, receipt, text, visibility, c.Now)
+		if errors.Is(err, state.ErrPastExpiry) {
+			return wire.InvalidQuery("visibilitytimeout", formatSeconds(visibility),
+				"visibilitytimeout must not end after the message expires")
+		}
+		if err == nil {
+			describe(e, c.queue, &m)
+		}
+		return err
+	})
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
@@ -72,8 +81,11 @@ func (s *Service) deleteMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := q.Delete(c.HTTP.Context(), id, receipt, c.Now); err != nil {
-		return s.failure(c, err)
+	err = s.record(c, s.messageEvent(c, changes.MessageDeleted, id), func() error {
+		return q.Delete(c.HTTP.Context(), id, receipt, c.Now)
+	})
+	if err != nil {
+		return err
 	}
 	return c.Status(http.StatusNoContent)
 }

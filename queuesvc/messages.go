@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
@@ -44,13 +45,21 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	m, err := q.Put(c.HTTP.Context(), text, visibility, ttl, c.Now)
-	switch {
-	case errors.Is(err, state.ErrPastExpiry):
-		return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
-			"messagettl must be greater than visibilitytimeout")
-	case err != nil:
-		return s.failure(c, err)
+	var m state.Message
+	e := s.putEvent(c, len(text))
+	err = s.record(c, e, func() (err error) {
+		m, err = q.Put(c.HTTP.Context(), text, visibility, ttl, c.Now)
+		if errors.Is(err, state.ErrPastExpiry) {
+			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
+				"messagettl must be greater than visibilitytimeout")
+		}
+		if err == nil {
+			describe(e, c.queue, &m)
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
@@ -174,8 +183,9 @@ func (s *Service) clearMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
-	if err := q.Clear(c.HTTP.Context()); err != nil {
-		return s.failure(c, err)
+	err = s.record(c, s.queueEvent(c, changes.MessagesCleared), func() error { return q.Clear(c.HTTP.Context()) })
+	if err != nil {
+		return err
 	}
 	return c.Status(http.StatusNoContent)
 }

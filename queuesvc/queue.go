@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -19,10 +20,18 @@ func (s *Service) createQueue(c *call) error {
 	if err != nil {
 		return err
 	}
-	created, err := s.state.Create(c.HTTP.Context(), c.Account, c.queue, toState(metadata))
+	created := false
+	e := s.queueEvent(c, changes.QueueCreated)
+	err = s.record(c, e, func() (err error) {
+		created, err = s.state.Create(c.HTTP.Context(), c.Account, c.queue, toState(metadata))
+		if e != nil {
+			e.Unchanged = !created
+		}
+		return err
+	})
 	switch {
 	case err != nil:
-		return s.failure(c, err)
+		return err
 	case created:
 		return c.Status(http.StatusCreated)
 	default:
@@ -33,8 +42,11 @@ func (s *Service) createQueue(c *call) error {
 // deleteQueue implements Delete Queue. The name can be used again at once.
 // https://learn.microsoft.com/rest/api/storageservices/delete-queue3
 func (s *Service) deleteQueue(c *call) error {
-	if err := s.state.Delete(c.HTTP.Context(), c.Account, c.queue); err != nil {
-		return s.failure(c, err)
+	err := s.record(c, s.queueEvent(c, changes.QueueDeleted), func() error {
+		return s.state.Delete(c.HTTP.Context(), c.Account, c.queue)
+	})
+	if err != nil {
+		return err
 	}
 	return c.Status(http.StatusNoContent)
 }

@@ -94,7 +94,11 @@ func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, erro
 	if err := c.admit(name, mutations[0].Partition, len(mutations)); err != nil {
 		return nil, nil, err
 	}
-	results, err := s.state.WriteAll(c.Account, name, mutations, c.Now)
+	var results []entity.Record
+	err = s.recordEntities(c, mutations, s.entityEvents(c, name, mutations...), func() (_ []entity.Record, err error) {
+		results, err = s.state.WriteAll(c.Account, name, mutations, c.Now)
+		return results, err
+	})
 	if err == nil {
 		s.common.Board.Touch(boardKey(c.Account, name))
 	}

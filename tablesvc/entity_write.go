@@ -131,7 +131,15 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 	if err := c.admit(c.table, m.Partition, 1); err != nil {
 		return nil, nil, err
 	}
-	r, err := s.state.Write(c.Account, c.table, m, c.Now)
+	var r entity.Record
+	if events := s.entityEvents(c, c.table, m); events == nil {
+		r, err = s.state.Write(c.Account, c.table, m, c.Now)
+	} else {
+		err = s.recordEntities(c, []*state.Mutation{m}, events, func() ([]entity.Record, error) {
+			r, err = s.state.Write(c.Account, c.table, m, c.Now)
+			return []entity.Record{r}, err
+		})
+	}
 	if err == nil {
 		s.common.Board.Touch(boardKey(c.Account, c.table))
 	}

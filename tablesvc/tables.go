@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
@@ -28,7 +29,10 @@ func (s *Service) createTable(c *call) error {
 	if err := checkTableName(name); err != nil && !(c.System() && analyticsTable(name)) {
 		return err
 	}
-	if err := s.state.CreateTable(c.Account, name, c.Now); err != nil {
+	err = s.common.Changes.Record(c.Request, s.tableEvents(c, changes.TableCreated, name), func() error {
+		return azureError(s.state.CreateTable(c.Account, name, c.Now))
+	})
+	if err != nil {
 		return err
 	}
 	location := c.Base + "/Tables('" + name + "')"
@@ -62,8 +66,11 @@ func tableNameIn(c *call, body []byte) (string, error) {
 // deleteTable is Delete Table.
 // https://learn.microsoft.com/rest/api/storageservices/delete-table
 func (s *Service) deleteTable(c *call) error {
-	if err := s.state.DeleteTable(c.Account, c.table); err != nil {
-		return hideTable(err)
+	err := s.common.Changes.Record(c.Request, s.tableEvents(c, changes.TableDeleted, c.table), func() error {
+		return azureError(hideTable(s.state.DeleteTable(c.Account, c.table)))
+	})
+	if err != nil {
+		return err
 	}
 	s.common.Board.Touch(boardKey(c.Account, c.table)) // Readers of the change log that wait are answered now.
 	c.Set("Content-Length", "0")

@@ -42,7 +42,9 @@ func newEventAdd(ask adminCaller) *cobra.Command {
 		Example: `  lazuli event add --name thumbs --endpoint http://localhost:7071/runtime/webhooks/EventGrid?functionName=Thumbnail
   lazuli event add --name audit --endpoint-type storagequeue --endpoint events --included-event-types Microsoft.Storage.BlobDeleted
   lazuli event add --name large --endpoint http://localhost:8080/hook --subject-begins-with /blobServices/default/containers/photos/ \
-    --advanced-filter "data.contentLength NumberGreaterThan 1000000" --deadletter-container dead`,
+    --advanced-filter "data.contentLength NumberGreaterThan 1000000" --deadletter-container dead
+  lazuli event add --name orders --endpoint http://localhost:8080/hook --event-delivery-schema cloudeventschemav1_0 \
+    --included-event-types Lazuli.Storage.MessagePut,Lazuli.Storage.EntityUpdated`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, text := range filters {
@@ -74,8 +76,8 @@ func newEventAdd(ask adminCaller) *cobra.Command {
 	f.StringVar(&s.EndpointType, "endpoint-type", events.Webhook, "webhook or storagequeue")
 	f.StringVar(&s.Endpoint, "endpoint", "", "URL of the webhook, or name of a queue of the account")
 	f.StringVar(&s.DeliverySchema, "event-delivery-schema", events.GridSchema, "eventgridschema or cloudeventschemav1_0")
-	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil, "types of events (default: those that Event Grid has)")
-	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "", "beginning of the subjects, /blobServices/default/containers/NAME/blobs/PREFIX")
+	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil, "types of events (default: those that Event Grid has for blobs)")
+	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "", "beginning of the subjects, such as /blobServices/default/containers/NAME/blobs/PREFIX or /queueServices/default/queues/NAME/")
 	f.StringVar(&s.SubjectEndsWith, "subject-ends-with", "", "end of the subjects, such as .jpg")
 	f.BoolVar(&s.SubjectCaseSensitive, "subject-case-sensitive", false, "compare subjects with regard to case")
 	f.StringArrayVar(&filters, "advanced-filter", nil, `"KEY OPERATOR VALUE ...", such as "data.api StringIn PutBlob CopyBlob"; can be given several times`)

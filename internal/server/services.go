@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -107,7 +108,8 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}()
 	c := s.config
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space}
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
+		Changes: new(changes.Recorder)}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {
 			switch svc {
@@ -158,7 +160,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	logs.Start(o.blobs.Handler(), o.tables.Handler())
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
-		m, err := events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Hosts: c.EventHosts,
+		m, err := events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Changes: common.Changes, Hosts: c.EventHosts,
 			HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
 		if err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)

@@ -48,8 +48,10 @@ type Event struct {
 	Length                      int64
 	Snapshot, Version           ticks.Ticks
 	EventDetails
-	kind   event
-	copyID string // of events that were recorded by a release without details
+	// Foreign is set for an event of another service, which has no fields of blobs.
+	Foreign *ForeignEvent
+	kind    event
+	copyID  string // of events that were recorded by a release without details
 }
 
 // EventDetails are the parts of an event that not every event has.
@@ -210,6 +212,10 @@ func (f *Event) texts() [10]*string {
 func (f *Event) encode() []byte {
 	e := newEncoder(256)
 	e.b = append(e.b, byte(f.kind))
+	if f.kind == eventForeign {
+		f.encodeForeign(&e)
+		return e.b
+	}
 	for _, s := range f.texts() {
 		e.string(*s)
 	}
@@ -225,7 +231,9 @@ func decodeEvent(k, v []byte) (f Event, err error) {
 		return f, err
 	}
 	d := newDecoder(v)
-	f.kind = event(d.byte())
+	if f.kind = event(d.byte()); f.kind == eventForeign {
+		return f, f.decodeForeign(&d)
+	}
 	for _, s := range f.texts() {
 		*s = d.string()
 	}

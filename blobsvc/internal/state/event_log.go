@@ -157,8 +157,8 @@ func (s *Store) LastEvent() (last uint64, err error) {
 	return last, err
 }
 
-// LoggedEvents returns the events of an account's log that follow the number after: at most n, and no more after size bytes. upTo is the
-// number up to which list is complete.
+// LoggedEvents returns the events of an account's log that follow the number after: at most n, no more after size bytes, and none from the
+// first one on about which a request still decides. upTo is the number up to which list is complete.
 func (s *Store) LoggedEvents(account string, after uint64, n, size int) (list []Event, upTo uint64, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		list, upTo = nil, lastID(tx)
@@ -173,6 +173,10 @@ func (s *Store) LoggedEvents(account string, after uint64, n, size int) (list []
 			f, err := decodeEvent(k, v)
 			if err != nil {
 				return err
+			}
+			if s.pending(k, &f) {
+				upTo = f.Sequence - 1
+				break
 			}
 			list, sum = append(list, f), sum+len(v)
 		}

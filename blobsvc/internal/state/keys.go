@@ -23,7 +23,7 @@ import (
 //	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
 //	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
 //	changes     account 0x00 number(8)                       feedEvent: not in the change feed's files yet
-//	events      account 0x00 number(8)                       feedEvent: not yet delivered to all event subscriptions
+//	events      account 0x00 number(8)                       feedEvent, or a foreign event: not yet delivered to all event subscriptions
 //	subscribers 'c' account 0x00 name 0x00                   configuration of an event subscription
 //	            'p' account 0x00 name 0x00                   its progress
 //	accounts    account                                      serviceProperties

@@ -70,6 +70,9 @@ type Store struct {
 	// subscribers counts the subscriptions of each account. subscribing guards its changes.
 	subscribers atomic.Pointer[map[string]int]
 	subscribing sync.Mutex
+	// session identifies this process in intents; unsettled has the keys of those that could not be settled.
+	session   uint64
+	unsettled sync.Map
 }
 
 // Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
@@ -81,7 +84,7 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged,
-		replicated: c.Log != nil, node: c.Node, follower: c.Follower}
+		replicated: c.Log != nil, node: c.Node, follower: c.Follower, session: newSession()}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}

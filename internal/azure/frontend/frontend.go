@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -69,6 +70,8 @@ type Common struct {
 	Space Space
 	// Board is where requests wait for changes. With nil no request waits.
 	Board *longpoll.Board
+	// Changes records the changes of queues and tables for event subscriptions; nil records none.
+	Changes *changes.Recorder
 	// Faults are the rules by which requests fail on purpose; nil means no rules.
 	Faults *faultrule.Set
 	// Progress is how long a connection may take for the next part of a request or of an answer before it is cut off: 0 is

@@ -24,7 +24,7 @@ const (
 // DefaultTypes are the types that a subscription gets if it names none; AllTypes are those that it can name.
 var (
 	DefaultTypes = []string{BlobCreated, BlobDeleted, BlobTierChanged, AsyncOperationInitiated}
-	AllTypes     = append(slices.Clone(DefaultTypes), BlobPropertiesUpdated, BlobSnapshotCreated)
+	AllTypes     = append(append(slices.Clone(DefaultTypes), BlobPropertiesUpdated, BlobSnapshotCreated), changeTypes...)
 )
 
 // blobTypes are the types by the change feed's names.
@@ -59,7 +59,15 @@ type diagnostics struct {
 	BatchID string `json:"batchId"`
 }
 
-// ofBlob returns the event of a change of a blob. ok is false for changes that are not events.
+// eventOf returns the event of an entry of the log. ok is false for changes that are not events.
+func eventOf(b *blobsvc.Event) (e Event, ok bool) {
+	if b.Foreign != nil {
+		return ofForeign(b)
+	}
+	return ofBlob(b)
+}
+
+// ofBlob returns the event of a change of a blob.
 func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
 	kind := blobTypes[b.Type()]
 	switch {

@@ -5,7 +5,8 @@
 //
 // A [Subscription] names an endpoint and a filter. It is stored in the database of the Blob service, beside the log of events: the
 // transaction that changes a blob adds the event to the log, so no acknowledged write lacks its event. Accounts without a subscription have
-// no log, and their writes cost what they cost without this package.
+// no log, and their writes cost what they cost without this package. Changes of queues and tables are logged before they are made and settled
+// afterwards (foreign.go and package changes).
 //
 // A runner delivers the events of one subscription. Its lane (lane.go) is the state machine of that: up to which event the log was read, and
 // which events before it are not finished. A lane is stored from time to time, so that a restart continues there; events that were

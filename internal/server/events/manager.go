@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 )
 
@@ -30,6 +31,8 @@ type Log interface {
 	LoggedEvents(account string, after uint64, n, size int) (list []blobsvc.Event, upTo uint64, err error)
 	LoggedEvent(account string, number uint64) (blobsvc.Event, bool, error)
 	TrimEvents(account string, upTo uint64) (more bool, err error)
+	LogIntents(account string, list []blobsvc.Intent) ([]uint64, error)
+	SettleIntents(account string, list []blobsvc.Settled) error
 }
 
 // Config configures a [Manager].
@@ -38,6 +41,8 @@ type Config struct {
 	Log Log
 	// Blob and Queue are the services, for dead letters and for queues. Required.
 	Blob, Queue http.Handler
+	// Changes records the changes of queues and tables; nil: their events cannot be had.
+	Changes *changes.Recorder
 	// Hosts are the hosts of webhooks; the zero value allows no host.
 	Hosts egress.Policy
 	// HasAccount reports whether an account exists. Required.
@@ -123,6 +128,7 @@ func Start(c Config) (*Manager, error) {
 	for _, r := range runners {
 		m.start(r)
 	}
+	m.recordChanges()
 	go m.trim()
 	return m, nil
 }
@@ -232,6 +238,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 		return Status{}, err
 	}
 	m.start(r)
+	m.recordChanges()
 	return r.status(), nil
 }
 
@@ -279,6 +286,7 @@ func (m *Manager) Remove(account, name string) error {
 	delete(m.finished, r)
 	m.abandoned[r.sub.Account] = last
 	m.mu.Unlock()
+	m.recordChanges()
 	m.askTrim()
 	return err
 }

@@ -74,7 +74,7 @@ func (r *runner) load(progress []byte) error {
 		if !ok {
 			continue
 		}
-		if e, ok := ofBlob(&b); ok {
+		if e, ok := eventOf(&b); ok {
 			p.event, p.size = &e, len(e.Data)
 			kept = append(kept, p)
 		}
@@ -148,7 +148,7 @@ func (r *runner) read() {
 		}
 		r.mu.Lock()
 		for i := range list {
-			if e, ok := ofBlob(&list[i]); ok && r.sub.matches(&e) {
+			if e, ok := eventOf(&list[i]); ok && r.sub.matches(&e) {
 				r.lane.add(&e, len(e.Data))
 			}
 		}

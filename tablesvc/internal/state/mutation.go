@@ -37,6 +37,8 @@ type Mutation struct {
 	Record entity.Record
 	// Condition is for Update, Merge and Remove.
 	Condition Condition
+	// Created is set by the store: the entity did not exist before.
+	Created bool
 }
 
 // Condition is a condition on the version of an entity. The zero value always holds.
@@ -126,6 +128,7 @@ func (m *Mutation) apply(tx *store.Tx, log *changeLog, table uint64, at ticks.Ti
 	if err != nil {
 		return nil, err
 	}
+	m.Created = old == nil
 	c := FeedChange{Kind: Updated, At: at, Partition: m.Partition, Row: m.Row, Before: old, After: r}
 	if r == nil {
 		c.Kind = Deleted

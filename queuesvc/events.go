@@ -1,0 +1,66 @@
+package queuesvc
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
+)
+
+// event returns the event of a change of the call's queue, nil if no subscription wants it.
+func (s *Service) event(c *call, kind, subject string) *changes.Event {
+	if !s.common.Changes.WantsQueue(c.Account, c.queue, kind) {
+		return nil
+	}
+	e := &changes.Event{Type: kind, Subject: subject}
+	e.Set("queue", c.queue)
+	return e
+}
+
+// queueEvent is event for a change of the queue itself.
+func (s *Service) queueEvent(c *call, kind string) *changes.Event {
+	return s.event(c, kind, changes.QueueSubject(c.queue))
+}
+
+// messageEvent is event for a change of the message that the request names.
+func (s *Service) messageEvent(c *call, kind string, id state.ID) *changes.Event {
+	e := s.event(c, kind, changes.MessageSubject(c.queue, id.String()))
+	if e != nil {
+		e.Set("messageId", id.String())
+	}
+	return e
+}
+
+// putEvent is event for a new message, whose ID is not known yet. contentLength is the length of its text in bytes.
+func (s *Service) putEvent(c *call, contentLength int) *changes.Event {
+	kind := changes.MessagePut
+	source, poisoned := strings.CutSuffix(c.queue, changes.PoisonSuffix)
+	if poisoned {
+		kind = changes.MessagePoisoned
+	}
+	e := s.queueEvent(c, kind)
+	e.Set("contentLength", contentLength)
+	if poisoned {
+		e.Set("sourceQueue", source)
+	}
+	return e
+}
+
+// describe completes an event with a message.
+func describe(e *changes.Event, queue string, m *state.Message) {
+	if e == nil {
+		return
+	}
+	e.Subject = changes.MessageSubject(queue, m.ID.String())
+	e.Set("messageId", m.ID.String())
+	e.Set("timeNextVisible", time.Unix(0, m.NextVisible).UTC())
+}
+
+// record makes a change with its event, which may be nil. The error of change is mapped to the answer's.
+func (s *Service) record(c *call, e *changes.Event, change func() error) error {
+	if e == nil {
+		return s.failure(c, change())
+	}
+	return s.common.Changes.Record(c.Request, []*changes.Event{e}, func() error { return s.failure(c, change()) })
+}

@@ -1,0 +1,99 @@
+package tablesvc
+
+import (
+	"fmt"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
+)
+
+// entityTypes are the types of events that a mutation can have.
+func entityTypes(change state.Change) []string {
+	switch change {
+	case state.Insert:
+		return []string{changes.EntityInserted}
+	case state.Remove:
+		return []string{changes.EntityDeleted}
+	case state.InsertOrReplace, state.InsertOrMerge:
+		return []string{changes.EntityUpdated, changes.EntityInserted}
+	}
+	return []string{changes.EntityUpdated}
+}
+
+// entityEvents returns the events of mutations, nil if no subscription wants one of them.
+func (s *Service) entityEvents(c *call, table string, list ...*state.Mutation) (events []*changes.Event) {
+	if s.common.Changes == nil || analyticsTable(table) {
+		return nil
+	}
+	for i, m := range list {
+		types := entityTypes(m.Change)
+		if !s.common.Changes.Wants(c.Account, types...) {
+			continue
+		}
+		if events == nil {
+			events = make([]*changes.Event, len(list))
+		}
+		e := &changes.Event{Type: types[0], Subject: changes.EntitySubject(table, string(m.Partition), string(m.Row))}
+		e.Set("table", table)
+		e.Set("partitionKey", string(m.Partition))
+		e.Set("rowKey", string(m.Row))
+		events[i] = e
+	}
+	return events
+}
+
+// recordEntities makes the mutations with their events, as [changes.Recorder.Record] does. events are those of entityEvents, and apply returns the
+// new records.
+func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*changes.Event, apply func() ([]entity.Record, error)) error {
+	if events == nil {
+		_, err := apply()
+		return err
+	}
+	var err error
+	wanted := make([]*changes.Event, 0, len(events))
+	for _, e := range events {
+		if e != nil {
+			wanted = append(wanted, e)
+		}
+	}
+	recordErr := s.common.Changes.Record(c.Request, wanted, func() error {
+		var records []entity.Record
+		if records, err = apply(); err != nil {
+			return azureError(err)
+		}
+		for i, e := range events {
+			if e != nil {
+				s.describe(c, e, list[i], records[i])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return recordErr
+}
+
+// describe completes the event of a mutation that was made. r is nil after Remove.
+func (s *Service) describe(c *call, e *changes.Event, m *state.Mutation, r entity.Record) {
+	if m.Created {
+		e.Type = changes.EntityInserted
+	}
+	if r == nil {
+		return
+	}
+	e.Set("eTag", r.Timestamp().DateTimeETag())
+	e.Set("version", fmt.Sprintf("%016x", uint64(r.Timestamp())))
+	e.Unchanged = !s.common.Changes.Wants(c.Account, e.Type)
+}
+
+// tableEvents returns the event of a change of a table, nil if no subscription wants it.
+func (s *Service) tableEvents(c *call, kind, table string) []*changes.Event {
+	if analyticsTable(table) || !s.common.Changes.Wants(c.Account, kind) {
+		return nil
+	}
+	e := &changes.Event{Type: kind, Subject: changes.TableSubject(table)}
+	e.Set("table", table)
+	return []*changes.Event{e}
+}
