@@ -235,6 +235,9 @@ func (s *Stack) Ready() error {
 	case s.space.Full():
 		return errDiskFull
 	}
+	if err := s.space.Failing(); err != nil {
+		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)
+	}
 	open := s.services.Load()
 	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.tablesReady())
 }

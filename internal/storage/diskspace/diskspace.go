@@ -1,4 +1,5 @@
-// Package diskspace lets a server continue when its disk is full: it detects a full disk early, and keeps a reserve.
+// Package diskspace lets a server continue when its disk is full: it detects a full disk early, and keeps a reserve. It also detects that a disk
+// that refused a write accepts writes again.
 //
 // A [Guard] watches the free space of the data folder's disk. While there is too little, it refuses requests that need space; reads and deletes
 // are served. Deletes and an orderly start need a few megabytes. They are reserved in a file of the data folder that is emptied when the disk is
@@ -43,9 +44,11 @@ type Guard struct {
 	dir  string
 	o    Options
 	full atomic.Bool
-	mu   sync.Mutex // held while the reserve changes
-	stop chan struct{}
-	done chan struct{}
+	// failing is the error of a write because of which [Guard.Failing] returns an error; nil means that writes work.
+	failing atomic.Pointer[error]
+	mu      sync.Mutex // held while the reserve changes
+	stop    chan struct{}
+	done    chan struct{}
 }
 
 // Open starts watching the disk of a data folder, and creates the reserve if there is space. If the disk is full, it empties the reserve, so
@@ -75,8 +78,23 @@ func (g *Guard) Close() {
 // Full reports whether requests that need space must be refused.
 func (g *Guard) Full() bool { return g != nil && g.full.Load() }
 
-// Failed reports whether err, the error of a write, means that the disk is full. If so, it empties the reserve and refuses growth from then on.
+// Failing returns the error with which the disk last refused a write, until it accepts writes again. Requests are not refused because of it.
+func (g *Guard) Failing() error {
+	if g == nil {
+		return nil
+	}
+	if cause := g.failing.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// Failed reports whether err, the error of a request, means that the disk is full. If so, it empties the reserve and refuses growth from then on.
+// An error of a disk that is broken or read-only is returned by [Guard.Failing] from then on.
 func (g *Guard) Failed(err error) bool {
+	if g != nil && (errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS)) && g.failing.CompareAndSwap(nil, &err) {
+		g.o.Log.Error("the disk refused a request", "folder", g.dir, "err", err)
+	}
 	if !IsFull(err) {
 		return false
 	}
@@ -105,8 +123,12 @@ func (g *Guard) watch() {
 	}
 }
 
-// Look checks the free space once.
+// Look checks once whether the disk has space, and whether a disk that refused a write accepts writes again.
 func (g *Guard) Look() {
+	if g.failing.Load() != nil && g.probe() == nil {
+		g.failing.Store(nil)
+		g.o.Log.Info("the disk accepts writes again", "folder", g.dir)
+	}
 	n, err := g.o.Free(g.dir)
 	if err != nil {
 		return
@@ -153,6 +175,18 @@ func (g *Guard) size() int64 {
 
 // empty frees the space of the reserve. If truncating fails, the reserve keeps its space, which does no harm.
 func (g *Guard) empty() { _ = os.Truncate(g.path(), 0) }
+
+// probe writes to the reserve and syncs it.
+func (g *Guard) probe() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f, err := os.OpenFile(g.path(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte{0}, 0)
+	return errors.Join(err, f.Sync(), f.Close())
+}
 
 // fill allocates the space of the reserve.
 func (g *Guard) fill() error {

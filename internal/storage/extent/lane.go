@@ -34,6 +34,8 @@ type extent struct {
 	index    index // used by readers
 	finished bool  // sealed, synced, and has its final name
 	err      error // a sync failed; data that was not synced is lost
+	torn     bool  // the file may end with a part of a record: it keeps its name, so that the next Open cuts that off
+	unnamed  bool  // giving the final name failed
 }
 
 func newExtent(s *Store, id uint64) *extent {
@@ -64,8 +66,11 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 	offset := e.size // only appends change it, and they hold l.mu
 	putRecordHeader(record, crc, e.id, offset)
 	if _, err := e.file.WriteAt(record, offset); err != nil {
-		// Remove the partial record. If that fails, the record is the torn tail of a sealed extent.
+		// Remove the partial record. If that fails, the record is the torn tail of an extent that takes no more.
 		if e.file.Truncate(offset) != nil {
+			e.mu.Lock()
+			e.torn = true
+			e.mu.Unlock()
 			l.seal()
 		}
 		return Slice{}, fmt.Errorf("extent: append: %w", err)
@@ -168,14 +173,21 @@ func (e *extent) finish() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// A lost rename does no harm: the next Open walks the extent.
-	if err := e.s.opts.FS.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix)); err != nil {
-		e.err = err
+	if e.torn {
 		return
 	}
-	e.named, e.finished = true, true
-	_ = e.file.Close() // synced
-	e.file = nil
+	if e.rename() == nil { // otherwise Close tries again
+		e.finished = true
+		_ = e.file.Close() // synced
+		e.file = nil
+	}
+}
+
+// rename gives a sealed and synced extent its final name. A lost rename does no harm: the next Open walks the extent. The caller must hold mu.
+func (e *extent) rename() error {
+	err := e.s.opts.FS.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix))
+	e.named, e.unnamed = err == nil, err != nil
+	return err
 }
 
 // syncTo returns when the first end bytes are on disk. One sync covers all bytes that were appended before it began.

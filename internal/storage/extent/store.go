@@ -191,8 +191,11 @@ func (s *Store) closeFiles() error {
 			errs = append(errs, e.file.Close())
 			e.file = nil
 		}
-		if e.err != nil {
+		switch {
+		case e.err != nil:
 			errs = append(errs, e.err)
+		case e.unnamed:
+			errs = append(errs, e.rename())
 		}
 		if s.opts.Ephemeral && e.named {
 			errs = append(errs, s.opts.FS.Remove(s.path(e.id, openSuffix)))

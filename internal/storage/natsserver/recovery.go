@@ -94,6 +94,22 @@ func (s *Server) Suspect(stream string) error {
 	return s.Failed()
 }
 
+// Refused is called with JetStream's refusal of an administrative request, such as the creation of a stream, which may come from the disk. It
+// tries to write to the disk, and returns an [ErrStorage] if that fails, otherwise cause.
+func (s *Server) Refused(cause error) error {
+	if err := s.Failed(); err != nil {
+		return err
+	}
+	if s.streams == "" || s.node != nil {
+		return cause
+	}
+	if err := s.probe(); err != nil {
+		s.fail(fmt.Errorf("%w, after JetStream's %w", err, cause))
+		return s.Failed()
+	}
+	return cause
+}
+
 // fail records a failure and starts the recovery.
 func (s *Server) fail(cause error) {
 	r := &s.recover

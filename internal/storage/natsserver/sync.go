@@ -81,15 +81,21 @@ func (s *Server) NextCut(stream string, oldest, newest uint64) (uint64, error) {
 	return 0, nil
 }
 
-// SyncConfig makes the creation of a stream, or a change of its configuration, durable.
+// SyncConfig makes the creation of a stream, or a change of its configuration, durable. After an error the server recovers as [Server.Failed]
+// describes.
 func (s *Server) SyncConfig(stream string) error {
 	if !s.durable {
 		return nil
 	}
-	if err := jetstreamfiles.SyncStream(s.streamDir(stream)); err != nil {
-		return err
+	err := jetstreamfiles.SyncStream(s.streamDir(stream))
+	if err == nil {
+		err = s.syncFolders()
 	}
-	return s.syncFolders()
+	if err != nil {
+		s.fail(fmt.Errorf("syncing the configuration of stream %s: %w", stream, err))
+		return fmt.Errorf("%w: %w", ErrStorage, err)
+	}
+	return nil
 }
 
 // syncFolders makes the folders above the streams durable, once: JetStream creates some of them with the first stream.

@@ -47,9 +47,17 @@ func (s *Short) Error() string { return s.Err.Error() }
 // FS calls Hook before each operation on the disk; if Hook returns an error, the operation fails with it and has no effect. It is safe for
 // concurrent use.
 type FS struct {
-	mu   sync.Mutex
-	hook func(Op) error
-	done func(Op)
+	mu     sync.Mutex
+	hook   func(Op) error
+	done   func(Op)
+	failed Kind
+}
+
+// Failed returns the kind of the first call that [FS.Fail] made fail, "" for none.
+func (f *FS) Failed() Kind {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
 }
 
 // SetHook sets the function that is called before each operation; nil means no function.
@@ -89,6 +97,11 @@ func (f *FS) Fail(n int, failure Failure, kinds ...Kind) (calls func() int) {
 		if seen++; seen < n || seen > n && failure.Once {
 			return nil
 		}
+		f.mu.Lock()
+		if f.failed == "" {
+			f.failed = op.Kind
+		}
+		f.mu.Unlock()
 		if failure.Partly && op.Kind == Write {
 			return &Short{N: len(op.Data) / 2, Err: failure.Err}
 		}

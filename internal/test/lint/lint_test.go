@@ -133,12 +133,13 @@ var libraries = map[string][]string{
 	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption
 	"github.com/goccy/go-yaml":            {"internal/server/config", "internal/cli/seed"},
 	"github.com/blevesearch/bleve/v2":     {"workers/roles/searchindex"},
+	"github.com/hanwen/go-fuse/v2":        {"internal/test/fusedisk"},
 }
 
 // testLibraries must not be linked into the binary.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/google/go-cmp", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
-	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", module + "lazulitest",
+	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/hanwen/go-fuse/v2/fs", module + "lazulitest",
 	module + testSupport[0],
 }
 

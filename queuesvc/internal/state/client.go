@@ -54,8 +54,10 @@ type client struct {
 	conn    *nats.Conn
 	timeout time.Duration // for one answer
 	suspect func(stream string) error
-	writer  string // prefix of the writers of changes; the number of the change follows
-	changes atomic.Uint64
+	// suspectAfter is the time without an answer after which suspect is called.
+	suspectAfter time.Duration
+	writer       string // prefix of the writers of changes; the number of the change follows
+	changes      atomic.Uint64
 
 	inbox string // with a dot at the end; followed by the number of the request
 	sub   *nats.Subscription
@@ -66,8 +68,8 @@ type client struct {
 
 func newClient(conn *nats.Conn, timeout time.Duration, suspect func(stream string) error) (*client, error) {
 	c := &client{
-		conn: conn, timeout: timeout, suspect: suspect, inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
-		writer: strconv.FormatUint(rand.Uint64(), 36) + ".",
+		conn: conn, timeout: timeout, suspect: suspect, suspectAfter: defaultSuspectAfter,
+		writer: strconv.FormatUint(rand.Uint64(), 36) + ".", inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
 	}
 	sub, err := conn.Subscribe(c.inbox+"*", c.receive)
 	if err != nil {
@@ -132,8 +134,8 @@ func (p *pending) forget() {
 // timers are reused: each request needs one for a short time.
 var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
-// suspectAfter is the time without an answer after which the server is asked whether it can write.
-const suspectAfter = time.Second
+// defaultSuspectAfter is the value of client.suspectAfter outside of tests.
+const defaultSuspectAfter = time.Second
 
 // wait waits for the answer. It returns [ErrStorage] shortly after the server failed to write to the stream.
 func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
@@ -142,7 +144,7 @@ func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 	}
 	timer := timers.Get().(*time.Timer)
 	left := p.c.timeout
-	slice := min(left, suspectAfter)
+	slice := min(left, p.c.suspectAfter)
 	timer.Reset(slice)
 	defer timers.Put(timer)
 	for {
@@ -165,7 +167,7 @@ func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 				p.forget()
 				return nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, p.c.timeout)
 			}
-			slice = min(left, suspectAfter)
+			slice = min(left, p.c.suspectAfter)
 			timer.Reset(slice)
 		case <-ctx.Done():
 			timer.Stop()

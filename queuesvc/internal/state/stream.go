@@ -56,7 +56,7 @@ func (s *Store) recordsPerSubject() int64 {
 func (s *Store) createStream(ctx context.Context, accountName, queue, incarnation string) error {
 	config := s.streamConfig(accountName, queue, incarnation)
 	if _, err := s.js.CreateStream(ctx, config); err != nil {
-		return fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err)
+		return s.nats.Refused(fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err))
 	}
 	return s.nats.SyncConfig(config.Name)
 }
