@@ -77,7 +77,7 @@ func (entityCodec) encode(v reflect.Value, w *writer) error {
 		if all[name] == nil || !w.wants(name) {
 			continue
 		}
-		if !propertyName.MatchString(name) || w.seal != nil && strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
+		if !validPropertyName(name) || w.seal != nil && strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
 			return fmt.Errorf("%q cannot be a property's name", name)
 		}
 		value := reflect.ValueOf(all[name])

@@ -168,7 +168,7 @@ func (f Field) typeIn(types func(string) (edm, error)) (edm, error) {
 	case timestamp:
 		return edmDateTime, nil
 	}
-	if !propertyName.MatchString(string(f)) {
+	if !validPropertyName(string(f)) {
 		return "", fmt.Errorf("%q is not a property name", string(f))
 	}
 	return types(string(f))

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -47,8 +47,18 @@ type schema struct {
 	computedPartition, computedRow int
 }
 
-// propertyName is a C# identifier, as the service wants it, of at most 255 characters.
-var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_]{0,254}$`)
+// validPropertyName reports whether name is a C# identifier, as the service wants it, of at most 255 characters. It is no regular expression:
+// one with this limit takes 10 MB and 7 ms to compile.
+func validPropertyName(name string) bool {
+	n := 0
+	for _, r := range name {
+		if r != '_' && !unicode.IsLetter(r) && (n == 0 || !unicode.IsNumber(r)) {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n <= 255
+}
 
 var (
 	etagType = reflect.TypeFor[azcore.ETag]()
@@ -139,7 +149,7 @@ func (s *schema) addField(f reflect.StructField, name, options string, index []i
 		return claim(&s.stamp, index, "a Timestamp")
 	}
 	p := property{name: name, field: f.Name, index: index, typ: f.Type}
-	if !propertyName.MatchString(name) {
+	if !validPropertyName(name) {
 		return fmt.Errorf("%q is not a property name: letters, digits and _, not beginning with a digit", name)
 	}
 	if strings.HasPrefix(name, metadataPrefix) {

@@ -85,7 +85,7 @@ func New[T any](service *aztables.ServiceClient, name string, options ...Option)
 
 // codec returns how values of a type are stored.
 func (c config) codec(t reflect.Type) (codec, error) {
-	if !propertyName.MatchString(c.property) {
+	if !validPropertyName(c.property) {
 		return nil, fmt.Errorf("tables: %q is not a property name", c.property)
 	}
 	if t.Kind() == reflect.Interface {

@@ -68,13 +68,17 @@ const (
 	kindDurableClient        = "durableClient"
 )
 
+// maxName is the largest length of the name of a function or binding, in bytes. A limit within the regular expressions would make them slow to
+// compile, at each start of the process.
+const maxName = 128
+
 var (
 	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger, kindOrchestrationTrigger, kindActivityTrigger}
 	inputKinds   = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
-	functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
-	bindingName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+	functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	bindingName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 )
 
 // readFunctions reads every folder of a project that has a function.json.
@@ -114,7 +118,7 @@ func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function
 
 func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {
 	f := &function{name: name, retry: h.retry}
-	if !functionName.MatchString(name) || strings.EqualFold(name, "host") {
+	if len(name) > maxName || !functionName.MatchString(name) || strings.EqualFold(name, "host") {
 		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not \"host\"", file.where, name)
 	}
 	if file.has("disabled") {
@@ -283,7 +287,7 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 		return nil, false
 	case b.name == "":
 		o.fail("name", "is missing")
-	case !bindingName.MatchString(b.name) && (b.name != returnName || !output):
+	case (len(b.name) > maxName || !bindingName.MatchString(b.name)) && (b.name != returnName || !output):
 		o.fail("name", "%q is not a name: a letter, then letters, digits and _; $return for an output", b.name)
 	}
 	if t := o.choice("dataType", "string", "string", "binary", "stream"); t == "stream" {

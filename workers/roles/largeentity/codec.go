@@ -26,8 +26,11 @@ type field struct {
 	typ   reflect.Type
 }
 
+// maxPropertyName is the service's limit, in characters.
+const maxPropertyName = 255
+
 // propertyName is stricter than the service, which allows letters of every script.
-var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
+var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // newCodec reads a struct type: each exported field is a property, called as the field, or as its tag says, `table:"Name"`;
 // `table:"-"` leaves it out.
@@ -49,7 +52,7 @@ func newCodec(t reflect.Type) (*codec, error) {
 			continue
 		case slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp", PointerProperty}, name):
 			return nil, fmt.Errorf("largeentity: %v cannot have a property called %s", t, name)
-		case !propertyName.MatchString(name):
+		case len(name) > maxPropertyName || !propertyName.MatchString(name):
 			return nil, fmt.Errorf("largeentity: %q of %v is not a valid property name", name, t)
 		case slices.ContainsFunc(c.fields, func(o field) bool { return o.name == name }):
 			return nil, fmt.Errorf("largeentity: two fields of %v have the property name %s", t, name)
