@@ -67,3 +67,23 @@ start_lazuli() {
 port() {
 	sed -n "s|^  $1 *http://[^:]*:\([0-9]*\).*|\1|p" "$work/lazuli.out"
 }
+
+# start_azurite NODE_MODULES FOLDER: runs Azurite in memory on free ports, and sets AZURITE to its process and AZURITE_CONNECTION_STRING to the
+# development account's.
+start_azurite() {
+	(cd "$2" && exec node "$1/azurite/dist/src/azurite.js" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry \
+		--blobPort 0 --queuePort 0 --tablePort 0 >azurite.out 2>&1) &
+	AZURITE=$!
+	local i
+	for i in $(seq 300); do
+		[ "$(grep -c 'successfully listen' "$2/azurite.out")" = 3 ] && break
+		kill -0 "$AZURITE" 2>/dev/null || break
+		sleep 0.2
+	done
+	[ "$(grep -c 'successfully listen' "$2/azurite.out")" = 3 ] || { cat "$2/azurite.out" >&2; return 1; }
+	listens() { sed -n "s/.*$1 service is successfully listening at //p" "$2/azurite.out"; }
+	AZURITE_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;BlobEndpoint=$(listens Blob "$2")/devstoreaccount1;QueueEndpoint=$(listens Queue "$2")/devstoreaccount1;TableEndpoint=$(listens Table "$2")/devstoreaccount1"
+}
+
+# The published key of the development account.
+development_key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='

@@ -1,6 +1,7 @@
 package tables_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -10,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -22,11 +23,12 @@ func (c *counter) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// open returns a client of a Lazuli of the test's own, and a count of its requests.
+// open returns a client of a Lazuli of the test's own, or of the account in LAZULI_TEST_CONNECTION_STRING, and a count of its requests. Tests of one account
+// need -parallel 1, since they use the same names.
 func open(t testing.TB) (*aztables.ServiceClient, *counter) {
 	t.Helper()
 	c := &counter{}
-	service, err := aztables.NewServiceClientFromConnectionString(lazulitest.Start(t).ConnectionString(), &aztables.ClientOptions{
+	service, err := aztables.NewServiceClientFromConnectionString(testaccount.Open(t).ConnectionString, &aztables.ClientOptions{
 		ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{c}},
 	})
 	if err != nil {
@@ -45,6 +47,7 @@ func newTable[T any](t testing.TB, service *aztables.ServiceClient, name string,
 	if err := table.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = table.Drop(context.Background()) })
 	return table
 }
 

@@ -21,6 +21,22 @@ import (
 // errNoFeed means that the service has no change log.
 var errNoFeed = errors.New("the service has no change log of tables: a table trigger needs Lazuli")
 
+// HasTableChanges reports whether the service has a change log of tables, which [Table] and [App.FollowTable] need. Only Lazuli has one. It returns an
+// error if the table does not exist.
+func (s *Storage) HasTableChanges(ctx context.Context, table string) (bool, error) {
+	if s.Tables == nil {
+		return false, errors.New("workers: the connection string has no table endpoint")
+	}
+	_, err := tableFeed{s.Tables.NewClient(table)}.after(ctx, "", 0)
+	if errors.Is(err, errNoFeed) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("workers: look for the change log of %s: %w", table, err)
+	}
+	return true, nil
+}
+
 // tableFeed reads the change log of a table; see docs/extensions.md.
 type tableFeed struct{ client *aztables.Client }
 

@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -54,19 +55,28 @@ func example(ctx context.Context, e *run.Env) error {
 	if err != nil {
 		return err
 	}
-	// Two indexes, kept in the two ways.
-	byChanges, err := tableindex.New(e.Storage, table.Name(), e.Name("ByChanges"), tableindex.Copies(byParty))
-	if err != nil {
-		return err
-	}
 	indexName := e.Name("ByQueue")
 	byQueue, err := tableindex.New(e.Storage, table.Name(), indexName, tableindex.Copies(byParty))
 	if err != nil {
 		return err
 	}
 	app := workers.New(workers.Config{Storage: e.Storage, HostID: queue[:min(len(queue), 32)], Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	byChanges.Register(app, "by-changes")
 	byQueue.RegisterQueue(app, "by-queue", workers.WithQueueName(queue), workers.WithRetry(workers.Fixed(100*time.Millisecond)))
+	roles := []*tableindex.Role{byQueue}
+
+	// On Lazuli, a second index follows the table without messages.
+	changes, err := e.Storage.HasTableChanges(ctx, table.Name())
+	if err != nil {
+		return err
+	}
+	if changes {
+		byChanges, err := tableindex.New(e.Storage, table.Name(), e.Name("ByChanges"), tableindex.Copies(byParty))
+		if err != nil {
+			return err
+		}
+		byChanges.Register(app, "by-changes")
+		roles = append(roles, byChanges)
+	}
 
 	// The writer puts a message for each change, and then makes it.
 	put := func(key tables.Key, before, after *tables.Entity) error {
@@ -89,7 +99,7 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	defer func() { _ = app.Stop(context.WithoutCancel(ctx)) }()
-	if err := untilInStep(ctx, byQueue, byChanges); err != nil {
+	if err := untilInStep(ctx, roles); err != nil {
 		return err
 	}
 
@@ -103,7 +113,7 @@ func example(ctx context.Context, e *run.Env) error {
 	if err := table.Replace(ctx, &after); err != nil {
 		return err
 	}
-	if err := untilInStep(ctx, byQueue, byChanges); err != nil {
+	if err := untilInStep(ctx, roles); err != nil {
 		return err
 	}
 	if err := app.Stop(ctx); err != nil {
@@ -132,8 +142,13 @@ func example(ctx context.Context, e *run.Env) error {
 	return e.Costs("of a party, with index: its partition", names(index.Query(tables.PartitionKey.Eq("Independent"))))
 }
 
+// maxDelay is how long the example waits for the indexes.
+const maxDelay = 2 * time.Minute
+
 // untilInStep waits until the indexes agree with the table.
-func untilInStep(ctx context.Context, roles ...*tableindex.Role) error {
+func untilInStep(ctx context.Context, roles []*tableindex.Role) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDelay, fmt.Errorf("an index is not in step after %v", maxDelay))
+	defer cancel()
 	for _, r := range roles {
 		for {
 			differences, err := r.Verify(ctx)
@@ -143,7 +158,7 @@ func untilInStep(ctx context.Context, roles ...*tableindex.Role) error {
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				return errors.Join(context.Cause(ctx), err)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,8 +111,10 @@ func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.out, format+"\n", 
 type Cost struct {
 	// Requests were sent, retries included.
 	Requests int
-	// Scanned entities were read by the service for queries, as far as it says so: only Lazuli does.
+	// Scanned entities were read by the service for queries.
 	Scanned int
+	// Untold is the number of queries of which the service did not say how many entities it read: only Lazuli does.
+	Untold int
 }
 
 // Costs runs one way of doing something, which returns its result in words, and prints what it cost.
@@ -120,8 +123,16 @@ func (e *Env) Costs(way string, do func() (string, error)) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", way, err)
 	}
-	e.Say("%-62s %4d requests, %5d entities scanned: %s", way, cost.Requests, cost.Scanned, result)
+	e.Say("%-62s %4d requests, %5s entities scanned: %s", way, cost.Requests, cost.scanned(), result)
 	return nil
+}
+
+// scanned is a question mark if the number is not known.
+func (c Cost) scanned() string {
+	if c.Untold > 0 {
+		return "?"
+	}
+	return strconv.Itoa(c.Scanned)
 }
 
 // Measure is Costs without the line.
@@ -146,8 +157,11 @@ func (m *meter) Do(r *http.Request) (*http.Response, error) {
 	defer m.mu.Unlock()
 	m.cost.Requests++
 	if err == nil {
-		n, _ := strconv.Atoi(answer.Header.Get("X-Lazuli-Entities-Scanned"))
+		n, missing := strconv.Atoi(answer.Header.Get("X-Lazuli-Entities-Scanned"))
 		m.cost.Scanned += n
+		if missing != nil && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ")") && answer.StatusCode == http.StatusOK {
+			m.cost.Untold++ // a query of entities: only its path ends so
+		}
 	}
 	return answer, err
 }

@@ -13,11 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-
-	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
@@ -43,7 +38,7 @@ func SearchPoints() []string { return pointsOf(&searchPattern{}) }
 // searchPattern changes records as indexPattern does, and keeps an index in a folder in step with them.
 type searchPattern struct {
 	indexPattern
-	feed   string // searchByChanges or searchByKeys
+	feed   string // searchByChanges or searchByKeys; empty chooses by what the service has
 	folder string
 }
 
@@ -82,21 +77,15 @@ func (p *searchPattern) create(ctx context.Context) (err error) {
 	if _, err := p.storage.Tables.CreateTable(ctx, p.from, nil); err != nil {
 		return fmt.Errorf("create table %s: %w", p.from, err)
 	}
-	p.feed, err = feedOf(ctx, p.storage.Tables.NewClient(p.from))
+	if p.feed != "" {
+		return nil
+	}
+	changes, err := p.storage.HasTableChanges(ctx, p.from)
+	p.feed = searchByKeys
+	if changes {
+		p.feed = searchByChanges
+	}
 	return err
-}
-
-// feedOf returns what can feed an index of the table: Lazuli answers with a position in the log of changes.
-func feedOf(ctx context.Context, table *aztables.Client) (string, error) {
-	var answer *http.Response
-	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), http.Header{longpoll.AfterHeader: {"?"}})
-	if _, err := table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(ctx); err != nil {
-		return "", err
-	}
-	if answer.Header.Get(longpoll.PositionHeader) != "" {
-		return searchByChanges, nil
-	}
-	return searchByKeys, nil
 }
 
 func (p *searchPattern) remove(ctx context.Context) error {

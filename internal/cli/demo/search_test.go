@@ -93,6 +93,26 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// On services without a change log, messages feed the index. All steps can be reached that way, too.
+func TestSearchByKeys(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 90, Seed: seed(t), Patience: patience}
+	report, err := demonstrate(t.Context(), c, func(storage *workers.Storage, id string) (pattern, error) {
+		p, err := openSearch(storage, id)
+		if err == nil {
+			p.(*searchPattern).feed = searchByKeys
+		}
+		return p, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != len(SearchPoints()) || !strings.Contains(report.Summary, "fed by keys") {
+		t.Errorf("%d rounds: %s", len(report.Rows), report.Summary)
+	}
+}
+
 func TestWrongSearchWorkersAreCaught(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)

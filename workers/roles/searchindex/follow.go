@@ -56,9 +56,6 @@ func (x follower) Progress(context.Context) (workers.TableProgress, error) {
 
 // Restart implements workers.TableFollower.
 func (x follower) Restart(_ context.Context, p workers.TableProgress) error {
-	if err := fault.Point(pointBeforeRestart); err != nil {
-		return err
-	}
 	x.write.Lock()
 	defer x.write.Unlock()
 	return x.restart(p)
@@ -68,6 +65,9 @@ func (x follower) Restart(_ context.Context, p workers.TableProgress) error {
 func (x *Index) restart(p workers.TableProgress) error {
 	if x.closed {
 		return ErrClosed
+	}
+	if err := fault.Point(pointBeforeRestart); err != nil {
+		return err
 	}
 	g, err := x.folder.newGeneration(x.fields, p)
 	if err != nil {

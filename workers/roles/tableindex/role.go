@@ -293,6 +293,9 @@ func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 	}
 	var all []Difference
 	for e, err := range r.target.Query().AllowScan().All(ctx) {
+		if errors.Is(err, tables.ErrTableNotFound) { // Nothing was written yet.
+			break
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tableindex: verify: %w", err)
 		}
