@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // generation is an index of bleve, made by one reading of the table and the changes after it.
 type generation struct {
 	id    string
+	path  string
 	index bleve.Index
 	users sync.WaitGroup // searches
 }
@@ -30,12 +33,31 @@ func (f *folder) newGeneration(fields []Field, p workers.TableProgress) (*genera
 	if err != nil {
 		return nil, fmt.Errorf("searchindex: create an index: %w", err)
 	}
-	g := &generation{id: id, index: ix}
+	g := &generation{id: id, path: f.generation(id), index: ix}
 	b := ix.NewBatch()
-	if err := g.commit(b, p); err != nil {
+	err = g.commit(b, p)
+	if err == nil {
+		err = g.syncCreation()
+	}
+	if err != nil {
 		return nil, errors.Join(err, g.remove(f))
 	}
 	return g, nil
+}
+
+// metaFile and storeFolder are the entries of a folder of bleve: a description of the index, and its segments.
+const (
+	metaFile    = "index_meta.json"
+	storeFolder = "store"
+)
+
+// syncCreation syncs what bleve has created and not synced. Without it, a power failure would lose the index.
+func (g *generation) syncCreation() error {
+	f, err := os.Open(filepath.Join(g.path, metaFile))
+	if err != nil {
+		return fmt.Errorf("searchindex: %w", err)
+	}
+	return errors.Join(f.Sync(), f.Close(), disk.SyncDir(g.path))
 }
 
 // openGeneration opens a stored generation. A panic of bleve, which damaged files can cause, is an error.
@@ -49,7 +71,7 @@ func (f *folder) openGeneration(id string) (g *generation, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("searchindex: open the index %s: %w", id, err)
 	}
-	g = &generation{id: id, index: ix}
+	g = &generation{id: id, path: f.generation(id), index: ix}
 	if _, err := g.progress(); err != nil {
 		return nil, errors.Join(err, ix.Close())
 	}
@@ -78,7 +100,11 @@ func (g *generation) commit(b *bleve.Batch, p workers.TableProgress) error {
 		return err
 	}
 	b.SetInternal(progressKey, text)
-	if err := g.index.Batch(b); err != nil {
+	err = g.index.Batch(b)
+	if err == nil {
+		err = disk.SyncDir(filepath.Join(g.path, storeFolder)) // bleve syncs its files, not their names
+	}
+	if err != nil {
 		return fmt.Errorf("searchindex: write to the index: %w", err)
 	}
 	return nil
