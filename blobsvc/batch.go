@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -80,7 +79,7 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 		if err != nil || len(list) == maxBatchSize {
 			return nil, errInvalidBatch
 		}
-		if media, _, err := mime.ParseMediaType(part.Header.Get("Content-Type")); err != nil || media != "application/http" {
+		if media, _ := wire.MediaType(part.Header.Get("Content-Type")); media != "application/http" {
 			return nil, errInvalidBatch
 		}
 		content, err := io.ReadAll(part)

@@ -107,6 +107,7 @@ func TestBlobBatchDialects(t *testing.T) {
 
 // Values that clients write in other case than the reference.
 func TestParametersInAnyCase(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")

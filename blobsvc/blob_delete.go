@@ -12,15 +12,13 @@ import (
 
 // deleteSnapshots reads what Delete Blob does with snapshots.
 func (c *call) deleteSnapshots() (state.DeleteSnapshots, error) {
-	switch s := c.Header("X-Ms-Delete-Snapshots"); s {
-	case "":
-		return state.RefuseSnapshots, nil
+	switch s, err := c.word("X-Ms-Delete-Snapshots", "include", "only"); s {
 	case "include":
 		return state.IncludeSnapshots, nil
 	case "only":
 		return state.OnlySnapshots, nil
 	default:
-		return 0, wire.InvalidHeader("x-ms-delete-snapshots", s)
+		return state.RefuseSnapshots, err
 	}
 }
 

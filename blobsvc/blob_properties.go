@@ -27,7 +27,9 @@ func (s *Service) setBlobMetadata(c *call) error {
 
 // sequenceAction reads what Set Blob Properties does to the sequence number of a page blob.
 func (c *call) sequenceAction() (a state.SequenceAction, err error) {
-	a.Kind = c.Header("X-Ms-Sequence-Number-Action")
+	if a.Kind, err = c.word("X-Ms-Sequence-Number-Action", "increment", "max", "update"); err != nil {
+		return a, err
+	}
 	number := c.Header("X-Ms-Blob-Sequence-Number")
 	switch a.Kind {
 	case "":
@@ -46,8 +48,6 @@ func (c *call) sequenceAction() (a state.SequenceAction, err error) {
 		if a.Number, ok = parseOffset(number); !ok {
 			return a, wire.InvalidHeader("x-ms-blob-sequence-number", number)
 		}
-	default:
-		return a, wire.InvalidHeader("x-ms-sequence-number-action", a.Kind)
 	}
 	return a, nil
 }

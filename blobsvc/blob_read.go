@@ -27,15 +27,14 @@ func (c *call) rangeHash() (name string, err error) {
 		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
 		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
 	} {
-		switch s := c.Header(h[0]); s {
-		case "", "false", "False":
-		case "true", "True":
-			if name != "" {
-				return "", errBothRangeHashes
-			}
+		wanted, _, err := c.flag(h[0])
+		switch {
+		case err != nil:
+			return "", err
+		case wanted && name != "":
+			return "", errBothRangeHashes
+		case wanted:
 			name = h[1]
-		default:
-			return "", wire.InvalidHeader(h[1], s)
 		}
 	}
 	return name, nil

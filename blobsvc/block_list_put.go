@@ -15,7 +15,7 @@ import (
 // errBlockList.
 func parseBlockList(body []byte) ([]state.BlockRef, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
-	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wire.ErrInvalidXMLDocument }
+	d.CharsetReader = wire.XMLCharset
 	var refs []state.BlockRef
 	depth := 0
 	var source state.BlockSource

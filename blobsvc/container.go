@@ -11,27 +11,21 @@ import (
 
 // publicAccess reads x-ms-blob-public-access.
 func (c *call) publicAccess() (string, error) {
-	switch s := c.Header("X-Ms-Blob-Public-Access"); s {
-	case "", "blob", "container":
-		return s, nil
-	case "true": // the name of "container" before 2009-09-19, still sent by old tools
-		return "container", nil
-	default:
-		return "", wire.InvalidHeader("x-ms-blob-public-access", s)
+	s, err := c.word("X-Ms-Blob-Public-Access", "blob", "container", "true")
+	if s == "true" { // the name of "container" before 2009-09-19, still sent by old tools
+		s = "container"
 	}
+	return s, err
 }
 
 // defaultScope reads the scope that a new container gives its blobs, "" for none, and whether they can have no other.
 func (s *Service) defaultScope(c *call) (scope string, only bool, err error) {
 	scope = c.Header("X-Ms-Default-Encryption-Scope")
-	switch deny := c.Header("X-Ms-Deny-Encryption-Scope-Override"); deny {
-	case "", "false":
-	case "true":
-		if only = true; scope == "" {
-			return "", false, wire.MissingHeader("x-ms-default-encryption-scope")
-		}
-	default:
-		return "", false, wire.InvalidHeader("x-ms-deny-encryption-scope-override", deny)
+	if only, _, err = c.flag("X-Ms-Deny-Encryption-Scope-Override"); err != nil {
+		return "", false, err
+	}
+	if only && scope == "" {
+		return "", false, wire.MissingHeader("x-ms-default-encryption-scope")
 	}
 	if scope == "" || scope == encryption.AccountScope {
 		return "", only, nil

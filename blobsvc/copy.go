@@ -15,9 +15,9 @@ import (
 )
 
 // newCopy is the copy that the request begins.
-func (c *call) newCopy(src *copySource) *state.Copy {
-	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "true"),
-		Unseal: strings.EqualFold(c.Header("X-Ms-Seal-Blob"), "false")}
+func (c *call) newCopy(src *copySource) (*state.Copy, error) {
+	seal, sent, err := c.flag("X-Ms-Seal-Blob")
+	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: seal, Unseal: sent && !seal}, err
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
@@ -41,7 +41,10 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp := c.newCopy(&src)
+	cp, err := c.newCopy(&src)
+	if err != nil {
+		return err
+	}
 	cp.RehydrateHigh = high
 	src.local.Archived = true
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
@@ -75,7 +78,10 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp := c.newCopy(&src)
+	cp, err := c.newCopy(&src)
+	if err != nil {
+		return err
+	}
 	cp.Sync, cp.MD5 = true, string(md5)
 	if cp.Tags, err = c.copyTags(&src, &b); err != nil {
 		return err
@@ -103,10 +109,10 @@ const (
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option. The caller
 // needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
 func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
-	switch option := c.Header(sourceTagOption); {
-	case option == "" || option == "REPLACE":
-		return false, nil
-	case option != copyTagOption || b.Tags != nil:
+	switch option, err := c.word(sourceTagOption, "REPLACE", copyTagOption); {
+	case option != copyTagOption:
+		return false, err
+	case b.Tags != nil:
 		return false, wire.InvalidHeader("x-ms-copy-source-tag-option", option)
 	case src.remote != nil:
 		return false, wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
@@ -200,7 +206,10 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return state.ErrSourceType
 	}
 	b.Adopt(&of)
-	cp := c.newCopy(src)
+	cp, err := c.newCopy(src)
+	if err != nil {
+		return err
+	}
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
 	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
 	if err != nil {
@@ -228,8 +237,8 @@ func (c *call) answerStarted(r *state.Result, cp *state.Copy, status string) err
 
 // abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
 func (s *Service) abortCopy(c *call) error {
-	if c.Header("X-Ms-Copy-Action") != "abort" {
-		return wire.InvalidHeader("x-ms-copy-action", c.Header("X-Ms-Copy-Action"))
+	if _, err := c.needWord("X-Ms-Copy-Action", "abort"); err != nil {
+		return err
 	}
 	id, err := uuid.Parse(c.Query.Get("copyid"))
 	if err != nil {
@@ -258,7 +267,10 @@ func (s *Service) incrementalCopy(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp := c.newCopy(&src)
+	cp, err := c.newCopy(&src)
+	if err != nil {
+		return err
+	}
 	if src.remote != nil {
 		return s.beginIncremental(c, &src, &w, cp)
 	}

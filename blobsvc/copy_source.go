@@ -41,9 +41,9 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if token != "" && !strings.HasPrefix(token, "Bearer ") {
 		return src, wire.InvalidHeader("x-ms-copy-source-authorization", "")
 	}
-	intent := c.Header("X-Ms-File-Request-Intent")
-	if intent != "" && intent != "backup" {
-		return src, wire.InvalidHeader("x-ms-file-request-intent", intent)
+	intent, err := c.word("X-Ms-File-Request-Intent", "backup")
+	if err != nil {
+		return src, err
 	}
 	src.url = text
 	u, err := url.Parse(text)

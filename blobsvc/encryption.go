@@ -32,17 +32,17 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 			present++
 		}
 	}
-	algorithm := c.Header(canonical + "Algorithm")
-	if present == 0 || present == 1 && algorithm == "AES256" {
+	algorithm, err := c.word(canonical+"Algorithm", "AES256")
+	if err != nil {
+		return nil, err
+	}
+	if present == 0 || present == 1 && algorithm != "" {
 		return nil, nil
 	}
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
-		if !c.HasHeader(canonical + name) {
+		if c.Header(canonical+name) == "" {
 			return nil, wire.MissingHeader(prefix + map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
 		}
-	}
-	if algorithm != "AES256" {
-		return nil, wire.InvalidHeader(prefix+"algorithm", algorithm)
 	}
 	if c.HTTP.TLS == nil && !local(c.HTTP.RemoteAddr) {
 		return nil, wire.InvalidHeader(prefix+"key", "").WithMessage("A customer-provided key must be sent over https.")

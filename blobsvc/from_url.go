@@ -232,8 +232,8 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err := c.refuseBody(); err != nil {
 		return err
 	}
-	if action := c.Header("X-Ms-Page-Write"); action != "update" && action != "Update" {
-		return wire.InvalidHeader("x-ms-page-write", action)
+	if _, err := c.needWord("X-Ms-Page-Write", "update"); err != nil {
+		return err
 	}
 	p, err := c.pageWrite()
 	if err != nil {
@@ -273,8 +273,8 @@ func (s *Service) putPageFromURL(c *call) error {
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if kind := c.Header("X-Ms-Blob-Type"); kind != state.BlockBlob.String() {
-		return wire.InvalidHeader("x-ms-blob-type", kind)
+	if _, err := c.needWord("X-Ms-Blob-Type", state.BlockBlob.String()); err != nil {
+		return err
 	}
 	if err := c.refuseBody(); err != nil {
 		return err
@@ -291,7 +291,11 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	inherit := c.Header("X-Ms-Copy-Source-Blob-Properties") != "false"
+	inherit, sent, err := c.flag("X-Ms-Copy-Source-Blob-Properties")
+	if err != nil {
+		return err
+	}
+	inherit = inherit || !sent
 	f, err := s.fetch(c, &src, &w, 5000*mib, fetchWhole)
 	if err != nil {
 		return putFromURLError(err)

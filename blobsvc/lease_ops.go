@@ -15,7 +15,10 @@ var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "
 
 // leaseRequest reads x-ms-lease-action and the headers that it needs.
 func (c *call) leaseRequest() (q state.LeaseRequest, err error) {
-	action := c.Header("X-Ms-Lease-Action")
+	action, err := c.needWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
+	if err != nil {
+		return q, err
+	}
 	q.Action = leaseActions[action]
 	if q.ID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
 		return q, err
@@ -52,10 +55,6 @@ func (c *call) leaseRequest() (q state.LeaseRequest, err error) {
 				err = wire.InvalidHeader("x-ms-lease-break-period", text)
 			}
 		}
-	case "":
-		err = wire.MissingHeader("x-ms-lease-action")
-	default:
-		err = wire.InvalidHeader("x-ms-lease-action", action)
 	}
 	return q, err
 }

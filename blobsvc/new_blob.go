@@ -4,7 +4,6 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"net/url"
 	"sort"
 	"strconv"
@@ -113,14 +112,11 @@ func (c *call) newTier(kind state.Kind) (string, error) {
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if none exists. sent says whether a mode was.
 func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
-	mode := c.Header("X-Ms-Immutability-Policy-Mode")
-	switch {
-	case mode == "", strings.EqualFold(mode, "unlocked"):
-	case strings.EqualFold(mode, "locked"):
-		p.Locked = true
-	default:
-		return p, false, wire.InvalidHeader(modeHeader, mode)
+	mode, err := c.word("X-Ms-Immutability-Policy-Mode", "unlocked", "locked")
+	if err != nil {
+		return p, false, err
 	}
+	p.Locked = mode == "locked"
 	text := c.Header("X-Ms-Immutability-Policy-Until-Date")
 	if text == "" {
 		if mode != "" {
@@ -138,17 +134,7 @@ func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
 
 // legalHold reads x-ms-legal-hold; sent reports whether the header was present.
 func (c *call) legalHold() (hold, sent bool, err error) {
-	text := c.Header("X-Ms-Legal-Hold")
-	if text == "" {
-		return false, false, nil
-	}
-	switch strings.ToLower(text) {
-	case "true":
-		return true, true, nil
-	case "false":
-		return false, true, nil
-	}
-	return false, false, wire.InvalidHeader(holdHeader, text)
+	return c.flag("X-Ms-Legal-Hold")
 }
 
 // newProtection parses the immutability policy and legal hold of an operation that writes a blob.
@@ -164,7 +150,11 @@ func (c *call) newProtection() (p state.Protection, err error) {
 
 // expiry reads x-ms-expiry-option and x-ms-expiry-time.
 func (c *call) expiry() (e state.Expiry, err error) {
-	option, value := c.Header("X-Ms-Expiry-Option"), c.Header("X-Ms-Expiry-Time")
+	value := c.Header("X-Ms-Expiry-Time")
+	option, err := c.word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
+	if err != nil {
+		return e, err
+	}
 	invalid := wire.InvalidHeader("x-ms-expiry-time", value)
 	switch option {
 	case "":
@@ -176,7 +166,7 @@ func (c *call) expiry() (e state.Expiry, err error) {
 			return e, invalid
 		}
 	case "Absolute":
-		t, err := http.ParseTime(value)
+		t, err := wire.ParseRFC1123(value)
 		if err != nil {
 			return e, invalid
 		}
@@ -192,8 +182,6 @@ func (c *call) expiry() (e state.Expiry, err error) {
 		} else {
 			e.At = c.now() + d
 		}
-	default:
-		return e, wire.InvalidHeader("x-ms-expiry-option", option)
 	}
 	return e, nil
 }

@@ -70,23 +70,22 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	action := c.Header("X-Ms-Page-Write")
+	action, err := c.needWord("X-Ms-Page-Write", "update", "clear")
+	if err != nil {
+		return err
+	}
 	switch action {
-	case "update", "Update":
+	case "update":
 		if p.end-p.start > maxPageWrite {
 			return state.ErrPageRange
 		}
 		if n != p.end-p.start {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
 		}
-	case "clear", "Clear":
+	case "clear":
 		if n != 0 {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
 		}
-	case "":
-		return wire.MissingHeader("x-ms-page-write")
-	default:
-		return wire.InvalidHeader("x-ms-page-write", action)
 	}
 	w, err := s.writeExisting(c)
 	if err != nil {

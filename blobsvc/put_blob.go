@@ -11,14 +11,14 @@ import (
 
 // putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	switch kind, ok := state.ParseKind(c.Header("X-Ms-Blob-Type")); {
-	case !c.HasHeader("X-Ms-Blob-Type"):
-		return wire.MissingHeader("x-ms-blob-type")
-	case !ok:
-		return wire.InvalidHeader("x-ms-blob-type", c.Header("X-Ms-Blob-Type"))
-	case kind == state.PageBlob:
+	word, err := c.needWord("X-Ms-Blob-Type", state.BlockBlob.String(), state.PageBlob.String(), state.AppendBlob.String())
+	if err != nil {
+		return err
+	}
+	switch kind, _ := state.ParseKind(word); kind {
+	case state.PageBlob:
 		return s.createPageBlob(c)
-	case kind == state.AppendBlob:
+	case state.AppendBlob:
 		return s.createAppendBlob(c)
 	}
 	return s.putBlockBlob(c)

@@ -42,7 +42,7 @@ func TestEncryptionAlgorithmAlone(t *testing.T) {
 	r.wantHeader(t, "x-ms-encryption-key-sha256", "")
 	r.wantHeader(t, "x-ms-request-server-encrypted", "true")
 	f.do("GET", "/box/alone", "", alone...).want(t, 200, "")
-	f.do("PUT", "/box/b", "x", "x-ms-encryption-algorithm", "AES128", "x-ms-blob-type", "BlockBlob").want(t, 400, "MissingRequiredHeader")
+	f.do("PUT", "/box/b", "x", "x-ms-encryption-algorithm", "AES128", "x-ms-blob-type", "BlockBlob").want(t, 400, "InvalidHeaderValue")
 	b := f.service().NewContainerClient("box").NewBlockBlobClient("secret")
 	must(b.Upload(ctx, body("x"), &blockUpload{CPKInfo: cpk(1)}))(t)
 	f.do("HEAD", "/box/secret", "", alone...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")

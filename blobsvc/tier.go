@@ -2,7 +2,6 @@ package blobsvc
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -38,12 +37,6 @@ func (s *Service) setBlobTier(c *call) error {
 
 // highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
 func (c *call) highPriority() (bool, error) {
-	switch priority := c.Header("X-Ms-Rehydrate-Priority"); {
-	case strings.EqualFold(priority, "High"):
-		return true, nil
-	case priority == "", strings.EqualFold(priority, "Standard"):
-		return false, nil
-	default:
-		return false, wire.InvalidHeader("x-ms-rehydrate-priority", priority)
-	}
+	priority, err := c.word("X-Ms-Rehydrate-Priority", "High", "Standard")
+	return priority == "High", err
 }

@@ -119,7 +119,7 @@ func plainText(text []byte) bool {
 // decodeMessage parses the document with encoding/xml, and refuses unknown elements.
 func decodeMessage(body []byte) ([]byte, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
-	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
+	d.CharsetReader = wire.XMLCharset
 	text := []byte{}
 	var path []string // of open elements
 	done, found := false, false

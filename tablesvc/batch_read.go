@@ -3,7 +3,6 @@ package tablesvc
 import (
 	"bytes"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -211,17 +210,6 @@ func (p *part) target(c *call) (path, query string) {
 
 // option returns the decoded query option of a name in lower case.
 func option(query, name string) string {
-	if query == "" {
-		return ""
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return ""
-	}
-	for k, v := range values {
-		if strings.ToLower(k) == name && len(v) > 0 {
-			return v[0]
-		}
-	}
-	return ""
+	q, _ := wire.ParseQuery(query)
+	return q.Get(name)
 }

@@ -1,7 +1,6 @@
 package tablesvc
 
 import (
-	"mime"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -79,17 +78,14 @@ func versionAllows(v wire.Version, f format) error {
 
 // formatOf parses one media type. known is false if the service does not have the format.
 func formatOf(v wire.Version, mediaType string) (f format, known bool, err error) {
-	base, params, err := mime.ParseMediaType(mediaType)
-	if err != nil {
-		return f, false, nil
-	}
+	base, params := wire.MediaType(mediaType)
 	switch base {
 	case "*/*", "application/*":
 		return defaultFormat(v), true, nil
 	case "application/atom+xml", "application/xml", "text/xml", "atom":
 		return format{atom: true}, true, nil
 	case "application/json", "json":
-		switch strings.ToLower(params["odata"]) {
+		switch strings.ToLower(wire.MediaParameter(params, "odata")) {
 		case "", "minimalmetadata":
 			return format{metadata: entity.MinimalMetadata}, true, nil
 		case "nometadata":
@@ -140,8 +136,8 @@ func atomBody(v wire.Version, contentType string) (bool, error) {
 
 // foreignCharset reports whether a media type names an unsupported encoding of text.
 func foreignCharset(mediaType string) bool {
-	_, params, _ := mime.ParseMediaType(mediaType)
-	switch strings.ToLower(params["charset"]) {
+	_, params := wire.MediaType(mediaType)
+	switch strings.ToLower(wire.MediaParameter(params, "charset")) {
 	case "", "utf-8", "utf8", "us-ascii":
 		return false
 	}

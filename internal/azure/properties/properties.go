@@ -178,6 +178,7 @@ func behind(document []byte, path []string) (line, position int) {
 		return 0, 0
 	}
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))))
+	d.CharsetReader = wire.XMLCharset
 	var open []string
 	found := false
 	for {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // maxDrain bounds the bytes that are read and discarded of a body that is too large. It is above the size of a transaction of a
@@ -118,10 +119,17 @@ func ParseXML(b []byte, v any) error {
 
 func newXMLDecoder(b []byte) *xml.Decoder {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte(byteOrderMark))))
-	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
-		return nil, errors.New("only UTF-8 is read")
-	}
+	d.CharsetReader = XMLCharset
 	return d
+}
+
+// XMLCharset is the CharsetReader of all XML documents of requests. Besides UTF-8 it reads ASCII, which the XML libraries of some clients
+// declare.
+func XMLCharset(label string, in io.Reader) (io.Reader, error) {
+	if strings.EqualFold(label, "us-ascii") || strings.EqualFold(label, "ascii") {
+		return in, nil
+	}
+	return nil, errors.New("only UTF-8 and ASCII are read")
 }
 
 // MD5 returns the base64 of b's MD5, the value of Content-MD5.

@@ -34,8 +34,8 @@ func (q Query) Has(name string) bool {
 // maxParams bounds the parameters of one request: no operation has more than two dozen.
 const maxParams = 100
 
-// parseQuery decodes a raw query string. ok is false for an invalid percent-encoding or too many parameters.
-func parseQuery(raw string) (q Query, ok bool) {
+// ParseQuery decodes a raw query string. ok is false for too many parameters.
+func ParseQuery(raw string) (q Query, ok bool) {
 	if raw == "" {
 		return nil, true
 	}
@@ -51,19 +51,33 @@ func parseQuery(raw string) (q Query, ok bool) {
 			continue
 		}
 		name, value, _ := strings.Cut(part, "=")
-		if strings.IndexByte(name, '%') >= 0 || strings.IndexByte(name, '+') >= 0 {
-			var err error
-			if name, err = url.QueryUnescape(name); err != nil {
-				return nil, false
-			}
-		}
-		if strings.IndexByte(value, '%') >= 0 || strings.IndexByte(value, '+') >= 0 {
-			var err error
-			if value, err = url.QueryUnescape(value); err != nil {
-				return nil, false
-			}
-		}
-		q = append(q, Param{Name: strings.ToLower(name), Value: value})
+		q = append(q, Param{Name: strings.ToLower(UnescapeQuery(name)), Value: UnescapeQuery(value)})
 	}
 	return q, true
+}
+
+// UnescapeQuery decodes the name or value of a query parameter. A percent sign that begins no encoding stands for itself, as for .NET, in which the
+// service is written: clients send filters and prefixes with a bare "%".
+func UnescapeQuery(s string) string {
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
+		return s
+	}
+	if t, err := url.QueryUnescape(s); err == nil {
+		return t
+	}
+	var b strings.Builder
+	for s != "" {
+		n := 1
+		if s[0] == '%' {
+			n = min(3, len(s))
+		}
+		if t, err := url.QueryUnescape(s[:n]); err == nil {
+			b.WriteString(t)
+		} else {
+			n = 1
+			b.WriteByte(s[0])
+		}
+		s = s[n:]
+	}
+	return b.String()
 }

@@ -148,7 +148,7 @@ func (r *Request) parse(o Options) error {
 		return err
 	}
 	var ok bool
-	if r.Query, ok = parseQuery(rawQuery); !ok {
+	if r.Query, ok = ParseQuery(rawQuery); !ok {
 		return ErrInvalidQueryParameterValue.WithMessage("The query string of the request URI cannot be parsed.")
 	}
 	r.Comp = strings.ToLower(r.Query.Get("comp"))

@@ -37,13 +37,24 @@ var lastRFC1123 atomic.Pointer[formatted]
 // FormatISO7 returns t as "2015-06-26T23:39:12.1234567Z", cut to 100 ns.
 func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }
 
-// ParseRFC1123 parses an HTTP date in any of the three forms that HTTP allows.
+// httpLayouts are forms of HTTP dates besides those of net/http, all in UTC: those that .NET, in which the service is written, reads. Days and hours
+// may have one digit, the day of the week, the zone and the century may be missing. What else the service reads is not documented.
+var httpLayouts = []string{
+	"Mon, _2 Jan 2006 15:04:05 GMT", "Mon, _2 Jan 2006 15:04:05", "_2 Jan 2006 15:04:05 GMT", "_2 Jan 2006 15:04:05",
+	"Mon, _2 Jan 06 15:04:05 GMT", "_2 Jan 06 15:04:05 GMT", "Monday, _2-Jan-06 15:04:05 GMT",
+	"Mon, _2 Jan 2006 15:04:05 -0700", "_2 Jan 2006 15:04:05 -0700", "Mon, _2 Jan 2006 15:04:05 -07:00", "_2 Jan 2006 15:04:05 -07:00",
+}
+
+// ParseRFC1123 parses an HTTP date: in the three forms that HTTP allows, or one of httpLayouts.
 func ParseRFC1123(s string) (time.Time, error) {
 	// The requests of one second have the same date: the last parsed one is kept.
 	if c := lastParsed.Load(); c != nil && c.text == s {
 		return c.time, nil
 	}
 	t, err := http.ParseTime(s)
+	for i := 0; err != nil && i < len(httpLayouts); i++ {
+		t, err = time.Parse(httpLayouts[i], s)
+	}
 	t = t.UTC()
 	if err == nil {
 		lastParsed.Store(&parsed{strings.Clone(s), t})

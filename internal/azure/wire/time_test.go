@@ -19,13 +19,20 @@ func TestParseRFC1123(t *testing.T) {
 		{"Fri, 26 Jun 2015 23:39:12 GMT", first},
 		{"Friday, 26-Jun-15 23:39:12 GMT", first},
 		{"Fri Jun 26 23:39:12 2015", first},
+		{"Fri, 26 Jun 2015 23:39:12", first},
+		{"26 Jun 2015 23:39:12 GMT", first},
+		{"Fri, 26 Jun 15 23:39:12 GMT", first},
+		{"Fri, 26 Jun 2015 23:39:12 +0000", first},
+		{"Sat, 27 Jun 2015 01:39:12 +0200", first},
+		{"Sat, 27 Jun 2015 1:39:12 GMT", first.Add(2 * time.Hour)},
+		{"Fri, 5 Jun 2015 23:39:12 GMT", first.AddDate(0, 0, -21)},
 	} {
 		got, err := ParseRFC1123(tt.in)
 		if err != nil || got != tt.want {
 			t.Errorf("ParseRFC1123(%q) = %v, %v; want %v", tt.in, got, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"", "yesterday", "Fri, 26 Jun 2015 23:39:12", "Fri, 26 Jun 2015 25:39:12 GMT"} {
+	for _, bad := range []string{"", "yesterday", "Fri, 26 Jun 2015 23:39:12 XYZ", "Fri, 36 Jun 2015 23:39:12 GMT", "2015-06-26T23:39:12Z", "Fri, 26 Jun 2015 25:39:12 GMT"} {
 		for range 2 {
 			if got, err := ParseRFC1123(bad); err == nil {
 				t.Errorf("ParseRFC1123(%q) = %v, want an error", bad, got)

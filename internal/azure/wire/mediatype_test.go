@@ -23,3 +23,22 @@ func TestBoundary(t *testing.T) {
 		}
 	}
 }
+
+func TestMediaType(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, base, parameter string }{
+		{"application/json", "application/json", ""},
+		{" Application/JSON ; OData = fullmetadata", "application/json", "fullmetadata"},
+		{`application/json;odata="fullmetadata"`, "application/json", "fullmetadata"},
+		{"application/json;streaming;odata=fullmetadata;", "application/json", "fullmetadata"}, // a parameter without a value
+		{"application/json;x=a/b;odata=a;odata=b", "application/json", "a"},                     // package mime refuses both
+		{"application/json;;odata=fullmetadata", "application/json", "fullmetadata"},
+		{`application/json;x="a;odata=no";odata=yes`, "application/json", "yes"},
+		{"", "", ""},
+	} {
+		base, parameters := MediaType(tt.in)
+		if got := MediaParameter(parameters, "odata"); base != tt.base || got != tt.parameter {
+			t.Errorf("%s: %q, %q, want %q, %q", tt.in, base, got, tt.base, tt.parameter)
+		}
+	}
+}
