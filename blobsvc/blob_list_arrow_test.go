@@ -98,7 +98,7 @@ func itemsOf(t *testing.T, document string) (items []map[string]string) {
 // everyKindOfBlob makes a container with blobs of every kind and state.
 func everyKindOfBlob(t *testing.T) *fixture {
 	t.Helper()
-	f := managed(t, accountprops.Blob{Versioning: true, AccessTimes: true, Immutability: true, Scopes: []string{"secret"}})
+	f := managed(t, accountprops.Blob{Versioning: true, AccessTimes: true, Immutability: true, Expiry: true, Scopes: []string{"secret"}})
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/?restype=service&comp=properties", `<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>3</Days></DeleteRetentionPolicy></StorageServiceProperties>`).want(t, 202, "")
 	put := func(name, kind string, headers ...string) {

@@ -29,6 +29,8 @@ var (
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
 	errBothHashes      = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent", "Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
 	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent", "Both the CRC64 and the MD5 range header are present in the request; only one is allowed.")
+	// errNoHierarchy: an expiry time in an account without blob-expiry.
+	errNoHierarchy = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled", "Hierarchical namespace is not enabled for this account. Expiry times need it, or the account's setting blob-expiry.")
 	// errInvalidTag, errTagsTooMany: tags that are sent.
 	errInvalidTag  = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
 	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")

@@ -17,7 +17,7 @@ import (
 
 func TestSetBlobExpiry(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := managed(t, accountprops.Blob{Expiry: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), nil))(t)
@@ -77,7 +77,7 @@ func TestSetBlobExpiry(t *testing.T) {
 // A blob is gone at its time, for readers, writers and listings, without any background work; its content follows.
 func TestExpiredBlobs(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := managed(t, accountprops.Blob{Expiry: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), &blockblob.UploadOptions{Tags: map[string]string{"k": "v"}}))(t)
@@ -124,7 +124,7 @@ func listNames(t *testing.T, c *container.Client, include container.ListBlobsInc
 // Reading renews the access time when it is a day old, not before, and writes nothing by itself.
 func TestLastAccessTime(t *testing.T) {
 	t.Parallel()
-	f := managed(t, accountprops.Blob{AccessTimes: true})
+	f := managed(t, accountprops.Blob{Expiry: true, AccessTimes: true})
 	c := f.container()
 	b := c.NewBlockBlobClient("b")
 	must(b.Upload(ctx, body("x"), nil))(t)
@@ -172,4 +172,16 @@ func TestLastAccessTime(t *testing.T) {
 	if r := must(c.NewBlobClient("b").DownloadStream(ctx, &blob.DownloadStreamOptions{}))(t); r.LastAccessed != nil {
 		t.Errorf("last access %v", r.LastAccessed)
 	}
+}
+
+// An account without blob-expiry is one without a hierarchical namespace: nothing is written.
+func TestExpiryNeedsTheSetting(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	never := []string{"x-ms-expiry-option", "NeverExpire", "x-ms-blob-type", "BlockBlob"}
+	f.do("PUT", "/box/b?comp=expiry", "", never...).want(t, 400, "HierarchicalNamespaceNotEnabled")
+	f.do("PUT", "/box/new", "x", never...).want(t, 400, "HierarchicalNamespaceNotEnabled")
+	f.do("HEAD", "/box/new", "").want(t, 404, "BlobNotFound")
 }

@@ -70,7 +70,7 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	if b.Protection, err = c.newProtection(); err != nil {
 		return b, w, err
 	}
-	if b.Expires, err = c.newExpiry(); err != nil {
+	if b.Expires, err = s.newExpiry(c); err != nil {
 		return b, w, err
 	}
 	if b.Tags, err = c.headerTags(); err != nil {
@@ -190,10 +190,15 @@ func (c *call) expiry() (e state.Expiry, err error) {
 const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
 
 // newExpiry reads the expiry time of a new blob; 0 is never.
-func (c *call) newExpiry() (ticks.Ticks, error) {
+func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
 	e, err := c.expiry()
 	if err != nil {
 		return 0, err
+	}
+	if c.Header("X-Ms-Expiry-Option") != "" {
+		if err := s.checkExpiry(c); err != nil {
+			return 0, err
+		}
 	}
 	at, err := e.Of(c.now(), c.now())
 	return at, c.expiryError(err)

@@ -13,9 +13,12 @@ import (
 
 // Limits of one connection.
 const (
-	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML (over TLS 431). It is far above the services' limits,
+	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML. It is far above the services' limits,
 	// so that they can refuse a large head with Azure's error.
 	maxHeader = 256 << 10
+	// maxEncryptedHeader is the length at which net/http itself refuses a head over TLS, with 431: its answer cannot be replaced below TLS. Heads between
+	// the two limits are answered as the others are.
+	maxEncryptedHeader = 4 * maxHeader
 	// headerTimeout is the time limit for a request's head.
 	headerTimeout = 30 * time.Second
 	// DefaultIdleTimeout is how long an idle connection is kept.
@@ -70,5 +73,7 @@ func Serve(server *http.Server, l net.Listener, o Options) error {
 		return server.Serve(wrapped)
 	}
 	server.TLSConfig = o.TLS.Clone()
+	server.MaxHeaderBytes = maxEncryptedHeader
+	server.Handler = boundHead(server.Handler)
 	return server.ServeTLS(wrapped, "", "")
 }

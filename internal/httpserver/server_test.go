@@ -176,6 +176,33 @@ func TestShutdownEndsServe(t *testing.T) {
 	}
 }
 
+// The same over TLS, in both versions of HTTP, up to the length at which net/http answers by itself.
+func TestHeadThatIsTooLongOverTLS(t *testing.T) {
+	t.Parallel()
+	cert, pool := selfSigned(t)
+	addr := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
+	for _, http2 := range []bool{false, true} {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: http2}}
+		for length, want := range map[int]int{maxHeader / 2: http.StatusOK, 2 * maxHeader: http.StatusBadRequest} {
+			req, err := http.NewRequest(http.MethodGet, "https://"+addr, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Long", strings.Repeat("x", length))
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != want || want == http.StatusBadRequest && !strings.Contains(string(body), "Request Too Long") {
+				t.Errorf("HTTP/2 %t, %d bytes: %s", http2, length, resp.Status)
+			}
+		}
+		client.CloseIdleConnections()
+	}
+}
+
 // A head that is longer than the server reads is answered 400, as by Azure, not 431.
 func TestHeadThatIsTooLong(t *testing.T) {
 	t.Parallel()

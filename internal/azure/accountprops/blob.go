@@ -20,6 +20,8 @@ type Blob struct {
 	Immutability bool
 	// Scopes are the encryption scopes that requests can use.
 	Scopes []string
+	// Expiry lets blobs have expiry times, which Azure permits on accounts with a hierarchical namespace alone.
+	Expiry bool
 	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 is never.
 	ContainerDays int
 }
@@ -52,6 +54,7 @@ var BlobSettings = []Setting{
 	boolean("blob-versioning", "Keep the previous state of every blob that is overwritten or deleted as a version", func(b *Blob) *bool { return &b.Versioning }),
 	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
 		func(b *Blob) *bool { return &b.Immutability }),
+	boolean("blob-expiry", "Let blobs have expiry times, as in accounts with a hierarchical namespace", func(b *Blob) *bool { return &b.Expiry }),
 	{Name: "encryption-scopes", Kind: "list", Usage: "Encryption scopes of blobs that can be used; a scope that is left out is disabled",
 		Set: func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
 		Get: func(b *Blob) string { return strings.Join(b.Scopes, ",") }},

@@ -31,7 +31,7 @@ func TestMediaType(t *testing.T) {
 		{" Application/JSON ; OData = fullmetadata", "application/json", "fullmetadata"},
 		{`application/json;odata="fullmetadata"`, "application/json", "fullmetadata"},
 		{"application/json;streaming;odata=fullmetadata;", "application/json", "fullmetadata"}, // a parameter without a value
-		{"application/json;x=a/b;odata=a;odata=b", "application/json", "a"},                     // package mime refuses both
+		{"application/json;x=a/b;odata=a;odata=b", "application/json", "a"},                    // package mime refuses both
 		{"application/json;;odata=fullmetadata", "application/json", "fullmetadata"},
 		{`application/json;x="a;odata=no";odata=yes`, "application/json", "yes"},
 		{"", "", ""},

@@ -112,9 +112,9 @@ func TestFormat(t *testing.T) {
 		name, text, hint string
 		err              error
 	}{
-		{"own", "lazuli data folder, format 2\n", "", nil},
+		{"own", "lazuli data folder, format 3\n", "", nil},
 		{"older", "lazuli data folder, format 1\n", "", nil},
-		{"newer", "lazuli data folder, format 3\n", "use the newer release", ErrFormat},
+		{"newer", "lazuli data folder, format 4\n", "use the newer release", ErrFormat},
 		{"zero", "lazuli data folder, format 0\n", "not written by Lazuli", ErrFormat},
 		{"foreign", "something else\n", "not written by Lazuli", ErrFormat},
 		{"empty", "", "not written by Lazuli", ErrFormat},
@@ -129,7 +129,7 @@ func TestFormat(t *testing.T) {
 				t.Fatalf("got %v, want %v with %q", err, tc.err, tc.hint)
 			}
 			if err == nil {
-				if text, err := os.ReadFile(filepath.Join(path, formatFile)); err != nil || string(text) != "lazuli data folder, format 2\n" {
+				if text, err := os.ReadFile(filepath.Join(path, formatFile)); err != nil || string(text) != "lazuli data folder, format 3\n" {
 					t.Errorf("the folder is marked %q, %v", text, err)
 				}
 				d.Close()

@@ -17,7 +17,8 @@ import (
 //
 //  1. the first format
 //  2. the queues' streams are append-only, and their records have checksums: a program of format 1 cannot read them
-const Format = 2
+//  3. page blobs note which pages were cleared: a program of format 2 fails to read such blobs
+const Format = 3
 
 const (
 	formatFile = "FORMAT"

@@ -66,7 +66,7 @@ func open(t *testing.T) *fixture {
 		roles = append(roles, auth.Assignment{Principal: "owner", Role: "Storage Blob Data Owner", Scope: list[i].Name},
 			auth.Assignment{Principal: "owner", Role: "Storage Queue Data Contributor", Scope: list[i].Name})
 	}
-	all, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: true, Immutability: true, ContainerDays: 7}, list...)
+	all, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: true, Immutability: true, Expiry: true, ContainerDays: 7}, list...)
 	check.OK(t, err)
 	assignments, err := auth.NewRoles(roles...)
 	check.OK(t, err)
