@@ -141,10 +141,10 @@ func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, 
 	if err != nil {
 		return fmt.Errorf("accounts file: %w", err)
 	}
-	defer lock.Close()
 	if err := filelock.Wait(lock); err != nil {
-		return fmt.Errorf("accounts file: lock %s: %w", lock.Name(), err)
+		return fmt.Errorf("accounts file: lock %s: %w", lock.Name(), errors.Join(err, lock.Close()))
 	}
+	defer filelock.Close(lock)
 	list, err := ReadAccountsFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

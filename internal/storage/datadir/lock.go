@@ -34,13 +34,13 @@ func acquire(name string) (*lock, error) {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock data folder: %w", errors.Join(err, f.Close()))
+		return nil, fmt.Errorf("lock data folder: %w", errors.Join(err, filelock.Close(f)))
 	}
 	return &lock{f}, nil
 }
 
 // release releases the lock.
-func (l *lock) release() error { return l.f.Close() }
+func (l *lock) release() error { return filelock.Close(l.f) }
 
 // holder reads the process id from a lock file. It returns 0 if the file has no id yet, between another process's lock and its write.
 func holder(f *os.File) int {

@@ -19,6 +19,10 @@ func TryShared(f *os.File) error { return lock(f, shared) }
 // Wait takes an exclusive lock on f as soon as no other process holds it.
 func Wait(f *os.File) error { return lock(f, exclusiveWait) }
 
+// Close ends the lock on f and closes f. Closing f alone ends the lock some time later if this process is starting a child just then: the child
+// has a copy of each open file until its program begins.
+func Close(f *os.File) error { return errors.Join(unlock(f), f.Close()) }
+
 type mode int
 
 const (

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 func lock(f *os.File, m mode) error {
 	how := unix.LOCK_EX
 	if m == shared {

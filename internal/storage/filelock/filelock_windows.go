@@ -25,3 +25,7 @@ func lock(f *os.File, m mode) error {
 	}
 	return err
 }
+
+func unlock(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{Offset: offset})
+}

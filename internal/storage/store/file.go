@@ -53,19 +53,19 @@ func inspect(path string, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	for begun := time.Now(); ; time.Sleep(lockPoll) {
 		err := filelock.TryShared(f)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, filelock.ErrBusy) {
-			return err
+			return errors.Join(err, f.Close())
 		}
 		if time.Since(begun) > timeout {
-			return ErrLocked
+			return errors.Join(ErrLocked, f.Close())
 		}
 	}
+	defer filelock.Close(f)
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 { // bbolt initialises an empty file
 		return err

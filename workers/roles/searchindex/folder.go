@@ -82,7 +82,7 @@ func openFolder(path string) (*folder, error) {
 	return &folder{path, f}, nil
 }
 
-func (f *folder) close() error { return f.lock.Close() }
+func (f *folder) close() error { return filelock.Close(f.lock) }
 
 func (f *folder) generation(id string) string { return filepath.Join(f.path, generationPrefix+id) }
 
