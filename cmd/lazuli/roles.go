@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
@@ -96,7 +96,7 @@ func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, cre
 		create = func() error { _, err := s.storage.Blobs.CreateContainer(ctx, name, nil); return err }
 	case "folder":
 		target = archive.Folder(name)
-		create = func() error { return os.MkdirAll(name, 0o700) }
+		create = func() error { return disk.MkdirAll(name, 0o700) }
 	default:
 		err = fmt.Errorf("no entities can be archived to %q", s.config.ArchiveTo)
 	}

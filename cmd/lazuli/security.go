@@ -17,6 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // security has the accounts, the token checks and the certificate of the services.
@@ -68,7 +69,7 @@ func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	if c.InMemory {
 		return devissuer.New(is)
 	}
-	if err := os.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later
+	if err := disk.MkdirAll(c.Location, 0o700); err != nil { // as datadir makes it, a little later
 		return nil, fmt.Errorf("development issuer: %w", err)
 	}
 	is.KeyFile = filepath.Join(c.Location, datadir.IssuerKeyFile)

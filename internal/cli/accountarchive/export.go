@@ -15,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Account has the clients of an account; those of services that it does not have are nil.
@@ -139,7 +141,7 @@ func (e *exporter) open() error {
 		if entries, err := os.ReadDir(e.dir); err == nil && len(entries) > 0 {
 			return fmt.Errorf("the folder %s has other files", e.dir)
 		}
-		if err := os.MkdirAll(e.dir, 0o700); err != nil {
+		if err := disk.MkdirAll(e.dir, 0o700); err != nil {
 			return err
 		}
 		e.manifest = &Manifest{Format: formatName, Version: formatVersion, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}

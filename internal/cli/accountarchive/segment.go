@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // segmentWriter writes the segments of a resource, one after another.
@@ -42,7 +44,7 @@ func newSegmentWriter(dir string, r *Resource, suffix string, limit int64) *segm
 // Write adds bytes to the current segment.
 func (w *segmentWriter) Write(p []byte) (int, error) {
 	if w.file == nil {
-		if err := os.MkdirAll(filepath.Join(w.dir, filepath.FromSlash(w.folder)), 0o700); err != nil {
+		if err := disk.MkdirAll(filepath.Join(w.dir, filepath.FromSlash(w.folder)), 0o700); err != nil {
 			return 0, err
 		}
 		f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(w.name()))+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

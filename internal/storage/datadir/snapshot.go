@@ -228,7 +228,7 @@ func copyTree(from, to string) error {
 		switch {
 		case e.IsDir():
 			folders = append(folders, target)
-			return os.MkdirAll(target, 0o700)
+			return disk.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
 			return copyFile(path, target)
 		}

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Prepare verifies all streams below a folder before the server reads them, and prevents the server from cutting off readable records. It
@@ -119,7 +121,7 @@ const indexFile = "index.db"
 
 func (p *preparer) setMetaAside(wrong string) error {
 	stream := filepath.Base(p.dir)
-	if err := os.MkdirAll(p.keep, 0o700); err != nil {
+	if err := disk.MkdirAll(p.keep, 0o700); err != nil {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	d := Damage{Stream: stream, Meta: wrong}
@@ -220,7 +222,7 @@ func Keep(keep, name string, data []byte) (string, error) {
 
 // keepCopy writes data to a file in keep, unless a file of that name exists, and returns the file's path.
 func (p *preparer) keepCopy(name string, data []byte) (string, error) {
-	if err := os.MkdirAll(p.keep, 0o700); err != nil {
+	if err := disk.MkdirAll(p.keep, 0o700); err != nil {
 		return "", fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	path := filepath.Join(p.keep, name)
@@ -279,7 +281,7 @@ func (p *preparer) noteLost(lost []*Damage) error {
 
 // NoteLost records a loss in keep that the files do not show.
 func NoteLost(keep string, d Damage) error {
-	if err := os.MkdirAll(keep, 0o700); err != nil {
+	if err := disk.MkdirAll(keep, 0o700); err != nil {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	p := preparer{dir: d.Stream, keep: keep}

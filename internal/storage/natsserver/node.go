@@ -95,7 +95,7 @@ func (s *Server) join(ctx context.Context, waiting func(string)) error {
 // cluster than the one that it was about to found; the server has been stopped then.
 func (s *Server) startNode(ctx context.Context, waiting func(string)) (again bool, err error) {
 	s.dir = filepath.Join(s.config.Dir, s.node.site.Identity().Cluster)
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := disk.MkdirAll(s.dir, 0o700); err != nil {
 		return false, fmt.Errorf("natsserver: %w", err)
 	}
 	e, err := s.startEmbedded(s.dir)

@@ -93,7 +93,7 @@ func (s *Server) embed() error {
 			return fmt.Errorf("natsserver: %w", err)
 		}
 		s.scratch, dir = scratch, scratch
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
+	} else if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("natsserver: %w", err)
 	}
 	if s.config.Dir != "" {

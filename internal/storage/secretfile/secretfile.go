@@ -21,7 +21,27 @@ var ErrExposed = errors.New("users other than the owner may write to the file")
 const Mode fs.FileMode = 0o600
 
 // Write replaces the content of path with data, atomically and synced. The folder must exist.
-func Write(path string, data []byte) (err error) {
+func Write(path string, data []byte) error {
+	return place(path, data, func(temporary string) error { return os.Rename(temporary, path) })
+}
+
+// Create is like [Write] for a file that must not exist yet; it returns fs.ErrExist if it does. On a file system without hard links, a file that
+// another process creates at the same moment is replaced.
+func Create(path string, data []byte) error {
+	return place(path, data, func(temporary string) error {
+		err := os.Link(temporary, path) // which, unlike a rename, replaces no file
+		if err == nil {
+			return os.Remove(temporary)
+		}
+		if _, missing := os.Lstat(path); missing == nil {
+			return fs.ErrExist
+		}
+		return os.Rename(temporary, path)
+	})
+}
+
+// place writes data to a temporary file in the folder of path, and calls give, which gives the file its name.
+func place(path string, data []byte, give func(temporary string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with Mode
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -42,28 +62,12 @@ func Write(path string, data []byte) (err error) {
 		err = f.Close()
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = give(f.Name())
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
-}
-
-// Create is like [Write] for a file that must not exist yet; it returns fs.ErrExist if it does.
-func Create(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, Mode)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(path)
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return disk.SyncDir(filepath.Dir(path))
 }
 
 // Read returns the content of a file of at most limit bytes. It returns [ErrExposed] if the file's group or all users may write to it, because

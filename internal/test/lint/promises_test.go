@@ -9,30 +9,46 @@ import (
 	"testing"
 )
 
-// The tests that docs/security.md names for its promises exist.
-func TestNamedTestsExist(t *testing.T) {
-	declared := map[string]bool{}
-	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+// eachSource calls visit with the path, relative to the repository, and the text of each Go file.
+func eachSource(t *testing.T, visit func(path, text string)) {
+	t.Helper()
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range declaration.FindAllStringSubmatch(string(text), -1) {
-			declared[m[1]] = true
+		if err != nil {
+			return err
 		}
+		path, err = filepath.Rel(top, path)
+		visit(filepath.ToSlash(path), string(text))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(read(t, "docs/security.md"), -1)
-	if len(named) < 20 {
-		t.Fatalf("docs/security.md names %d tests", len(named))
-	}
-	for _, m := range named {
-		if !declared[m[1]] {
-			t.Errorf("docs/security.md names %s, which is no test", m[1])
+}
+
+// The tests that the pages with promises name exist.
+func TestNamedTestsExist(t *testing.T) {
+	declared := map[string]bool{}
+	declaration := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
+	eachSource(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, m := range declaration.FindAllStringSubmatch(text, -1) {
+				declared[m[1]] = true
+			}
+		}
+	})
+	for page, least := range map[string]int{"docs/security.md": 20, "docs/operations.md": 20, "docs/queue.md": 10} {
+		named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(read(t, page), -1)
+		if len(named) < least {
+			t.Errorf("%s names %d tests", page, len(named))
+		}
+		for _, m := range named {
+			if !declared[m[1]] {
+				t.Errorf("%s names %s, which is no test", page, m[1])
+			}
 		}
 	}
 }

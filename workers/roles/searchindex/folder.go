@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
@@ -66,7 +67,7 @@ type folder struct {
 
 // openFolder locks a folder, which it creates if it does not exist.
 func openFolder(path string) (*folder, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := disk.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("searchindex: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
