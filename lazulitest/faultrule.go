@@ -11,7 +11,7 @@ import (
 //	rule := lazulitest.FaultRule{Operation: "Put Blob", Unanswered: true, Count: 1}
 //
 // The fields Service, Operation, Resource, Account and Client choose requests; Skip, Nth, Share, Count and For choose among
-// them. The action is one of Error, Delay, Slow, Reset, Truncate, Corrupt, Unanswered and Throttle. docs/faults.md
+// them. The action is one of Error, Delay, Slow, Reset, Truncate, Corrupt, Unanswered, Throttle and Secondary. docs/faults.md
 // describes all fields.
 type FaultRule = faultrule.Rule
 
@@ -53,3 +53,14 @@ func (l *Lazuli) RequireFaultHit(t testing.TB, name string) {
 		t.Fatalf("lazulitest: fault rule %q had no effect on any request", name)
 	}
 }
+
+// RemoveFault removes the named rule before the test ends.
+func (l *Lazuli) RemoveFault(t testing.TB, name string) {
+	t.Helper()
+	if err := l.stack.Faults().Remove(name); err != nil {
+		t.Fatalf("lazulitest: %v", err)
+	}
+}
+
+// FaultSecondary is the type of a [FaultRule]'s Secondary.
+type FaultSecondary = faultrule.Secondary

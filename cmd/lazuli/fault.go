@@ -38,13 +38,16 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	var window, delay, retryAfter time.Duration
 	var truncate, corrupt int64
 	var azureLimits bool
+	var secondary faultrule.Secondary
+	var lag time.Duration
 	cmd := &cobra.Command{
 		Use:   "add",
 		Short: "Add a rule; its name is printed",
 		Example: `  lazuli fault add --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
   lazuli fault add --service queue --operation "Put Message" --unanswered --nth 2
   lazuli fault add --resource 'Employees*' --throttle-requests 100 --throttle-per partition
-  lazuli fault add --azure-table-limits`,
+  lazuli fault add --azure-table-limits
+  lazuli fault add --secondary-lag 10m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
@@ -64,6 +67,10 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 			}
 			if t != (faultrule.Throttle{}) {
 				r.Throttle = &t
+			}
+			if f := cmd.Flags(); f.Changed("secondary-lag") || f.Changed("secondary-status") || f.Changed("failed-over") {
+				secondary.Lag = faultrule.Duration(lag)
+				r.Secondary = &secondary
 			}
 			text, err := json.Marshal(r)
 			if err != nil {
@@ -88,6 +95,7 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	f.StringVar(&r.Resource, "resource", "", "path below the account, photos/2026/*; * matches any characters, ? matches one")
 	f.StringVar(&r.Account, "account", "", "name of the account")
 	f.StringVar(&r.Client, "client", "", "User-Agent header; * matches any characters")
+	f.StringVar(&r.Endpoint, "endpoint", "", "primary or secondary (default: both)")
 	f.IntVar(&r.Skip, "skip", 0, "number of matching requests that succeed before the rule takes effect")
 	f.IntVar(&r.Nth, "nth", 0, "fail every nth matching request")
 	f.Float64Var(&r.Share, "share", 0, "share of matching requests that fail, 0.1 for a tenth")
@@ -108,6 +116,9 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	f.Float64Var(&t.PartitionEntities, "throttle-partition-entities", 0, "maximum entities per second of each partition of a table; requests above it get 503 ServerBusy")
 	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0, "maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
 	f.BoolVar(&azureLimits, "azure-table-limits", false, "the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with --retry-after 1s")
+	f.DurationVar(&lag, "secondary-lag", 0, "the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")
+	f.StringVar(&secondary.Status, "secondary-status", "", "status of the secondary in Get Service Stats: live, bootstrap or unavailable (default live)")
+	f.BoolVar(&secondary.FailedOver, "failed-over", false, "the account has failed over to its secondary, which is gone")
 	f.StringVar(&t.Per, "throttle-per", "", "scope of the rate: account, container or partition (default account)")
 	return cmd
 }

@@ -14,7 +14,8 @@ const Header = "x-lazuli-fault"
 
 // Fault is the effect of a rule on one request.
 type Fault struct {
-	rule *Rule
+	rule  *Rule
+	added time.Time // when the rule was added
 	// limit is that of a throttle, partitions that of the entities of partitions.
 	limit, partitions *limiter
 	hit               func() // counts a throttled request
@@ -43,6 +44,8 @@ func (f *Fault) Serve(r *wire.Request, do func() error) error {
 // disturb runs the operation with the rule's effect on the bodies or the connection.
 func (f *Fault) disturb(r *wire.Request, do func() error) error {
 	switch out := r.Out; {
+	case f.rule.Secondary != nil:
+		return f.rule.Secondary.serve(r, f.added, do)
 	case f.rule.Unanswered:
 		r.Out = &discard{header: out.Header()}
 		_ = do()

@@ -13,11 +13,13 @@ type matcher struct {
 	anyService                bool
 	operation                 string // folded, see fold
 	resource, account, client string
+	endpoint                  string
+	secondary                 *Secondary // chooses among the requests, if the rule has it
 }
 
 func newMatcher(r *Rule) matcher {
 	svc, named := services[r.Service]
-	return matcher{service: svc, anyService: !named, operation: fold(r.Operation), resource: r.Resource, account: r.Account, client: r.Client}
+	return matcher{service: svc, anyService: !named, operation: fold(r.Operation), resource: r.Resource, account: r.Account, client: r.Client, endpoint: r.Endpoint, secondary: r.Secondary}
 }
 
 // matches reports whether a rule concerns the request. The request's operation must be known.
@@ -25,6 +27,8 @@ func (m *matcher) matches(r *wire.Request) bool {
 	switch {
 	case !m.anyService && m.service != r.Service,
 		m.account != "" && m.account != r.Account,
+		m.endpoint != "" && (m.endpoint == secondaryEndpoint) != r.Secondary,
+		m.secondary != nil && !m.secondary.concerns(r),
 		m.operation != "" && !glob(m.operation, fold(r.Operation)),
 		m.client != "" && !glob(m.client, r.HTTP.UserAgent()),
 		m.resource != "" && !glob(m.resource, resource(r)):

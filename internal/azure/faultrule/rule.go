@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Rule says which requests fail and how. Exactly one of the actions Error, Reset, Truncate, Corrupt, Unanswered and
-// Throttle is set, or none where Delay or Slow is the action; Delay and Slow go with every action.
+// Rule says which requests fail and how. Exactly one of the actions Error, Reset, Truncate, Corrupt, Unanswered, Throttle
+// and Secondary is set, or none where Delay or Slow is the action; Delay and Slow go with every action.
 type Rule struct {
 	// Name identifies the rule in the log, in the response header [Header] and in [Set.Remove]. Letters, digits, "-", "_" and
 	// ".", at most 64 characters. [Set.Add] makes a name for a rule without one.
@@ -30,6 +30,8 @@ type Rule struct {
 	Account string `json:"account,omitempty"`
 	// Client is compared with the User-Agent header; "*" and "?" as in Resource. Empty matches every client.
 	Client string `json:"client,omitempty"`
+	// Endpoint is "primary" or "secondary". Empty matches both. [Secondary] chooses its requests itself.
+	Endpoint string `json:"endpoint,omitempty"`
 
 	// Skip is the number of matching requests before the rule takes effect.
 	Skip int `json:"skip,omitempty"`
@@ -66,6 +68,8 @@ type Rule struct {
 	Unanswered bool `json:"unanswered,omitempty"`
 	// Throttle answers 503 ServerBusy beyond a rate.
 	Throttle *Throttle `json:"throttle,omitempty"`
+	// Secondary makes the secondary endpoint lag, or the account fail over.
+	Secondary *Secondary `json:"secondary,omitempty"`
 }
 
 // The rates that Azure documents for tables, in entities per second.
@@ -161,6 +165,8 @@ func (r *Rule) validate() error {
 	switch {
 	case !(r.Share >= 0 && r.Share <= 1): // refuses NaN, too
 		return invalid("share is %v, want a number above 0 and at most 1", r.Share)
+	case !slices.Contains([]string{"", primaryEndpoint, secondaryEndpoint}, r.Endpoint):
+		return invalid("endpoint is %q, want primary or secondary", r.Endpoint)
 	case time.Duration(r.Delay) > MaxDelay:
 		return invalid("delay is longer than %v", MaxDelay)
 	case time.Duration(r.RetryAfter)%time.Second != 0:
@@ -176,7 +182,7 @@ func (r *Rule) validateAction() error {
 	for _, a := range []struct {
 		name string
 		set  bool
-	}{{"error", r.Error != ""}, {"reset", r.Reset != ""}, {"truncate", r.Truncate != nil}, {"corrupt", r.Corrupt != nil}, {"unanswered", r.Unanswered}, {"throttle", r.Throttle != nil}} {
+	}{{"error", r.Error != ""}, {"reset", r.Reset != ""}, {"truncate", r.Truncate != nil}, {"corrupt", r.Corrupt != nil}, {"unanswered", r.Unanswered}, {"throttle", r.Throttle != nil}, {"secondary", r.Secondary != nil}} {
 		if a.set {
 			actions = append(actions, a.name)
 		}
@@ -185,7 +191,7 @@ func (r *Rule) validateAction() error {
 	case len(actions) > 1:
 		return invalid("%s exclude each other", strings.Join(actions, " and "))
 	case len(actions) == 0 && r.Delay == 0 && r.Slow == 0:
-		return invalid("no action: want one of error, delay, slow, reset, truncate, corrupt, unanswered and throttle")
+		return invalid("no action: want one of error, delay, slow, reset, truncate, corrupt, unanswered, throttle and secondary")
 	case r.Error != "" && Errors[r.Error] == nil:
 		return invalid("error is %q, want ServerBusy, OperationTimedOut or InternalError", r.Error)
 	case r.Reset != "" && !slices.Contains([]string{"before", "during", "after"}, r.Reset):
@@ -196,6 +202,8 @@ func (r *Rule) validateAction() error {
 		return invalid("corruptRequest goes with corrupt")
 	case r.RetryAfter != 0 && r.Error == "" && r.Throttle == nil:
 		return invalid("retryAfter goes with error and throttle")
+	case r.Secondary != nil:
+		return r.Secondary.validate(r)
 	case r.Throttle != nil:
 		if r.Throttle.entities() && r.Service != "" && r.Service != "table" {
 			return invalid("throttle: entities are those of tables, not of the service %s", r.Service)

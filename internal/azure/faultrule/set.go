@@ -182,7 +182,7 @@ func (s *Set) Find(r *wire.Request) (*Fault, error) {
 	}
 	for _, a := range *p {
 		if a.match.matches(r) && a.take(s.now()) {
-			return &Fault{rule: &a.rule, limit: a.limit, partitions: a.partitions, hit: a.hit}, nil
+			return &Fault{rule: &a.rule, added: a.added, limit: a.limit, partitions: a.partitions, hit: a.hit}, nil
 		}
 	}
 	return nil, nil
@@ -194,7 +194,7 @@ func requested(text string) (*Fault, error) {
 	if err == nil {
 		err = r.validate()
 	}
-	if err == nil && (newMatcher(&r) != matcher{anyService: true} || r.Skip+r.Nth+r.Count != 0 || r.Share != 0 || r.For != 0 || r.Throttle != nil) {
+	if err == nil && (newMatcher(&r) != matcher{anyService: true, secondary: r.Secondary} || r.Secondary != nil || r.Skip+r.Nth+r.Count != 0 || r.Share != 0 || r.For != 0 || r.Throttle != nil) {
 		err = invalid("a request can ask for an action alone")
 	}
 	if err != nil {

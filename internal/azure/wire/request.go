@@ -54,10 +54,20 @@ type Request struct {
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
 	Fault string
+	// Replication is what Get Service Stats reports; the zero value is a secondary that has everything.
+	Replication Replication
 	// Admit, if set, takes entities of a partition of a table from the rates that limit them, and fails if a rate is exceeded. The Table service calls it.
 	Admit func(table, partition string, entities int) error
 
 	options Options
+}
+
+// Replication is the state of the secondary endpoint of an account.
+type Replication struct {
+	// Status is "live", "bootstrap" or "unavailable"; "" is "live".
+	Status string
+	// LastSync is the time up to which a live secondary has all writes; the zero value is now.
+	LastSync time.Time
 }
 
 // Options configure how requests are parsed.

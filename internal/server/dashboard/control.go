@@ -186,6 +186,8 @@ func faultOf(form url.Values) (r faultrule.Rule, err error) {
 		r.Corrupt = offset()
 	case "unanswered":
 		r.Unanswered = true
+	case "lag", "failover":
+		r.Secondary = &faultrule.Secondary{Lag: duration(), FailedOver: kind == "failover"}
 	case "throttle":
 		need("a number of requests per second")
 		v, e := strconv.ParseFloat(amount, 64)
