@@ -222,32 +222,25 @@ func (h hidden) filter(body []byte) []byte {
 	})
 }
 
-func (h hidden) filterJSON(body []byte) []byte {
-	var value struct{ Value []json.RawMessage }
-	if json.Unmarshal(body, &value) != nil || value.Value == nil {
-		return body
+// filterJSON keeps the entities that are not hidden, as they are written. Entities follow each other in value in the order in which they are decoded.
+func (h hidden) filterJSON(page []byte) []byte {
+	var list struct{ Value []json.RawMessage }
+	if json.Unmarshal(page, &list) != nil || len(list.Value) == 0 {
+		return page
 	}
-	for _, entity := range value.Value {
+	start := bytes.Index(page, list.Value[0])
+	end := start
+	var kept [][]byte
+	for _, entity := range list.Value {
+		at := bytes.Index(page[end:], entity)
+		if at < 0 {
+			return page // not as the Table service writes it
+		}
+		end += at + len(entity)
 		var e struct{ Timestamp time.Time }
-		if json.Unmarshal(entity, &e) == nil && h.covers(e.Timestamp) {
-			body = removeElement(body, entity)
+		if json.Unmarshal(entity, &e) != nil || !h.covers(e.Timestamp) {
+			kept = append(kept, entity)
 		}
 	}
-	return body
-}
-
-// removeElement removes an element of an array, with the comma after it or before it.
-func removeElement(body, element []byte) []byte {
-	at := bytes.Index(body, element)
-	if at < 0 {
-		return body
-	}
-	end := at + len(element)
-	switch {
-	case end < len(body) && body[end] == ',':
-		end++
-	case at > 0 && body[at-1] == ',':
-		at--
-	}
-	return slices.Concat(body[:at], body[end:])
+	return slices.Concat(page[:start], bytes.Join(kept, []byte(",")), page[end:])
 }
