@@ -2,6 +2,7 @@ package tablesvc
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -17,6 +18,10 @@ type Counts = state.Counts
 
 // Open opens or creates the file of a Table service, for [Check] and other tools. Options.Buckets is ignored.
 func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFile(path, o) }
+
+// Fork prepares the file of a Table service, a copy of a former state, to replace a later state: positions in the logs of changes that only the later state
+// had become unknown. A file that does not exist is not created.
+func Fork(path string, now time.Time) error { return state.Fork(path, now) }
 
 // Buckets are the names of the buckets in the file of a Table service.
 func Buckets() []store.Bucket { return state.Buckets() }

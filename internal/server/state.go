@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -119,9 +120,11 @@ func checkCopy(path string) error {
 }
 
 // Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has expired since
-// the snapshot is expired. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
+// the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
 func (s *Stack) Restore(ctx context.Context, name string) error {
-	return s.closed(ctx, func(d *datadir.Dir) error { return d.Restore(name) })
+	return s.closed(ctx, func(d *datadir.Dir) error {
+		return d.Restore(name, func(path string) error { return tablesvc.Fork(filepath.Join(path, "tables.db"), time.Now()) })
+	})
 }
 
 // Snapshots lists the snapshots by name.

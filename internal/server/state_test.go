@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -17,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -209,6 +212,43 @@ func TestSnapshotAndRestore(t *testing.T) {
 	}
 	if list, err := s.Snapshots(); err != nil || len(list) != 1 {
 		t.Errorf("snapshots %v, %v", list, err)
+	}
+}
+
+// A position in a table's log from after the snapshot is unknown once the snapshot is restored, however many changes follow. What follows the table reads it again.
+func TestRestoreInvalidatesPositions(t *testing.T) {
+	t.Parallel()
+	s, dev, _ := startState(t, Config{Location: t.TempDir(), Relaxed: true})
+	ctx := t.Context()
+	table := dev.tables.NewClient("followed")
+	_, err := table.CreateTable(ctx, nil)
+	check.OK(t, err)
+	insert := func(row string) {
+		_, err := table.AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"`+row+`"}`), nil)
+		check.OK(t, err)
+	}
+	after := func(position string) (next string, known bool) {
+		var answer *http.Response
+		header := http.Header{longpoll.AfterHeader: {position}}
+		_, err := table.NewListEntitiesPager(nil).NextPage(policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), header))
+		check.OK(t, err)
+		return answer.Header.Get(longpoll.PositionHeader), answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges
+	}
+	shared, _ := after("")
+	check.OK(t, s.Save(ctx, "one", false))
+	insert("lost")
+	lost, known := after(shared)
+	if !known || lost == shared {
+		t.Fatalf("the position after a change is %q, known: %v", lost, known)
+	}
+	check.OK(t, s.Restore(ctx, "one"))
+	insert("1")
+	insert("2")
+	if _, known := after(lost); known {
+		t.Error("the position of a lost change is known")
+	}
+	if _, known := after(shared); !known {
+		t.Error("the position of the snapshot is unknown")
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	SnapshotsFolder = "snapshots"
 	// restoringFolder is the copy of a snapshot that replaces the folder's content. The copy gets this name when it is complete.
 	restoringFolder = "restoring"
+	// SearchFolder is the folder inside the data folder that holds the indexes of the search-index role. They follow the tables, and are not part of a
+	// snapshot.
+	SearchFolder = "search-index"
 	// partSuffix marks an incomplete copy.
 	partSuffix = ".part"
 )
@@ -46,7 +49,7 @@ type Snapshot struct {
 
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
-	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a snapshot of the same name.
@@ -85,7 +88,10 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 
 // Restore replaces the folder's content, which must not be in use, by a snapshot. If the process is killed meanwhile, the folder has either the
 // old content or the new. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
-func (d *Dir) Restore(name string) error {
+//
+// prepare, if it is not nil, is called with the path of a copy of the snapshot, laid out as a data folder, which then replaces the content. If prepare
+// fails, Restore changes nothing.
+func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	path, err := d.snapshot(name)
 	if err != nil {
 		return err
@@ -100,6 +106,11 @@ func (d *Dir) Restore(name string) error {
 	}
 	if err := copyContent(path, part); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
+	}
+	if prepare != nil {
+		if err := prepare(part); err != nil {
+			return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
+		}
 	}
 	if err := os.Rename(part, ready); err != nil {
 		return err

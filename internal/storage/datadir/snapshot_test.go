@@ -70,7 +70,12 @@ func TestSnapshot(t *testing.T) {
 	for name, text := range old {
 		write(t, filepath.Join(d.Path(), name), text)
 	}
+	index := filepath.Join(d.Path(), SearchFolder, "shop", "people", "state.json") // no part of a snapshot
+	write(t, index, "index")
 	must0(t, d.Save("a", false, nil))
+	if _, err := os.Stat(filepath.Join(d.Path(), SnapshotsFolder, "a", SearchFolder)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a search index is in the snapshot: %v", err)
+	}
 	if err := d.Save("a", false, nil); !errors.Is(err, ErrSnapshotExists) {
 		t.Errorf("saved twice: %v", err)
 	}
@@ -78,9 +83,22 @@ func TestSnapshot(t *testing.T) {
 	write(t, d.Blobs(), "new")
 	must0(t, os.RemoveAll(d.Extents()))
 	must0(t, d.Save("b", false, nil))
-	must0(t, d.Restore("a"))
+	refused := errors.New("refused")
+	if err := d.Restore("a", func(path string) error {
+		if _, err := os.Stat(filepath.Join(path, "tables.db")); err != nil {
+			t.Errorf("the copy has no tables: %v", err)
+		}
+		return refused
+	}); !errors.Is(err, refused) {
+		t.Errorf("a copy that cannot be prepared: %v", err)
+	}
+	same(t, content(t, d), map[string]string{"tables.db": "new", "blobs.db": "new"})
+	must0(t, d.Restore("a", nil))
+	if _, err := os.Stat(index); err != nil {
+		t.Errorf("the search index was removed: %v", err)
+	}
 	same(t, content(t, d), old)
-	must0(t, d.Restore("b"))
+	must0(t, d.Restore("b", nil))
 	same(t, content(t, d), map[string]string{"tables.db": "new", "blobs.db": "new"})
 	must0(t, d.Save("a", true, nil))
 	list, err := d.Snapshots()
@@ -88,7 +106,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("snapshots %v, %v", list, err)
 	}
 	must0(t, d.RemoveSnapshot("b"))
-	for name, err := range map[string]error{"restore": d.Restore("b"), "remove": d.RemoveSnapshot("b")} {
+	for name, err := range map[string]error{"restore": d.Restore("b", nil), "remove": d.RemoveSnapshot("b")} {
 		if !errors.Is(err, ErrSnapshotNotFound) {
 			t.Errorf("%s of what is gone: %v", name, err)
 		}
@@ -149,7 +167,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 			// Nothing is left that a later restoration would stumble over.
 			must0(t, d.Save("s", false, nil))
 			write(t, d.Blobs(), "later")
-			must0(t, d.Restore("s"))
+			must0(t, d.Restore("s", nil))
 			same(t, content(t, d), tc.want)
 		})
 	}

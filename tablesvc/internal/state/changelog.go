@@ -17,7 +17,7 @@ import (
 // watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
 // stay valid across restarts.
 //
-//	bucketWatched: table id -> version 2 | next number 8 | first number 8 | time of the last call 8 (ticks) | bytes of the records 8
+//	bucketWatched: table id -> version 2 or 3 | next number 8 | first number 8 | time of the last call 8 (ticks) | bytes of the records 8 | in version 3: timelines
 //	bucketChanges: table id, number 8 -> version 2 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | length of RowKey 2 |
 //	                                     length of before 4 | PartitionKey | RowKey | before | after
 //
@@ -34,9 +34,10 @@ const (
 	// askedEvery is the precision of the stored time of that call.
 	askedEvery = time.Hour
 
-	changeVersion = 2
-	changeHeader  = 18
-	watchSize     = 33
+	changeVersion         = 2
+	watchVersionTimelines = 3
+	changeHeader          = 18
+	watchSize             = 33
 
 	// The sizes of version 1, which had no states.
 	changeHeader1 = 12
@@ -48,21 +49,30 @@ type watchRecord struct {
 	next, first uint64
 	asked       ticks.Ticks // when Changes was last called
 	bytes       uint64      // of the records
+	timelines   timelines   // empty if the state was never replaced by a snapshot
 }
 
 func (w watchRecord) encode() []byte {
 	b := append(make([]byte, 0, watchSize), changeVersion)
+	if len(w.timelines) > 0 {
+		b[0] = watchVersionTimelines
+	}
 	b = binary.BigEndian.AppendUint64(b, w.next)
 	b = binary.BigEndian.AppendUint64(b, w.first)
 	b = binary.BigEndian.AppendUint64(b, uint64(w.asked))
-	return binary.BigEndian.AppendUint64(b, w.bytes)
+	return w.timelines.append(binary.BigEndian.AppendUint64(b, w.bytes))
 }
 
 func decodeWatch(b []byte) (w watchRecord, err error) {
-	if current, old := len(b) == watchSize && b[0] == changeVersion, len(b) == watchSize1 && b[0] == 1; !current && !old {
+	if len(b) > watchSize && b[0] == watchVersionTimelines {
+		if w.timelines, err = decodeTimelines(b[watchSize:]); err != nil {
+			return w, err
+		}
+		b = b[:watchSize]
+	} else if current, old := len(b) == watchSize && b[0] == changeVersion, len(b) == watchSize1 && b[0] == 1; !current && !old {
 		return w, fmt.Errorf("record of a watched table is damaged: %x", b[:min(len(b), watchSize)])
 	}
-	w = watchRecord{next: binary.BigEndian.Uint64(b[1:]), first: binary.BigEndian.Uint64(b[9:]), asked: ticks.Ticks(binary.BigEndian.Uint64(b[17:]))}
+	w.next, w.first, w.asked = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), ticks.Ticks(binary.BigEndian.Uint64(b[17:]))
 	if len(b) == watchSize {
 		w.bytes = binary.BigEndian.Uint64(b[25:])
 	}

@@ -51,12 +51,12 @@ type FeedChange struct {
 	// changes that a version without them has logged.
 	Before, After entity.Record
 
-	number uint64
-	table  uint64
+	number, timeline uint64
+	table            uint64
 }
 
 // Position is the position after the change.
-func (c *FeedChange) Position() string { return formatPosition(c.table, c.number) }
+func (c *FeedChange) Position() string { return formatPosition(c.table, c.number, c.timeline) }
 
 // Feed is a page of a table's changes.
 type Feed struct {
@@ -71,15 +71,16 @@ type Feed struct {
 
 // Changes returns the changes of a table after a position. From the first call on the table's changes are logged; the log
 // ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the same name,
-// or is so old that its changes are gone. It fails with [ErrTableNotFound].
+// is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with [ErrTableNotFound].
 func (s *Store) Changes(account, name, position string, now time.Time) (Feed, error) {
 	table, w, err := s.watch(account, name, ticks.Of(now))
 	if err != nil {
 		return Feed{}, err
 	}
-	after, ok := parsePosition(position, table)
-	if !ok || after >= w.next || after+1 < w.first {
-		return Feed{Position: formatPosition(table, w.next-1)}, nil
+	after, timeline, ok := parsePosition(position, table)
+	current := w.timelines.current()
+	if !ok || after >= w.next || after+1 < w.first || !w.timelines.knows(timeline, after) {
+		return Feed{Position: formatPosition(table, w.next-1, current)}, nil
 	}
 	f := Feed{Known: true}
 	err = s.db.View(func(tx *store.Tx) error {
@@ -95,7 +96,7 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 			if size += len(v); size > maxFeedBytes && len(f.Changes) > 0 {
 				break
 			}
-			c.table = table
+			c.table, c.timeline = table, current
 			f.Changes = append(f.Changes, c)
 		}
 		return nil
@@ -103,7 +104,7 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 	if n := len(f.Changes); n > 0 {
 		after = f.Changes[n-1].number
 	}
-	f.Position = formatPosition(table, after)
+	f.Position = formatPosition(table, after, current)
 	return f, err
 }
 
@@ -137,17 +138,27 @@ func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w wa
 	return table, w, err
 }
 
-// A position names the table's id, so that a position in a deleted table is not taken for one in a new table of its name.
-func formatPosition(table, number uint64) string {
-	return strconv.FormatUint(table, 36) + "-" + strconv.FormatUint(number, 36)
+// A position names the table's id, so that a position in a deleted table is not taken for one in a new table of its name, and the history of the log
+// if it is not the first one.
+func formatPosition(table, number, timeline uint64) string {
+	text := strconv.FormatUint(table, 36) + "-" + strconv.FormatUint(number, 36)
+	if timeline != 0 {
+		text += "-" + strconv.FormatUint(timeline, 36)
+	}
+	return text
 }
 
-func parsePosition(text string, table uint64) (number uint64, ok bool) {
-	id, n, _ := strings.Cut(text, "-")
-	of, err := strconv.ParseUint(id, 36, 64)
-	if err != nil || of != table {
-		return 0, false
+func parsePosition(text string, table uint64) (number, timeline uint64, ok bool) {
+	parts := strings.Split(text, "-")
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, 0, false
 	}
-	number, err = strconv.ParseUint(n, 36, 64)
-	return number, err == nil && number < 1<<63
+	of, err := strconv.ParseUint(parts[0], 36, 64)
+	if err != nil || of != table {
+		return 0, 0, false
+	}
+	if number, err = strconv.ParseUint(parts[1], 36, 64); err == nil && len(parts) == 3 {
+		timeline, err = strconv.ParseUint(parts[2], 36, 64)
+	}
+	return number, timeline, err == nil && number < 1<<63
 }

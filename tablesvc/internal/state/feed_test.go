@@ -18,11 +18,13 @@ import (
 type feedFixture struct {
 	*Store
 	now time.Time
+	dir string
 }
 
 func newFeedFixture(t *testing.T) *feedFixture {
 	t.Helper()
-	f := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
+	f := &feedFixture{now: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), dir: t.TempDir()}
+	f.Store = open(t, filepath.Join(f.dir, "tables.db"))
 	numberTables(t, f.db)
 	check.OK(t, f.CreateTable("acc", "Orders", f.now))
 	return f
@@ -83,27 +85,29 @@ func TestLogIsBounded(t *testing.T) {
 		tx.Put(bucketChanges, changeKey(1, 1), (&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1"), After: entity.NewRecord(0, 0)}).encode())
 		return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100)), After: entity.NewRecord(0, 0)})
 	}))
-	f.want(t, formatPosition(1, 0), nil)
-	f.want(t, formatPosition(1, 1), []string{strings.Repeat("r", 100)})
+	f.want(t, formatPosition(1, 0, 0), nil)
+	f.want(t, formatPosition(1, 1, 0), []string{strings.Repeat("r", 100)})
 }
 
 // A follower of a server in memory must not take the log of the next server, with a table of the same name, for the one that it knows.
 func TestPositionsOfAnotherStore(t *testing.T) {
 	t.Parallel()
-	former := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
+	former := &feedFixture{Store: open(t, filepath.Join(t.TempDir(), "tables.db")), now: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
 	check.OK(t, former.CreateTable("acc", "Orders", former.now))
-	next := &feedFixture{open(t, filepath.Join(t.TempDir(), "tables.db")), former.now.Add(time.Second)}
+	next := &feedFixture{Store: open(t, filepath.Join(t.TempDir(), "tables.db")), now: former.now.Add(time.Second)}
 	check.OK(t, next.CreateTable("acc", "Orders", next.now))
 	next.want(t, former.want(t, "x", nil), nil)
 }
 
 func TestPositions(t *testing.T) {
 	t.Parallel()
-	if n, ok := parsePosition(formatPosition(7, 1<<40), 7); !ok || n != 1<<40 {
-		t.Errorf("got %d, %v", n, ok)
+	for _, timeline := range []uint64{0, 1 << 60} {
+		if n, of, ok := parsePosition(formatPosition(7, 1<<40, timeline), 7); !ok || n != 1<<40 || of != timeline {
+			t.Errorf("got %d, %d, %v", n, of, ok)
+		}
 	}
-	for _, text := range []string{"", "x", "-", "7", "8-1", "7--1", "7-zzzzzzzzzzzzzzzzzzzzzzz"} {
-		if n, ok := parsePosition(text, 7); ok {
+	for _, text := range []string{"", "x", "-", "7", "8-1", "7--1", "7-1-", "7-1-2-3", "7-zzzzzzzzzzzzzzzzzzzzzzz"} {
+		if n, _, ok := parsePosition(text, 7); ok {
 			t.Errorf("%q is parsed as %d", text, n)
 		}
 	}
@@ -152,7 +156,7 @@ func TestOldRecordsOfChanges(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	w, err := decodeWatch([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4})
-	if err != nil || w != (watchRecord{next: 9, first: 3, asked: 4}) {
+	if err != nil || w.next != 9 || w.first != 3 || w.asked != 4 || w.bytes != 0 {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
