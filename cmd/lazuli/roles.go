@@ -26,6 +26,8 @@ type roleSet struct {
 	log     *slog.Logger
 	// create makes what the roles need where it is missing.
 	create bool
+	// searchFolder returns where the index of the search-index role is.
+	searchFolder searchFolder
 	// search is the index of the search-index role; nil without it.
 	search *searchindex.Index
 	// closers end what outlives the app, in order.
@@ -159,12 +161,17 @@ func (s *roleSet) searchIndex(ctx context.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("search-index-fields: %w", err)}
 	}
-	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: c.SearchFolder, Fields: fields, Log: s.log})
+	folder, remove, err := s.searchFolder()
 	if err != nil {
 		return err
 	}
+	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: folder, Fields: fields, Log: s.log})
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	s.log.Info("search index opened", "table", c.SearchTable, "folder", folder)
 	s.search = x
-	s.closers = append(s.closers, func(context.Context) error { return x.Close() })
+	s.closers = append(s.closers, func(context.Context) error { return errors.Join(x.Close(), remove()) })
 	if s.create {
 		_, err := s.storage.Tables.CreateTable(ctx, c.SearchTable, nil)
 		if c.SearchQueue != "" {

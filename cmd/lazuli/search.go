@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +76,7 @@ begins with "-".
   Score:>=7 Born:<"1900-01-01"`,
 		Example: `  lazuli search query '+ada Score:>5' --highlight --facet Town --facet Score:0..5,5..
   lazuli search query --sort -Score --size 100 --json
-  lazuli search query ada --folder search-index`,
+  lazuli search query ada --folder lazuli-data/search-index/devstoreaccount1/employees`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	fl := cmd.Flags()
@@ -192,6 +193,7 @@ func plainFragment(fragment string) string {
 
 func newSearchVerifyCommand(source func(*cobra.Command) (searchSource, error)) *cobra.Command {
 	var asJSON bool
+	var most time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the index with the table",
@@ -200,17 +202,26 @@ entity. It reads the whole table. During writes it can report changes that the r
 
 The exit code is 0 if they are equal. With --folder, --connection-string names the account of the table.`,
 		Example: `  lazuli search verify
-  lazuli search verify --folder search-index`,
+  lazuli search verify --folder lazuli-data/search-index/devstoreaccount1/employees`,
 		Args: cobra.NoArgs,
 	}
 	connection := accountFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().DurationVar(&most, "timeout", 24*time.Hour, "maximum time of the comparison")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if most <= 0 {
+			return usageError{fmt.Errorf("--timeout %v is not positive", most)}
+		}
 		from, err := source(cmd)
 		if err != nil {
 			return err
 		}
-		report, err := from.verify(cmd.Context(), connection)
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), most, fmt.Errorf("the comparison takes longer than %v", most))
+		defer cancel()
+		report, err := from.verify(ctx, connection)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			return err
 		}

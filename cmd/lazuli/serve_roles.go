@@ -70,7 +70,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 		return err
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout})
-	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true}
+	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true, searchFolder: serverSearchFolder(c, r.account)}
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout

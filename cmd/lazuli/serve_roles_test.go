@@ -171,6 +171,9 @@ func TestServeIndexRoles(t *testing.T) {
 	if _, err := search("query", "Nmae:ada"); err == nil || !strings.Contains(err.Error(), `no field "Nmae"`) {
 		t.Errorf("a field that does not exist: %v", err)
 	}
+	if _, err := search("verify", "--timeout", "1ns"); err == nil || !strings.Contains(err.Error(), "longer than 1ns") {
+		t.Errorf("a comparison in too little time: %v", err)
+	}
 	if _, err := search("rebuild"); err != nil {
 		t.Error(err)
 	}

@@ -56,8 +56,8 @@ func defaultRoles() Roles {
 		ArchiveQueue: "archive", ArchiveFrom: "Current", ArchiveTo: "table:Archive",
 		LargeEntityTable: "LargeEntities", LargeEntityContainer: "large-entities", LargeEntitySchedule: "0 */10 * * * *", LargeEntityAge: time.Hour,
 		LogQueue: "logs", LogContainer: "logs", LogFlushBytes: 4 << 20, LogFlushEvery: 2 * time.Second, LogSlot: time.Hour,
-		SearchTable: "Current", SearchFolder: "search-index",
-		IndexFrom: "Current", IndexTo: "CurrentIndex", IndexKind: "copies",
+		SearchTable: "Current",
+		IndexFrom:   "Current", IndexTo: "CurrentIndex", IndexKind: "copies",
 	}
 }
 
@@ -92,7 +92,7 @@ var roleOptions = []option{
 	duration("log-storage-slot", "Time range of the log blobs in one folder: a divisor of an hour, in whole minutes", func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
 	text("search-index-table", "", "table", "Table that the search-index role indexes", func(c *Config) *string { return &c.Roles.SearchTable }, notEmpty),
 	text("search-index-fields", "", "name:type,...", "Properties that the search-index role indexes; types: text, keyword, number, date. The role needs it", func(c *Config) *string { return &c.Roles.SearchFields }, notEmpty),
-	text("search-index-folder", "", "path", "Folder of the index of the search-index role, for one process", func(c *Config) *string { return &c.Roles.SearchFolder }, notEmpty),
+	text("search-index-folder", "", "path", "Folder of the index of the search-index role, for one process (default: search-index/ACCOUNT/TABLE in the data folder; for lazuli worker, a folder in the user's folder for caches)", func(c *Config) *string { return &c.Roles.SearchFolder }, notEmpty),
 	text("search-index-queue", "", "name", "Queue with the keys of changed entities, for services other than Lazuli (default: the role reads the table's changes)", func(c *Config) *string { return &c.Roles.SearchQueue }, notEmpty),
 	text("table-index-from", "", "table", "Table that the table-index role follows", func(c *Config) *string { return &c.Roles.IndexFrom }, notEmpty),
 	text("table-index-to", "", "table", "Table that the table-index role writes; it must have no other writer", func(c *Config) *string { return &c.Roles.IndexTo }, notEmpty),

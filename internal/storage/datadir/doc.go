@@ -10,6 +10,7 @@
 //	extents/     Blob service's content (package extent)
 //	queues/      Queue service's streams (JetStream)
 //	RESERVE      space for a full disk (package diskspace)
+//	search-index/  indexes of the search-index role, which can be made again
 //	damaged/     files that a repair replaced, see lazuli fsck --repair
 //	encryption-scopes.json  keys of the Blob service's encryption scopes, if there ever were any
 //
