@@ -199,9 +199,20 @@ func (u *usage) normalize() {
 	u.live = joined
 }
 
-// used returns the minimum length of the extent with only its live content: payload and headers.
+// used returns the minimum length of the extent with only its live content: payload, headers and filler. It takes records whose header is at an
+// aligned offset for records with filler, of which others are one in 4096.
 func (u *usage) used() int64 {
-	return u.sum + int64(len(u.live))*recordHeaderSize + fileHeaderSize
+	var filler int64
+	for _, x := range u.live {
+		if x.offset%directAlign == recordHeaderSize {
+			filler += fillerBehind(int64(x.offset) + int64(x.length))
+		}
+	}
+	n := u.sum + int64(len(u.live))*recordHeaderSize + fileHeaderSize + filler
+	if filler > 0 {
+		n += fillerBehind(fileHeaderSize)
+	}
+	return n
 }
 
 // sweep deletes extents that have been dead for the grace period.

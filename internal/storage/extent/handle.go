@@ -16,6 +16,16 @@ type handle struct {
 	e    *extent
 	file *os.File
 	idle *list.Element // in handles.lru
+
+	sequential bool // the kernel was asked to read ahead
+}
+
+// readAhead asks the kernel to read far ahead of sequential reads: large content that was written directly is not in the page cache.
+func (x *handle) readAhead() {
+	if !x.sequential {
+		x.sequential = true
+		adviseSequential(x.file)
+	}
 }
 
 // handles keeps recently read files open.

@@ -3,7 +3,6 @@ package extent
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,7 @@ type extent struct {
 	mu       sync.Mutex // guards what follows
 	changed  sync.Cond  // synced, syncing or err have changed
 	file     disk.File  // open for append; nil once finished, except for ephemeral ones
+	direct   bool       // file takes aligned writes only; set before the extent is used
 	named    bool       // a sealed extent has its final name; an ephemeral one has a name
 	size     int64
 	synced   int64 // bytes that are on disk
@@ -48,6 +48,7 @@ func newExtent(s *Store, id uint64) *extent {
 type lane struct {
 	s       *Store
 	writers atomic.Int64 // large writers that chose this lane
+	direct  bool         // its extents are written past the page cache if possible
 
 	mu     sync.Mutex // held while a record is written, so that records are in order
 	active *extent
@@ -65,7 +66,11 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 	w.pin(e)
 	offset := e.size // only appends change it, and they hold l.mu
 	putRecordHeader(record, crc, e.id, offset)
-	if _, err := e.file.WriteAt(record, offset); err != nil {
+	written := record
+	if e.direct {
+		written = addFiller(record[:cap(record)], len(record), e.id, offset)
+	}
+	if _, err := e.file.WriteAt(written, offset); err != nil {
 		// Remove the partial record. If that fails, the record is the torn tail of an extent that takes no more.
 		if e.file.Truncate(offset) != nil {
 			e.mu.Lock()
@@ -76,9 +81,9 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 		return Slice{}, fmt.Errorf("extent: append: %w", err)
 	}
 	e.mu.Lock()
-	e.size = offset + int64(len(record))
+	e.size = offset + int64(len(written))
 	e.mu.Unlock()
-	if l != l.s.small && !l.s.opts.Ephemeral {
+	if l != l.s.small && !l.s.opts.Ephemeral && !e.direct {
 		e.startWriteback()
 	}
 	return Slice{e.id, offset + recordHeaderSize, int64(len(record) - recordHeaderSize), crc}, nil
@@ -98,7 +103,7 @@ func (l *lane) target() (*extent, error) {
 		}
 		l.seal()
 	}
-	e, err := l.s.create()
+	e, err := l.s.create(l.direct)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +124,8 @@ func (l *lane) seal() {
 	l.s.sealing.Go(e.finish)
 }
 
-// create creates an extent whose name is durable.
-func (s *Store) create() (*extent, error) {
+// create creates an extent whose name is durable. It is written directly if direct is set and the file system can do that.
+func (s *Store) create(direct bool) (*extent, error) {
 	if s.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -130,12 +135,11 @@ func (s *Store) create() (*extent, error) {
 	s.mu.Unlock()
 
 	path := s.path(id, openSuffix)
-	f, err := s.opts.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, size, direct, err := s.begin(path, id, direct)
 	if err != nil {
-		return nil, fmt.Errorf("extent: create: %w", err)
+		return nil, err
 	}
-	_, err = f.WriteAt(fileHeader(id), 0)
-	if err == nil && s.durable() {
+	if s.durable() {
 		if err = f.Sync(); err == nil {
 			err = s.opts.FS.SyncDir(s.dir)
 		}
@@ -145,7 +149,7 @@ func (s *Store) create() (*extent, error) {
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
 	e := newExtent(s, id)
-	e.file, e.size, e.synced, e.written = f, fileHeaderSize, fileHeaderSize, fileHeaderSize
+	e.file, e.direct, e.size, e.synced, e.written = f, direct, size, size, size
 	if s.opts.Ephemeral {
 		e.named = !canReopen || s.opts.FS.Remove(path) != nil
 	}

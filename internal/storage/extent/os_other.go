@@ -9,6 +9,13 @@ import (
 
 func writeback(*os.File, int64, int64) {}
 
+func adviseSequential(*os.File) {}
+
+const (
+	canDirect  = false
+	directFlag = 0
+)
+
 const canReopen = false
 
 func reopen(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }

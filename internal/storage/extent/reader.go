@@ -142,6 +142,9 @@ func (r *Reader) check(h *handle) error {
 		return nil
 	}
 	x.checked = true
+	if x.Length > smallRead {
+		h.readAhead()
+	}
 	return r.s.check(h, x.Slice, x.whole)
 }
 

@@ -60,6 +60,8 @@ type Store struct {
 	now     func() time.Time
 	sealing sync.WaitGroup
 
+	notDirect atomic.Bool // the file system cannot write directly
+
 	compacting sync.Mutex // one Compact at a time
 
 	loggedMu sync.Mutex
@@ -89,7 +91,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, opts: o, extents: map[uint64]*extent{}, now: time.Now}
 	s.small, s.moved = &lane{s: s}, &lane{s: s}
 	for range bulkLanes {
-		s.bulk = append(s.bulk, &lane{s: s})
+		s.bulk = append(s.bulk, &lane{s: s, direct: canDirect && s.durable()})
 	}
 	if !o.ReadOnly {
 		if err := disk.MkdirAll(dir, 0o700); err != nil {

@@ -79,6 +79,9 @@ func (w *Writer) space(want int) ([]byte, error) {
 		if w.hint < 0 {
 			hint = int64(want)
 		}
+		if w.hint >= bulkThreshold || w.lane != nil && w.lane.direct {
+			hint = max(hint, bulkThreshold)
+		}
 		w.buf = newBuffer(max(hint, int64(want)))
 	case w.n < w.buf.capacity():
 	case w.n < MaxRecord:

@@ -158,6 +158,9 @@ func (f *FS) SyncDir(dir string) error {
 	return f.run(Op{Kind: SyncDir, Name: dir}, func() error { return disk.OS.SyncDir(dir) })
 }
 
+// directAlign is the alignment of writes past the page cache, in bytes.
+const directAlign = 4096
+
 type openFile struct {
 	disk.File
 	fs *FS
@@ -167,10 +170,14 @@ func (f *openFile) WriteAt(p []byte, offset int64) (n int, err error) {
 	op := Op{Kind: Write, Name: f.Name(), Offset: offset, Data: p}
 	err = f.fs.run(op, func() error { n, err = f.File.WriteAt(p, offset); return err })
 	if short, ok := err.(*Short); ok {
-		if _, err := f.File.WriteAt(p[:min(short.N, len(p))], offset); err != nil {
+		cut := min(short.N, len(p))
+		if len(p)%directAlign == 0 && offset%directAlign == 0 {
+			cut -= cut % directAlign // the file may take aligned writes only
+		}
+		if _, err := f.File.WriteAt(p[:cut], offset); err != nil {
 			return 0, err
 		}
-		return min(short.N, len(p)), &fs.PathError{Op: "write", Path: f.Name(), Err: short.Err}
+		return cut, &fs.PathError{Op: "write", Path: f.Name(), Err: short.Err}
 	}
 	return n, err
 }
