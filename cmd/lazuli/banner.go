@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ func writeBanner(w io.Writer, b banner) {
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
 		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
 	}
+	if m := b.backend.Events(); m != nil && !c.Silent {
+		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))
+	}
 	if w, ok := b.backend.(workerBackend); ok && w.durable != nil {
 		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.blue(w.durable.address))
 	}
@@ -83,6 +87,22 @@ func adminPaths(c *config.Result) string {
 		paths += ", /oauth: tokens for everyone"
 	}
 	return paths
+}
+
+// eventsText says how many event subscriptions exist and where they are shown.
+func eventsText(admin string, dashboard bool, subscriptions int) string {
+	text := "no subscriptions; lazuli event add makes one"
+	switch subscriptions {
+	case 0:
+	case 1:
+		text = "1 subscription"
+	default:
+		text = strconv.Itoa(subscriptions) + " subscriptions"
+	}
+	if admin != "" && dashboard {
+		return admin + "/ui/events  (" + text + ")"
+	}
+	return text
 }
 
 func dataText(b banner) string {

@@ -6,8 +6,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestEventCommand(t *testing.T) {
@@ -79,4 +84,41 @@ func TestEventsAreOffByDefault(t *testing.T) {
 	}
 	r.cancel()
 	r.end(t)
+}
+
+// The seed's subscriptions exist from the start; a webhook that does not answer yet is subscribed once it does. The banner counts them.
+func TestEventsOfTheSeed(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("WebHook-Allowed-Origin", "*")
+	}))
+	t.Cleanup(hook.Close)
+	folder := t.TempDir()
+	seed := filepath.Join(folder, "seed.yaml")
+	text := "queues: {news: []}\nevents:\n" +
+		"- {name: news, endpointType: storagequeue, endpoint: news, includedEventTypes: [Lazuli.Storage.EntityInserted]}\n" +
+		"- {name: hook, endpoint: " + hook.URL + ", eventDeliverySchema: cloudeventschemav1_0}\n"
+	check.OK(t, os.WriteFile(seed, []byte(text), 0o600))
+	args := []string{"--location", filepath.Join(folder, "data"), "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--seed", seed}
+	for _, want := range []string{`Events +http://\S+/ui/events +\(1 subscription\)`, `Events +http://\S+/ui/events +\(2 subscriptions\)`} {
+		r := start(t, Main{Args: append(args, "--events", "--allow-event-host", strings.TrimPrefix(hook.URL, "http://"), "--allow-private-event-host")})
+		_, port, err := net.SplitHostPort(strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://"))
+		check.OK(t, err)
+		r.wait(t, want)
+		r.wait(t, "Ready")
+		check.Eventually(t, func() bool {
+			_, output := runCommand(t, "event", "ls", "--admin-port", port)
+			return strings.Count(output, "Succeeded") == 2
+		}, "both subscriptions exist")
+		r.cancel()
+		r.end(t)
+	}
+	if code, output := runCommand(t, args...); code != exitUsage || !strings.Contains(output, "--events") {
+		t.Errorf("without --events: exit code %d, output %q", code, output)
+	}
 }

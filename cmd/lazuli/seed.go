@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/cli/seed"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 // loadSeed reads a seed file for the accounts of the server. Entries outside any account belong to the
@@ -47,4 +50,58 @@ func addFaults(s *seed.Seed, b backend) error {
 		}
 	}
 	return nil
+}
+
+// handshakePause is the pause between two attempts to subscribe a webhook of the seed that does not answer yet.
+const handshakePause = time.Second
+
+// addEvents adds the seed's event subscriptions that do not exist. A webhook that does not answer the handshake, such as one that starts after the
+// server, is tried again in the background until ctx ends.
+func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) error {
+	if len(s.Events) == 0 {
+		return nil
+	}
+	m := b.Events()
+	if m == nil {
+		return usageError{errors.New("the seed has event subscriptions, which need --events")}
+	}
+	for _, sub := range s.Events {
+		_, err := m.Add(ctx, sub)
+		switch {
+		case err == nil, errors.Is(err, events.ErrExists):
+		case errors.Is(err, events.ErrHandshake):
+			log.Warn("a webhook of the seed does not confirm its event subscription; trying again", "subscription", sub.Name, "err", err)
+			go subscribeLater(ctx, b.Events, sub, log)
+		default:
+			return usageError{fmt.Errorf("seed: event subscription %s: %w", sub.Name, err)}
+		}
+	}
+	return nil
+}
+
+// subscribeLater adds a subscription once its endpoint confirms it.
+func subscribeLater(ctx context.Context, manager func() *events.Manager, sub events.Subscription, log *slog.Logger) {
+	ticker := time.NewTicker(handshakePause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		m := manager()
+		if m == nil {
+			continue // the services are being opened again
+		}
+		switch _, err := m.Add(ctx, sub); {
+		case err == nil:
+			log.Info("a webhook of the seed has confirmed its event subscription", "subscription", sub.Name)
+			return
+		case !errors.Is(err, events.ErrHandshake):
+			if !errors.Is(err, events.ErrExists) && ctx.Err() == nil {
+				log.Error("an event subscription of the seed cannot be added", "subscription", sub.Name, "err", err)
+			}
+			return
+		}
+	}
 }

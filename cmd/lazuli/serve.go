@@ -201,6 +201,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	if seeding != nil {
 		err := applySeed(ctx, seeding, b)
 		if err == nil {
+			err = addEvents(ctx, seeding, b, log)
+		}
+		if err == nil {
 			err = addFaults(seeding, b) // last: the seed itself must not meet them
 		}
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 // Limits of a seed file.
@@ -28,6 +29,8 @@ type Seed struct {
 	accounts map[string]content
 	// Faults are the fault rules of the file, for the whole server.
 	Faults []faultrule.Rule
+	// Events are the event subscriptions of the file.
+	Events []events.Subscription
 }
 
 // content is the content of one account.
@@ -188,6 +191,7 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		Content  content            `yaml:",inline"`
 		Accounts map[string]content `yaml:"accounts"`
 		Faults   []map[string]any   `yaml:"faults"`
+		Events   []map[string]any   `yaml:"events"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &doc, yaml.DisallowUnknownField()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -217,6 +221,20 @@ func parse(text []byte, fallback string) (*Seed, error) {
 			return nil, fmt.Errorf("fault rule %d: %w", i+1, err)
 		}
 		s.Faults = append(s.Faults, rule)
+	}
+	for i, members := range doc.Events {
+		if members["account"] == nil {
+			members["account"] = fallback
+		}
+		text, err := json.Marshal(members)
+		if err != nil {
+			return nil, fmt.Errorf("event subscription %d: %w", i+1, err)
+		}
+		sub, err := events.Decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("event subscription %d: %w", i+1, err)
+		}
+		s.Events = append(s.Events, sub)
 	}
 	return s, nil
 }

@@ -144,6 +144,7 @@ func TestLoadRefusals(t *testing.T) {
 		"time":               {"queues: {q: [{text: x, visibilityTimeout: soon}]}", `visibilityTimeout "soon"`},
 		"large message":      {"queues: {q: [" + strings.Repeat("x", 65<<10) + "]}", "at most 65536"},
 		"an account, twice":  {"accounts: {devstoreaccount1: {tables: {a: []}}}\ntables: {b: []}", "given twice"},
+		"unknown event key":  {"events: [{nam: x}]", "event subscription 1"},
 		"a list of accounts": {"accounts: [devstoreaccount1]", "seed.yaml"},
 	} {
 		if _, err := load(t, tc.text); err == nil || !strings.Contains(err.Error(), tc.want) {

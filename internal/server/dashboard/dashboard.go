@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
@@ -35,6 +36,8 @@ type Backend interface {
 	Transport() *inproc.Transport
 	// Faults are the fault rules; nil where they are not allowed.
 	Faults() *faultrule.Set
+	// Events delivers the events of accounts; nil where they are not allowed.
+	Events() *events.Manager
 
 	Reset(ctx context.Context, scope server.Scope) (map[wire.Service]int, error)
 	Save(ctx context.Context, name string, replace bool) error
@@ -142,6 +145,7 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/workflows", d.hubs, nil)
 	pages("accounts/{account}/workflows/{hub}", d.hub, d.changeHub)
 	pages("accounts/{account}/workflows/{hub}/instance", d.instance, d.changeInstance)
+	pages("events", d.events, d.changeEvents)
 	pages("workers", d.workers, d.changeWorkers)
 	pages("requests", d.requests, nil)
 	pages("requests/live", d.liveRequests, nil)
@@ -236,6 +240,7 @@ var done = map[string]string{
 	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.", "broken": "The lease is broken.",
 	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.", "paused": "Paused.", "resumed": "Resumed.",
 	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.", "added": "The rule was added.",
+	"subscribed": "Subscribed.", "flushed": "Every event so far was delivered, dead-lettered or dropped.",
 	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",
 }
 

@@ -40,7 +40,7 @@ type site struct {
 func open(t *testing.T, change ...func(*dashboard.Options)) *site {
 	t.Helper()
 	requests := dashboard.NewRequests(time.Now)
-	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Faults: true, Observe: requests.Observe})
+	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Faults: true, Events: true, Observe: requests.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ func TestClickPaths(t *testing.T) {
 		{"see the cost of a query", "filter", []string{base + "tables", base + "tables/Employees"}},
 		{"see why a request failed", `placeholder="operation, path`, []string{"/ui/requests"}},
 		{"add a fault rule, reset the data", `value="reset"`, []string{"/ui/control"}},
+		{"see event subscriptions, their lag and dead letters; flush", "New subscription", []string{"/ui/events"}},
 		{"see workers", "Workers", []string{"/ui/workers"}},
 		{"see workflows", "orkflow", []string{base + "workflows"}},
 		{"copy a connection string", "AccountKey", []string{strings.TrimSuffix(base, "/")}},
