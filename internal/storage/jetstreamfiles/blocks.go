@@ -3,6 +3,7 @@ package jetstreamfiles
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -26,8 +27,33 @@ type blocks struct {
 	stamp  time.Time           // the folder's modification time at the last check; zero forces a check
 	last   *os.File            // the block that takes appends
 	index  int                 // its number
+	file   fs.FileInfo         // which file it is
 	synced map[int]fs.FileInfo // by block number, the files that were synced completely
 	used   time.Time           // when it was last synced
+	known  LastBlock           // the last block at the last check
+	shrunk int                 // a block that became shorter; 0 for none
+}
+
+// LastBlock is the last block of a stream, and its size; the zero value means that nothing is known. A file of a block never becomes shorter, unless
+// JetStream reads a record of which the length is damaged: it then cuts off the rest of the block.
+type LastBlock struct {
+	file fs.FileInfo // nil if nothing is known
+	size int64
+}
+
+// ReadLastBlock returns the last block of the stream with a folder. It returns the zero value if the stream has no blocks.
+func ReadLastBlock(streamDir string) (LastBlock, error) {
+	b := &blocks{dir: filepath.Join(streamDir, messagesFolder)}
+	numbers, err := Blocks(streamDir)
+	if err != nil || len(numbers) == 0 {
+		return LastBlock{}, err
+	}
+	n := numbers[len(numbers)-1]
+	info, err := os.Stat(b.path(n))
+	if err != nil {
+		return LastBlock{}, fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	return LastBlock{info, info.Size()}, nil
 }
 
 // same reports whether a block is still the same file. A block that was written again under its name is not. The inode alone does not show that:
@@ -52,7 +78,36 @@ func (b *blocks) sync() error {
 	if err := fdatasync(b.last); err != nil {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
+	if err := b.measure(); err != nil {
+		return fmt.Errorf("jetstreamfiles: %w", err)
+	}
 	return nil
+}
+
+// measure compares the size of the open block with what is known.
+func (b *blocks) measure() error {
+	size, err := b.last.Seek(0, io.SeekEnd)
+	if err == nil && b.known.is(b.file) {
+		err = b.compare(b.index, b.known.size, size)
+	}
+	if err == nil {
+		b.known = LastBlock{b.file, size}
+	}
+	return err
+}
+
+// is reports whether a file is the block. A block that was written again is another file.
+func (l LastBlock) is(file fs.FileInfo) bool {
+	return l.file != nil && file != nil && os.SameFile(l.file, file)
+}
+
+// compare returns an error if block n became shorter.
+func (b *blocks) compare(n int, before, now int64) error {
+	if now >= before {
+		return nil
+	}
+	b.shrunk = n
+	return fmt.Errorf("block %s became shorter, from %d to %d bytes: a record is damaged", b.path(n), before, now)
 }
 
 // syncChanged syncs every block that is new or was rewritten, and the folder, and opens the last block. A rewritten block is synced before the last
@@ -65,12 +120,22 @@ func (b *blocks) syncChanged(stamp time.Time) error {
 	}
 	if b.last != nil && b.index != last {
 		// It took appends until it was full, and may still be dirty.
-		if err := fdatasync(b.last); err != nil {
+		if err := errors.Join(fdatasync(b.last), b.measure()); err != nil {
 			return err
 		}
 		b.closeLast()
 	}
 	for n, info := range present {
+		if before := b.synced[n]; before != nil && os.SameFile(before, info) { // otherwise it was written again
+			if err := b.compare(n, before.Size(), info.Size()); err != nil {
+				return err
+			}
+		}
+		if b.synced == nil && b.known.is(info) {
+			if err := b.compare(n, b.known.size, info.Size()); err != nil {
+				return err
+			}
+		}
 		if n == last || same(b.synced[n], info) {
 			continue
 		}
@@ -84,7 +149,7 @@ func (b *blocks) syncChanged(stamp time.Time) error {
 			return err
 		}
 		b.closeLast()
-		b.last, b.index = f, last
+		b.last, b.index, b.file = f, last, present[last]
 		if err := f.Sync(); err != nil {
 			return err
 		}
@@ -135,11 +200,14 @@ func (b *blocks) list() (present map[int]fs.FileInfo, last int, err error) {
 	return present, last, nil
 }
 
-// missing returns a block that was present at the last check and is not any more, although it is not part of the old end that was cut off. If the
-// folder cannot be read, none is missing.
-func (b *blocks) missing() (n int, missing bool) {
+// lost returns a block that became shorter, or that was present at the last check and is not any more although it is not part of the old end that
+// was cut off. If the folder cannot be read, none is missing.
+func (b *blocks) lost() (n int, lost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.shrunk != 0 {
+		return b.shrunk, true
+	}
 	numbers, err := Blocks(filepath.Dir(b.dir))
 	if err != nil {
 		return 0, false

@@ -36,9 +36,9 @@ func newSyncer(target interface {
 	return &Syncer{target: target, next: &round{done: make(chan struct{})}}
 }
 
-// NewSyncer returns the syncer of the stream with a folder.
-func NewSyncer(streamDir string) *Syncer {
-	return newSyncer(&blocks{dir: filepath.Join(streamDir, messagesFolder)})
+// NewSyncer returns the syncer of the stream with a folder. known is what is known about its last block, or the zero value.
+func NewSyncer(streamDir string, known LastBlock) *Syncer {
+	return newSyncer(&blocks{dir: filepath.Join(streamDir, messagesFolder), known: known})
 }
 
 // Sync returns when all records that JetStream had acknowledged for the stream before the call are on disk. After an error every later call
@@ -52,13 +52,25 @@ func (y *Syncer) CloseIdle(since time.Time) bool {
 	return ok && b.closeIdle(since)
 }
 
-// Missing returns a block that was synced and no longer exists, if there is one. The files do not show that: a stream can end before it.
-func (y *Syncer) Missing() (block int, missing bool) {
+// Lost returns a block that was synced and no longer exists or became shorter, if there is one. The files do not show that: a stream can end before
+// it.
+func (y *Syncer) Lost() (block int, lost bool) {
 	b, ok := y.target.(*blocks)
 	if !ok {
 		return 0, false
 	}
-	return b.missing()
+	return b.lost()
+}
+
+// Last returns the last block and its size at the last sync.
+func (y *Syncer) Last() LastBlock {
+	b, ok := y.target.(*blocks)
+	if !ok {
+		return LastBlock{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known
 }
 
 // Close ends the syncer once the running sync has ended. Later calls of Sync fail.

@@ -186,9 +186,9 @@ func (s *Server) restart(ctx context.Context) error {
 	}
 	for name, y := range syncers {
 		y.Close()
-		if block, missing := y.Missing(); missing {
+		if block, lost := y.Lost(); lost {
 			d := jetstreamfiles.Damage{Stream: name, Block: block, First: 1} // the lost records are unknown
-			s.config.Log.Error("a file of a stream that was synced is missing", "stream", name, "block", block)
+			s.config.Log.Error("a file of a stream that was synced is missing or became shorter", "stream", name, "block", block)
 			if err := jetstreamfiles.NoteLost(filepath.Join(s.dir, damagedFolder), d); err != nil {
 				s.mu.Lock()
 				s.syncers[name] = y // retry the next time
@@ -218,6 +218,9 @@ func (s *Server) restart(ctx context.Context) error {
 	s.mu.Lock()
 	s.embedded = e
 	s.mu.Unlock()
+	if err := s.measureStreams(); err != nil {
+		return err
+	}
 	for !s.conn.IsConnected() { // it reconnects by itself
 		select {
 		case <-ctx.Done():

@@ -47,11 +47,13 @@ type Server struct {
 	open    *openStreams // nil unless the embedded server has files
 	node    *node        // nil unless the server is a node of a cluster
 
-	mu       sync.Mutex                         // guards the rest
-	embedded *server.Server                     // nil with an external NATS
-	syncers  map[string]*jetstreamfiles.Syncer  // by stream
-	lost     map[string][]jetstreamfiles.Damage // by stream
-	closed   bool
+	mu       sync.Mutex                        // guards the rest
+	embedded *server.Server                    // nil with an external NATS
+	syncers  map[string]*jetstreamfiles.Syncer // by stream
+	// lastBlocks has what is known of streams without a syncer.
+	lastBlocks map[string]jetstreamfiles.LastBlock
+	lost       map[string][]jetstreamfiles.Damage // by stream
+	closed     bool
 	// foldersSynced is set once the folders above the streams are durable.
 	foldersSynced bool
 }
@@ -65,7 +67,7 @@ func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, syncers: make(map[string]*jetstreamfiles.Syncer)}
+	s := &Server{config: c, syncers: make(map[string]*jetstreamfiles.Syncer), lastBlocks: make(map[string]jetstreamfiles.LastBlock)}
 	var err error
 	switch {
 	case c.URL != "":
@@ -109,6 +111,9 @@ func (s *Server) embed() error {
 		}
 	}
 	if s.embedded, err = s.startEmbedded(dir); err != nil {
+		return err
+	}
+	if err := s.measureStreams(); err != nil {
 		return err
 	}
 	return s.connectInProcess()

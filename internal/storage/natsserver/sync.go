@@ -3,6 +3,8 @@ package natsserver
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -30,7 +32,8 @@ func (s *Server) Sync(stream string) error {
 			s.mu.Unlock()
 			return errors.New("natsserver: closed")
 		}
-		y = jetstreamfiles.NewSyncer(s.streamDir(stream))
+		y = jetstreamfiles.NewSyncer(s.streamDir(stream), s.lastBlocks[stream])
+		delete(s.lastBlocks, stream)
 		s.syncers[stream] = y
 		if len(s.syncers) >= s.closeIdleAt() {
 			s.closeIdleLocked()
@@ -46,6 +49,30 @@ func (s *Server) Sync(stream string) error {
 		}
 		return err
 	}
+	return nil
+}
+
+// measureStreams notes the sizes of all streams' last blocks after JetStream has read them, so that the first sync notices a block that became
+// shorter.
+func (s *Server) measureStreams() error {
+	if !s.durable || s.node != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(s.streams)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	found := make(map[string]jetstreamfiles.LastBlock, len(entries))
+	for _, e := range entries {
+		last, err := jetstreamfiles.ReadLastBlock(s.streamDir(e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // JetStream removes streams in the background
+			return fmt.Errorf("natsserver: %w", err)
+		}
+		found[e.Name()] = last
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastBlocks = found
 	return nil
 }
 
@@ -121,6 +148,7 @@ func (s *Server) Forget(stream string) error {
 	s.mu.Lock()
 	y := s.syncers[stream]
 	delete(s.syncers, stream)
+	delete(s.lastBlocks, stream)
 	s.mu.Unlock()
 	if y != nil {
 		y.Close()
@@ -140,6 +168,7 @@ func (s *Server) closeIdleLocked() {
 	before := time.Now().Add(-idleTime)
 	for name, y := range s.syncers {
 		if y.CloseIdle(before) {
+			s.lastBlocks[name] = y.Last()
 			delete(s.syncers, name)
 		}
 	}

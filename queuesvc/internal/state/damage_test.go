@@ -333,3 +333,46 @@ func TestBlocksLostWhileRunning(t *testing.T) {
 	putOne(t, find(t, s, "orders"), "new", epoch)
 	wantBodies(t, find(t, s, "orders"), "new")
 }
+
+// A record whose length is damaged while the server runs: JetStream cuts off the rest of the block when it reads it. The next change notices that
+// the file has become shorter, and the loss is as one that is found at a start.
+func TestALengthDamagedWhileRunning(t *testing.T) {
+	t.Parallel()
+	d := stopped(t, true, "orders", "others")
+	s, n := d.start() // JetStream has not read the block yet
+	q, other := find(t, s, "orders"), find(t, s, "others")
+	d.flip(d.file(q.stream, "msgs/1.blk"), "orders-1-", 0-d.length(q, "orders-1-"))
+	list, err := q.Get(ctx, 32, time.Minute, epoch.Add(time.Second))
+	for _, m := range list {
+		if !strings.HasPrefix(string(m.Body), "orders-0-") {
+			t.Errorf("%.20s is handed out", m.Body)
+		}
+	}
+	wantErr(t, "getting", err, ErrStorage)
+	eventually(t, s.Failed)
+	_, err = q.Put(ctx, []byte("y"), 0, Forever, epoch)
+	wantErr(t, "putting after the server has read its files again", err, ErrDamaged)
+	wantBodies(t, other, "others-0", "others-1", "others-2")
+	s.Close()
+	n.Close()
+	s, n = d.start()
+	_, err = find(t, s, "orders").Get(ctx, 1, time.Minute, epoch.Add(time.Second))
+	wantErr(t, "getting after a start", err, ErrDamaged)
+	s.Close()
+	n.Close()
+	d.repair()
+	s, _ = d.start()
+	putOne(t, find(t, s, "orders"), "new", epoch)
+}
+
+// length returns the distance from the length of the record with a body to the body.
+func (d *damaged) length(q *Queue, body string) int {
+	d.t.Helper()
+	data, err := os.ReadFile(d.file(q.stream, "msgs/1.blk"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	at := bytes.Index(data, []byte(body))
+	subject := bytes.LastIndex(data[:at], []byte(q.prefix))
+	return at - subject + 22 // the header of a record: length, sequence, time, length of the subject
+}
