@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -30,7 +31,8 @@ import (
 func open(t *testing.T) (*lazulitest.Lazuli, *azblob.Client) {
 	t.Helper()
 	l := lazulitest.Start(t)
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	// After an error the SDK waits for 100 Continue before it sends a body; without the limit the transport would not wait.
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, ExpectContinueTimeout: check.Patience}
 	client, err := azblob.NewClientFromConnectionString(l.ConnectionString(), &azblob.ClientOptions{ClientOptions: policy.ClientOptions{
 		Retry: policy.RetryOptions{MaxRetries: -1}, Transport: &http.Client{Transport: transport}}})
 	if err != nil {

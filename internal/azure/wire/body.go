@@ -48,13 +48,17 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	return b, r.checkMD5(b)
 }
 
-// tooLarge reads the rest of the body: a client that sends everything before it reads would otherwise see a broken connection and
-// not the answer. A client that waits for 100 Continue has not sent anything.
 func (r *Request) tooLarge() error {
+	r.Drain()
+	return ErrRequestBodyTooLarge
+}
+
+// Drain reads what is left of the body, up to 128 MiB: a client that sends everything before it reads would otherwise see a broken connection and
+// not the answer. A client that waits for 100 Continue has not sent anything.
+func (r *Request) Drain() {
 	if r.Header("Expect") == "" && r.HTTP.ContentLength <= maxDrain {
 		_, _ = io.CopyN(io.Discard, r.HTTP.Body, maxDrain)
 	}
-	return ErrRequestBodyTooLarge
 }
 
 func (r *Request) checkMD5(b []byte) error {
