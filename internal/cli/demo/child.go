@@ -47,18 +47,21 @@ func (c *child) stop(ctx context.Context) error {
 	return nil
 }
 
-// every calls done at intervals until it returns true or an error, or ctx is done.
+// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or for four times as long as the
+// call took: checks that read much leave the processors to the work that they wait for.
 func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		began := time.Now()
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		timer.Reset(max(interval, 4*time.Since(began)))
 	}
 }

@@ -151,7 +151,7 @@ func (r *run) runUntilDone(ctx context.Context, number string) error {
 	if err != nil {
 		return err
 	}
-	err = every(ctx, 25*time.Millisecond, func() (bool, error) {
+	err = every(ctx, 50*time.Millisecond, func() (bool, error) {
 		if !worker.Running() {
 			return false, fmt.Errorf("the worker ended: %v\n%s", worker.Err(), worker.Output())
 		}
