@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 8, "number of times that the process is killed; .ci/run uses more")
+	kills = flag.Int("kills", 4, "number of times that the process is killed; .ci/run uses more")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes the time")
 	keep  = flag.String("keep", "", "folder for the data, which is then left there")
 )
@@ -43,6 +43,7 @@ type worker interface {
 }
 
 func TestKill(t *testing.T) {
+	t.Parallel()
 	var workers []worker
 	for i := range 3 {
 		workers = append(workers, newTableWorker(i), newBlobWorker(i), newQueueWorker(i))
@@ -52,6 +53,7 @@ func TestKill(t *testing.T) {
 
 // Versions of blobs, and containers that are deleted and restored.
 func TestKillHistory(t *testing.T) {
+	t.Parallel()
 	var workers []worker
 	for i := range 4 {
 		workers = append(workers, newHistoryWorker(i))
@@ -59,18 +61,27 @@ func TestKillHistory(t *testing.T) {
 	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-versioning", "--container-soft-delete-days", "1")
 }
 
+// chosenSeed is the seed that the flag sets, or one for all tests of this run.
+var chosenSeed = sync.OnceValue(func() uint64 {
+	if *seed != 0 {
+		return *seed
+	}
+	return uint64(time.Now().UnixNano())
+})
+
 // killAgainAndAgain runs a server with flags n times under load, and kills it each time except the last.
 func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 	t.Helper()
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	seed := chosenSeed()
 	if testing.Short() {
 		n = min(n, 3)
 	}
-	t.Logf("seed %d, %d kills", *seed, n)
-	rnd := rand.New(rand.NewPCG(*seed, 0))
-	binary := build(t)
+	t.Logf("seed %d, %d kills", seed, n)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
 	data := filepath.Join(t.TempDir(), "data")
 	if *keep != "" {
 		data = filepath.Join(*keep, t.Name())
@@ -84,7 +95,7 @@ func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 			verifyAll(t, workers, false)
 		}
 		if t.Failed() {
-			t.Fatalf("after kill %d of seed %d", kill, *seed)
+			t.Fatalf("after kill %d of seed %d", kill, seed)
 		}
 		load := time.Duration(100+rnd.IntN(900)) * time.Millisecond
 		runAll(t, s, workers, load, rnd)

@@ -22,6 +22,7 @@ import (
 
 // The change feed has every acknowledged change once and in order, and copies from another host end correctly.
 func TestKillFeed(t *testing.T) {
+	t.Parallel()
 	content := bytes.Repeat([]byte("0123456789abcdef"), 40<<20/16)
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)

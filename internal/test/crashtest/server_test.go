@@ -23,16 +23,27 @@ const (
 	key     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// build builds the binary that is to be killed.
-func build(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "lazuli")
-	cmd := exec.Command("go", "build", "-o", binary, "github.com/lazuli-storage/lazuli/cmd/lazuli")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+// folder is a folder for all tests. TestMain makes and removes it.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "lazuli-crashtest"); err != nil {
+		panic(err)
 	}
-	return binary
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
 }
+
+// build builds the binary that is to be killed.
+var build = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(folder, "lazuli")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/lazuli-storage/lazuli/cmd/lazuli").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
 
 // server is a server process.
 type server struct {
