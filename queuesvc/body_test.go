@@ -12,6 +12,7 @@ import (
 )
 
 func TestParseMessage(t *testing.T) {
+	t.Parallel()
 	wrap := func(s string) string { return "<QueueMessage><MessageText>" + s + "</MessageText></QueueMessage>" }
 	for _, tc := range []struct {
 		name, body, text string

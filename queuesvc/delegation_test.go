@@ -28,6 +28,7 @@ import (
 // caller's role allows. The Go SDK has no call for it; the string to sign is that of the reference:
 // https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas
 func TestGetUserDelegationKey(t *testing.T) {
+	t.Parallel()
 	issuer := must(devissuer.New(devissuer.Config{}))(t)
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "worker", Role: "Storage Queue Data Message Processor", Scope: auth.DevelopmentAccount}))(t)
 	n := must(natsserver.Start(natsserver.Config{Log: slog.New(slog.DiscardHandler)}))(t)

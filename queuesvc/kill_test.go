@@ -189,6 +189,7 @@ func checkQueues(t *testing.T, n *natsserver.Server) {
 
 // Two front-ends on one NATS serve one queue; either is killed, again and again.
 func TestFrontendsKilledOnOneNATS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
@@ -204,6 +205,7 @@ func TestFrontendsKilledOnOneNATS(t *testing.T) {
 
 // A front-end with its embedded NATS is killed, again and again.
 func TestEmbeddedKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestPutMessage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	now := f.clock.Now().UTC().Truncate(time.Second)
@@ -54,6 +55,7 @@ func TestPutMessage(t *testing.T) {
 }
 
 func TestMessageTexts(t *testing.T) {
+	t.Parallel()
 	q := start(t).queue(t, "orders")
 	for _, text := range []string{"", " ", "\n\t x \n", "a<b>&\"'c", "]]>", "啊齄丂狛狜", "\U0001F600", "<QueueMessage>&amp;", strings.Repeat("é", 32<<10)} {
 		must(q.EnqueueMessage(t.Context(), text, nil))(t)
@@ -69,6 +71,7 @@ func TestMessageTexts(t *testing.T) {
 }
 
 func TestGetMessages(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	for range 40 {
@@ -106,6 +109,7 @@ func TestGetMessages(t *testing.T) {
 }
 
 func TestPeekMessages(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	if list := must(q.PeekMessages(t.Context(), nil))(t).Messages; len(list) != 0 {
@@ -130,6 +134,7 @@ func TestPeekMessages(t *testing.T) {
 }
 
 func TestUpdateMessage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	put := must(q.EnqueueMessage(t.Context(), "old", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(100))}))(t).Messages[0]
@@ -176,6 +181,7 @@ func TestUpdateMessage(t *testing.T) {
 }
 
 func TestDeleteMessage(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	must(q.EnqueueMessage(t.Context(), "x", nil))(t)
@@ -198,6 +204,7 @@ func TestDeleteMessage(t *testing.T) {
 }
 
 func TestClearMessages(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	for range 5 {

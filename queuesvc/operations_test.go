@@ -20,6 +20,7 @@ var reference = []string{
 }
 
 func TestEveryOperationHasARow(t *testing.T) {
+	t.Parallel()
 	rows := make(map[string]bool)
 	for _, row := range Operations() {
 		rows[row.Name] = true
@@ -37,6 +38,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 
 // Every row that does something has a test that bears its name, or a part of it: TestGetAndSetQueueACL.
 func TestEveryOperationHasATest(t *testing.T) {
+	t.Parallel()
 	var tests []string
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
@@ -71,6 +73,7 @@ func TestEveryOperationHasATest(t *testing.T) {
 
 // Operations that are not there answer so, and never anything else.
 func TestNotImplementedOperationsHaveNoHandler(t *testing.T) {
+	t.Parallel()
 	for _, o := range operations {
 		if (o.State == frontend.NotImplemented) != (o.Do == nil) {
 			t.Errorf("%s: state %s, handler %v", o.Name, o.State, o.Do != nil)

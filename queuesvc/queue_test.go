@@ -12,6 +12,7 @@ import (
 )
 
 func TestCreateQueue(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.sdk.NewQueueClient("orders")
 	meta := map[string]*string{"Colour": ptr("blue")}
@@ -43,6 +44,7 @@ func TestCreateQueue(t *testing.T) {
 }
 
 func TestDeleteQueue(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	if _, err := q.EnqueueMessage(t.Context(), "x", nil); err != nil {
@@ -64,6 +66,7 @@ func TestDeleteQueue(t *testing.T) {
 }
 
 func TestGetAndSetQueueMetadata(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	if _, err := q.SetMetadata(t.Context(), &azqueue.SetMetadataOptions{Metadata: map[string]*string{"a": ptr("1"), "B": ptr("2")}}); err != nil {
@@ -90,6 +93,7 @@ func TestGetAndSetQueueMetadata(t *testing.T) {
 }
 
 func TestGetAndSetQueueACL(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
 	if p := must(q.GetAccessPolicy(t.Context(), nil))(t); len(p.SignedIdentifiers) != 0 {
@@ -151,6 +155,7 @@ func (f *fixture) serviceSAS(t testing.TB, queue string, v sas.QueueSignatureVal
 
 // What each permission of a service SAS allows, and nothing else.
 func TestServiceSASPermissions(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	owner := f.queue(t, "orders")
 	expiry := time.Now().Add(time.Hour)
@@ -191,6 +196,7 @@ func TestServiceSASPermissions(t *testing.T) {
 }
 
 func TestListQueues(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, name := range []string{"a-1", "a-2", "a-3", "b-1"} {
 		if _, err := f.sdk.CreateQueue(t.Context(), name, &azqueue.CreateOptions{Metadata: map[string]*string{"n": ptr(name)}}); err != nil {
@@ -220,6 +226,7 @@ func TestListQueues(t *testing.T) {
 }
 
 func TestGetAndSetQueueServiceProperties(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	off := must(f.sdk.GetServiceProperties(t.Context(), nil))(t)
 	if *off.Logging.Read || *off.HourMetrics.Enabled || len(off.CORS) != 0 {
@@ -260,6 +267,7 @@ func TestGetAndSetQueueServiceProperties(t *testing.T) {
 }
 
 func TestGetQueueServiceStats(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	secondary := sdkClient(t, f.url()+"-secondary")
 	stats := must(secondary.GetStatistics(t.Context(), nil))(t)

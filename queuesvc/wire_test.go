@@ -91,6 +91,7 @@ func normal(s string) string {
 
 // TestWire has the documents byte for byte, as the real service sends them.
 func TestWire(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	const head = "\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>"
 	failure := func(code, message, details string) string {

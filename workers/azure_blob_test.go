@@ -220,6 +220,7 @@ func TestBlobTriggerOnTwoInstances(t *testing.T) {
 }
 
 func TestBlobRegistration(t *testing.T) {
+	t.Parallel()
 	app := workers.New(workers.Config{ConnectionString: "UseDevelopmentStorage=true"})
 	app.Blob("b", nil, workers.WithPath("c/{name"))
 	err := app.Start(t.Context())

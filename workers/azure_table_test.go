@@ -60,6 +60,7 @@ type row struct {
 }
 
 func TestTableTrigger(t *testing.T) {
+	t.Parallel()
 	lazuliOnly(t)
 	a := testaccount.Open(t)
 	name := a.Table("Orders")
@@ -123,6 +124,7 @@ func TestTableTrigger(t *testing.T) {
 
 // With WithExisting the trigger begins with what is there; what cannot be handled goes to the poison queue.
 func TestTableTriggerExisting(t *testing.T) {
+	t.Parallel()
 	lazuliOnly(t)
 	a := testaccount.Open(t)
 	name := a.Table("Stock")
@@ -251,6 +253,7 @@ func TestTableTriggerInOrderPoison(t *testing.T) {
 
 // A change is seen soon after it was made.
 func TestTriggersAreImmediate(t *testing.T) {
+	t.Parallel()
 	lazuliOnly(t)
 	a := testaccount.Open(t)
 	name, container := a.Table("Fast"), a.Container("fast")
@@ -317,6 +320,7 @@ func (plainTransport) Do(r *http.Request) (*http.Response, error) {
 
 // Elsewhere queues are polled and containers scanned, and a table trigger says that it cannot work.
 func TestTriggersOnAPlainService(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue, container, table := a.Queue("plain"), a.Container("plain"), a.Table("Plain")
 	upsert(t, a.Tables.NewClient(table), "p", "an entity, not a change", 1)
@@ -350,6 +354,7 @@ func TestTriggersOnAPlainService(t *testing.T) {
 }
 
 func TestTableTriggerMistakes(t *testing.T) {
+	t.Parallel()
 	app := workers.New(workers.Config{ConnectionString: "UseDevelopmentStorage=true"})
 	app.Table("a-b", nil)
 	err := app.Start(t.Context())

@@ -73,6 +73,7 @@ func length(t testing.TB, a *testaccount.Account, queue string) int {
 }
 
 func TestMessagesAreHandledAndDeleted(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("orders")
 	var want []string
@@ -100,6 +101,7 @@ func TestMessagesAreHandledAndDeleted(t *testing.T) {
 }
 
 func TestFailingMessageIsPoisoned(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("failing")
 	send(t, a, queue, "bad")
@@ -164,6 +166,7 @@ func TestRenewalKeepsMessageFromOthers(t *testing.T) {
 
 // A message taken away under a running handler: its context ends, its result counts for nothing.
 func TestStolenMessage(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("stolen")
 	send(t, a, queue, "m")
@@ -191,6 +194,7 @@ func TestStolenMessage(t *testing.T) {
 }
 
 func TestInstancesShareWork(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("shared")
 	const messages = 200
@@ -222,6 +226,7 @@ func TestInstancesShareWork(t *testing.T) {
 }
 
 func TestWrongKeyIsReported(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("secret")
 	before, after, ok := strings.Cut(a.ConnectionString, "AccountKey=")
@@ -241,6 +246,7 @@ func TestWrongKeyIsReported(t *testing.T) {
 
 // Why a message was poisoned stands in a table, beside its copy, whose body is unchanged.
 func TestPoisonIsRecorded(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("orders")
 	app := newApp(a)
@@ -293,6 +299,7 @@ func TestPoisonIsRecorded(t *testing.T) {
 
 // What a function does can be read as metrics.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("orders")
 	app := newApp(a)

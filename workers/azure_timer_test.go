@@ -13,6 +13,7 @@ import (
 )
 
 func TestAzureHostStore(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	workers.CheckAzureHostStore(t, a.Storage, fmt.Sprintf("tests/%d", time.Now().UnixNano()))
 }

@@ -10,6 +10,7 @@ import (
 
 // A service that lets requests wait is not polled: a message begins at once, however long the queue was empty.
 func TestIdleWaitsAtTheService(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var began []time.Time
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
@@ -38,6 +39,7 @@ func TestIdleWaitsAtTheService(t *testing.T) {
 
 // One that does not is asked once, and then polled.
 func TestIdlePolls(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil }, WithMaxPollingInterval(time.Second))
 		b.queue.send()
@@ -56,6 +58,7 @@ func TestIdlePolls(t *testing.T) {
 
 // Messages that can be seen but not received, because others are faster, must not make the listener spin.
 func TestIdleDoesNotSpin(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil })
 		b.queue.canWait = true
@@ -75,6 +78,7 @@ func TestIdleDoesNotSpin(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var handled []string
 		held := make(chan struct{})

@@ -20,6 +20,7 @@ type keyed struct {
 
 // Messages of one key are handled one after another, in order; those of others go on meanwhile.
 func TestConcurrencyPerKey(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var order []string
 		var mu sync.Mutex // guards both
@@ -64,6 +65,7 @@ func TestConcurrencyPerKey(t *testing.T) {
 
 // At a stop those that wait for their turn are given back at once; the time limit begins with the turn.
 func TestConcurrencyPerKeyStops(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var handled []string
 		Queue(b.app, "work", func(ctx context.Context, m *Message[keyed]) error {
@@ -95,6 +97,7 @@ func TestConcurrencyPerKeyStops(t *testing.T) {
 }
 
 func TestConcurrencyPerKeyMistakes(t *testing.T) {
+	t.Parallel()
 	for says, o := range map[string]QueueOption{
 		"less than 1":         ConcurrencyPerKey(func(keyed) string { return "" }, 0),
 		"key function is nil": ConcurrencyPerKey[keyed](nil, 1),
@@ -109,6 +112,7 @@ func TestConcurrencyPerKeyMistakes(t *testing.T) {
 
 // Turns are handed out in the order in which they were asked for, never more than allowed, and none is lost.
 func TestKeyLimitModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 3).Draw(t, "most")
 		l := newKeyLimit(most)
@@ -166,6 +170,7 @@ func TestKeyLimitModel(t *testing.T) {
 
 // A timer's failed run is tried again by its retry policy, and then the schedule goes on.
 func TestTimerRetries(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		host := newFakeHost()
 		b.app.openHost = func(*Storage) (hostStore, error) { return host, nil }

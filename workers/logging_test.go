@@ -17,6 +17,7 @@ func (b *bench) wantLogged(text string, times int) {
 }
 
 func TestStartLogsWhatTheAppListensTo(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{HostID: "shop"}, func(b *bench) {
 		b.app.openHost = func(*Storage) (hostStore, error) { return newFakeHost(), nil }
 		b.app.Queue("ship", func(context.Context, QueueMessage) error { return nil }, WithQueueName("work"))
@@ -28,6 +29,7 @@ func TestStartLogsWhatTheAppListensTo(t *testing.T) {
 }
 
 func TestAMissingQueueIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(context.Context, QueueMessage) error { return nil })
 		b.start(b.app)
@@ -38,6 +40,7 @@ func TestAMissingQueueIsLoggedOnce(t *testing.T) {
 
 // A handler that returns its context's error after its timeout has failed by the timeout.
 func TestATimeoutIsRecordedAsOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, _ QueueMessage) error {
 			<-ctx.Done()
@@ -54,6 +57,7 @@ func TestATimeoutIsRecordedAsOne(t *testing.T) {
 }
 
 func TestLoggedErrorsAreCountedAndNotLogged(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(_ context.Context, m QueueMessage) error {
 			if string(m.Body) == "logged" {
@@ -72,6 +76,7 @@ func TestLoggedErrorsAreCountedAndNotLogged(t *testing.T) {
 }
 
 func TestTimerLogsThatAnotherInstanceHasItsLock(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		first := b.app("0 */20 * * * *", nil)
 		b.until("00:00:01")
@@ -90,6 +95,7 @@ func TestTimerLogsThatAnotherInstanceHasItsLock(t *testing.T) {
 
 // Two programs on one account whose timers have the same name both run theirs.
 func TestTimersOfTwoProgramsDoNotShareALock(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		b.hostID = hostIDOf("example.com/shop/cmd/worker", "")
 		b.app("0 */20 * * * *", nil)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // childVariable makes the test binary a worker instead: its value is "queue connection-string". It says which messages it has begun and
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 	if child := os.Getenv(childVariable); child != "" {
 		runChild(child)
 	}
+	check.MoreParallel(8)
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))

@@ -11,6 +11,7 @@ var errBoom = errors.New("boom")
 
 // The whole machine, states down and events across: an empty cell is a move that must be refused.
 func TestMessageStates(t *testing.T) {
+	t.Parallel()
 	want := map[messageState]map[messageEvent]struct {
 		state messageState
 		do    effectKind
@@ -37,6 +38,7 @@ func TestMessageStates(t *testing.T) {
 }
 
 func TestMessageFate(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name      string
 		event     messageEvent
@@ -92,6 +94,7 @@ func TestMessageFate(t *testing.T) {
 }
 
 func TestMarksOfNilAreNil(t *testing.T) {
+	t.Parallel()
 	if Permanent(nil) != nil || RetryAfter(nil, time.Second) != nil {
 		t.Error("marking no error made one")
 	}
@@ -101,6 +104,7 @@ func TestMarksOfNilAreNil(t *testing.T) {
 }
 
 func TestExponential(t *testing.T) {
+	t.Parallel()
 	p := Exponential(time.Second, time.Minute)
 	for attempts, want := range map[int64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 60: time.Minute, 5000: time.Minute} {
 		for range 50 {
@@ -113,6 +117,7 @@ func TestExponential(t *testing.T) {
 }
 
 func TestPollingBackOff(t *testing.T) {
+	t.Parallel()
 	b := pollingBackOff{max: 2 * time.Second}
 	ms := time.Millisecond
 	// With random 0.5 the factor is 1: 100 ms, then 100 ms + 100 ms * 2^n, until the maximum.

@@ -7,6 +7,7 @@ import (
 )
 
 func TestWithTraceParent(t *testing.T) {
+	t.Parallel()
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for body, want := range map[string]string{
 		`{"a":1}`:                `{"traceparent":"` + parent + `","a":1}`,
@@ -40,6 +41,7 @@ func TestWithTraceParent(t *testing.T) {
 }
 
 func TestEnqueueMistakes(t *testing.T) {
+	t.Parallel()
 	if err := Enqueue(t.Context(), "q", "m"); err == nil || !strings.Contains(err.Error(), "outside of a handler") {
 		t.Error(err)
 	}

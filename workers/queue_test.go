@@ -86,6 +86,7 @@ func (b *bench) wantQueues(queue, poison []string) {
 var none = []string{}
 
 func TestSuccessDeletes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var got []QueueMessage
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
@@ -105,6 +106,7 @@ func TestSuccessDeletes(t *testing.T) {
 
 // A failing message is tried five times without a pause and then found in the poison queue, body unchanged.
 func TestFailureEndsInPoison(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var counts []int64
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
@@ -128,6 +130,7 @@ func TestFailureEndsInPoison(t *testing.T) {
 }
 
 func TestRetryDelays(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		start := time.Now()
 		var at []time.Duration
@@ -149,6 +152,7 @@ func TestRetryDelays(t *testing.T) {
 }
 
 func TestPermanentAndUndecodable(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var calls atomic.Int64
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
@@ -172,6 +176,7 @@ func TestPermanentAndUndecodable(t *testing.T) {
 }
 
 func TestNoEncoding(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{Defaults: []Option{WithMessageEncoding(NoEncoding)}}, func(b *bench) {
 		var got string
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { got = string(m.Body); return nil })
@@ -187,6 +192,7 @@ func TestNoEncoding(t *testing.T) {
 
 // A snoozed message comes back later under a new id, as if never received, and keeps the end of its life.
 func TestSnooze(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		start := time.Now()
 		var log []string
@@ -209,6 +215,7 @@ func TestSnooze(t *testing.T) {
 }
 
 func TestPanicIsAFailureWithStack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { panic(errBoom) }, WithMaxDequeueCount(1))
 		b.queue.send("bang")
@@ -227,6 +234,7 @@ func TestPanicIsAFailureWithStack(t *testing.T) {
 
 // A handler much longer than the lease keeps its message, also from a second instance, and also while its app drains.
 func TestLeaseIsRenewedAlsoWhileDraining(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var calls atomic.Int64
 		handler := func(ctx context.Context, m QueueMessage) error {
@@ -255,6 +263,7 @@ func TestLeaseIsRenewedAlsoWhileDraining(t *testing.T) {
 }
 
 func TestLostLeaseCancelsHandler(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		start := time.Now()
 		var cause error
@@ -281,6 +290,7 @@ func TestLostLeaseCancelsHandler(t *testing.T) {
 
 // Renewals that fail for a while are tried again, faster; failing until the lease's end they count as a lost lease.
 func TestRenewalFailures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		outage time.Duration
 		lost   bool
@@ -338,6 +348,7 @@ func TestRenewalFailures(t *testing.T) {
 }
 
 func TestHardStopGivesMessagesBack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var cause error
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
@@ -379,6 +390,7 @@ func TestHardStopGivesMessagesBack(t *testing.T) {
 
 // Messages that a poll brings after the stop began are given back untouched.
 func TestStopDuringPollGivesBack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var calls atomic.Int64
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { calls.Add(1); return nil })
@@ -399,6 +411,7 @@ func TestStopDuringPollGivesBack(t *testing.T) {
 
 // A poll that hangs does not hold up a stop beyond its deadline.
 func TestHardStopEndsHangingPoll(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil })
 		b.queue.onReceive = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -412,6 +425,7 @@ func TestHardStopEndsHangingPoll(t *testing.T) {
 }
 
 func TestTimeoutAndStuckHandler(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{StuckTimeout: 5 * time.Second}, func(b *bench) {
 		release := make(chan struct{})
 		var causes []error
@@ -442,6 +456,7 @@ func TestTimeoutAndStuckHandler(t *testing.T) {
 }
 
 func TestConcurrencyBound(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		options []QueueOption
 		want    int64
@@ -478,6 +493,7 @@ func TestConcurrencyBound(t *testing.T) {
 
 // A message of a poison queue that fails for good stays, hidden until its lease ends.
 func TestPoisonQueueHasNoPoisonQueue(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var calls atomic.Int64
 		b.app.Queue("rescue", func(ctx context.Context, m QueueMessage) error { calls.Add(1); return Permanent(errBoom) },
@@ -498,6 +514,7 @@ func TestPoisonQueueHasNoPoisonQueue(t *testing.T) {
 // If the process dies between the copy to the poison queue and the delete, or the delete fails, the message is in both: it comes
 // back and is poisoned again. Duplicated, never lost.
 func TestPoisonIsAtLeastOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return errBoom }, WithMaxDequeueCount(1), WithLease(10*time.Second))
 		failures := 1
@@ -517,6 +534,7 @@ func TestPoisonIsAtLeastOnce(t *testing.T) {
 }
 
 func TestQueueThatAppearsLaterAndWake(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var at time.Time
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { at = time.Now(); return nil }, WithMaxPollingInterval(time.Hour))
@@ -535,6 +553,7 @@ func TestQueueThatAppearsLaterAndWake(t *testing.T) {
 }
 
 func TestPollingOutageIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil })
 		var down atomic.Bool
@@ -558,6 +577,7 @@ func TestPollingOutageIsLoggedOnce(t *testing.T) {
 }
 
 func TestTypedHandler(t *testing.T) {
+	t.Parallel()
 	type order struct{ ID int }
 	inBubble(t, Config{}, func(b *bench) {
 		var got []order
@@ -576,6 +596,7 @@ func TestTypedHandler(t *testing.T) {
 }
 
 func TestMiddlewareAndLogging(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var order []string
 		layer := func(name string) Middleware {
@@ -616,6 +637,7 @@ func TestMiddlewareAndLogging(t *testing.T) {
 }
 
 func TestRegistrationErrors(t *testing.T) {
+	t.Parallel()
 	ok := func(context.Context, QueueMessage) error { return nil }
 	for says, register := range map[string]func(*App){
 		"no functions":                func(*App) {},
@@ -651,6 +673,7 @@ func TestRegistrationErrors(t *testing.T) {
 }
 
 func TestRunDrainsWithinTimeout(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{DrainTimeout: 20 * time.Second}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { <-ctx.Done(); return ctx.Err() })
 		b.queue.send("m")
@@ -668,6 +691,7 @@ func TestRunDrainsWithinTimeout(t *testing.T) {
 }
 
 func TestStartTwiceAndStopTwice(t *testing.T) {
+	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil })
 		b.start(b.app)
@@ -688,6 +712,7 @@ func TestStartTwiceAndStopTwice(t *testing.T) {
 
 // Many starts and stops against two instances and real goroutines: nothing is lost, nothing leaks, the race detector is content.
 func TestStartStopStress(t *testing.T) {
+	t.Parallel()
 	account := newFakeAccount()
 	queue := account.queue("work")
 	var handled sync.Map

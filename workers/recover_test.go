@@ -11,6 +11,7 @@ import (
 )
 
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	log := &testlog.Buffer{}
 	before := slog.Default()
 	slog.SetDefault(slog.New(NewLogHandler(slog.NewTextHandler(log, nil))))

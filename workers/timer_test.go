@@ -86,6 +86,7 @@ func (b *timerBench) want(runs ...string) {
 }
 
 func TestTimerRunsOnSchedule(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		app := b.app("0 */20 * * * *", nil)
 		b.until("01:05:00")
@@ -97,6 +98,7 @@ func TestTimerRunsOnSchedule(t *testing.T) {
 }
 
 func TestTimerStatus(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		var infos []TimerInfo
 		b.app("0 0 * * * *", func(ctx context.Context, info TimerInfo) error {
@@ -121,6 +123,7 @@ func TestTimerStatus(t *testing.T) {
 // Of two instances one keeps the timer. When it stops the other one takes over at once or after its next try; when it dies, after
 // the lock has run out.
 func TestTimerHasOneKeeper(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		first := b.app("*/10 * * * * *", nil)
 		b.until("00:00:01")
@@ -135,6 +138,7 @@ func TestTimerHasOneKeeper(t *testing.T) {
 
 // Runs that were missed while no instance was up happen once, late.
 func TestTimerPastDue(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		b.stop(b.app("0 0 * * * *", nil)) // Never ran: only knows when it would have.
 		b.until("00:30:00")
@@ -156,6 +160,7 @@ func TestTimerPastDue(t *testing.T) {
 }
 
 func TestTimerOfSecondsIsNotMonitored(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		app := b.app("*/30 * * * * *", nil)
 		b.until("00:00:31")
@@ -171,6 +176,7 @@ func TestTimerOfSecondsIsNotMonitored(t *testing.T) {
 }
 
 func TestTimerRunOnStartup(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		b.app("0 0 * * * *", nil, WithRunOnStartup(true))
 		b.until("01:01:00")
@@ -180,6 +186,7 @@ func TestTimerRunOnStartup(t *testing.T) {
 
 // A run longer than the schedule's steps delays the next one, and is never joined by another.
 func TestTimerRunsDoNotOverlap(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		b.app("0 * * * * *", func(ctx context.Context, info TimerInfo) error {
 			b.record(info)
@@ -195,6 +202,7 @@ func TestTimerRunsDoNotOverlap(t *testing.T) {
 }
 
 func TestTimerFailureWaitsForNextTime(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		app := b.app("0 0 * * * *", func(_ context.Context, info TimerInfo) error {
 			b.record(info)
@@ -213,6 +221,7 @@ func TestTimerFailureWaitsForNextTime(t *testing.T) {
 
 // A keeper that loses its lock cancels its handler; the new keeper repeats the run, since it was not completed.
 func TestTimerLockLost(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		var cause error
 		b.app("0 0 * * * *", func(ctx context.Context, info TimerInfo) error {
@@ -235,6 +244,7 @@ func TestTimerLockLost(t *testing.T) {
 
 // When storage is away for longer than the lock lasts, the keeper stops by its own clock, and goes on when it is back.
 func TestTimerOutage(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		b.app("0 0 * * * *", nil)
 		b.until("00:59:58")
@@ -251,6 +261,7 @@ func TestTimerOutage(t *testing.T) {
 }
 
 func TestTimerStopWaitsAndCutsOff(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		var cause error
 		app := b.app("0 0 * * * *", func(ctx context.Context, info TimerInfo) error {
@@ -281,6 +292,7 @@ func TestTimerStopWaitsAndCutsOff(t *testing.T) {
 }
 
 func TestTimerStuckHandler(t *testing.T) {
+	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
 		release := make(chan struct{})
 		defer close(release)
@@ -293,6 +305,7 @@ func TestTimerStuckHandler(t *testing.T) {
 }
 
 func TestTimerRegistration(t *testing.T) {
+	t.Parallel()
 	app := New(Config{Storage: &Storage{}})
 	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("every day"))
 	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `"tick"`) || !strings.Contains(err.Error(), "2 fields") {
@@ -311,6 +324,7 @@ func TestTimerRegistration(t *testing.T) {
 }
 
 func TestFirstRun(t *testing.T) {
+	t.Parallel()
 	schedule, err := ncrontab.Parse("0 0 * * * *")
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 // A handler writes entities and blobs to a table and a container that do not exist yet.
 func TestOutputsCreateTablesAndContainers(t *testing.T) {
+	t.Parallel()
 	a := testaccount.Open(t)
 	queue := a.Queue("orders")
 	stamp := strconv.FormatInt(time.Now().UnixNano(), 36)

@@ -65,6 +65,7 @@ func blobText(t *testing.T, s *workers.Storage, path string) string {
 const timeForm = "2006-01-02T15:04:05+00:00"
 
 func TestQueueTrigger(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{"Logs": ["a line"]}`)
 	r := run(t, map[string]string{"Q/function.json": queueFunction}, handler)
 	const message = `{"orderId": 5, "ok": true, "customer": {"name": "Ada"}, "list": [1]}`
@@ -118,6 +119,7 @@ func TestQueueTrigger(t *testing.T) {
 
 // A failure is tried again, and poisoned in the end; extensions.queues rules how often.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	calls := make(chan string, 100)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls <- r.URL.Path
@@ -146,6 +148,7 @@ func TestFailures(t *testing.T) {
 
 // An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then the next waits.
 func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
 	const nobody = "http://127.0.0.1:1" // Nothing is served at a port that nobody may take without privileges.
 	hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
 	defer hangsUp.Close()
@@ -160,6 +163,7 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 func TestOutputs(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{
 		"Outputs": {
 			"several": ["one", {"two": 2}],
@@ -226,6 +230,7 @@ func TestOutputs(t *testing.T) {
 
 // A payload without the name that an output asks for is a failure that says so.
 func TestExpressionWithoutValue(t *testing.T) {
+	t.Parallel()
 	handler, _ := record(`{"ReturnValue": "x"}`)
 	r := run(t, map[string]string{"Q/function.json": `{"bindings": [
 		{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue"},
@@ -238,6 +243,7 @@ func TestExpressionWithoutValue(t *testing.T) {
 }
 
 func TestBlobTriggerAndInputs(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{}`)
 	files := map[string]string{"B/function.json": `{"bindings": [
 		{"type": "blobTrigger", "direction": "in", "name": "blob", "path": "incoming/{name}.{ext}"},
@@ -303,6 +309,7 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 }
 
 func TestTimerTrigger(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{"Outputs": {"q": "tick"}}`)
 	r := run(t, map[string]string{"T/function.json": `{"bindings": [
 		{"type": "timerTrigger", "name": "timer", "schedule": "0 0 0 1 1 *", "runOnStartup": true},
@@ -321,6 +328,7 @@ func TestTimerTrigger(t *testing.T) {
 
 // A retry policy applies within one invocation, and the function gets the number of the attempt.
 func TestRetryPolicy(t *testing.T) {
+	t.Parallel()
 	var seen []string
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c struct {

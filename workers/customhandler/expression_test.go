@@ -9,6 +9,7 @@ import (
 )
 
 func TestExpressions(t *testing.T) {
+	t.Parallel()
 	inv := &invocation{function: &function{name: "F"}, began: time.Date(2018, 2, 16, 7, 59, 5, 123456700, time.UTC)}
 	inv.data.set("name", "photo")
 	inv.data.set("InsertionTime", time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -62,6 +63,7 @@ func TestExpressions(t *testing.T) {
 
 // What a payload has goes before what the trigger has.
 func TestPayloadGoesBeforeMetadata(t *testing.T) {
+	t.Parallel()
 	var d bindingData
 	d.set("Id", "of the message")
 	d.addPayload(`{"id": "of the order"}`)
@@ -73,6 +75,7 @@ func TestPayloadGoesBeforeMetadata(t *testing.T) {
 }
 
 func TestExpandSettings(t *testing.T) {
+	t.Parallel()
 	s := &settings{values: []string{"A=1", "Path=/bin"}}
 	for _, c := range []struct {
 		text, want string
@@ -89,6 +92,7 @@ func TestExpandSettings(t *testing.T) {
 
 // The rules are those of the Functions host's own tests: text becomes JSON in text, objects stay objects.
 func TestWireValue(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		value any
 		want  string
@@ -117,6 +121,7 @@ func TestWireValue(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ route, path, want string }{
 		{"orders", "orders", "{}"}, {"orders", "ORDERS", "{}"}, {"orders", "order", "-"}, {"orders", "orders/1", "-"}, {"/orders/", "orders", "{}"},
 		{"orders/{id}", "orders/7", `{"id":"7"}`}, {"orders/{id}", "orders", "-"},
@@ -182,6 +187,7 @@ func FuzzTemplate(f *testing.F) {
 }
 
 func TestOrderOfRoutes(t *testing.T) {
+	t.Parallel()
 	var routes []*route
 	for _, s := range []string{"{*rest}", "{a}", "{a:int}", "orders", "orders/{id}", "orders/new"} {
 		r, err := parseRoute(s)

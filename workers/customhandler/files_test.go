@@ -9,6 +9,7 @@ import (
 )
 
 func TestTimeSpan(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"00:00:02": 2 * time.Second, "01:30": 90 * time.Minute, "1.00:00:00": 24 * time.Hour, "3": 72 * time.Hour,
 		"00:00:00.1": 100 * time.Millisecond, "00:00:00.0000001": 100, "-00:00:01": -time.Second, "23:59:59": 24*time.Hour - time.Second,
@@ -25,6 +26,7 @@ func TestTimeSpan(t *testing.T) {
 }
 
 func TestPlainJSON(t *testing.T) {
+	t.Parallel()
 	text := "\xef\xbb\xbf{ // one\n \"a\": \"// no, \\\" comment\", /* two\n */ \"b\": [1, 2, /* x */ ], }"
 	var got map[string]any
 	plain := plainJSON([]byte(text))
@@ -70,6 +72,7 @@ func load(t *testing.T, files map[string]string, environ ...string) (string, str
 
 // Every mistake is reported with file and field.
 func TestMistakesAreNamed(t *testing.T) {
+	t.Parallel()
 	with := func(more string) map[string]string {
 		return map[string]string{"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": "x"}}, ` + more + `}`, "q/function.json": queueFunction}
 	}
@@ -149,6 +152,7 @@ func TestMistakesAreNamed(t *testing.T) {
 }
 
 func TestUnknownFieldsAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	_, got := load(t, map[string]string{
 		"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": "x", "defaultExecutablePaht": "y"}},
 			"extensionBundle": {"id": "x"}, "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "extensions": {"queues": {"batchsize": "4", "prefetch": 3}, "eventHubs": {}}}`,
@@ -173,6 +177,7 @@ func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"local.settings.json": `{"Values": {"Queue": "from-file", "Mine": "from-file", "FUNCTIONS_WORKER_RUNTIME": "custom"}, "Host": {"LocalHttpPort": 7099, "CORS": "http://a, http://b/"}}`,
 		"q/function.json":     `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "%queue%-%MINE%"}]}`,
@@ -196,6 +201,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestDisabled(t *testing.T) {
+	t.Parallel()
 	with := func(more string) string { return strings.Replace(queueFunction, "{", "{"+more, 1) }
 	files := map[string]string{
 		"a/function.json": queueFunction,
@@ -218,6 +224,7 @@ func TestDisabled(t *testing.T) {
 }
 
 func TestLogLevels(t *testing.T) {
+	t.Parallel()
 	l := logLevels{"default": 4, "function": 0, "function.quiet": levelNone, "function.quiet.user": -4}
 	for category, want := range map[string]bool{"Host": false, "Function.A": true, "Function.A.User": true, "Function.Quiet": false, "Function.Quiet.User": true} {
 		if got := l.enabled(category, 0); got != want {
@@ -231,6 +238,7 @@ func TestLogLevels(t *testing.T) {
 
 // A profile of the host for servers of one protocol: everything goes to the handler.
 func TestMCPProfile(t *testing.T) {
+	t.Parallel()
 	h, err := Load(Config{Dir: folder(t, map[string]string{
 		"host.json": `{"version": "2.0", "configurationProfile": "mcp-custom-handler", "customHandler": {"description": {"defaultExecutablePath": "x"}, "port": "8080"}}`,
 	})})
@@ -244,6 +252,7 @@ func TestMCPProfile(t *testing.T) {
 }
 
 func TestNoFolder(t *testing.T) {
+	t.Parallel()
 	if _, err := Load(Config{Dir: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Error(err)
 	}

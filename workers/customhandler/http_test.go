@@ -16,6 +16,7 @@ import (
 const httpOnly = `{"bindings": [{"type": "httpTrigger", "name": "req", "authLevel": "function"%s}, {"type": "http", "direction": "out", "name": "res"}]}`
 
 func TestHTTPTrigger(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{"Outputs": {"res": {"statusCode": 201, "headers": {"X-Mine": "yes"}, "body": {"made": true}}}}`)
 	r := run(t, map[string]string{"H/function.json": fmt.Sprintf(httpOnly, `, "route": "orders/{id:int}/{format?}", "methods": ["post", "put"]`)}, handler)
 	if got := do(t, "POST", r.url+"/api/orders/7?a=1&b=x%20y&a=2&code=secret", `{"item": "lamp"}`, "Content-Type", "application/json", "X-One", "1"); got != `201 {"made":true}` {
@@ -65,6 +66,7 @@ func TestHTTPTrigger(t *testing.T) {
 }
 
 func TestHTTPFailure(t *testing.T) {
+	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "secret details", http.StatusBadGateway) })
 	r := run(t, map[string]string{"H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
 	if got := get(t, r.url+"/api/H"); got != "500 " {
@@ -74,6 +76,7 @@ func TestHTTPFailure(t *testing.T) {
 
 // Forwarding: the handler gets the request itself, and whoever asked gets its answer.
 func TestForwarding(t *testing.T) {
+	t.Parallel()
 	var seen string
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -103,6 +106,7 @@ func TestForwarding(t *testing.T) {
 
 // The older section httpWorker forwards always, to the function's name.
 func TestHTTPWorker(t *testing.T) {
+	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.RequestURI) })
 	r := run(t, map[string]string{
 		"host.json":       `{"version": "2.0", "httpWorker": {"description": {"defaultExecutablePath": "x"}}}`,
@@ -114,6 +118,7 @@ func TestHTTPWorker(t *testing.T) {
 }
 
 func TestCORS(t *testing.T) {
+	t.Parallel()
 	handler, _ := record(`{}`)
 	r := run(t, map[string]string{
 		"local.settings.json": `{"Host": {"CORS": "https://app.example", "CORSCredentials": true}}`,
@@ -149,6 +154,7 @@ func TestCORS(t *testing.T) {
 
 // extensions.http bounds what runs at once, and what waits for it.
 func TestHTTPLimits(t *testing.T) {
+	t.Parallel()
 	begun, release := make(chan bool, 10), make(chan bool)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- true
@@ -184,6 +190,7 @@ func TestHTTPLimits(t *testing.T) {
 
 // An invocation ends as if nothing were when whoever asked is gone.
 func TestCallerGoesAway(t *testing.T) {
+	t.Parallel()
 	begun, release := make(chan bool), make(chan bool)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- true
@@ -216,6 +223,7 @@ func TestCallerGoesAway(t *testing.T) {
 
 // functionTimeout breaks an invocation off.
 func TestFunctionTimeout(t *testing.T) {
+	t.Parallel()
 	cancelled := make(chan bool, 10)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // Only then does the server look for the end of the connection.
@@ -240,6 +248,7 @@ func TestFunctionTimeout(t *testing.T) {
 }
 
 func TestAdmin(t *testing.T) {
+	t.Parallel()
 	handler, calls := record(`{}`)
 	r := run(t, map[string]string{
 		"Q/function.json": queueFunction,

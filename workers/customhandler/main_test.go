@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 	case "host":
 		runTestHost()
 	default:
+		check.MoreParallel(8)
 		goleak.VerifyTestMain(m)
 	}
 }

@@ -49,6 +49,7 @@ func number(t *testing.T, text, pattern string) int {
 }
 
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	r := run(t, map[string]string{"copy/function.json": copyFunction, "local.settings.json": `{"Values": {"GREETING": "hello"}}`}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the message is copied", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
@@ -69,6 +70,7 @@ func TestProcess(t *testing.T) {
 
 // What the handler has started ends with it.
 func TestProcessGroup(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +90,7 @@ func TestProcessGroup(t *testing.T) {
 
 // A handler that is killed is started again; the invocation it had is tried again.
 func TestHandlerKilled(t *testing.T) {
+	t.Parallel()
 	r := run(t, map[string]string{"dieonce/function.json": copyFunction}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
@@ -99,6 +102,7 @@ func TestHandlerKilled(t *testing.T) {
 
 // Invocations that come between a handler's death and its successor wait, and lose no attempt.
 func TestHandlerKilledAtWork(t *testing.T) {
+	t.Parallel()
 	r := run(t, map[string]string{"copy/function.json": copyFunction}, nil)
 	const count = 100
 	last := regexp.MustCompile(`handler's pid is (\d+)`)
@@ -133,6 +137,7 @@ func TestHandlerKilledAtWork(t *testing.T) {
 
 // Exit code 200 is a wish, not a failure.
 func TestHandlerAsksForRestart(t *testing.T) {
+	t.Parallel()
 	r := run(t, map[string]string{"restart/function.json": copyFunction}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
@@ -143,6 +148,7 @@ func TestHandlerAsksForRestart(t *testing.T) {
 
 // One that does not answer in time is replaced by another.
 func TestHandlerThatHangs(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -157,6 +163,7 @@ func TestHandlerThatHangs(t *testing.T) {
 }
 
 func TestHandlerThatDoesNotCome(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +191,7 @@ func TestHandlerThatDoesNotCome(t *testing.T) {
 
 // At a stop, invocations that have begun end, and their outputs are written.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	begun, release := make(chan bool, 10), make(chan bool)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- true
@@ -268,6 +276,7 @@ func crashFolder(t *testing.T) string {
 
 // However the host dies, no message is lost: each comes out at least once.
 func TestHostKilled(t *testing.T) {
+	t.Parallel()
 	const count = 20
 	for _, plan := range []string{"customhandler/after-answer=kill@7", "customhandler/after-outputs=kill@5", "workers/before-delete-message=kill@9", ""} {
 		t.Run(plan, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestAnswersThatAreFailures(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		status           int
 		kind, body, want string
@@ -44,6 +45,7 @@ func parsed(t *testing.T, text string) *response {
 }
 
 func TestAnswer(t *testing.T) {
+	t.Parallel()
 	r := parsed(t, `{"outputs": {"a": "x", "n": null}, "LOGS": ["one", 2, {"three": 3}], "returnValue": {"a": "y", "b": 5}, "key": "ignored"}`)
 	if got := strings.Join(r.logs(), "|"); got != `one|2|{"three":3}` {
 		t.Error(got)
@@ -68,6 +70,7 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestContents(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		raw    string
 		binary bool
@@ -94,6 +97,7 @@ func TestContents(t *testing.T) {
 }
 
 func TestHTTPResults(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, output, answer string
 		status               int
@@ -142,6 +146,7 @@ func TestHTTPResults(t *testing.T) {
 }
 
 func TestEntities(t *testing.T) {
+	t.Parallel()
 	keys := map[string]string{"PartitionKey": "p"}
 	for _, c := range []struct{ raw, want string }{
 		{`{"RowKey": "r", "n": 5, "big": 5000000000, "x": 1.5, "s": "t", "at": "2020-01-02T03:04:05.5+01:00", "day": "2020-01-02", "b": true, "huge": 99999999999999999999, "o": {"a": 1}, "l": [1, 2], "none": null}`,

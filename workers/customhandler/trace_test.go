@@ -14,6 +14,7 @@ import (
 
 // Middleware wraps all invocations. The handler gets the traceparent of the invocation's span, which is in the trace of the caller.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 	handler, calls := record(`{}`)

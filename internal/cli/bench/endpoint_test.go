@@ -9,6 +9,7 @@ import (
 )
 
 func TestParseConnectionString(t *testing.T) {
+	t.Parallel()
 	local := func(port string) Endpoint {
 		return Endpoint{Addr: "127.0.0.1:" + port, Host: "127.0.0.1:" + port, Base: "/devstoreaccount1"}
 	}
@@ -50,6 +51,7 @@ func TestParseConnectionString(t *testing.T) {
 }
 
 func TestParsePreload(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		in   string
 		want Preload

@@ -24,6 +24,7 @@ func TestHistogramPrecision(t *testing.T) {
 }
 
 func TestHistogramQuantile(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		values []time.Duration
@@ -64,6 +65,7 @@ func hundred() []time.Duration {
 
 // Merged histograms answer like one that saw everything, and within 0.8 % of the exact quantile.
 func TestHistogramMerge(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var parts [4]Histogram
 	var all []time.Duration

@@ -12,6 +12,7 @@ import (
 )
 
 func TestReadResponse(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name     string
 		method   string
@@ -64,6 +65,7 @@ func TestReadResponse(t *testing.T) {
 }
 
 func TestReadResponsesInARow(t *testing.T) {
+	t.Parallel()
 	in := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"1\"\r\n\r\none" +
 		"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\nx-ms-error-code: EntityAlreadyExists\r\n\r\n3\r\ntwo\r\n0\r\n\r\n" +
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree"
@@ -90,6 +92,7 @@ func TestReadResponsesInARow(t *testing.T) {
 }
 
 func TestErrorCode(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ head, body, want string }{
 		{"HTTP/1.1 404 X\r\nX-Ms-Error-Code:  BlobNotFound", "", "BlobNotFound"},
 		{"HTTP/1.1 404 X", "<Error><Code>QueueNotFound</Code>", "QueueNotFound"},

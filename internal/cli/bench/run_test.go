@@ -40,6 +40,7 @@ func quick(connection string) Config {
 }
 
 func TestEveryWorkload(t *testing.T) {
+	t.Parallel()
 	for _, w := range workloads() {
 		t.Run(w.Name, func(t *testing.T) {
 			f := newFakeAzure()
@@ -71,6 +72,7 @@ func TestEveryWorkload(t *testing.T) {
 
 // The own stack, the floor and a second target, as processes.
 func TestRunWithFloorAndVersus(t *testing.T) {
+	t.Parallel()
 	cfg := quick("")
 	cfg.Versus = startFake(t, newFakeAzure())
 	cfg.Floor, cfg.Restart = true, true
@@ -127,6 +129,7 @@ func checkOutputs(t *testing.T, report *Report) {
 }
 
 func TestServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	cfg := quick("")
 	cfg.TempDir, cfg.ServeArgs = t.TempDir(), []string{"--fail", "no mood"}
 	_, err := Run(context.Background(), cfg)
@@ -140,6 +143,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 
 // A port that somebody else takes before the server does costs another attempt.
 func TestServerWhosePortIsTaken(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +168,7 @@ func TestServerWhosePortIsTaken(t *testing.T) {
 }
 
 func TestErrorsAreCountedByStatusAndCode(t *testing.T) {
+	t.Parallel()
 	f := newFakeAzure()
 	var mu sync.Mutex
 	var n int
@@ -195,6 +200,7 @@ func TestErrorsAreCountedByStatusAndCode(t *testing.T) {
 }
 
 func TestUnreachableTarget(t *testing.T) {
+	t.Parallel()
 	cfg := quick("AccountName=a;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1;QueueEndpoint=http://127.0.0.1:1;TableEndpoint=http://127.0.0.1:1")
 	report, err := Run(context.Background(), cfg)
 	if err != nil {
@@ -209,6 +215,7 @@ func TestUnreachableTarget(t *testing.T) {
 
 // An interrupted run ends although an operation of many requests is under way, reports what it has and cleans up.
 func TestInterruptedRun(t *testing.T) {
+	t.Parallel()
 	f := newFakeAzure()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -249,6 +256,7 @@ func (w turnTaker) do(c *Conn) error {
 
 // Targets take turns, none works during another's slice, and each begins a round equally often.
 func TestSlicesAlternate(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var turns []string
 	w := &Workload{
@@ -285,6 +293,7 @@ func TestSlicesAlternate(t *testing.T) {
 }
 
 func TestSelectWorkloads(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		patterns []string
 		want     string
@@ -306,6 +315,7 @@ func TestSelectWorkloads(t *testing.T) {
 }
 
 func TestFloorServerRefuses(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(NewFloorServer().Handler())
 	defer srv.Close()
 	res, err := http.Get(srv.URL + "/floor-blob/x")
@@ -330,6 +340,7 @@ func TestFloorServerRefuses(t *testing.T) {
 }
 
 func TestConnRedialsAfterClose(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hangup" {
 			panic(http.ErrAbortHandler)
@@ -358,6 +369,7 @@ func TestConnRedialsAfterClose(t *testing.T) {
 }
 
 func TestParseMemory(t *testing.T) {
+	t.Parallel()
 	got := parseMemory("Name:\tx\nVmHWM:\t    300 kB\nVmRSS:\t    200 kB\nRssAnon:\t    150 kB\nRssFile:\t     50 kB\nThreads:\t9\n")
 	if want := (Memory{RSS: 200 << 10, Anon: 150 << 10, File: 50 << 10, Peak: 300 << 10}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -365,6 +377,7 @@ func TestParseMemory(t *testing.T) {
 }
 
 func TestParseCPU(t *testing.T) {
+	t.Parallel()
 	const stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 7 8 20 0 9 0 1"
 	if got, want := parseCPU(stat), 2*time.Second; got != want {
 		t.Errorf("got %v, want %v", got, want)

@@ -19,6 +19,7 @@ import (
 const testDate = "Fri, 26 Jun 2015 23:39:12 GMT"
 
 func TestStringToSign(t *testing.T) {
+	t.Parallel()
 	insert := NewRequest(Table, "POST", "", 204, Field{"Content-Type", "application/json"})
 	insert.Path, insert.Body = []byte("/T"), []byte("{}")
 	tableComp := NewRequest(Table, "GET", "", 200)
@@ -50,6 +51,7 @@ func TestStringToSign(t *testing.T) {
 
 // The value was computed with: printf 'GET\n\n\nFri, 26 Jun 2015 23:39:12 GMT\n/acct/T' | openssl dgst -sha256 -hmac key -binary | base64
 func TestSignKnownAnswer(t *testing.T) {
+	t.Parallel()
 	r := NewRequest(Table, "GET", "", 200)
 	r.Path = []byte("/T")
 	s := NewSigner("acct", []byte("key"))
@@ -73,6 +75,7 @@ func (c *capturing) Do(r *http.Request) (*http.Response, error) {
 // The signatures equal those of the official SDKs for the same requests. The SDK for tables signs in another form (Shared
 // Key Lite), so tables are left out.
 func TestSignLikeTheSDKs(t *testing.T) {
+	t.Parallel()
 	st, err := ParseConnectionString(connstr.Development)
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,7 @@ func (c *catalogue) check(t *testing.T, s *Store) {
 }
 
 func TestCompactReclaims(t *testing.T) {
+	t.Parallel()
 	for _, o := range []Options{{}, {Ephemeral: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			o.SealSize, o.Grace = 4<<20, -1
@@ -151,6 +152,7 @@ func TestCompactReclaims(t *testing.T) {
 }
 
 func TestCompactLeavesWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 1, Grace: -1})
 	c := &catalogue{m: map[string]content{}}
 	p := random(1, 5000)
@@ -185,6 +187,7 @@ func TestCompactLeavesWhatIsHeld(t *testing.T) {
 }
 
 func TestCompactWaitsForGrace(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 1, Grace: time.Hour})
 	slices := store(t, s, []byte("dead"))
 	store(t, s, []byte("seals the one before"))
@@ -194,6 +197,7 @@ func TestCompactWaitsForGrace(t *testing.T) {
 }
 
 func TestCompactDoesNotLaunderDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	c := &catalogue{m: map[string]content{}}
@@ -236,6 +240,7 @@ func TestCompactDoesNotLaunderDamage(t *testing.T) {
 
 // TestCompactUnderLoad runs Compact all the time while contents come, go, are copied and read.
 func TestCompactUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 256 << 10, Grace: -1, Relaxed: true})
 	c := &catalogue{m: map[string]content{}}
 	stop := make(chan struct{})
@@ -319,6 +324,7 @@ func (c *catalogue) read(t *testing.T, s *Store, key string) {
 // A reader that is set back reads on, though what it reads was given up meanwhile: the extents are kept for it. For one that is
 // opened anew they are not.
 func TestResetAfterCompaction(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{Grace: -1})
 	defer closeChecked(t, s)
 	p := random(1, 3<<20)

@@ -20,6 +20,7 @@ type content struct {
 // would leave it: everything that had been synced, and of the rest some prefix, possibly damaged. What was committed
 // must be there, the torn tail gone, and the store usable; over several lives.
 func TestCrashAgainstModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		root := t.TempDir()
 		dir := filepath.Join(root, "0")
@@ -134,6 +135,7 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 }
 
 func TestWalkReportsDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	var last Slice

@@ -9,6 +9,7 @@ import (
 )
 
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	if !fulldisk.Alone(t) {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestContentOfManySizes(t *testing.T) {
+	t.Parallel()
 	for _, o := range []Options{{}, {Relaxed: true}, {Ephemeral: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			s := open(t, t.TempDir(), o)
@@ -45,6 +46,7 @@ func TestContentOfManySizes(t *testing.T) {
 }
 
 func TestRanges(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{Ephemeral: true})
 	p := random(1, 3*MaxRecord+1000)
 	slices := store(t, s, p)
@@ -72,6 +74,7 @@ func TestRanges(t *testing.T) {
 }
 
 func TestSlicesThatPointNowhere(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
 	good := store(t, s, random(1, 1000))[0]
 	for name, c := range map[string]struct {
@@ -96,6 +99,7 @@ func TestSlicesThatPointNowhere(t *testing.T) {
 }
 
 func TestReopen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := random(1, 2*MaxRecord)
 	s := open(t, dir, Options{})
@@ -142,6 +146,7 @@ func names(t *testing.T, dir string) (names []string) {
 }
 
 func TestEphemeralLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "0000000000000007"+openSuffix), []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
@@ -160,6 +165,7 @@ func TestEphemeralLeavesNothing(t *testing.T) {
 }
 
 func TestSealedExtentsStayReadable(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 100_000})
 	var all [][]Slice
 	for i := range 40 {
@@ -177,6 +183,7 @@ func TestSealedExtentsStayReadable(t *testing.T) {
 }
 
 func TestWriterAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
 	w := s.NewWriter(10)
 	w.Write([]byte("x"))
@@ -216,6 +223,7 @@ func TestWriterAfterItsEnd(t *testing.T) {
 
 // TestConcurrentWritersAndReaders mixes sizes, abandons some, and reads back while others write.
 func TestConcurrentWritersAndReaders(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 1 << 20})
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -257,6 +265,7 @@ func TestConcurrentWritersAndReaders(t *testing.T) {
 }
 
 func TestHandlesAreBounded(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{SealSize: 1})
 	var all [][]Slice
 	for i := range maxIdleHandles + 30 {
