@@ -31,10 +31,8 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
-	// ReplicatedLog makes the service a node of a cluster: the database is a view of the log, which the service closes. Node names the data folder:
-	// another folder, also of the same machine, has another name.
-	ReplicatedLog *replog.Log
-	Node          string
+	// Cluster makes the service that of a node of a cluster. Follower is set by New.
+	Cluster *Cluster
 	// Features are the analytics settings that may be turned on. The zero value refuses all.
 	Features properties.Features
 	// Common is handed to the front-end: accounts, clock, log. Accounts are required; they have the settings of each, see
@@ -64,6 +62,9 @@ type Config struct {
 	// [Service.Clean].
 	CleanEvery time.Duration
 }
+
+// Cluster configures the service of a node of a cluster.
+type Cluster = state.Cluster
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
@@ -156,28 +157,30 @@ func New(c Config) (*Service, error) {
 // openState opens the keys of encryption scopes and the state, and loads the service properties.
 func (s *Service) openState(c *Config) (err error) {
 	keys := c.ScopeKeys
-	if c.Ephemeral || c.ReplicatedLog != nil {
+	if c.Ephemeral || c.Cluster != nil {
 		keys = ""
 	}
 	declared := func(account string) []string { return s.accounts.Blob(account).Scopes }
 	s.scopes, err = encryption.OpenScopes(keys, declared)
-	if err == nil && c.ReplicatedLog == nil {
+	if err == nil && c.Cluster == nil {
 		err = s.declareScopes() // so that a file that cannot be written ends the start
 	}
 	if err != nil {
-		if c.ReplicatedLog != nil {
-			c.ReplicatedLog.Close()
+		if c.Cluster != nil {
+			c.Cluster.Log.Close()
 		}
 		return fmt.Errorf("encryption scopes: %w", err)
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties}, s.log)
+	if c.Cluster != nil {
+		c.Cluster.Follower = s.follower(c)
+	}
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
-		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
-		Log: c.ReplicatedLog, Node: c.Node, Follower: s.follower(c)})
+		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged, Cluster: c.Cluster})
 	if err != nil {
 		return err
 	}
-	if c.ReplicatedLog != nil {
+	if c.Cluster != nil {
 		if err := s.declareScopes(); err != nil {
 			return errors.Join(fmt.Errorf("encryption scopes: %w", err), s.state.Close())
 		}
@@ -218,6 +221,15 @@ func (s *Service) follower(c *Config) state.Follower {
 // Replication returns the state of the replicated log; ok is false for a service of a single machine.
 func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
 
+// Snapshot puts a snapshot of the metadata into the replicated log, for nodes that join; see [store.DB.Snapshot].
+func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
+
+// MissingContent returns how many bytes of content this node of a cluster is known to lack. It fetches them on demand.
+func (s *Service) MissingContent() int64 { return s.state.Behind() }
+
+// HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
+func (s *Service) HealedContent() int64 { return s.state.Healed() }
+
 // blobChanged reports a blob that was created or written.
 func (s *Service) blobChanged(account, container, blob string) {
 	if s.changed != nil {
@@ -243,6 +255,7 @@ func (s *Service) Handler() http.Handler {
 func (s *Service) Close() error {
 	s.closed.Do(func() {
 		s.stop()
+		s.state.Interrupt()
 		s.done.Wait()
 		s.copies.Close()
 		s.sources.Close()

@@ -7,11 +7,14 @@ import (
 	"os"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // natsConfig is the configuration of the NATS that keeps the queues.
@@ -75,35 +78,61 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 	if s.config.Cluster == nil {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory}, nil
 	}
-	log, err := replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: "tables", Replicas: nats.Replicas(), Node: nats.ClusterNode(),
-		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log})
+	log, err := s.replicatedLog(ctx, nats, "tables")
 	return store.Options{Log: log}, err
+}
+
+func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
+	return replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Node: nats.ClusterNode(),
+		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log})
+}
+
+// blobCluster configures the Blob service of a node of a cluster; nil for a server alone.
+func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server) (*blobsvc.Cluster, error) {
+	if s.config.Cluster == nil {
+		return nil, nil
+	}
+	log, err := s.replicatedLog(ctx, nats, "blobs")
+	if err != nil {
+		return nil, err
+	}
+	c := &blobsvc.Cluster{Log: log, Node: nats.Folder(), Members: nats.Folders}
+	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") }, Node: nats.ClusterNode(),
+		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log}
+	for _, p := range s.config.Cluster.Peers {
+		c.Mirror.Nodes = append(c.Mirror.Nodes, p.Name)
+	}
+	return c, nil
 }
 
 // Clustered reports whether the stack is a node of a cluster.
 func (s *Stack) Clustered() bool { return s.config.Cluster != nil }
 
-// servesBlobs reports whether the Blob service is served. On a node of a cluster it is not: blobs are not replicated.
-func (s *Stack) servesBlobs() bool { return s.config.Cluster == nil }
-
-// replicates reports whether the tables are a view of a replicated log.
-func (o *services) replicates() bool {
-	_, ok := o.tables.Replication()
-	return ok
+// replicated is a service whose state is a view of a replicated log on a node of a cluster.
+type replicated interface {
+	Replication() (replog.Status, bool)
+	Snapshot(context.Context) error
 }
 
-// tablesReady returns why the node's tables lag behind the cluster's, nil if they do not.
-func (o *services) tablesReady() error {
-	r, ok := o.tables.Replication()
-	switch {
-	case !ok:
-		return nil
-	case r.Err != nil:
-		return fmt.Errorf("the tables do not follow the cluster any more: %w", r.Err)
-	case !r.Available:
-		return errors.New("no majority answers for the tables")
-	case r.CatchingUp:
-		return fmt.Errorf("the tables lag by %d messages", r.Lag)
+// logs are the services with a replicated log, by the names of the logs.
+func (o *services) logs() map[string]replicated {
+	return map[string]replicated{"tables": o.tables, "blobs": o.blobs}
+}
+
+// logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node lacks is no reason: it is
+// fetched on demand.
+func (o *services) logsReady() error {
+	for name, svc := range o.logs() {
+		r, ok := svc.Replication()
+		switch {
+		case !ok:
+		case r.Err != nil:
+			return fmt.Errorf("the %s do not follow the cluster any more: %w", name, r.Err)
+		case !r.Available:
+			return fmt.Errorf("no majority answers for the %s", name)
+		case r.CatchingUp:
+			return fmt.Errorf("the %s lag by %d messages", name, r.Lag)
+		}
 	}
 	return nil
 }
@@ -115,12 +144,13 @@ type LogReport struct {
 	CatchingUp bool   `json:"catching_up"`
 	Appends    uint64 `json:"appends"`
 	Conflicts  uint64 `json:"conflicts"`
-	Snapshot   uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
+	Snapshot   uint64 `json:"snapshot"`          // sequence of the last record of the newest snapshot; 0 without one
+	Missing    int64  `json:"missing,omitempty"` // bytes of content that this node is known to lack
 	Problem    string `json:"problem,omitempty"`
 }
 
-func logReport(tables *tablesvc.Service) LogReport {
-	r, _ := tables.Replication()
+func logReport(svc replicated) LogReport {
+	r, _ := svc.Replication()
 	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts, Snapshot: r.Snapshot.Seq}
 	if err := errors.Join(r.Err, r.Problem); err != nil {
 		l.Problem = err.Error()
@@ -148,16 +178,20 @@ func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) 
 	if open == nil {
 		return nil, errNotOpen
 	}
-	if !open.replicates() {
+	if !s.Clustered() {
 		return nil, natsserver.ErrNotClustered
 	}
-	if err := open.tables.Snapshot(ctx); err != nil {
-		if errors.Is(err, replog.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", natsserver.ErrNoMajority, err)
+	reports := map[string]LogReport{}
+	for name, svc := range open.logs() {
+		if err := svc.Snapshot(ctx); err != nil {
+			if errors.Is(err, replog.ErrUnavailable) {
+				err = fmt.Errorf("%w: %w", natsserver.ErrNoMajority, err)
+			}
+			return nil, err
 		}
-		return nil, err
+		reports[name] = logReport(svc)
 	}
-	return map[string]LogReport{"tables": logReport(open.tables)}, nil
+	return reports, nil
 }
 
 // RemoveNode removes a stopped node from the cluster, see [natsserver.Server.RemoveNode].

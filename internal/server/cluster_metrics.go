@@ -21,13 +21,15 @@ var (
 	logAppends      = prometheus.NewDesc("lazuli_log_appends_total", "Records that this node has appended to a replicated log.", []string{"log"}, nil)
 	logConflicts    = prometheus.NewDesc("lazuli_log_conflicts_total", "Appends of this node that a record of another node overtook.", []string{"log"}, nil)
 	logSeconds      = prometheus.NewDesc("lazuli_log_append_seconds_total", "Total time of this node's successful appends.", []string{"log"}, nil)
+	contentMissing  = prometheus.NewDesc("lazuli_content_missing_bytes", "Content of blobs that this node is known to lack and copies in the background.", nil, nil)
+	contentHealed   = prometheus.NewDesc("lazuli_content_healed_total", "Damaged records of content that were replaced by copies of other nodes.", nil, nil)
 	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock,
-		logApplied, logLag, logCatchingUp, logAppends, logConflicts, logSeconds} {
+		logApplied, logLag, logCatchingUp, logAppends, logConflicts, logSeconds, contentMissing, contentHealed} {
 		out <- d
 	}
 }
@@ -54,14 +56,20 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		if r, ok := open.tables.Replication(); ok {
-			gauge(logApplied, float64(r.Applied), "tables")
-			gauge(logLag, float64(r.Lag), "tables")
-			gauge(logCatchingUp, number(r.CatchingUp), "tables")
+		for name, svc := range open.logs() {
+			r, ok := svc.Replication()
+			if !ok {
+				continue
+			}
+			gauge(logApplied, float64(r.Applied), name)
+			gauge(logLag, float64(r.Lag), name)
+			gauge(logCatchingUp, number(r.CatchingUp), name)
 			for d, value := range map[*prometheus.Desc]float64{logAppends: float64(r.Appends), logConflicts: float64(r.Conflicts), logSeconds: r.AppendTime.Seconds()} {
-				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, "tables")
+				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, name)
 			}
 		}
+		gauge(contentMissing, float64(open.blobs.MissingContent()))
+		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(open.blobs.HealedContent()))
 	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)

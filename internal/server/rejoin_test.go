@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -93,13 +90,18 @@ func flipBit(t *testing.T, path string, text []byte) {
 	}
 }
 
-// A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.
-func TestNodeThatDivergedJoinsAgain(t *testing.T) {
+func TestNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
 	t.Parallel()
 	nodes := startNodes(t)
+	t.Run("share blobs", func(t *testing.T) { testNodesShareBlobs(t, nodes) })
+	t.Run("join again after they diverged", func(t *testing.T) { testNodeThatDivergedJoinsAgain(t, nodes) })
+}
+
+// A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.
+func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Stack) {
 	table := func(i int) *aztables.Client {
 		s := check.Must(aztables.NewServiceClientFromConnectionString(nodes[i].ConnectionString(), &aztables.ClientOptions{
 			ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
@@ -115,7 +117,7 @@ func TestNodeThatDivergedJoinsAgain(t *testing.T) {
 	insert(0, "before")
 
 	done := make(chan error, 1)
-	go func() { done <- nodes[0].rejoin(t.Context(), replog.ErrDiverged) }()
+	go func() { done <- nodes[0].rejoin(t.Context(), map[string]error{"tables": replog.ErrDiverged}) }()
 	insert(1, "meanwhile")
 	check.OK(t, <-done)
 	insert(0, "after")
@@ -131,20 +133,11 @@ func TestNodeThatDivergedJoinsAgain(t *testing.T) {
 	check.OK(t, nodes[0].Ready())
 
 	// A bit of the node's file flips. The read that finds it fails, and the node joins again by itself.
-	check.OK(t, nodes[0].rejoin(t.Context(), replog.ErrPurged)) // writes everything to the file
+	check.OK(t, nodes[0].rejoin(t.Context(), map[string]error{"tables": replog.ErrPurged})) // writes everything to the file
 	flipBit(t, filepath.Join(nodes[0].Path(), "tables.db"), []byte("meanwhile"))
 	_, err = table(0).GetEntity(t.Context(), "p", "meanwhile", nil)
 	check.OK(t, err) // after retries
 	if kept, _ := filepath.Glob(filepath.Join(nodes[0].Path(), "tables.db.damaged-*")); len(kept) != 1 {
 		t.Errorf("kept damaged files: %q", kept)
-	}
-
-	// Blobs are refused, with what to do.
-	r, err := http.Get(nodes[0].URL(wire.Blob, auth.DevelopmentAccount) + "/c/b")
-	check.OK(t, err)
-	defer r.Body.Close()
-	text, _ := io.ReadAll(r.Body)
-	if r.StatusCode != http.StatusNotImplemented || r.Header.Get("x-ms-error-code") != "NotImplemented" {
-		t.Errorf("a blob: %d %s", r.StatusCode, text)
 	}
 }

@@ -62,8 +62,6 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 	return s.gate.around(func() http.Handler {
 		open := s.services.Load()
 		switch {
-		case svc == wire.Blob && !s.servesBlobs():
-			return http.HandlerFunc(refuseBlobs)
 		case open == nil:
 			return http.HandlerFunc(notOpen)
 		}
@@ -130,7 +128,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	o.nats = nats
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
-	features := properties.Features{Logging: s.servesBlobs(), Metrics: true} // logs are blobs, metrics are tables
+	features := properties.Features{Logging: true, Metrics: true}
 	if err := s.whenElected(ctx, func() error {
 		options, err := s.tableOptions(ctx, nats)
 		if err == nil {
@@ -140,16 +138,27 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return fmt.Errorf("start the Table service: %w", err)
 	}
-	if o.replicates() {
-		nats.AddReport("tables", func() any { return logReport(o.tables) })
-	}
 	o.closers = append(o.closers, o.tables.Close)
-	if o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-		ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed, Ephemeral: c.InMemory,
-		LogEvents: c.Events, EventLogged: o.wakeEvents}); err != nil {
+	if err := s.whenElected(ctx, func() error {
+		cluster, err := s.blobCluster(ctx, nats)
+		if err == nil {
+			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
+				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
+				LogEvents: c.Events, EventLogged: o.wakeEvents, Cluster: cluster})
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("start the Blob service: %w", err)
 	}
 	o.closers = append(o.closers, o.blobs.Close)
+	if s.Clustered() {
+		nats.AddReport("tables", func() any { return logReport(o.tables) })
+		nats.AddReport("blobs", func() any {
+			r := logReport(o.blobs)
+			r.Missing = o.blobs.MissingContent()
+			return r
+		})
+	}
 	if err := s.whenElected(ctx, func() error {
 		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
 		return err

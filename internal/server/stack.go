@@ -239,7 +239,7 @@ func (s *Stack) Ready() error {
 		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)
 	}
 	open := s.services.Load()
-	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.tablesReady())
+	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.logsReady())
 }
 
 // errDiskFull is why a stack that serves reads and deletes is not ready.

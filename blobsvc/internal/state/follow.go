@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// A store with Config.Log is a view of a replicated log: several nodes of a cluster write to it. Everything that a change depends on is in the
+// A store with Config.Cluster is a view of a replicated log: several nodes of a cluster write to it. Everything that a change depends on is in the
 // database then; what a node has in memory follows the log (follow). Three things differ from a store of a single machine:
 //
 //   - Times. The clocks of nodes differ. The database has the last time that identifies a change, and a transaction takes a later one. So times
@@ -35,6 +36,9 @@ type Follower struct {
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
 func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }
+
+// Snapshot puts a snapshot into the replicated log; see [store.DB.Snapshot].
+func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
 
 // Replicated reports whether the store is a view of a replicated log.
 func (s *Store) Replicated() bool { return s.replicated }
@@ -143,7 +147,7 @@ func (s *Store) Watch(account, container string) error {
 
 // follow keeps what is in memory in step with the log. The store calls it for each write, before it applies the next record.
 func (s *Store) follow(b store.Bucket, w store.Write) {
-	f := &s.follower
+	f := &s.cluster.Follower
 	switch b {
 	case blobsBucket:
 		s.noteUnreferenced(w)
@@ -183,6 +187,9 @@ func (s *Store) followMeta(w store.Write) {
 	}
 	if id, ok := bytes.CutPrefix(w.Key, scopeKeyPrefix); ok && !w.Deleted() {
 		_ = s.scopes.Learn(string(id), w.Value) // a key of wrong length is reported at the next start
+	}
+	if node, ok := bytes.CutPrefix(w.Key, nodePrefix); ok {
+		s.nodes.learn(string(node), w.Value)
 	}
 }
 
@@ -225,7 +232,7 @@ func (s *Store) noteUnreferenced(w store.Write) {
 
 // followBlob reports a base blob that was written in a watched container.
 func (s *Store) followBlob(w store.Write) {
-	if s.follower.Written == nil || w.Deleted() {
+	if s.cluster.Follower.Written == nil || w.Deleted() {
 		return
 	}
 	gen, name, slot, err := parseBlobKey(w.Key)
@@ -234,7 +241,7 @@ func (s *Store) followBlob(w store.Write) {
 	}
 	if key := s.watched.name(gen); key != "" {
 		if account, container, err := parseContainerKey([]byte(key)); err == nil {
-			s.follower.Written(account, container, string(name))
+			s.cluster.Follower.Written(account, container, string(name))
 		}
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -20,6 +23,10 @@ import (
 func openNodes(t *testing.T, followers ...Follower) (nodes []*rig) {
 	t.Helper()
 	c := natscluster.Start(t, 1)
+	names := make([]string, len(followers))
+	for i := range names {
+		names[i] = string(rune('a' + i))
+	}
 	for i, f := range followers {
 		log, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 		check.OK(t, err)
@@ -27,8 +34,9 @@ func openNodes(t *testing.T, followers ...Follower) (nodes []*rig) {
 		check.OK(t, err)
 		dir := t.TempDir()
 		r := &rig{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-		r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes, Log: log,
-			Node: string(rune('a' + i)), Follower: f})
+		r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes, Cluster: &Cluster{
+			Log: log, Node: names[i], Follower: f, Mirror: mirror.Config{Connect: func() (*nats.Conn, error) { return nats.Connect(c.URL()) },
+				Node: names[i], Nodes: names, Log: slog.New(slog.DiscardHandler)}}})
 		check.OK(t, err)
 		t.Cleanup(func() { check.OK(t, r.s.Close()) })
 		nodes = append(nodes, r)

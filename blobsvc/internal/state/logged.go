@@ -33,17 +33,11 @@ func (l *loggedContent) Sync() error {
 // openFiles opens the database, completes the extents by what its log has, and opens them. grace is an extent.Options.Grace.
 func (s *Store) openFiles(path, extents string, o store.Options, grace time.Duration) (err error) {
 	logged := &loggedContent{Restorer: extent.NewRestorer(extents, o.FS, false)}
-	o.Buckets = Buckets()
-	if o.Log == nil {
-		o.Attachments = logged
-	}
+	o.Buckets, o.Attachments = Buckets(), logged
 	if s.db, err = store.Open(path, o); err != nil {
 		return err
 	}
 	files := extent.Options{Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS, Logged: maxLogged, Grace: grace, Refs: s.allReferences}
-	if o.Log != nil {
-		files.Logged = 0
-	}
 	s.extents, err = extent.Open(extents, files)
 	if err != nil {
 		return errors.Join(err, s.db.Close())

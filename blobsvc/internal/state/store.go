@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -23,12 +23,8 @@ type Config struct {
 	Path, Extents string
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
-	// Log makes the database a view of a replicated log: the store belongs to a node of a cluster, which Node names uniquely. Close closes the
-	// log. Relaxed and Ephemeral do not go together with it.
-	Log  *replog.Log
-	Node string
-	// Follower is called after changes of any node of a cluster.
-	Follower Follower
+	// Cluster makes the store that of a node of a cluster. Relaxed and Ephemeral do not go together with it.
+	Cluster *Cluster
 	// Scopes holds the keys of encryption scopes. Required.
 	Scopes *encryption.Scopes
 	// Policy returns the settings of an account for background work. Nil returns the zero value.
@@ -53,8 +49,9 @@ type Store struct {
 	ticks    ticks.Source
 	// replicated is set with Config.Log; what follows is used then.
 	replicated bool
-	node       string
-	follower   Follower
+	cluster    Cluster
+	mirror     *mirror.Mirror
+	nodes      nodeNumbers
 	watched    watched
 	worker     atomic.Pointer[worker]
 
@@ -84,29 +81,32 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged,
-		replicated: c.Log != nil, node: c.Node, follower: c.Follower, session: newSession()}
+		replicated: c.Cluster != nil, session: newSession()}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
-	o := store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Log: c.Log}
-	if c.Log != nil {
-		o.Applied = s.follow
+	var err error
+	if o := (store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS}); c.Cluster != nil {
+		err = s.openNode(c.Path, c.Extents, o, *c.Cluster)
+	} else {
+		err = s.openFiles(c.Path, c.Extents, o, 0)
 	}
-	if err := s.openFiles(c.Path, c.Extents, o, 0); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if s.replicated {
-		err = s.agreeOnScopes()
-	}
-	if err := errors.Join(err, s.loadSubscribers()); err != nil {
+	if err := s.loadSubscribers(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 // Close closes the files. Nothing may be under way.
-func (s *Store) Close() error { return errors.Join(s.db.Close(), s.extents.Close()) }
+func (s *Store) Close() error {
+	if s.mirror != nil {
+		s.mirror.Close()
+	}
+	return errors.Join(s.db.Close(), s.extents.Close())
+}
 
 // Extents returns the content, where uploads are stored before a write refers to them.
 func (s *Store) Extents() *extent.Store { return s.extents }

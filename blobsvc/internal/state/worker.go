@@ -41,7 +41,7 @@ func (s *Store) Claim(now time.Time) (bool, error) {
 	}
 	at, term := ticks.Of(now), ticks.Of(now.Add(workerTerm))-ticks.Of(now)
 	if w := s.worker.Load(); w != nil {
-		mine, left := w.node == s.node, w.until-at
+		mine, left := w.node == s.cluster.Node, w.until-at
 		if mine && left > term/2 && left <= term || !mine && left > 0 && left <= 2*term {
 			return mine, nil
 		}
@@ -49,8 +49,8 @@ func (s *Store) Claim(now time.Time) (bool, error) {
 	var found worker
 	err := s.db.Update(func(tx *store.Tx) error {
 		at := s.now(tx, now)
-		if found = decodeWorker(tx.Get(metaBucket, workerKey)); found.node == s.node || found.until <= at {
-			found = worker{s.node, at + term}
+		if found = decodeWorker(tx.Get(metaBucket, workerKey)); found.node == s.cluster.Node || found.until <= at {
+			found = worker{s.cluster.Node, at + term}
 			tx.Put(metaBucket, workerKey, found.encode())
 		}
 		return nil
@@ -59,5 +59,5 @@ func (s *Store) Claim(now time.Time) (bool, error) {
 		return false, err
 	}
 	s.worker.Store(&found)
-	return found.node == s.node, nil
+	return found.node == s.cluster.Node, nil
 }

@@ -44,12 +44,10 @@ func (c *Config) validateCluster() error {
 		return errors.New("cluster-node forms a cluster of embedded NATS servers: it cannot be used with nats-url")
 	case c.InMemory:
 		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
-	case c.Serves("blob"):
-		return errors.New("blobs are not replicated in a cluster so far: set services to queue,table, and run blobs on a server alone")
 	case c.Events:
-		return errors.New("events are about blobs, which are not replicated so far: events cannot be used with cluster-node")
-	case c.Durability == Relaxed && c.Serves("table"):
-		return errors.New("a replicated table has no relaxed durability: durability relaxed and the service table cannot be used together with cluster-node")
+		return errors.New("each node would deliver all events: events cannot be used with cluster-node")
+	case c.Durability == Relaxed && (c.Serves("table") || c.Serves("blob")):
+		return errors.New("replicated tables and blobs have no relaxed durability: durability relaxed needs services queue together with cluster-node")
 	case c.Durable.Enabled && !c.Serves("blob"):
 		return errors.New("workflows have their leases and large payloads in blobs: in a cluster, durable needs the service blob")
 	}

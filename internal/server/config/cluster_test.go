@@ -13,6 +13,9 @@ func TestCluster(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	mustLoad(t, append(slices.Clone(good), "--roles", "archive,search-index", "--admin-state"), nil, "")
+	if all := mustLoad(t, good[:len(good)-2], nil, ""); !all.Serves("blob") {
+		t.Error("a node does not serve blobs by default")
+	}
 	for want, args := range map[string][]string{
 		"nats-unproven are for an external server":                   {"--nats-unproven"},
 		"nats-monitor and nats-unproven":                             {"--nats-monitor", "http://a:8222"},
@@ -21,7 +24,8 @@ func TestCluster(t *testing.T) {
 		"set cluster-node":                                           {"--cluster-secret-file", "f"},
 		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
 		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
-		"blobs are not replicated":                                   append(slices.Clone(good), "--services", "queue,blob"),
+		"each node would deliver all events":                         append(slices.Clone(good), "--events"),
+		"have no relaxed durability":                                 append(slices.Clone(good), "--services", "queue,blob", "--durability", "relaxed"),
 		"the role table-index uses blobs":                            append(slices.Clone(good), "--roles", "archive,table-index"),
 		"the role archive uses blobs":                                append(slices.Clone(good), "--roles", "archive", "--archive-to", "container:a"),
 		"archive-to must be a table or a container":                  append(slices.Clone(good), "--roles", "archive", "--archive-to", "folder:a"),

@@ -146,7 +146,7 @@ func (c *compaction) selectExtents() {
 	defer c.s.mu.RUnlock()
 	for id, e := range c.s.extents {
 		e.mu.Lock()
-		if e.finished && e.writers.Load() == 0 {
+		if ((e.finished || e.partial) && c.s.owns(id) || e.released) && e.writers.Load() == 0 {
 			c.usage[id] = &usage{e: e, size: e.size}
 			c.result.LookedAt++
 			c.result.LookedAtSize += e.size
@@ -251,19 +251,22 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 		return false, nil
 	}
 	delete(s.extents, e.id)
+	if s.opts.Mirrored {
+		s.removed[e.id] = true // it must not be copied again
+	}
 	s.mu.Unlock()
 
 	s.handles.forget(e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.file != nil { // ephemeral
+	if e.file != nil { // ephemeral, or a copy
 		err = e.file.Close()
 		e.file = nil
-		if !e.named {
+		if s.opts.Ephemeral && !e.named {
 			return true, err
 		}
 	}
-	return true, errors.Join(err, s.opts.FS.Remove(s.path(e.id, suffixOf(!s.opts.Ephemeral))))
+	return true, errors.Join(err, s.opts.FS.Remove(e.path()))
 }
 
 // victims returns the extents to rewrite, those with the least live content first.
@@ -271,7 +274,7 @@ func (c *compaction) victims() []*usage {
 	var victims, small []*usage
 	for _, u := range c.usage {
 		switch {
-		case len(u.live) == 0:
+		case len(u.live) == 0 || !c.s.owns(u.e.id): // the node that wrote an extent rewrites it
 		case float64(u.used()) < c.o.MinLive*float64(u.size):
 			victims = append(victims, u)
 		case u.size < c.o.MinSize:
@@ -415,7 +418,7 @@ func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 		b.free()
 		return Slice{}, err
 	}
-	if err := w.flush(); err != nil {
+	if err := w.flush(false); err != nil {
 		return Slice{}, err
 	}
 	copied := w.slices[len(w.slices)-1]

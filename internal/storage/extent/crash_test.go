@@ -43,7 +43,7 @@ func TestCrashAgainstModel(t *testing.T) {
 				switch rapid.IntRange(0, 3).Draw(rt, "end") {
 				case 0: // abandoned
 				case 1: // appended, not committed
-					if err := w.flush(); err != nil {
+					if err := w.flush(true); err != nil {
 						rt.Fatal(err)
 					}
 				default:
@@ -114,8 +114,8 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 	if err := os.MkdirAll(next, 0o700); err != nil {
 		rt.Fatal(err)
 	}
-	for id, e := range s.extents {
-		name := filepath.Base(s.path(id, suffixOf(e.named)))
+	for _, e := range s.extents {
+		name := filepath.Base(e.path())
 		p, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			rt.Fatal(err)

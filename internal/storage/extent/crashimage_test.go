@@ -65,7 +65,7 @@ func TestCrashImages(t *testing.T) {
 		_, _ = wa.Write(a)
 		_, _ = wb.Write(b)
 		if i%2 == 0 {
-			if err := wb.flush(); err != nil {
+			if err := wb.flush(true); err != nil {
 				t.Fatal(err)
 			}
 		}

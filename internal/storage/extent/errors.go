@@ -17,6 +17,9 @@ var (
 	// ErrCorrupt means that bytes on disk differ from what was written.
 	ErrCorrupt = errors.New("extent: checksum mismatch")
 
+	// ErrUnavailable means that not enough other nodes of a cluster could be reached: content was not stored, or cannot be read at the moment.
+	ErrUnavailable = errors.New("extent: not enough nodes have the content or can be reached")
+
 	// ErrReadOnly means that the Store was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("extent: read-only")
 )

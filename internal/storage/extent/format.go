@@ -37,9 +37,12 @@ const (
 	recordMagic = "LZR1"
 )
 
+// The ends of the names of extents: those that are being written, those that are finished, and those of other nodes of which this node does not
+// have everything.
 const (
 	openSuffix   = ".open"
 	sealedSuffix = ".extent"
+	copySuffix   = ".copy"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -100,14 +103,13 @@ func (s *Store) path(id uint64, suffix string) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%016x%s", id, suffix))
 }
 
-// parseName returns the id in a file's name.
-func parseName(name string) (id uint64, sealed, ok bool) {
-	hex, sealed := strings.CutSuffix(name, sealedSuffix)
-	if !sealed {
-		if hex, ok = strings.CutSuffix(name, openSuffix); !ok {
-			return 0, false, false
-		}
+// parseName returns the id in a file's name, and the end of the name.
+func parseName(name string) (id uint64, suffix string, ok bool) {
+	hex, suffix, _ := strings.Cut(name, ".")
+	suffix = "." + suffix
+	if suffix != openSuffix && suffix != sealedSuffix && suffix != copySuffix {
+		return 0, "", false
 	}
 	id, err := strconv.ParseUint(hex, 16, 64)
-	return id, sealed, err == nil && len(hex) == 16 && id != 0
+	return id, suffix, err == nil && len(hex) == 16 && id != 0
 }

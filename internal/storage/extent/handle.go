@@ -124,5 +124,5 @@ func (e *extent) open() (*os.File, error) {
 			return reopen(e.file.OS())
 		}
 	}
-	return os.Open(e.s.path(e.id, suffixOf(e.named && !e.s.opts.Ephemeral)))
+	return os.Open(e.path())
 }

@@ -36,6 +36,14 @@ type extent struct {
 	err      error // a sync failed; data that was not synced is lost
 	torn     bool  // the file may end with a part of a record: it keeps its name, so that the next Open cuts that off
 	unnamed  bool  // giving the final name failed
+
+	// What follows is for nodes of a cluster, see copies.go.
+	begun      bool // this process has created and written it
+	partial    bool // the extent of another node, of which this node may not have everything
+	released   bool // the node that wrote it does not have it any more
+	puts       int64
+	putsSynced int64
+	coverage   *coverage // of a partial extent; nil until it was read
 }
 
 func newExtent(s *Store, id uint64) *extent {
@@ -149,6 +157,7 @@ func (s *Store) create(direct bool) (*extent, error) {
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
 	e := newExtent(s, id)
+	e.begun = true
 	e.file, e.direct, e.size, e.synced, e.written = f, direct, size, size, size
 	if s.opts.Ephemeral {
 		e.named = !canReopen || s.opts.FS.Remove(path) != nil
@@ -177,6 +186,9 @@ func (e *extent) finish() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for e.syncing { // see syncPuts
+		e.changed.Wait()
+	}
 	if e.torn {
 		return
 	}

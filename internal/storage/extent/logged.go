@@ -38,7 +38,7 @@ func (w *Writer) CommitLogged() (slices []Slice, l Logged, ok bool, err error) {
 	buf, n := w.buf, recordHeaderSize+w.n
 	w.hint = int64(w.n) // small, whatever was expected
 	w.keep = true
-	if w.err = w.flush(); w.err != nil {
+	if w.err = w.flush(true); w.err != nil {
 		return nil, l, false, w.err
 	}
 	w.done = true
@@ -150,7 +150,7 @@ func (r *Restorer) Sync() error {
 
 // file returns the content of an extent of a read-only store, with the records that its log has, and its size.
 func (r *Restorer) file(e *extent, f io.ReaderAt, size int64) (io.ReaderAt, int64) {
-	if r == nil || e.named {
+	if r == nil || e.named || e.partial {
 		return f, size
 	}
 	records := r.records[e.id]

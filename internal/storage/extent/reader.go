@@ -21,6 +21,15 @@ type piece struct {
 	Slice
 	whole   Slice
 	checked bool // this reader has verified the record that contains the piece
+	healed  bool // this reader has replaced the record
+}
+
+// record returns what identifies the record that contains the piece.
+func (x *piece) record() Slice {
+	if x.whole.CRC != 0 && x.whole.Length <= MaxRecord {
+		return x.whole
+	}
+	return x.Slice
 }
 
 var (
@@ -80,8 +89,18 @@ func (r *Reader) Reset(slices []Slice, off, n int64) error {
 	return nil
 }
 
-// pin keeps x's extent until Close.
+// pin keeps x's extent until Close. A node of a cluster that does not have x fetches it.
 func (r *Reader) pin(x Slice) error {
+	err := r.tryPin(x)
+	if err != nil {
+		if err = r.s.healAfter(err, x); err == nil {
+			err = r.tryPin(x)
+		}
+	}
+	return err
+}
+
+func (r *Reader) tryPin(x Slice) error {
 	for _, e := range r.pins {
 		if e.id == x.Extent {
 			return e.contains(x)
@@ -141,11 +160,18 @@ func (r *Reader) check(h *handle) error {
 	if x.checked {
 		return nil
 	}
-	x.checked = true
 	if x.Length > smallRead {
 		h.readAhead()
 	}
-	return r.s.check(h, x.Slice, x.whole)
+	err := r.s.check(h, x.Slice, x.whole)
+	if err != nil && !x.healed {
+		x.healed = true
+		if err = r.s.healAfter(err, x.record()); err == nil {
+			err = r.s.check(h, x.Slice, x.whole)
+		}
+	}
+	x.checked = err == nil
+	return err
 }
 
 // Read implements io.Reader. It returns ErrCorrupt instead of bytes of a damaged record.
@@ -175,7 +201,14 @@ func (r *Reader) Read(p []byte) (int, error) {
 			err = r.s.checkBytes(to, x.whole)
 		}
 		if err != nil {
-			return n, r.s.readError(x.Slice, err)
+			err = r.s.readError(x.Slice, err)
+			if !x.healed {
+				x.healed = true
+				if err = r.s.healAfter(err, x.record()); err == nil {
+					continue
+				}
+			}
+			return n, err
 		}
 		n += m
 		r.advance(int64(m))

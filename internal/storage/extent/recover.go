@@ -57,7 +57,7 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 			torn[e.id] = &examined[i]
 		}
 	}
-	if len(torn) == 0 {
+	if len(torn) == 0 || s.opts.Mirrored {
 		return nil
 	}
 	if s.opts.Refs == nil {

@@ -19,8 +19,8 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 		return 0, err
 	}
 	for _, entry := range entries {
-		id, sealed, ok := parseName(entry.Name())
-		if !ok || sealed {
+		id, suffix, ok := parseName(entry.Name())
+		if !ok || suffix != openSuffix {
 			continue
 		}
 		e := newExtent(s, id)

@@ -32,6 +32,9 @@ type Options struct {
 	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not completely
 	// intact, since referenced content must be intact. Without Refs, Open fails if intact records follow damaged ones.
 	Refs func(yield func(Ref) bool) error
+	// Mirrored is for the folder of a node of a cluster, whose extents other nodes have as well: Open does not fail because content that the
+	// metadata refers to is damaged or missing, since it can be fetched. See Store.Mirror.
+	Mirrored bool
 	// Logged is the maximum size of content that CommitLogged leaves to the owner's log, in bytes; 0 means that it leaves none. It has no effect
 	// with Relaxed or Ephemeral.
 	Logged int64
@@ -64,11 +67,16 @@ type Store struct {
 
 	compacting sync.Mutex // one Compact at a time
 
+	mirror   atomic.Pointer[mirrored] // nil for a single machine
+	creating sync.Mutex               // held while a copy is created
+	healed   atomic.Int64             // records that were damaged on this node, and were replaced
+
 	loggedMu sync.Mutex
 	logged   map[*extent]int64 // up to where extents have content that is in the owner's log and maybe not synced; guarded by loggedMu
 
 	mu      sync.RWMutex // guards what follows, and the counters of pins going up
 	extents map[uint64]*extent
+	removed map[uint64]bool // extents that Compact has deleted, with Options.Mirrored
 	nextID  uint64
 	closed  bool
 }
@@ -112,15 +120,16 @@ func (s *Store) load() error {
 		return err
 	}
 	var open []*extent
+	s.removed = map[uint64]bool{}
 	// Ids must not be used twice, even if the newest extent was deleted. So they start from the clock.
 	s.nextID = uint64(time.Now().Unix())
 	for _, entry := range entries {
-		id, sealed, ok := parseName(entry.Name())
+		id, suffix, ok := parseName(entry.Name())
 		if !ok {
 			continue // fsck reports unknown files
 		}
 		if s.opts.Ephemeral {
-			if err := s.opts.FS.Remove(s.path(id, suffixOf(sealed))); err != nil {
+			if err := s.opts.FS.Remove(s.path(id, suffix)); err != nil {
 				return err
 			}
 			continue
@@ -130,8 +139,9 @@ func (s *Store) load() error {
 		}
 		s.nextID = max(s.nextID, id+1)
 		e := newExtent(s, id)
-		e.named, e.sealed, e.finished = sealed, true, sealed || s.opts.ReadOnly
-		if !sealed && !s.opts.ReadOnly {
+		e.partial = suffix == copySuffix
+		e.named, e.sealed, e.finished = suffix == sealedSuffix, true, suffix == sealedSuffix || s.opts.ReadOnly
+		if suffix == openSuffix && !s.opts.ReadOnly {
 			open = append(open, e)
 		} else {
 			info, err := entry.Info()
@@ -153,11 +163,16 @@ func (s *Store) load() error {
 	return nil
 }
 
-func suffixOf(sealed bool) string {
-	if sealed {
-		return sealedSuffix
+// path returns the name of the extent's file. The caller must hold e.mu, or be alone.
+func (e *extent) path() string {
+	switch {
+	case e.partial:
+		return e.s.path(e.id, copySuffix)
+	case e.named && !e.s.opts.Ephemeral:
+		return e.s.path(e.id, sealedSuffix)
+	default:
+		return e.s.path(e.id, openSuffix)
 	}
-	return openSuffix
 }
 
 // Close finishes the extents being written and closes all files. Writers and Readers must be closed before; open ones fail.
@@ -227,6 +242,7 @@ type Stat struct {
 	ID       uint64
 	Size     int64 // bytes of the file
 	Sealed   bool  // takes no more appends
+	Copied   bool  // another node writes or wrote it
 	Finished bool  // everything is known to be on disk; not so after a crash, until Open has repaired the extent
 }
 
@@ -237,7 +253,7 @@ func (s *Store) Stats() []Stat {
 	stats := make([]Stat, 0, len(s.extents))
 	for _, e := range s.extents {
 		e.mu.Lock()
-		stats = append(stats, Stat{e.id, e.size, e.sealed, e.named && e.finished})
+		stats = append(stats, Stat{e.id, e.size, e.sealed, !s.owns(e.id), e.named && e.finished})
 		e.mu.Unlock()
 	}
 	return stats

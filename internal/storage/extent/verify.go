@@ -1,6 +1,7 @@
 package extent
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -52,7 +53,9 @@ func (s *Store) Damages() int64 { return s.damages.Load() }
 
 // corrupt counts a failed read and returns an error that describes the damage.
 func (s *Store) corrupt(x Slice, format string, args ...any) error {
-	s.damages.Add(1)
+	if !s.isPartial(x.Extent) { // otherwise the node may have missed the record
+		s.damages.Add(1)
+	}
 	return fmt.Errorf("%w: extent %016x, offset %d, %d bytes: %s", ErrCorrupt, x.Extent, x.Offset, x.Length, fmt.Sprintf(format, args...))
 }
 
@@ -166,16 +169,24 @@ func (x *index) add(start, end int64) {
 
 // nextHeader returns the offset of the first intact header after an offset, or size if none exists.
 func (w *window) nextHeader(id uint64, at, size int64) (int64, error) {
-	for at++; at+recordHeaderSize <= size; at++ {
-		head, err := w.bytes(at, recordHeaderSize)
+	for at++; at+recordHeaderSize <= size; {
+		p, err := w.bytes(at, int64(len(w.buf)))
 		if err != nil {
 			return 0, err
 		}
-		if len(head) < recordHeaderSize {
-			break
-		}
-		if _, _, ok := parseRecordHeader(head, id, at); ok {
-			return at, nil
+		i := bytes.Index(p, []byte(recordMagic))
+		switch {
+		case i >= 0 && i+recordHeaderSize <= len(p):
+			if _, _, ok := parseRecordHeader(p[i:], id, at+int64(i)); ok {
+				return at + int64(i), nil
+			}
+			at += int64(i) + 1
+		case i > 0:
+			at += int64(i) // the header ends behind the window
+		case len(p) < len(w.buf):
+			return size, nil
+		default:
+			at += int64(len(p) - len(recordMagic) + 1)
 		}
 	}
 	return size, nil

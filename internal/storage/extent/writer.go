@@ -17,8 +17,9 @@ type Writer struct {
 	pins   []*extent
 	ended  int64 // end of the last record in the last of pins
 	err    error
-	keep   bool // the last record stays in buf, for CommitLogged
-	done   bool // committed or closed
+	keep   bool         // the last record stays in buf, for CommitLogged
+	mirror MirrorWriter // nil for a single machine, or before the first record
+	done   bool         // committed or closed
 }
 
 var (
@@ -90,7 +91,7 @@ func (w *Writer) space(want int) ([]byte, error) {
 		w.buf.free()
 		w.buf = grown
 	default:
-		if w.err = w.flush(); w.err != nil {
+		if w.err = w.flush(false); w.err != nil {
 			return nil, w.err
 		}
 		return w.space(want)
@@ -106,8 +107,8 @@ func (w *Writer) total() int64 {
 	return n
 }
 
-// flush appends the buffer as one record.
-func (w *Writer) flush() error {
+// flush appends the buffer as one record. last is set if no other record follows.
+func (w *Writer) flush(last bool) error {
 	if w.n == 0 {
 		return nil
 	}
@@ -122,6 +123,9 @@ func (w *Writer) flush() error {
 	}
 	w.slices = append(w.slices, slice)
 	w.ended = slice.Offset + slice.Length
+	if err := w.mirrorRecord(record, slice, last); err != nil {
+		return err
+	}
 	if !w.keep {
 		w.buf.free()
 		w.buf, w.n = nil, 0
@@ -152,14 +156,14 @@ func (w *Writer) pin(e *extent) {
 	}
 }
 
-// Commit makes the content durable and returns its slices, in order. Empty content has no slices. After an error nothing is stored, and the
+// Commit makes the content durable, on a majority of the nodes of a cluster, and returns its slices, in order. Empty content has no slices. After an error nothing is stored, and the
 // content must be written again.
 func (w *Writer) Commit() ([]Slice, error) {
 	if w.err == nil && w.done {
 		w.err = ErrClosed
 	}
 	if w.err == nil {
-		w.err = w.flush()
+		w.err = w.flush(true)
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -180,6 +184,11 @@ func (w *Writer) Commit() ([]Slice, error) {
 			return nil, err
 		}
 	}
+	if w.mirror != nil {
+		if w.err = w.mirror.Commit(); w.err != nil {
+			return nil, w.err
+		}
+	}
 	return slices.Clip(w.slices), nil
 }
 
@@ -187,6 +196,10 @@ func (w *Writer) Commit() ([]Slice, error) {
 // discarded. Closing twice is allowed; the error is always nil.
 func (w *Writer) Close() error {
 	w.done = true
+	if w.mirror != nil {
+		w.mirror.Close()
+		w.mirror = nil
+	}
 	if w.buf != nil {
 		w.buf.free()
 		w.buf, w.n = nil, 0

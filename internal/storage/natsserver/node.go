@@ -207,6 +207,7 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 	user, password := n.site.Credentials()
 	o.ServerName = n.site.ServerName()
 	o.SyncAlways = !relaxed
+	o.MaxPayload = NodeMaxPayload
 	o.Routes = n.site.Routes()
 	o.Cluster = server.ClusterOpts{Name: n.site.ClusterName(), Host: host, Port: port, Advertise: n.site.Advertised(), Username: user, Password: password,
 		AuthTimeout: 30, TLSTimeout: 30, PingInterval: routePing, MaxPingsOut: routePingOut, NoAdvertise: true,

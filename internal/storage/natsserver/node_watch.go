@@ -317,6 +317,28 @@ func (s *Server) ClusterNode() string {
 	return s.node.site.Node()
 }
 
+// Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same node. It is "" if the server is
+// not a node of a cluster.
+func (s *Server) Folder() string {
+	if s.node == nil {
+		return ""
+	}
+	return s.node.site.ServerName()
+}
+
+// Folders returns the names of the data folders of the nodes that were accepted, this one included.
+func (s *Server) Folders() (names []string) {
+	if s.node == nil {
+		return nil
+	}
+	for _, p := range s.node.site.Peers() {
+		if name := s.node.site.ServerNameOf(p.Name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // ClusterView returns what the node knows; the zero value unless the server is a node of a cluster.
 func (s *Server) ClusterView() ClusterView {
 	n := s.node

@@ -34,6 +34,9 @@ const (
 // properties of a service.
 const MaxPayload = 1 << 20
 
+// NodeMaxPayload is the largest message of a node of a cluster, in bytes: content of blobs travels in records of 1 MiB.
+const NodeMaxPayload = 2 << 20
+
 // Server is the process's NATS. It is safe for concurrent use.
 type Server struct {
 	config  Config
@@ -120,16 +123,22 @@ func (s *Server) embed() error {
 }
 
 func (s *Server) connectInProcess() (err error) {
-	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name("lazuli"), nats.MaxReconnects(-1),
+	s.conn, err = s.Connect("lazuli")
+	return err
+}
+
+// Connect opens another connection to the embedded server, which the caller closes.
+func (s *Server) Connect(name string) (*nats.Conn, error) {
+	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name(name), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout), nats.ErrorHandler(s.onError)}
 	if s.node != nil {
 		options = append(options, nats.UserInfo(ownUser, s.node.password))
 	}
-	s.conn, err = nats.Connect("", options...)
+	conn, err := nats.Connect("", options...)
 	if err != nil {
-		return fmt.Errorf("natsserver: connecting in process: %w", err)
+		return nil, fmt.Errorf("natsserver: connecting in process: %w", err)
 	}
-	return nil
+	return conn, nil
 }
 
 // inProcess connects to the embedded server that currently runs: [Server.recoverFrom] replaces it.

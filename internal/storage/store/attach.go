@@ -8,10 +8,11 @@ import (
 
 // Attachments keeps the bytes that transactions attach to the log (see Tx.Attach).
 //
-// A DB calls Restore only within Open. It calls Sync within Open and Close, and in the background.
+// A DB calls Restore within Open, and with Options.Log for each record that it applies, of this node or another one. It calls Sync within Open and
+// Close, and in the background.
 type Attachments interface {
 	// Restore receives an attachment of the log, in the order of the transactions. It may have been restored before, and it may have been kept
-	// by a Sync. The slices belong to the callee.
+	// by a Sync. The slices belong to the callee. With Options.Log, it is called again after an error, and must not call the store.
 	Restore(key, value []byte) error
 
 	// Sync makes all attachments durable that were attached or restored before the call. The log drops them afterwards. After an error the log
@@ -75,6 +76,40 @@ func (db *DB) record(s *WriteSet) (record, payload []byte) {
 		db.scratch = nil
 	}
 	return record, payload
+}
+
+// splitAttached returns the part of a payload without attachments, and calls fn with each attachment. The rest shares no memory with a payload that
+// has attachments, so that they do not stay in memory.
+func splitAttached(payload []byte, fn func(Write) error) (rest []byte, err error) {
+	if !bytes.Contains(payload, []byte(attachedBucket)) {
+		return payload, nil
+	}
+	d := decoder{p: payload}
+	for len(d.p) > 0 {
+		at := len(payload) - len(d.p)
+		attached := Bucket(d.bytes(d.uvarint())) == attachedBucket
+		if attached && rest == nil { // they come last
+			rest = bytes.Clone(payload[:at])
+		}
+		for n := d.uvarint(); n > 0 && !d.bad; n-- {
+			w := Write{Key: d.bytes(d.uvarint())}
+			if n := d.uvarint(); n > 0 {
+				w.Value = d.bytes(n - 1)
+			}
+			if attached && !d.bad {
+				if err := fn(w); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if d.bad {
+			return nil, errPayload
+		}
+	}
+	if rest == nil {
+		rest = payload
+	}
+	return rest, nil
 }
 
 // restore passes an attachment of the log on.

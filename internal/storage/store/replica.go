@@ -133,13 +133,16 @@ const roomPause = 500 * time.Millisecond
 
 // applyRecord makes a record of the replicated log visible. The log calls it for one record at a time.
 func (db *DB) applyRecord(payload []byte, p replog.Position) error {
+	whole := payload
 	for {
 		err := db.makeRoom()
 		if err == nil {
-			break
+			if payload, err = splitAttached(whole, db.restore); err == nil {
+				break
+			}
 		}
 		// A full disk: this node waits, the others go on.
-		if cause := db.failed.Load(); cause != nil || db.isClosed() {
+		if cause := db.failed.Load(); cause != nil || db.isClosed() || errors.Is(err, ErrFormat) {
 			return err
 		}
 		time.Sleep(roomPause)
@@ -152,6 +155,7 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 		return err
 	}
 	m.position = p
+	m.attached += len(whole) - len(payload)
 	m.publish(p.Last)
 	if fn := db.replica.applied; fn != nil {
 		return readPayload(payload, func(b Bucket, w Write) error {
@@ -205,7 +209,7 @@ func (db *DB) Replication() (s replog.Status, ok bool) {
 // It reports whether the group has ended.
 func (g *group) commitReplicated() (ended bool) {
 	prev := g.tx.snapshot[0]
-	payload := g.writes.appendPayload(make([]byte, 0, g.writes.bytes+g.writes.bytes/8+512))
+	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.bytes+g.writes.bytes/8+512)))
 	g.tx.endRead()
 	var err error
 	if len(payload) > 0 {

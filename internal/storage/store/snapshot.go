@@ -56,6 +56,9 @@ func (db *DB) Snapshot(ctx context.Context) error {
 		return err
 	}
 	defer tx.endRead()
+	if err := db.syncAttached(); err != nil { // the log may drop them afterwards
+		return err
+	}
 	if err := db.replica.log.WriteSnapshot(ctx, p, func(w io.Writer) error { return db.writeFrames(&tx, w) }); err != nil {
 		return fmt.Errorf("store: snapshot: %w", err)
 	}

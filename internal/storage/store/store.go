@@ -51,8 +51,7 @@ type Options struct {
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
 	// store, and must not keep the slices.
 	Applied func(Bucket, Write)
-	// Attachments receives what Tx.Attach adds to the log. It does not go together with Log. Without it, a log with attachments opens only with
-	// ReadOnly, which ignores them.
+	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly, which ignores them.
 	Attachments Attachments
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
@@ -128,8 +127,8 @@ func Open(path string, o Options) (db *DB, err error) {
 			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
 		}
 	}()
-	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly || o.Attachments != nil) {
-		return nil, errors.New("store: open: Relaxed, Ephemeral, ReadOnly and Attachments do not go together with Log")
+	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly) {
+		return nil, errors.New("store: open: Relaxed, Ephemeral and ReadOnly do not go together with Log")
 	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ import (
 const startTimeout = 2 * time.Minute
 
 // MaxPayload is the largest message of the servers, in bytes.
-const MaxPayload = 1 << 20
+const MaxPayload = 2 << 20
 
 // Cluster is a cluster of servers. Its methods must be called by one goroutine, except Conn.
 type Cluster struct {

@@ -137,4 +137,21 @@ func (f *follower) readableAfter(ctx context.Context, seq uint64) bool {
 // codeNoMessage is JetStream's error code for a record that does not exist.
 const codeNoMessage jetstream.ErrorCode = 10037
 
-func (f *follower) stop() { f.sub.Unsubscribe() }
+// stop ends following. Unsubscribe asks the servers to delete the consumer, and waits ten seconds if they have no leader: when nodes of a cluster
+// stop one after another. The servers delete it anyway, after some seconds.
+func (f *follower) stop() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.sub.Unsubscribe()
+	}()
+	timer := time.NewTimer(stopWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// stopWait bounds the wait of stop.
+const stopWait = 500 * time.Millisecond

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Cluster configures the store of a node of a cluster.
+type Cluster struct {
+	// Log is the replicated log of which the database is a view. Close closes it.
+	Log *replog.Log
+	// Node names the data folder: another folder, also of the same machine, has another name. The database keeps it.
+	Node string
+	// Members returns the names of the data folders that belong to the cluster, this one included; nil if that is not known. What the folder of
+	// a node has written that is not in the list is removed by the others once nothing refers to it.
+	Members func() []string
+	// Mirror configures the copies of content. Extents, Owner and Gone are set by Open.
+	Mirror mirror.Config
+	// Follower is called after changes of any node.
+	Follower Follower
+}
+
+// openNode opens the database as a view of the log, and the extents with their copies on other nodes.
+func (s *Store) openNode(path, extents string, o store.Options, c Cluster) (err error) {
+	s.cluster = c
+	defer func() {
+		if err == nil {
+			return
+		}
+		switch {
+		case s.db != nil:
+			err = errors.Join(err, s.db.Close())
+		default:
+			c.Log.Close()
+		}
+		if s.extents != nil {
+			err = errors.Join(err, s.extents.Close())
+		}
+	}()
+	// The extents come first: they receive what the log has.
+	s.extents, err = extent.Open(extents, extent.Options{FS: o.FS, Logged: maxLogged, Mirrored: true})
+	if err != nil {
+		return err
+	}
+	o.Buckets, o.Log, o.Applied, o.Attachments = Buckets(), c.Log, s.follow, copiedContent{s.extents}
+	if s.db, err = store.Open(path, o); err != nil {
+		return err
+	}
+	number, err := s.numberNode()
+	if err != nil {
+		return err
+	}
+	c.Mirror.Extents, c.Mirror.Owner, c.Mirror.Gone = s.extents, number, s.nodeGone
+	if s.mirror, err = mirror.Open(c.Mirror); err != nil {
+		return err
+	}
+	if err = s.agreeOnScopes(); err != nil {
+		s.mirror.Close()
+	}
+	return err
+}
+
+// Interrupt ends the calls on a node of a cluster that wait for the other nodes, and lets later ones fail. It does nothing on a single machine.
+func (s *Store) Interrupt() {
+	if s.replicated {
+		s.mirror.Close()
+		s.cluster.Log.Close()
+	}
+}
+
+// copiedContent takes the content that the log of a cluster has, of all nodes.
+type copiedContent struct{ extents *extent.Store }
+
+var _ store.Attachments = copiedContent{}
+
+// Restore implements store.Attachments.
+func (c copiedContent) Restore(key, value []byte) error {
+	err := c.extents.PutLogged(key, value)
+	if errors.Is(err, extent.ErrCorrupt) {
+		return nil // a reader fetches it
+	}
+	return err
+}
+
+// Sync implements store.Attachments.
+func (c copiedContent) Sync() error {
+	return errors.Join(c.extents.SyncLogged(), c.extents.SyncAllPuts())
+}
+
+// The numbers of nodes, in the meta bucket: the prefix and the node's name, and the number in 8 bytes.
+var nodePrefix = []byte("node:")
+
+// nodeNumbers has the names of the data folders that have ever belonged to the cluster, by number.
+type nodeNumbers struct {
+	mu    sync.Mutex
+	names map[uint64]string
+}
+
+func (n *nodeNumbers) learn(name string, value []byte) {
+	if len(value) != 8 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.names == nil {
+		n.names = map[uint64]string{}
+	}
+	n.names[binary.BigEndian.Uint64(value)] = name
+}
+
+func (n *nodeNumbers) name(number uint64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.names[number]
+}
+
+// numberNode returns the number of this node, which it gets when it is first opened.
+func (s *Store) numberNode() (number uint64, err error) {
+	key := append(bytes.Clone(nodePrefix), s.cluster.Node...)
+	err = s.db.Update(func(tx *store.Tx) error {
+		next, known := uint64(1), false
+		c := tx.Cursor(metaBucket)
+		for k, v := c.Seek(nodePrefix); bytes.HasPrefix(k, nodePrefix); k, v = c.Next() {
+			if len(v) != 8 {
+				return fmt.Errorf("blob state: the number of node %s has %d bytes", k[len(nodePrefix):], len(v))
+			}
+			s.nodes.learn(string(k[len(nodePrefix):]), v)
+			n := binary.BigEndian.Uint64(v)
+			if bytes.Equal(k, key) {
+				number, known = n, true
+			}
+			next = max(next, n+1)
+		}
+		switch {
+		case known:
+			return nil
+		case next > extent.MaxOwner:
+			return errors.New("blob state: the cluster has had too many nodes")
+		}
+		number = next
+		tx.Put(metaBucket, key, binary.BigEndian.AppendUint64(nil, number))
+		return nil
+	})
+	return number, err
+}
+
+// nodeGone reports whether the data folder with a number no longer belongs to the cluster.
+func (s *Store) nodeGone(number uint64) bool {
+	if s.cluster.Members == nil {
+		return false
+	}
+	members, name := s.cluster.Members(), s.nodes.name(number)
+	return name != "" && len(members) > 0 && !slices.Contains(members, name)
+}
+
+// Behind returns how many bytes of content this node is known to lack. It fetches them on demand.
+func (s *Store) Behind() int64 {
+	if s.mirror == nil {
+		return 0
+	}
+	missing, _ := s.mirror.Behind()
+	return missing
+}
+
+// Healed returns the number of damaged records of content that were replaced by copies of other nodes.
+func (s *Store) Healed() int64 { return s.extents.Healed() }

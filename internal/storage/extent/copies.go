@@ -1,0 +1,649 @@
+package extent
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"slices"
+	"time"
+)
+
+// Nodes of a cluster have copies of each other's extents. An extent is written by one node, its owner, and has the same id, records and offsets on
+// all of them, so that a Slice means the same content everywhere. A copy may have holes, where the node has missed records, and damaged records; the
+// checksums tell. Reading such a record fetches it from another node (heal).
+//
+// The upper bits of an id are the number of its owner, which identifies a data folder and is never used again:
+//
+//	id   owner (24 bits) | number of the extent (40 bits)
+//
+// Extents of a single machine have owner 0.
+//
+//	Put ──> <id>.copy: has holes; a new process reads it to learn where
+//	           │  Complete: everything that the owner has, synced
+//	           ▼
+//	        <id>.extent: as an extent that this node has written
+//	           │  Release: the owner has deleted it; Compact: no metadata refers to it
+//	           ▼
+//	        deleted
+
+// ownerShift is the position of the owner in an id.
+const ownerShift = 40
+
+// MaxOwner is the largest number of an owner.
+const MaxOwner = 1<<24 - 1
+
+// Mirror has the copies on other nodes.
+type Mirror interface {
+	// Begin returns a MirrorWriter for the records of a Writer.
+	Begin() MirrorWriter
+	// Fetch returns the record that contains x from another node, with its offset. It must be intact.
+	Fetch(x Slice) (offset int64, record []byte, err error)
+	// Healed is called after damaged content of this node was replaced.
+	Healed(x Slice)
+}
+
+// MirrorWriter copies the records of one Writer to other nodes.
+type MirrorWriter interface {
+	// Add sends a record, with the filler behind it, which it does not keep. last is set if no other record follows. It may wait until others were
+	// received.
+	Add(x Slice, records []byte, last bool) error
+	// Commit returns nil once a majority of the nodes, this one included, has all records durably.
+	Commit() error
+	// Close ends the copying.
+	Close()
+}
+
+// mirrored is the state of a Store that has a Mirror.
+type mirrored struct {
+	Mirror
+	owner uint64
+}
+
+// Mirror makes writers copy what they write, and readers fetch what is missing or damaged. owner is the number of this node. It must be called
+// before the first writer.
+func (s *Store) Mirror(m Mirror, owner uint64) error {
+	if owner == 0 || owner > MaxOwner {
+		return fmt.Errorf("extent: the owner is %d: want 1 to %d", owner, MaxOwner)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// As in load: the clock, so that no id is used twice.
+	s.nextID = owner<<ownerShift | uint64(time.Now().Unix())
+	for id := range s.extents {
+		if id>>ownerShift == owner {
+			s.nextID = max(s.nextID, id+1)
+		}
+	}
+	s.mirror.Store(&mirrored{m, owner})
+	return nil
+}
+
+// owns reports whether this process, or an earlier one on this folder, has written the extent.
+func (s *Store) owns(id uint64) bool {
+	m := s.mirror.Load()
+	if m == nil {
+		return id>>ownerShift == 0 || !s.opts.Mirrored
+	}
+	return id>>ownerShift == m.owner
+}
+
+// mirrorRecord copies a record to other nodes, unless it goes to the log of the metadata, which all nodes receive.
+func (w *Writer) mirrorRecord(record []byte, x Slice, last bool) error {
+	m := w.s.mirror.Load()
+	if m == nil || w.keep {
+		return nil
+	}
+	if w.mirror == nil {
+		w.mirror = m.Begin()
+	}
+	if w.pins[len(w.pins)-1].direct {
+		record = record[:len(record)+int(fillerBehind(int64(len(record))))]
+	}
+	return w.mirror.Add(x, record, last)
+}
+
+// Healed returns the number of damaged records since Open that were replaced by those of other nodes.
+func (s *Store) Healed() int64 { return s.healed.Load() }
+
+// healAfter replaces the record that contains x by that of another node, after a read of it has failed with err. It returns nil if the read can be
+// tried again.
+func (s *Store) healAfter(err error, x Slice) error {
+	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) || s.mirror.Load() == nil {
+		return err
+	}
+	if failed := s.heal(x); failed != nil {
+		return fmt.Errorf("%w; %w", failed, err)
+	}
+	return nil
+}
+
+func (s *Store) heal(x Slice) error {
+	m := s.mirror.Load()
+	s.mu.RLock()
+	e := s.extents[x.Extent]
+	s.mu.RUnlock()
+	offset, record, err := m.Fetch(x)
+	if err != nil {
+		return err
+	}
+	if err := s.Put(x.Extent, offset, record); err != nil {
+		return err
+	}
+	if e != nil && !e.isPartial() {
+		s.healed.Add(1)
+		m.Healed(x)
+	}
+	return nil
+}
+
+func (s *Store) isPartial(id uint64) bool {
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	return e != nil && e.isPartial()
+}
+
+func (e *extent) isPartial() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.partial
+}
+
+// Put writes a record of another node's extent, or replaces a damaged one, at an offset. SyncPuts makes it durable. It fails with ErrCorrupt if the
+// record is not intact.
+func (s *Store) Put(id uint64, offset int64, record []byte) error {
+	if err := checkRecord(id, offset, record); err != nil {
+		return err
+	}
+	e, err := s.pinForPut(id)
+	if err != nil {
+		return err
+	}
+	defer e.writers.Add(-1)
+	return e.put(offset, record)
+}
+
+// PutLogged puts the record of a Logged of any node. What this process has written itself is in its place.
+func (s *Store) PutLogged(key, value []byte) error {
+	if len(key) != 16 {
+		return fmt.Errorf("%w: a key of %d bytes", ErrCorrupt, len(key))
+	}
+	id, offset := binary.BigEndian.Uint64(key), int64(binary.BigEndian.Uint64(key[8:]))
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e != nil && e.begun {
+		return nil
+	}
+	return s.Put(id, offset, value)
+}
+
+// checkRecord verifies a record with its header.
+func checkRecord(id uint64, offset int64, record []byte) error {
+	if len(record) > recordHeaderSize && offset >= fileHeaderSize {
+		length, crc, ok := parseRecordHeader(record, id, offset)
+		if ok && length == int64(len(record)-recordHeaderSize) && crc == crc32.Checksum(record[recordHeaderSize:], castagnoli) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: record of extent %016x at offset %d", ErrCorrupt, id, offset)
+}
+
+// CheckRecord verifies that a record of another node is intact and contains x.
+func CheckRecord(x Slice, offset int64, record []byte) error {
+	if err := checkRecord(x.Extent, offset, record); err != nil {
+		return err
+	}
+	at, end := offset+recordHeaderSize, offset+int64(len(record))
+	if x.Offset < at || x.Offset+x.Length > end || x.CRC != 0 && sliceOf(x.Extent, offset, record) != x {
+		return fmt.Errorf("%w: another record of extent %016x", ErrCorrupt, x.Extent)
+	}
+	return nil
+}
+
+// RecordOf returns the offset of the record whose payload is x.
+func RecordOf(x Slice) int64 { return x.Offset - recordHeaderSize }
+
+// sliceOf returns the payload of a record with its header.
+func sliceOf(id uint64, offset int64, record []byte) Slice {
+	return Slice{Extent: id, Offset: offset + recordHeaderSize, Length: int64(len(record) - recordHeaderSize), CRC: binary.LittleEndian.Uint32(record[8:])}
+}
+
+// pinForPut returns the extent, which it creates if this node has no copy of it, and pins it.
+func (s *Store) pinForPut(id uint64) (*extent, error) {
+	pin := func() (*extent, error) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if s.closed {
+			return nil, ErrClosed
+		}
+		e := s.extents[id]
+		if e != nil {
+			e.writers.Add(1)
+		}
+		return e, nil
+	}
+	if e, err := pin(); e != nil || err != nil {
+		return e, err
+	}
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	if e, err := pin(); e != nil || err != nil {
+		return e, err
+	}
+	return s.createCopy(id)
+}
+
+// createCopy creates an extent of another node, whose name is durable, and pins it. The caller holds s.creating.
+func (s *Store) createCopy(id uint64) (*extent, error) {
+	path := s.path(id, copySuffix)
+	f, err := s.opts.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("extent: create a copy: %w", err)
+	}
+	_, err = f.WriteAt(fileHeader(id), 0)
+	if err == nil && s.durable() {
+		if err = f.Sync(); err == nil {
+			err = s.opts.FS.SyncDir(s.dir)
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
+		return nil, fmt.Errorf("extent: create a copy: %w", err)
+	}
+	e := newExtent(s, id)
+	e.file, e.size, e.sealed, e.partial, e.coverage = f, fileHeaderSize, true, true, &coverage{}
+	e.writers.Add(1)
+	s.mu.Lock()
+	s.extents[id] = e
+	delete(s.removed, id)
+	s.mu.Unlock()
+	return e, nil
+}
+
+// put writes a record.
+func (e *extent) put(offset int64, record []byte) error {
+	if len(record) > smallRead {
+		defer e.startWriteback()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	if e.direct {
+		return e.replaceDirect(offset, record)
+	}
+	if err := e.reopen(); err != nil {
+		return err
+	}
+	if _, err := e.file.WriteAt(record, offset); err != nil {
+		return fmt.Errorf("extent: put: %w", err)
+	}
+	end := offset + int64(len(record))
+	e.size = max(e.size, end)
+	if e.coverage != nil {
+		e.coverage.add(offset, end)
+	}
+	if offset < e.index.end {
+		e.index = index{} // it may have passed over the record
+	}
+	e.puts++
+	return nil
+}
+
+// replaceDirect replaces a record of an extent whose file takes aligned writes only. The caller holds e.mu.
+func (e *extent) replaceDirect(offset int64, record []byte) error {
+	f, err := e.s.opts.FS.OpenFile(e.path(), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("extent: put: %w", err)
+	}
+	_, err = f.WriteAt(record, offset)
+	if err == nil && e.s.durable() {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("extent: put: %w", err)
+	}
+	e.size = max(e.size, offset+int64(len(record)))
+	if offset < e.index.end {
+		e.index = index{}
+	}
+	return nil
+}
+
+// reopen opens the file for writing. The caller holds e.mu.
+func (e *extent) reopen() (err error) {
+	if e.file == nil {
+		if e.file, err = e.s.opts.FS.OpenFile(e.path(), os.O_RDWR, 0); err != nil {
+			err = fmt.Errorf("extent: put: %w", err)
+			e.file = nil
+		}
+	}
+	return err
+}
+
+// SyncPuts returns when everything is on disk that was put into an extent before the call.
+func (s *Store) SyncPuts(id uint64) error {
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e == nil {
+		return fmt.Errorf("%w: %x", ErrNotFound, id)
+	}
+	return e.syncPuts()
+}
+
+// syncPuts is SyncPuts. Concurrent callers share syncs.
+func (e *extent) syncPuts() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for target := e.puts; e.putsSynced < target; {
+		switch {
+		case e.err != nil:
+			return e.err
+		case e.syncing:
+			e.changed.Wait()
+		case e.file == nil:
+			return ErrClosed
+		default:
+			e.syncing = true
+			puts, f := e.puts, e.file
+			e.mu.Unlock()
+			var err error
+			if e.s.durable() {
+				err = f.Sync()
+			}
+			e.mu.Lock()
+			e.syncing = false
+			if err != nil {
+				e.err = fmt.Errorf("extent: sync: %w", err)
+			} else {
+				e.putsSynced = puts
+			}
+			e.changed.Broadcast()
+		}
+	}
+	e.closeIdle()
+	return nil
+}
+
+// closeIdle closes the file of a finished extent after a put. The caller holds e.mu.
+func (e *extent) closeIdle() {
+	if e.finished && e.file != nil && !e.s.opts.Ephemeral && !e.syncing && e.putsSynced == e.puts {
+		_ = e.file.Close() // synced
+		e.file = nil
+	}
+}
+
+// SyncAllPuts makes everything durable that was put into any extent before the call.
+func (s *Store) SyncAllPuts() error {
+	s.mu.RLock()
+	var dirty []*extent
+	for _, e := range s.extents {
+		e.mu.Lock()
+		if e.puts > e.putsSynced {
+			dirty = append(dirty, e)
+		}
+		e.mu.Unlock()
+	}
+	s.mu.RUnlock()
+	var errs []error
+	for _, e := range dirty {
+		errs = append(errs, e.syncPuts())
+	}
+	return errors.Join(errs...)
+}
+
+// Record returns the record that contains x, with its offset, for another node. It fails with ErrNotFound or ErrCorrupt if this node does not have
+// it.
+func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
+	e, err := s.pinForReader(x.Extent)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer e.readers.Add(-1)
+	if err := e.contains(x); err != nil {
+		return 0, nil, err
+	}
+	h, err := s.handles.acquire(e)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer s.handles.release(h)
+	whole := x
+	if x.CRC == 0 {
+		if whole, err = e.recordAt(h.file, x.Offset); err != nil {
+			return 0, nil, err
+		}
+		if whole.Length == 0 || whole.Offset+whole.Length < x.Offset+x.Length {
+			return 0, nil, fmt.Errorf("%w: extent %016x, offset %d: no record", ErrCorrupt, x.Extent, x.Offset)
+		}
+	}
+	offset = whole.Offset - recordHeaderSize
+	record = make([]byte, recordHeaderSize+whole.Length)
+	if n, err := h.file.ReadAt(record, offset); n < len(record) {
+		return 0, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return offset, record, checkRecord(x.Extent, offset, record)
+}
+
+// Records returns intact records of an extent without gaps, from the first one at or after offset on: at least one, and no more than limit bytes
+// unless that is larger. at is the offset of the first. data is empty if there is no further one.
+func (s *Store) Records(id uint64, offset int64, limit int) (at int64, data []byte, err error) {
+	e, err := s.pinForReader(id)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer e.readers.Add(-1)
+	h, err := s.handles.acquire(e)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer s.handles.release(h)
+	e.mu.Lock()
+	size := e.size
+	e.mu.Unlock()
+	b := newBuffer(MaxRecord)
+	defer b.free()
+	in := &window{f: h.file, buf: b.bytes}
+	for at = max(offset, fileHeaderSize); at < size; {
+		r, err := in.record(id, at)
+		if err != nil {
+			return 0, nil, err
+		}
+		if r.Length > 0 {
+			break
+		}
+		if at, err = in.nextRecord(id, at, size); err != nil {
+			return 0, nil, err
+		}
+	}
+	for end := at; end < size; {
+		r, err := in.record(id, end)
+		if err != nil || r.Length == 0 || len(data) > 0 && len(data)+recordHeaderSize+int(r.Length) > limit {
+			return at, data, err
+		}
+		p, err := in.bytes(end, recordHeaderSize+r.Length)
+		if err != nil {
+			return at, data, err
+		}
+		data = append(data, p...)
+		end += recordHeaderSize + r.Length
+	}
+	return at, data, nil
+}
+
+// PutRecords puts records that [Store.Records] of another node has returned.
+func (s *Store) PutRecords(id uint64, at int64, data []byte) error {
+	for len(data) > 0 {
+		if len(data) < recordHeaderSize {
+			return fmt.Errorf("%w: extent %016x, offset %d: part of a record", ErrCorrupt, id, at)
+		}
+		length, _, ok := parseRecordHeader(data, id, at)
+		n := recordHeaderSize + length
+		if !ok || n > int64(len(data)) {
+			return fmt.Errorf("%w: extent %016x, offset %d", ErrCorrupt, id, at)
+		}
+		if err := s.Put(id, at, data[:n]); err != nil {
+			return err
+		}
+		at, data = at+n, data[n:]
+	}
+	return nil
+}
+
+// Missing returns the first range of an extent, from an offset on and before size, that this node does not have. n is 0 if it has everything. A copy
+// that an earlier process has made is read for that once.
+func (s *Store) Missing(id uint64, from, size int64) (at, n int64, err error) {
+	s.mu.RLock()
+	e, removed := s.extents[id], s.removed[id]
+	if e != nil {
+		e.readers.Add(1)
+		defer e.readers.Add(-1)
+	}
+	s.mu.RUnlock()
+	from = max(from, fileHeaderSize)
+	switch {
+	case removed || from >= size:
+		return 0, 0, nil
+	case e == nil:
+		return from, size - from, nil
+	}
+	if err := e.cover(); err != nil {
+		return 0, 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.partial {
+		return 0, 0, nil
+	}
+	at, n = e.coverage.gap(from, size)
+	return at, n, nil
+}
+
+// cover reads a partial extent to learn which records this node has.
+func (e *extent) cover() error {
+	e.mu.Lock()
+	known, size := !e.partial || e.coverage != nil, e.size
+	e.mu.Unlock()
+	if known {
+		return nil
+	}
+	h, err := e.s.handles.acquire(e)
+	if err != nil {
+		return err
+	}
+	defer e.s.handles.release(h)
+	found := &coverage{}
+	if _, err := examine(h.file, e.id, size, func(x Slice) error {
+		found.add(x.Offset-recordHeaderSize, x.Offset+x.Length)
+		return nil
+	}); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.coverage == nil { // what was put meanwhile is fetched again
+		e.coverage = found
+	}
+	return nil
+}
+
+// Void notes that a range of an extent has no content on the node that wrote it, so that it is no longer missing.
+func (s *Store) Void(id uint64, at, n int64) {
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.coverage != nil {
+			e.coverage.add(at, at+n)
+		}
+	}
+}
+
+// Complete gives a copy its final name if this node has everything up to size, which is the final size of the extent.
+func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
+	if _, n, err := s.Missing(id, 0, size); err != nil || n > 0 {
+		return false, err
+	}
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e == nil || !e.isPartial() {
+		return e != nil, nil
+	}
+	if err := e.syncPuts(); err != nil {
+		return false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.syncing {
+		e.changed.Wait()
+	}
+	if !e.partial || e.putsSynced < e.puts {
+		return !e.partial, e.err
+	}
+	from := e.path()
+	if err := s.opts.FS.Rename(from, s.path(id, sealedSuffix)); err != nil {
+		return false, fmt.Errorf("extent: complete a copy: %w", err)
+	}
+	e.partial, e.named, e.finished, e.coverage = false, true, true, nil
+	e.synced = e.size
+	e.closeIdle()
+	return true, nil
+}
+
+// Release notes that the node that wrote an extent has deleted it: Compact deletes it once no metadata refers to it.
+func (s *Store) Release(id uint64) (changed bool) {
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e == nil || s.owns(id) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed = !e.released
+	e.released = true
+	return changed
+}
+
+// OwnerOf returns the number of the node that has written an extent.
+func OwnerOf(id uint64) uint64 { return id >> ownerShift }
+
+// coverage is the set of ranges of an extent that have intact records: sorted, apart from each other.
+type coverage struct{ ranges []covered }
+
+type covered struct{ from, to int64 }
+
+// add adds a range.
+func (c *coverage) add(from, to int64) {
+	i, _ := slices.BinarySearchFunc(c.ranges, from, func(r covered, at int64) int { return cmp.Compare(r.to, at) })
+	j := i // ranges i to j-1 touch the new one
+	for ; j < len(c.ranges) && c.ranges[j].from <= to; j++ {
+		from, to = min(from, c.ranges[j].from), max(to, c.ranges[j].to)
+	}
+	c.ranges = slices.Replace(c.ranges, i, j, covered{from, to})
+}
+
+// gap returns the first range between from and size that is not covered; n is 0 if everything is covered.
+func (c *coverage) gap(from, size int64) (at, n int64) {
+	for _, r := range c.ranges {
+		if r.to <= from {
+			continue
+		}
+		if r.from > from {
+			return from, min(r.from, size) - from
+		}
+		if from = r.to; from >= size {
+			return 0, 0
+		}
+	}
+	return from, max(size-from, 0)
+}

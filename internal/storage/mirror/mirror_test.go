@@ -1,0 +1,324 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
+)
+
+// site is three nodes that share a NATS server.
+type site struct {
+	t     *testing.T
+	url   string
+	nodes [3]*node
+}
+
+type node struct {
+	dir     string
+	extents *extent.Store
+	mirror  *Mirror // nil while the node is down
+	cut     atomic.Bool
+}
+
+var names = []string{"n0", "n1", "n2"}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, url: natscluster.Start(t, 1).URL()}
+	for i := range s.nodes {
+		s.nodes[i] = &node{dir: t.TempDir()}
+		s.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range s.nodes {
+			s.stop(i)
+		}
+	})
+	return s
+}
+
+// start starts a node that catches up only when the test says so.
+func (s *site) start(i int) {
+	s.t.Helper()
+	n := s.nodes[i]
+	var err error
+	n.extents, err = extent.Open(n.dir, extent.Options{Mirrored: true, SealSize: 64 << 10, Grace: -1})
+	check.OK(s.t, err)
+	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: names[i], Nodes: names, Extents: n.extents,
+		Owner: uint64(i + 1), CatchUpEvery: -1, BytesPerSecond: -1, Log: slog.New(slog.DiscardHandler)})
+	check.OK(s.t, err)
+}
+
+func (s *site) stop(i int) {
+	s.t.Helper()
+	if n := s.nodes[i]; n.mirror != nil {
+		n.mirror.Close()
+		check.OK(s.t, n.extents.Close())
+		n.mirror = nil
+	}
+}
+
+// write stores content through a node.
+func (s *site) write(i int, p []byte) ([]extent.Slice, error) {
+	w := s.nodes[i].extents.NewWriter(int64(len(p)))
+	defer w.Close()
+	if _, err := w.Write(p); err != nil {
+		return nil, err
+	}
+	return w.Commit()
+}
+
+func (s *site) mustWrite(i int, p []byte) []extent.Slice {
+	s.t.Helper()
+	return check.Must(s.write(i, p))(s.t)
+}
+
+func (s *site) read(i int, list []extent.Slice, n int) ([]byte, error) {
+	r, err := s.nodes[i].extents.NewReader(list, 0, int64(n))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func (s *site) wantRead(i int, list []extent.Slice, want []byte) {
+	s.t.Helper()
+	if got, err := s.read(i, list, len(want)); err != nil || !bytes.Equal(got, want) {
+		s.t.Errorf("node %d reads %d bytes, %v; want the %d bytes that were written", i, len(got), err, len(want))
+	}
+}
+
+// catchUp makes a node copy what it lacks. The second time it knows what was written before the first.
+func (s *site) catchUp(i int) {
+	s.t.Helper()
+	n := s.nodes[i]
+	for _, p := range n.mirror.peers {
+		var seen map[uint64]int64
+		for range 2 {
+			check.Must(n.mirror.catchUp(p, &seen))(s.t)
+		}
+	}
+	check.OK(s.t, n.extents.SyncAllPuts())
+}
+
+// has reports whether a node has content without asking the others.
+func (s *site) has(i int, list []extent.Slice) bool {
+	for _, x := range list {
+		if _, _, err := s.nodes[i].extents.Record(x); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// random returns bytes that are the same for a seed.
+func random(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func TestContentIsOnAMajorityBeforeCommitReturns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for size := 1; size < 5<<20; size = 7*size + 3 {
+		p := random(uint64(size), size)
+		list := s.mustWrite(0, p)
+		if !s.has(1, list) && !s.has(2, list) {
+			t.Errorf("%d bytes: no other node has them", size)
+		}
+		for i := range s.nodes {
+			s.wantRead(i, list, p)
+		}
+	}
+	// One node less is a majority, two nodes less are not.
+	s.stop(2)
+	p := random(1, 100_000)
+	list := s.mustWrite(0, p)
+	if !s.has(1, list) {
+		t.Error("the other node does not have what was committed")
+	}
+	s.stop(1)
+	s.nodes[0].mirror.config.Timeout = 200 * time.Millisecond
+	if _, err := s.write(0, p); !errors.Is(err, extent.ErrUnavailable) {
+		t.Errorf("a write without a majority: %v, want ErrUnavailable", err)
+	}
+	s.wantRead(0, list, p)
+	s.start(1)
+	s.mustWrite(0, p)
+}
+
+// A node that was down receives what it has missed, in the background and on demand, and its copies become complete.
+func TestNodeCatchesUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first := random(1, 10_000)
+	list := s.mustWrite(0, first)
+	s.stop(2)
+	missed := random(2, 300_000) // more than one extent
+	while := s.mustWrite(0, missed)
+	s.start(2)
+	if s.has(2, while) {
+		t.Fatal("the node has what was written while it was down")
+	}
+	s.wantRead(2, while[:1], missed[:while[0].Length]) // on demand
+	after := random(3, 10_000)
+	later := s.mustWrite(0, after)
+	s.catchUp(2)
+	for _, x := range [][]extent.Slice{list, while, later} {
+		if !s.has(2, x) {
+			t.Error("the node has not copied everything")
+		}
+	}
+	s.stop(0) // the extents get their final size
+	s.start(0)
+	s.catchUp(2)
+	if open, _ := filepath.Glob(filepath.Join(s.nodes[2].dir, "*.copy")); len(open) > 0 {
+		t.Errorf("incomplete copies: %q", open)
+	}
+	s.stop(2)
+	s.start(2)
+	s.stop(0)
+	s.stop(1)
+	s.wantRead(2, while, missed)
+}
+
+// What is damaged on one node is read from another one, and replaced. What is damaged on all of them is never returned.
+func TestDamagedContentIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := random(1, 3<<20)
+	list := s.mustWrite(0, p)
+	s.catchUp(1)
+	s.catchUp(2)
+	damage := func(i int) {
+		for _, path := range check.Must(filepath.Glob(filepath.Join(s.nodes[i].dir, "*")))(t) {
+			f := check.Must(os.OpenFile(path, os.O_RDWR, 0))(t)
+			b := make([]byte, 1)
+			check.Must(f.ReadAt(b, 5000))(t)
+			check.Must(f.WriteAt([]byte{b[0] ^ 1}, 5000))(t)
+			check.OK(t, f.Close())
+		}
+	}
+	for i := range s.nodes {
+		damage(i)
+		s.wantRead(i, list, p)
+		s.wantRead(i, []extent.Slice{list[0].Sub(4000, 2000)}, p[4000:6000]) // part of a record
+	}
+	if n := s.nodes[0].extents.Healed(); n == 0 {
+		t.Error("the damage was not reported")
+	}
+	s.stop(1)
+	s.stop(2)
+	s.stop(0)
+	s.start(0)
+	damage(0)
+	if got, err := s.read(0, list, len(p)); !errors.Is(err, extent.ErrUnavailable) {
+		t.Errorf("damage while the other nodes are down: %d bytes, %v; want ErrUnavailable", len(got), err)
+	}
+	for i := 1; i < 3; i++ {
+		damage(i)
+		s.start(i)
+	}
+	if got, err := s.read(0, list, len(p)); !errors.Is(err, extent.ErrCorrupt) {
+		t.Errorf("damage on all nodes: %d bytes, %v; want ErrCorrupt", len(got), err)
+	}
+}
+
+// A node deletes a copy once its owner has deleted the extent, and not before.
+func TestCopiesAreDeletedAfterTheOwner(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := random(1, 100_000) // fills an extent
+	s.mustWrite(0, p)
+	s.mustWrite(0, p)
+	s.catchUp(1)
+	s.catchUp(1)
+	none := extent.Owner{Refs: func(_ context.Context, _ func(extent.Ref) bool) error { return nil }}
+	compact := func(i int) int {
+		deleted := 0
+		for range 2 {
+			done := check.Must(s.nodes[i].extents.Compact(t.Context(), none, extent.CompactOptions{}))(t)
+			deleted += done.Deleted
+		}
+		return deleted
+	}
+	if n := compact(1); n != 0 {
+		t.Errorf("%d copies were deleted although the owner may still write", n)
+	}
+	if compact(0) == 0 {
+		t.Fatal("the owner has deleted nothing")
+	}
+	s.catchUp(1)
+	if compact(1) == 0 {
+		t.Error("no copy was deleted after the owner had deleted the extent")
+	}
+	s.catchUp(1)
+	if n := compact(1); n != 0 {
+		t.Errorf("%d deleted copies came back", n)
+	}
+}
+
+// Writers on all nodes at a time, while one node after another is down: everything that was committed can be read everywhere.
+func TestEverythingCommittedSurvivesRestarts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	type content struct {
+		list []extent.Slice
+		p    []byte
+	}
+	var all []content
+	for round := range 6 {
+		down := round % 3
+		s.stop(down)
+		for i := range 4 {
+			p := random(uint64(round*10+i), 1+int(rand.Uint32()%200_000))
+			all = append(all, content{s.mustWrite((down+1+i%2)%3, p), p})
+		}
+		s.start(down)
+	}
+	for i := range s.nodes {
+		for _, c := range all {
+			s.wantRead(i, c.list, c.p)
+		}
+	}
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	want := put{id: 7, offset: 32, syncs: []uint64{1, 2}, records: []byte("record")}
+	got, err := parsePut(want.appendTo(nil))
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	for n := range len(want.appendTo(nil)) - len(want.records) {
+		if _, err := parsePut(want.appendTo(nil)[:n]); err == nil {
+			t.Errorf("a message of %d bytes was parsed", n)
+		}
+	}
+	if _, _, err := parseAnswer(answer(extent.ErrNotFound, 1, nil)); !errors.Is(err, errMissing) {
+		t.Errorf("a missing record: %v", err)
+	}
+	if n, data, err := parseAnswer(answer(nil, 5, []byte("x"))); n != 5 || string(data) != "x" || err != nil {
+		t.Errorf("%d %q %v", n, data, err)
+	}
+}

@@ -1,0 +1,355 @@
+package mirror
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+)
+
+const (
+	// keepUpWait is the time that a writer waits for a peer that answers, but not fast enough.
+	keepUpWait = 250 * time.Millisecond
+	// expireAfter is the time after which a message counts as lost.
+	expireAfter = 5 * time.Second
+)
+
+// writer copies the records of one extent.Writer. Its exported methods are for one goroutine.
+type writer struct {
+	m       *Mirror
+	records []extent.Slice
+	ids     []uint64 // of the extents, each once
+	asked   bool     // the last message had the syncs
+
+	changed chan struct{} // receives after the state of a peer has changed
+
+	mu    sync.Mutex // guards the rest
+	peers []progress // by index of Mirror.peers
+}
+
+// progress is what a peer has of the records.
+type progress struct {
+	pending int    // messages that it has not acknowledged
+	failed  bool   // it lacks a record
+	epoch   uint64 // of the process that acknowledged; 0 before that
+	attempt int    // increases when everything is sent again
+}
+
+// sent is a message that was not acknowledged.
+type sent struct {
+	w       *writer
+	peer    int
+	attempt int
+	size    int
+	at      time.Time
+}
+
+// Begin implements extent.Mirror.
+func (m *Mirror) Begin() extent.MirrorWriter {
+	return &writer{m: m, peers: make([]progress, len(m.peers)), changed: make(chan struct{}, 1)}
+}
+
+// Add implements extent.MirrorWriter.
+func (w *writer) Add(x extent.Slice, records []byte, last bool) error {
+	if err := w.m.checkMajority(); err != nil {
+		return err
+	}
+	w.records = append(w.records, x)
+	if !slices.Contains(w.ids, x.Extent) {
+		w.ids = append(w.ids, x.Extent)
+	}
+	p := put{id: x.Extent, offset: extent.RecordOf(x), records: records}
+	if last && len(w.ids) <= maxSyncs {
+		p.syncs, w.asked = w.ids, true
+	}
+	message := p.appendTo(takeMessage())
+	defer freeMessage(message)
+	for i := range w.m.peers {
+		w.send(i, message, keepUpWait)
+	}
+	return nil
+}
+
+// send sends a message to a peer that has all records so far. Otherwise, or if the peer has no room for it, the peer is left out.
+func (w *writer) send(i int, message []byte, wait time.Duration) {
+	w.mu.Lock()
+	at := &w.peers[i]
+	failed, attempt := at.failed, at.attempt
+	w.mu.Unlock()
+	if failed {
+		return
+	}
+	p := w.m.peers[i]
+	if !p.reserve(len(message), wait) {
+		w.fail(i, attempt)
+		return
+	}
+	w.mu.Lock()
+	at.pending++
+	w.mu.Unlock()
+	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: time.Now()})
+	err := w.m.puts.PublishMsg(&nats.Msg{Subject: putSubject(p.name), Reply: ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
+	if err != nil {
+		w.m.settle(token, 0, fmt.Errorf("mirror: %w", err), false)
+	}
+}
+
+func (w *writer) fail(i, attempt int) {
+	w.mu.Lock()
+	if at := &w.peers[i]; at.attempt == attempt {
+		at.failed = true
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+func (w *writer) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// acknowledge notes the answer to a message.
+func (w *writer) acknowledge(s *sent, epoch uint64, err error) {
+	w.mu.Lock()
+	if at := &w.peers[s.peer]; at.attempt == s.attempt {
+		at.pending--
+		if err != nil || at.epoch != 0 && at.epoch != epoch {
+			at.failed = true // a process that began since may have lost what the one before has not synced
+		}
+		at.epoch = epoch
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+// count returns how many peers have everything, and how many may still.
+func (w *writer) count() (complete, waiting int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.peers {
+		switch {
+		case at.failed:
+		case at.pending == 0:
+			complete++
+		default:
+			waiting++
+		}
+	}
+	return complete, waiting
+}
+
+// Commit implements extent.MirrorWriter.
+func (w *writer) Commit() error {
+	if len(w.records) == 0 {
+		return nil
+	}
+	if !w.asked {
+		w.sync(-1)
+	}
+	deadline := time.Now().Add(w.m.config.Timeout)
+	for {
+		if w.await(time.Until(deadline)) {
+			return nil
+		}
+		if err := w.m.checkMajority(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) || w.m.life.Err() != nil {
+			complete, _ := w.count()
+			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, %d are needed", extent.ErrUnavailable, complete, len(w.m.peers), w.m.need)
+		}
+		if !w.m.sleep(retryPause) {
+			return extent.ErrClosed
+		}
+		w.again()
+	}
+}
+
+// await waits until enough peers have everything. It returns false if that does not happen in time, or cannot.
+func (w *writer) await(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		complete, waiting := w.count()
+		switch {
+		case complete >= w.m.need:
+			return true
+		case complete+waiting < w.m.need:
+			return false
+		}
+		select {
+		case <-w.changed:
+		case <-timer.C:
+			return false
+		case <-w.m.life.Done():
+			return false
+		}
+	}
+}
+
+// retryPause is the pause before records are sent again.
+const retryPause = 50 * time.Millisecond
+
+// sync asks a peer, or all of them for -1, to sync the extents, in messages of maxSyncs.
+func (w *writer) sync(peer int) {
+	for ids := range slices.Chunk(w.ids, maxSyncs) {
+		message := (&put{syncs: ids}).appendTo(takeMessage())
+		for i := range w.m.peers {
+			if peer < 0 || i == peer {
+				w.send(i, message, keepUpWait)
+			}
+		}
+		freeMessage(message)
+	}
+}
+
+// again sends everything again to the peers that lack something, from the extents of this node.
+func (w *writer) again() {
+	for i := range w.peers {
+		w.mu.Lock()
+		at := &w.peers[i]
+		behind := at.failed || at.pending > 0
+		if behind {
+			*at = progress{attempt: at.attempt + 1}
+		}
+		w.mu.Unlock()
+		if behind {
+			w.sendAll(i)
+		}
+	}
+}
+
+// sendAll sends all records to a peer.
+func (w *writer) sendAll(i int) {
+	for _, x := range w.records {
+		offset, record, err := w.m.config.Extents.Record(x)
+		if err != nil {
+			w.m.config.Log.Error("cannot read content that was just written", "err", err)
+			w.fail(i, w.attempt(i))
+			return
+		}
+		message := (&put{id: x.Extent, offset: offset, records: record}).appendTo(takeMessage())
+		w.send(i, message, expireAfter)
+		freeMessage(message)
+	}
+	w.sync(i)
+}
+
+func (w *writer) attempt(i int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.peers[i].attempt
+}
+
+// Close implements extent.MirrorWriter.
+func (w *writer) Close() {}
+
+// checkMajority returns an error if it is known that no majority can be reached.
+func (m *Mirror) checkMajority() error {
+	if m.config.Majority == nil || m.config.Majority() {
+		return nil
+	}
+	return fmt.Errorf("%w: this node is not connected to a majority", extent.ErrUnavailable)
+}
+
+// expect returns the token of a message that is about to be sent.
+func (m *Mirror) expect(s *sent) (token uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.token++
+	m.tokens[m.token] = s
+	return m.token
+}
+
+// settle notes the answer to a message. answered is false if the peer did not answer.
+func (m *Mirror) settle(token, epoch uint64, err error, answered bool) {
+	m.mu.Lock()
+	s := m.tokens[token]
+	delete(m.tokens, token)
+	m.mu.Unlock()
+	if s != nil {
+		m.peers[s.peer].release(s.size, answered)
+		s.w.acknowledge(s, epoch, err)
+	}
+}
+
+// acknowledged receives an acknowledgement.
+func (m *Mirror) acknowledged(msg *nats.Msg) {
+	token, err := strconv.ParseUint(msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:], 36, 64)
+	if err != nil {
+		return
+	}
+	if msg.Header.Get("Status") != "" { // no node of that name is connected
+		m.settle(token, 0, nats.ErrNoResponders, false)
+		return
+	}
+	epoch, _, err := parseAnswer(msg.Data)
+	m.settle(token, epoch, err, true)
+}
+
+// expire gives up waiting for acknowledgements that do not come.
+func (m *Mirror) expire() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.life.Done():
+			return
+		case now := <-tick.C:
+			var lost []uint64
+			m.mu.Lock()
+			for token, s := range m.tokens {
+				if now.Sub(s.at) > expireAfter {
+					lost = append(lost, token)
+				}
+			}
+			m.mu.Unlock()
+			for _, token := range lost {
+				m.settle(token, 0, nats.ErrTimeout, false)
+			}
+		}
+	}
+}
+
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
+// takeMessage returns an empty buffer.
+func takeMessage() []byte { return (*messages.Get().(*[]byte))[:0] }
+
+func freeMessage(b []byte) { messages.Put(&b) }
+
+// servePut writes a record of another node, and syncs.
+func (m *Mirror) servePut(msg *nats.Msg) {
+	if !m.enter() {
+		return
+	}
+	defer m.done.Done()
+	p, err := parsePut(msg.Data)
+	if err == nil && len(p.records) > 0 {
+		err = m.config.Extents.PutRecords(p.id, p.offset, p.records)
+	}
+	if err != nil || len(p.syncs) == 0 {
+		m.reply(msg, answer(err, m.epoch, nil))
+		return
+	}
+	m.start(func() {
+		for _, id := range p.syncs {
+			if err = m.config.Extents.SyncPuts(id); err != nil {
+				break
+			}
+		}
+		m.reply(msg, answer(err, m.epoch, nil))
+	})
+}
+
+func (m *Mirror) reply(msg *nats.Msg, data []byte) {
+	_ = msg.Respond(data) // without an answer, the other node asks again
+}
