@@ -26,6 +26,7 @@ require (
 	github.com/microsoft/durabletask-go v0.6.0
 	github.com/minio/crc64nvme v1.1.1
 	github.com/minio/highwayhash v1.0.4
+	github.com/minio/md5-simd v1.1.2
 	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

@@ -2,9 +2,11 @@ package content
 
 import (
 	"bytes"
+	"crypto/md5"
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -94,4 +96,46 @@ func TestStoreReportsTheBody(t *testing.T) {
 			t.Errorf("%d bytes: %v, want a BodyError", n, err)
 		}
 	}
+}
+
+// Many large uploads at a time compute their MD5 together.
+func TestMD5OfParallelUploads(t *testing.T) {
+	t.Parallel()
+	extents := openExtents(t)
+	const uploads = 3 * parallelMD5
+	var reading, done sync.WaitGroup
+	reading.Add(uploads)
+	for i := range uploads {
+		done.Go(func() {
+			p := bytes.Repeat([]byte{byte(i), 1, 2}, (ChunkSize+1000*i)/2)
+			first := &waitingReader{Reader: bytes.NewReader(p), wait: func() { reading.Done(); reading.Wait() }}
+			up, err := Store(extents, first, int64(len(p)), Options{MD5: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer up.Close()
+			if want := md5.Sum(p); !bytes.Equal(up.MD5, want[:]) {
+				t.Errorf("upload %d: MD5 %x, want %x", i, up.MD5, want)
+			}
+		})
+	}
+	done.Wait()
+	if n := hashing.Load(); n != 0 {
+		t.Errorf("%d hashes are counted as under way", n)
+	}
+}
+
+// waitingReader calls wait before its first Read.
+type waitingReader struct {
+	io.Reader
+	wait func()
+}
+
+func (r *waitingReader) Read(p []byte) (int, error) {
+	if r.wait != nil {
+		r.wait()
+		r.wait = nil
+	}
+	return r.Reader.Read(p)
 }

@@ -197,7 +197,8 @@ func (u *Upload) copyLarge(body io.Reader, wantMD5 bool) error {
 			free <- TakeChunk()
 		}
 		go func() {
-			h := md5.New()
+			h, release := newMD5()
+			defer release()
 			for f := range hashing {
 				h.Write(f.chunk[:f.n])
 				free <- f.chunk

@@ -43,7 +43,7 @@ func blobWorkloads() []*Workload {
 		worker: func(e *env, i int) worker { return newBlockPutter(e, i, largeBlob) },
 	}, {
 		Name: "blob-put-64m-single", About: "64 MiB in one Put Blob, always a new name", Extra: true,
-		Bytes: largeBlob, MaxConns: largeConns, prepare: func(e *env) error { return e.needContainer() },
+		Bytes: largeBlob, MaxConns: 2 * largeConns, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlobPutter(e, i, largeBlob) },
 	}, {
 		Name: "blob-put-1g", About: "1 GiB as 128 Put Block of 8 MiB and a Put Block List, on all connections at once", Extra: true,
