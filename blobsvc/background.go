@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -82,7 +83,7 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 	if worker {
 		do("deleting expired blobs", b.state.ExpireBlobs(ctx, now))
 		do("writing the change feed", b.feeds.Write(ctx, b.accounts(), now))
-		do("removing deleted data", collect(ctx, now))
+		do("removing deleted data", b.remove(ctx, func(ctx context.Context) error { return collect(ctx, now) }))
 	}
 	if b.state.Replicated() {
 		do("continuing copies", b.continueCopies(worker))
@@ -93,6 +94,21 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 	do("writing access times", b.state.FlushAccesses(ctx))
 	do("compacting extents", b.state.CompactDue(ctx, now))
 	return failed
+}
+
+// maxRemoval is the time after which removing deleted data lets the other work of a round go first.
+const maxRemoval = 5 * time.Second
+
+// remove calls fn with a limit of time. If fn reaches it, another round follows at once.
+func (b *background) remove(ctx context.Context, fn func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, maxRemoval)
+	defer cancel()
+	err := fn(limited)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		b.Wake()
+		return nil
+	}
+	return err
 }
 
 // continueCopies makes this node of a cluster continue all pending copies if it is the worker, and none otherwise.

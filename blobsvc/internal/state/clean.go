@@ -52,13 +52,17 @@ func (s *Store) collectGarbage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r := remover{account: account}
 		for done := false; !done; {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			began := time.Now()
+			var reached remover
 			err := s.db.Update(func(tx *store.Tx) error {
+				reached = r
 				var err error
-				if done, err = removeBatch(tx, kind, id, account); done && err == nil {
+				if done, err = reached.batch(tx, kind, id); done && err == nil {
 					tx.Delete(garbageBucket, key)
 				}
 				return err
@@ -66,34 +70,44 @@ func (s *Store) collectGarbage(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if r = reached; !done {
+				sweep.Pause(ctx, began, sweep.Batch)
+			}
 		}
 	}
 	return ctx.Err()
 }
 
-// removeBatch removes up to [sweep.Batch] keys of one piece of garbage. done is set when nothing is left.
-func removeBatch(tx *store.Tx, kind byte, id uint64, account string) (done bool, err error) {
+// remover removes one piece of garbage in batches. It continues behind the keys that earlier batches removed: nothing is written among them.
+type remover struct {
+	account string
+	bucket  store.Bucket // that next is a key of
+	next    []byte
+}
+
+// batch removes up to [sweep.Batch] keys. done is set when nothing is left.
+func (r *remover) batch(tx *store.Tx, kind byte, id uint64) (done bool, err error) {
 	switch kind {
 	case garbageContent:
-		return removeKeys(tx, contentBucket, id, nil)
+		return r.keys(tx, contentBucket, id, nil)
 	case garbageBlocks:
-		return removeKeys(tx, blocksBucket, id, nil)
+		return r.keys(tx, blocksBucket, id, nil)
 	case garbageContainer:
-		return removeContents(tx, generation(id), account)
+		return r.contents(tx, generation(id))
 	}
 	return false, errKey
 }
 
-// removeContents is removeBatch for the contents of a container.
-func removeContents(tx *store.Tx, gen generation, account string) (done bool, err error) {
+// contents is batch for the contents of a container.
+func (r *remover) contents(tx *store.Tx, gen generation) (done bool, err error) {
 	var b Blob
-	done, err = removeKeys(tx, blobsBucket, uint64(gen), func(k, v []byte) error {
+	done, err = r.keys(tx, blobsBucket, uint64(gen), func(k, v []byte) error {
 		if err := decodeBlob(v, &b); err != nil {
 			return err
 		}
 		_, name, slot, err := parseBlobKey(k)
 		if err == nil && slot == baseSlot && len(b.Tags) > 0 {
-			tx.Delete(tagsBucket, tagsKey(account, gen, string(name)))
+			tx.Delete(tagsBucket, tagsKey(r.account, gen, string(name)))
 		}
 		if b.Deleted != 0 {
 			tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), k))
@@ -104,7 +118,7 @@ func removeContents(tx *store.Tx, gen generation, account string) (done bool, er
 	if !done || err != nil {
 		return false, err
 	}
-	done, err = removeKeys(tx, pendingBucket, uint64(gen), func(_, v []byte) error {
+	done, err = r.keys(tx, pendingBucket, uint64(gen), func(_, v []byte) error {
 		p, err := decodePending(v)
 		if err == nil {
 			dropBlockSet(tx, p)
@@ -114,7 +128,7 @@ func removeContents(tx *store.Tx, gen generation, account string) (done bool, er
 	if !done || err != nil {
 		return false, err
 	}
-	return removeKeys(tx, copiesBucket, uint64(gen), func(k, v []byte) error {
+	return r.keys(tx, copiesBucket, uint64(gen), func(k, v []byte) error {
 		job, err := decodeCopyJob(k, v)
 		if err == nil {
 			dropBlockSet(tx, job.chunks())
@@ -123,10 +137,15 @@ func removeContents(tx *store.Tx, gen generation, account string) (done bool, er
 	})
 }
 
-// removeKeys removes up to [sweep.Batch] keys that begin with id. each, if not nil, is called for them first.
-func removeKeys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool, err error) {
-	next, err := sweep.Prefix(tx, bucket, setPrefix(id), nil, sweep.Batch, each)
-	return next == nil, err
+// keys removes up to [sweep.Batch] keys that begin with id. each, if not nil, is called for them first.
+func (r *remover) keys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool, err error) {
+	var from []byte
+	if r.bucket == bucket {
+		from = r.next
+	}
+	r.bucket = bucket
+	r.next, err = sweep.Prefix(tx, bucket, setPrefix(id), from, sweep.Batch, each)
+	return r.next == nil, err
 }
 
 // expireBlocks drops uncommitted blocks that were abandoned.

@@ -8,6 +8,7 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -86,12 +87,16 @@ func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
 		if len(found) == 0 {
 			continue
 		}
+		began := time.Now()
 		batch, err := r.remove(db, found)
 		if err != nil {
 			return done, err
 		}
 		done.Removed += batch.Removed
 		done.Freed += batch.Freed
+		if from != nil {
+			Pause(ctx, began, len(found))
+		}
 	}
 	return done, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
@@ -18,12 +19,15 @@ const cleanBatch = 500
 func (s *Store) clean(ctx context.Context) {
 	c := cleaner{db: s.db, batch: cleanBatch}
 	for ctx.Err() == nil {
+		began := time.Now()
 		switch more, err := c.step(); {
 		case err != nil:
 			s.log.Error("cannot remove entities of deleted tables", "service", "table", "err", err)
 			return
 		case !more:
 			return
+		case c.from != nil:
+			sweep.Pause(ctx, began, c.batch)
 		}
 	}
 }
