@@ -43,9 +43,15 @@ type schema struct {
 	encrypting bool // some property is encrypted
 	// The system's properties: indexes of fields, nil if the struct has no such field.
 	partition, row, stamp, etag []int
-	// computed are the methods of the pointer type that compute the keys; -1 if it has no such method.
-	computedPartition, computedRow int
+	// computedPartition and computedRow mean that methods compute the keys: the pointer type is a partitioned, or a rowed.
+	computedPartition, computedRow bool
 }
+
+// partitioned and rowed are the types whose methods compute a key. Calling these by reflection would make the linker keep all exported methods of a program.
+type (
+	partitioned interface{ PartitionKey() string }
+	rowed       interface{ RowKey() string }
+)
 
 // validPropertyName reports whether name is a C# identifier, as the service wants it, of at most 255 characters. It is no regular expression:
 // one with this limit takes 10 MB and 7 ms to compile.
@@ -75,15 +81,15 @@ func schemaOf(t reflect.Type, projection bool) (*schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("tables: %v is not a struct", t)
 	}
-	s := &schema{typ: t, byName: map[string]int{}, computedPartition: -1, computedRow: -1}
+	s := &schema{typ: t, byName: map[string]int{}}
 	var errs []error
 	s.addFields(t, nil, func(field string, err error) { errs = append(errs, fmt.Errorf("field %s: %w", field, err)) })
 	errs = append(errs, s.findMethods())
 	if !projection {
-		if s.partition == nil && s.computedPartition < 0 {
+		if s.partition == nil && !s.computedPartition {
 			errs = append(errs, errors.New("neither a string field nor a method `PartitionKey() string`"))
 		}
-		if s.row == nil && s.computedRow < 0 {
+		if s.row == nil && !s.computedRow {
 			errs = append(errs, errors.New("neither a string field nor a method `RowKey() string`"))
 		}
 	}
@@ -202,20 +208,24 @@ func claim(place *[]int, index []int, what string) error {
 	return nil
 }
 
-// findMethods finds the methods that compute keys.
+// findMethods finds the methods that compute keys. The linker recognises lookups of methods by a constant name, and needs to keep no others.
 func (s *schema) findMethods() error {
-	for name, place := range map[string]*int{partitionKey: &s.computedPartition, rowKey: &s.computedRow} {
-		m, ok := reflect.PointerTo(s.typ).MethodByName(name)
-		if !ok {
-			continue
-		}
-		if m.Type.NumIn() != 1 || m.Type.NumOut() != 1 || m.Type.Out(0) != reflect.TypeFor[string]() {
-			return fmt.Errorf("the method %s is %v, not func() string", name, m.Type)
-		}
-		if name == partitionKey && s.partition != nil || name == rowKey && s.row != nil {
-			return fmt.Errorf("there are both a field and a method for the %s", name)
-		}
-		*place = m.Index
+	t := reflect.PointerTo(s.typ)
+	partition, hasPartition := t.MethodByName("PartitionKey")
+	row, hasRow := t.MethodByName("RowKey")
+	s.computedPartition, s.computedRow = hasPartition, hasRow
+	return errors.Join(checkMethod(partition, hasPartition, s.partition != nil), checkMethod(row, hasRow, s.row != nil))
+}
+
+// checkMethod checks a method that computes a key.
+func checkMethod(m reflect.Method, exists, field bool) error {
+	switch {
+	case !exists:
+		return nil
+	case m.Type.NumIn() != 1 || m.Type.NumOut() != 1 || m.Type.Out(0) != reflect.TypeFor[string]():
+		return fmt.Errorf("the method %s is %v, not func() string", m.Name, m.Type)
+	case field:
+		return fmt.Errorf("there are both a field and a method for the %s", m.Name)
 	}
 	return nil
 }
@@ -223,14 +233,14 @@ func (s *schema) findMethods() error {
 // key returns the key of an addressable struct.
 func (s *schema) key(v reflect.Value) (k Key) {
 	switch {
-	case s.computedPartition >= 0:
-		k.PartitionKey = v.Addr().Method(s.computedPartition).Interface().(func() string)()
+	case s.computedPartition:
+		k.PartitionKey = v.Addr().Interface().(partitioned).PartitionKey()
 	case s.partition != nil:
 		k.PartitionKey = v.FieldByIndex(s.partition).String()
 	}
 	switch {
-	case s.computedRow >= 0:
-		k.RowKey = v.Addr().Method(s.computedRow).Interface().(func() string)()
+	case s.computedRow:
+		k.RowKey = v.Addr().Interface().(rowed).RowKey()
 	case s.row != nil:
 		k.RowKey = v.FieldByIndex(s.row).String()
 	}
@@ -299,14 +309,14 @@ func (s *schema) decode(e *raw, v reflect.Value) error {
 
 // checkKey compares the computed key of a struct that was read with the stored one: a difference would make the next write another entity.
 func (s *schema) checkKey(e *raw, v reflect.Value) error {
-	if s.computedPartition < 0 && s.computedRow < 0 {
+	if !s.computedPartition && !s.computedRow {
 		return nil
 	}
 	got, want := s.key(v), e.key
-	if s.computedPartition >= 0 && got.PartitionKey != want.PartitionKey {
+	if s.computedPartition && got.PartitionKey != want.PartitionKey {
 		return fmt.Errorf("the stored PartitionKey %q is not the %q that the method PartitionKey computes", want.PartitionKey, got.PartitionKey)
 	}
-	if s.computedRow >= 0 && got.RowKey != want.RowKey {
+	if s.computedRow && got.RowKey != want.RowKey {
 		return fmt.Errorf("the stored RowKey %q is not the %q that the method RowKey computes", want.RowKey, got.RowKey)
 	}
 	return nil
