@@ -3,7 +3,7 @@
 // Problem: senators are stored by state. To find those of a party, the whole table has to be read, and no transaction spans partitions, so that a copy by
 // party cannot be written together with the original.
 //
-// Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts before it writes, or on Lazuli from the
+// Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts around each write, or on Lazuli from the
 // table's change log, which needs no change of the writer. Package workers/roles/tableindex does the rest: it reads the current state, writes under ETags,
 // and can be killed at any step; `lazuli demo index` tests that.
 //
@@ -22,6 +22,9 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/examples/patterns/run"
 	"github.com/lazuli-storage/lazuli/examples/patterns/senate"
@@ -78,17 +81,18 @@ func example(ctx context.Context, e *run.Env) error {
 		roles = append(roles, byChanges)
 	}
 
-	// The writer puts a message for each change, and then makes it.
-	put := func(key tables.Key, before, after *tables.Entity) error {
+	// The writer puts a message with a delay, makes the change, and puts the message again. The first one is for a writer that crashes in between: without
+	// its delay it could be handled before the change, without effect. The second one saves the wait.
+	put := func(key tables.Key, before, after *tables.Entity, delay time.Duration) error {
 		body, err := json.Marshal(byQueue.Message(key, before, after))
 		if err != nil {
 			return err
 		}
-		_, err = e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body), nil)
+		_, err = e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body), &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(delay.Seconds()))})
 		return err
 	}
-	for i := range entities {
-		if err := put(tables.Key{PartitionKey: entities[i].PartitionKey, RowKey: entities[i].RowKey}, nil, &entities[i]); err != nil {
+	for i := range entities { // No delay: the worker is not running yet.
+		if err := put(tables.Key{PartitionKey: entities[i].PartitionKey, RowKey: entities[i].RowKey}, nil, &entities[i], 0); err != nil {
 			return err
 		}
 	}
@@ -107,10 +111,14 @@ func example(ctx context.Context, e *run.Env) error {
 	before := entities[len(entities)-1]
 	after := before
 	after.Properties = map[string]any{"Name": before.Properties["Name"], "Party": "Independent"}
-	if err := put(tables.Key{PartitionKey: after.PartitionKey, RowKey: after.RowKey}, &before, &after); err != nil {
+	key := tables.Key{PartitionKey: after.PartitionKey, RowKey: after.RowKey}
+	if err := put(key, &before, &after, time.Minute); err != nil {
 		return err
 	}
 	if err := table.Replace(ctx, &after); err != nil {
+		return err
+	}
+	if err := put(key, &before, &after, 0); err != nil {
 		return err
 	}
 	if err := untilInStep(ctx, roles); err != nil {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/tables"
@@ -48,7 +49,8 @@ func Main(example func(context.Context, *Env) error) {
 // Run runs an example, and removes the tables, queues and containers that it has made.
 func Run(ctx context.Context, connection string, out io.Writer, example func(context.Context, *Env) error) (err error) {
 	m := &meter{client: &http.Client{Transport: http.DefaultTransport}}
-	storage, err := workers.OpenStorage(connection, workers.WithTransport(m))
+	// More attempts than the SDK's three: a limited partition answers 503 for seconds.
+	storage, err := workers.OpenStorage(connection, workers.WithTransport(m), workers.WithClientRetry(policy.RetryOptions{MaxRetries: 8, MaxRetryDelay: 2 * time.Second}))
 	if err != nil {
 		return err
 	}
