@@ -72,6 +72,11 @@ func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	if !strings.EqualFold(x.QueryType, "SQL") {
 		return nil, invalidNode("QueryType", x.QueryType)
 	}
+	for _, f := range []*formatXML{x.Input, x.Output} {
+		if f != nil {
+			f.Type = strings.ToLower(f.Type)
+		}
+	}
 	r := &Request{}
 	var err error
 	if r.input, err = x.Input.input(); err != nil {

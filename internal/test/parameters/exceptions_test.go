@@ -21,12 +21,23 @@ const (
 	alone       = "recorded: the algorithm alone, without key and hash, is ignored"
 	initial     = "the value is the default"
 	noneDeleted = "a list by hierarchy has no snapshots, and only those are soft-deleted in the scene; the flat list has one"
+	ofDeletion  = "the SDK shares a type: false says nothing where nothing is deleted; true is refused"
+	otherFormat = "Parquet has no settings, and Arrow is no format of the content: elements of other formats than Type are ignored"
 	noBody      = "the answer has no body in that form"
 )
 
 // exceptions are the parameters and values that need not matter, with the reason. Their names are "service operation parameter",
 // "service parameter" or "parameter", with a value behind it where the reason is about that value alone.
 var exceptions = map[string]string{
+	"blob element HourMetrics>RetentionPolicy>AllowPermanentDelete false":              ofDeletion,
+	"blob element MinuteMetrics>RetentionPolicy>AllowPermanentDelete false":            ofDeletion,
+	"blob element Logging>RetentionPolicy>AllowPermanentDelete false":                  ofDeletion,
+	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Name":      otherFormat,
+	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Precision": otherFormat,
+	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Scale":     otherFormat,
+	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Type":      otherFormat,
+	"blob element InputSerialization>Format>ParquetTextConfiguration":                  otherFormat,
+	"blob element OutputSerialization>Format>ParquetTextConfiguration":                 otherFormat,
 	"header Content-Length":                                                         transport,
 	"header x-ms-encryption-algorithm AES256":                                       alone,
 	"header x-ms-source-encryption-algorithm AES256":                                alone,

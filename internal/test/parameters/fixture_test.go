@@ -70,7 +70,7 @@ func open(t *testing.T) *fixture {
 	check.OK(t, err)
 	assignments, err := auth.NewRoles(roles...)
 	check.OK(t, err)
-	issuer, err := devissuer.New(devissuer.Config{})
+	issuer, err := devissuer.New(devissuer.Config{Now: f.clock.Now})
 	check.OK(t, err)
 	oauth, err := auth.NewOAuth(assignments, issuer.Trust())
 	check.OK(t, err)
@@ -82,7 +82,7 @@ func open(t *testing.T) *fixture {
 	f.slow = stalling(t)
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
 	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
-		ScopeKeys: filepath.Join(dir, "scopes.json"), Relaxed: true, CleanEvery: -1,
+		ScopeKeys: filepath.Join(dir, "scopes.json"), Relaxed: true, CleanEvery: -1, Features: can,
 		Egress: egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")}, Private: true}})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
@@ -150,6 +150,9 @@ func req(line string, parts ...string) request {
 // with returns the request with a parameter.
 func (r request) with(name, value string) request {
 	kind, name, _ := strings.Cut(name, " ")
+	if kind == "element" {
+		return r.withElement(name, value)
+	}
 	if kind == "query" {
 		path, query, _ := strings.Cut(r.target, "?")
 		var kept []string
@@ -172,6 +175,9 @@ func (r request) with(name, value string) request {
 // without returns the request without a parameter.
 func (r request) without(name string) request {
 	kind, name, _ := strings.Cut(name, " ")
+	if kind == "element" {
+		return r.withoutElement(name)
+	}
 	if kind == "query" {
 		path, query, _ := strings.Cut(r.target, "?")
 		kept := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool { return strings.HasPrefix(part, name+"=") })
@@ -186,7 +192,10 @@ func (r request) without(name string) request {
 // has reports whether the request has this value of a parameter.
 func (r request) has(name, value string) bool {
 	kind, name, _ := strings.Cut(name, " ")
-	if kind == "header" {
+	switch kind {
+	case "element":
+		return r.element(name) == value
+	case "header":
 		return strings.EqualFold(r.header[strings.ToLower(name)], value)
 	}
 	_, query, _ := strings.Cut(r.target, "?")
@@ -221,6 +230,7 @@ func (f *fixture) stage(t *testing.T, service string, scopes bool) *stage {
 	s.learn("past", now.Add(-time.Hour).Format(http.TimeFormat))
 	s.learn("future", now.Add(time.Hour).Format(http.TimeFormat))
 	s.learn("pastISO", now.Add(-time.Hour).Format("2006-01-02T15:04:05Z"))
+	s.learn("laterISO", now.Add(48*time.Hour).Format("2006-01-02T15:04:05Z"))
 	s.learn("futureISO", now.Add(time.Hour).Format("2006-01-02T15:04:05Z"))
 	return s
 }
@@ -248,10 +258,11 @@ var (
 		{regexp.MustCompile(`account\d{4}`), "account"},
 		{regexp.MustCompile(`RequestId:[0-9a-f-]+|Time:\S+`), "R"},
 		{regexp.MustCompile(`0x[0-9A-F]{15}`), "ETAG"},
-		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d(:|%3[Aa])\d\d(:|%3[Aa])\d\d\.\d+Z`), "TICKS"},
+		{regexp.MustCompile(`20[0-2]\d-\d\d-\d\dT\d\d(:|%3[Aa])\d\d(:|%3[Aa])\d\d\.\d+Z`), "TICKS"},
 		{regexp.MustCompile(`<Version>[0-9A-F]{16}<`), "<Version>V<"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
-		{regexp.MustCompile(`<(MessageId|PopReceipt|Value|SignedOid|SignedTid)>[^<]*<`), "<$1>X<"},
+		{regexp.MustCompile(`<(MessageId|PopReceipt|SignedOid|SignedTid)>[^<]*<`), "<$1>X<"},
+		{regexp.MustCompile(`<Value>[A-Za-z0-9+/]{43}=<`), "<Value>KEY<"},
 		{regexp.MustCompile(`(?m)^(Date|(?i:x-ms-request-id)|X-Ms-Popreceipt): .*$`), "$1"},
 		{regexp.MustCompile(`--batchresponse_\S+|boundary=\S+`), "BOUNDARY"},
 	}

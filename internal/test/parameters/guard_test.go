@@ -44,7 +44,15 @@ func (f *fixture) guard(t *testing.T, used map[string]bool, name string, o opera
 	if again := f.observe(t, sc, sc.request, false); again.text != base.text {
 		t.Fatalf("two runs of the same scene differ:\n%s\n\n%s", base.text, again.text)
 	}
+	first, firstBase := sc, base
 	for _, p := range o.parameters {
+		sc, base := first, firstBase
+		if v, other := variant(name, p.name, sc); other {
+			sc, base = v, f.observe(t, v, v.request, false)
+			if base.status >= 400 {
+				t.Fatalf("the scene of %s fails: %s", p.name, base.text)
+			}
+		}
 		if why := exception(used, name, p.name); why != "" {
 			continue
 		}

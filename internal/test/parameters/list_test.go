@@ -15,7 +15,7 @@ type operation struct {
 
 // parameter is a header or a query parameter of an operation.
 type parameter struct {
-	name   string   // "header If-Match", "query marker"
+	name   string   // "header If-Match", "query marker", "element Cors>CorsRule>AllowedHeaders"
 	values []string // of the enumeration, or the only value; nil for any
 }
 

@@ -12,7 +12,7 @@ var (
 	queueReads = []request{req("GET /queue?comp=metadata"), req("GET /queue/messages?peekonly=true&numofmessages=32"), req("GET /?comp=list&include=metadata")}
 	tableReads = []request{req("GET /Table()", "accept: application/json;odata=nometadata"), req("GET /Tables", "accept: application/json;odata=nometadata")}
 
-	properties_ = req("PUT /?restype=service&comp=properties", "= <StorageServiceProperties/>")
+	properties_ = req("PUT /?restype=service&comp=properties", "= <StorageServiceProperties>"+cors+analytics+"</StorageServiceProperties>")
 	readAll     = []request{req("GET /?restype=service&comp=properties")}
 )
 
@@ -26,7 +26,7 @@ var queueScenes = map[string]scene{
 	"Queue.Delete":                 {prepare: prepare(queue), request: req("DELETE /queue")},
 	"Queue.GetAccessPolicy":        {prepare: prepare(queue), request: req("GET /queue?comp=acl")},
 	"Queue.GetProperties":          {prepare: prepare(queue), request: req("GET /queue?comp=metadata")},
-	"Queue.SetAccessPolicy":        {prepare: prepare(queue), request: req("PUT /queue?comp=acl", "= <SignedIdentifiers/>")},
+	"Queue.SetAccessPolicy":        {prepare: prepare(queue), request: req("PUT /queue?comp=acl", "= "+policies), after: []request{req("GET /queue?comp=acl")}},
 	"Queue.SetMetadata":            {prepare: prepare(queue), request: req("PUT /queue?comp=metadata"), after: queueReads},
 	"Messages.Clear":               {prepare: prepare(queue, message), request: req("DELETE /queue/messages"), after: queueReads},
 	"Messages.Dequeue":             {prepare: prepare(queue, message, message), request: gotten, after: queueReads},
@@ -49,7 +49,7 @@ var tableScenes = map[string]scene{
 	"Table.Delete":                            {prepare: prepare(table), request: req("DELETE /Tables('Table')")},
 	"Table.Query":                             {prepare: prepare(table, req("POST /Tables", `= {"TableName":"Other"}`, json, bare)), request: req("GET /Tables", bare)},
 	"Table.GetAccessPolicy":                   {prepare: prepare(table), request: req("GET /Table?comp=acl")},
-	"Table.SetAccessPolicy":                   {prepare: prepare(table), request: req("PUT /Table?comp=acl", "= <SignedIdentifiers/>")},
+	"Table.SetAccessPolicy":                   {prepare: prepare(table), request: req("PUT /Table?comp=acl", "= "+policies), after: []request{req("GET /Table?comp=acl")}},
 	"Table.InsertEntity":                      {prepare: prepare(table), request: entity, after: tableReads},
 	"Table.UpdateEntity":                      {prepare: prepare(table, entity), request: req("PUT /Table(PartitionKey='p',RowKey='r')", "if-match: *", json, bare, `= {"N":3}`), after: tableReads},
 	"Table.MergeEntity":                       {prepare: prepare(table, entity), request: req("PATCH /Table(PartitionKey='p',RowKey='r')", "if-match: *", json, bare, `= {"M":3}`), after: tableReads},

@@ -96,7 +96,7 @@ var blobScenes = merge(map[string]scene{
 	"Service.GetStatistics":         {request: req("GET -secondary/?restype=service&comp=stats")},
 	"Service.GetUserDelegationKey":  {request: bearer(req("POST /?restype=service&comp=userdelegationkey", "= <KeyInfo><Start>{pastISO}</Start><Expiry>{futureISO}</Expiry></KeyInfo>"))},
 	"Service.ListContainersSegment": {prepare: prepare(box, req("PUT /dead?restype=container"), req("DELETE /dead?restype=container"), req("PUT /$web?restype=container")), request: req("GET /?comp=list")},
-	"Service.SetProperties":         {request: retention, after: []request{req("GET /?restype=service&comp=properties")}},
+	"Service.SetProperties":         {request: req("PUT /?restype=service&comp=properties", "= <StorageServiceProperties>"+cors+analytics+blobOnly+"</StorageServiceProperties>"), after: []request{req("GET /?restype=service&comp=properties")}},
 	"Service.SubmitBatch":           {prepare: prepare(box, block), request: batch("POST /?comp=batch"), after: blobReads},
 
 	// Containers.
@@ -107,7 +107,7 @@ var blobScenes = merge(map[string]scene{
 	"Container.GetAccountInfo":                      {prepare: prepare(box), request: req("GET /box?restype=account&comp=properties")},
 	"Container.GetProperties":                       {prepare: prepare(box), request: headBox},
 	"Container.Restore":                             {prepare: prepare(box, req("DELETE /box?restype=container"), boxes), request: req("PUT /box?restype=container&comp=undelete", "x-ms-deleted-container-name: box", "x-ms-deleted-container-version: {deleted}"), after: boxReads},
-	"Container.SetAccessPolicy":                     {prepare: prepare(box), request: req("PUT /box?restype=container&comp=acl", "= <SignedIdentifiers/>"), after: boxReads},
+	"Container.SetAccessPolicy":                     {prepare: prepare(box), request: req("PUT /box?restype=container&comp=acl", "= "+policies), after: boxReads},
 	"Container.SetMetadata":                         {prepare: prepare(box), request: req("PUT /box?restype=container&comp=metadata", "x-ms-meta-m: 1"), after: boxReads},
 	"Container.SubmitBatch":                         {prepare: prepare(box, block), request: batch("POST /box?restype=container&comp=batch"), after: blobReads},
 	"Container.AcquireLease":                        {prepare: prepare(box), request: req("PUT /box?restype=container&comp=lease", "x-ms-lease-action: acquire", "x-ms-lease-duration: -1"), after: boxReads},
@@ -133,7 +133,7 @@ var blobScenes = merge(map[string]scene{
 	"Blob.GetAccountInfo":           {prepare: prepare(box, block), request: req("GET /box/b?restype=account&comp=properties")},
 	"Blob.GetProperties":            {prepare: prepare(box, block, snapshot, req("PUT /box/b?comp=metadata")), request: headBlob},
 	"Blob.GetTags":                  {prepare: prepare(box, block, snapshot, req("PUT /box/b?comp=tags", "= <Tags><TagSet/></Tags>")), request: getTags},
-	"Blob.SetTags":                  {prepare: prepare(box, block, snapshot, req("PUT /box/b?comp=metadata")), request: req("PUT /box/b?comp=tags", "= <Tags><TagSet/></Tags>"), after: blobReads},
+	"Blob.SetTags":                  {prepare: prepare(box, block, snapshot, req("PUT /box/b?comp=metadata")), request: req("PUT /box/b?comp=tags", "= "+tagsBody), after: blobReads},
 	"Blob.SetExpiry":                {prepare: prepare(box, block), request: req("PUT /box/b?comp=expiry", "x-ms-expiry-option: NeverExpire"), after: blobReads},
 	"Blob.SetHTTPHeaders":           {prepare: prepare(box, block), request: req("PUT /box/b?comp=properties"), after: blobReads},
 	"Blob.SetMetadata":              {prepare: prepare(box, block), request: req("PUT /box/b?comp=metadata", "x-ms-meta-m: 1"), after: blobReads},

@@ -54,6 +54,7 @@ const header = `# What clients can send with each operation. Generated: go run .
 # NAME METHOD                   begins an operation, "client.method" of the SDK.
 # header NAME [VALUES]          is a header; VALUES are those of an enumeration, or the only value that the SDK sends.
 # query NAME [VALUES]           is a query parameter.
+# element PATH [VALUES]         is an element of the body in XML, below the outermost one, or a member of the body in JSON.
 `
 
 // download returns the folder of a module.

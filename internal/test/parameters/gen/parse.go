@@ -21,6 +21,7 @@ type source struct {
 	version   string              // the service version that the code sends
 	functions []*ast.FuncDecl     // those that make requests
 	fields    map[string]ast.Expr // the types of fields, by "Type.Field"
+	structs   map[string]*ast.StructType
 	enums     map[string][]string // the values of enumerations, by type
 	constants map[string]string   // the values of string constants
 }
@@ -32,7 +33,7 @@ var (
 
 // parse reads the generated files in a folder.
 func parse(dir string) (*source, error) {
-	s := &source{fields: map[string]ast.Expr{}, enums: map[string][]string{}, constants: map[string]string{}}
+	s := &source{fields: map[string]ast.Expr{}, structs: map[string]*ast.StructType{}, enums: map[string][]string{}, constants: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -70,6 +71,7 @@ func (s *source) declare(d ast.Decl) {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
 			if t, ok := spec.Type.(*ast.StructType); ok {
+				s.structs[spec.Name.Name] = t
 				for _, f := range t.Fields.List {
 					for _, name := range f.Names {
 						s.fields[spec.Name.Name+"."+name.Name] = f.Type
@@ -102,7 +104,7 @@ func (s *source) noteVersion(value string) {
 // operation is one operation with its parameters.
 type operation struct {
 	name, method string
-	parameters   map[string]string // values by "header NAME" or "query NAME"
+	parameters   map[string]string // values by "header NAME", "query NAME" or "element PATH"
 }
 
 func (o *operation) write(w io.Writer) {
@@ -144,6 +146,7 @@ func (s *source) operation(f *ast.FuncDecl) *operation {
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Set" && isIdent(sel.X, "reqQP") && len(n.Args) == 2 {
 				o.parameters["query "+text(n.Args[0])] = s.values(n.Args[1], locals)
 			}
+			s.body(o, n, f, locals)
 		case *ast.AssignStmt:
 			s.assign(o, n, locals)
 		case *ast.BasicLit:
