@@ -1,0 +1,113 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// proxy answers CONNECT for hosts of Azure, ends TLS, and sends the requests to a Lazuli, with their Host.
+type proxy struct {
+	address     string
+	certificate tls.Certificate
+	endpoints   map[string]string // "blob" to "127.0.0.1:10000"
+}
+
+func startProxy(endpoints map[string]string) (*proxy, error) {
+	p := &proxy{endpoints: endpoints}
+	if err := p.makeCertificate(); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p.address = l.Addr().String()
+	// One server has all connections, whatever their host.
+	inner := &http.Server{Handler: http.HandlerFunc(p.forward), ReadHeaderTimeout: time.Minute}
+	connections := &accepted{c: make(chan net.Conn), address: l.Addr()}
+	go func() { log.Print(inner.Serve(connections)) }()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.connect(w, r, connections) }), ReadHeaderTimeout: time.Minute}
+	go func() { log.Print(server.Serve(l)) }()
+	return p, nil
+}
+
+// connect takes over a connection after CONNECT.
+func (p *proxy) connect(w http.ResponseWriter, r *http.Request, to *accepted) {
+	if p.service(r.Host) == "" || r.Method != http.MethodConnect {
+		http.Error(w, "no host of Azure Storage", http.StatusBadGateway)
+		return
+	}
+	c, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		_ = c.Close()
+		return
+	}
+	to.c <- tls.Server(c, &tls.Config{Certificates: []tls.Certificate{p.certificate}})
+}
+
+// service returns the service of a host such as account.blob.core.windows.net, "" for others.
+func (p *proxy) service(host string) string {
+	labels := strings.SplitN(host, ".", 3)
+	if len(labels) == 3 && strings.HasPrefix(labels[2], "core.windows.net") && p.endpoints[labels[1]] != "" {
+		return labels[1]
+	}
+	return ""
+}
+
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
+	target := p.endpoints[p.service(r.Host)]
+	(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", target
+		r.Out.Host = r.In.Host
+	}}).ServeHTTP(w, r)
+}
+
+// makeCertificate makes a certificate for the hosts of all accounts.
+func (p *proxy) makeCertificate() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Lazuli's test of examples"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"*.blob.core.windows.net", "*.queue.core.windows.net", "*.table.core.windows.net"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	p.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return err
+}
+
+// environment returns the variables with which a program uses the proxy and trusts its certificate, written to the folder.
+func (p *proxy) environment(folder string) ([]string, error) {
+	file := filepath.Join(folder, "ca.pem")
+	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}), 0o600)
+	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=", "SSL_CERT_FILE="+file), err
+}
+
+// accepted is a listener of connections that are handed to it.
+type accepted struct {
+	c       chan net.Conn
+	address net.Addr
+}
+
+func (a *accepted) Accept() (net.Conn, error) { return <-a.c, nil }
+func (a *accepted) Close() error              { return nil }
+func (a *accepted) Addr() net.Addr            { return a.address }
