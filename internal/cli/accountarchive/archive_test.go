@@ -524,3 +524,15 @@ func TestFoldersThatAreNoArchives(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An export that fails because of its options, before it has anything, does not keep the folder from the right ones.
+func TestExportAgainWithOtherOptions(t *testing.T) {
+	t.Parallel()
+	a := open(t)
+	must(a.Tables.CreateTable(ctx, "People", nil))(t)
+	dir := t.TempDir()
+	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/Peeple"}}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "has no table Peeple") {
+		t.Error(err)
+	}
+	must(accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/People"}}, accountarchive.Options{}))(t)
+}

@@ -38,6 +38,24 @@ type Selection struct {
 	Receive bool `json:"receive,omitempty"`
 }
 
+// String returns the selection as the options of lazuli export.
+func (s Selection) String() string {
+	var options []string
+	for _, o := range s.Only {
+		options = append(options, "--only "+o)
+	}
+	if s.Versions {
+		options = append(options, "--versions")
+	}
+	if s.Receive {
+		options = append(options, "--receive")
+	}
+	if options == nil {
+		return "none"
+	}
+	return strings.Join(options, " ")
+}
+
 // Check reports a mistake in Only.
 func (s Selection) Check() error {
 	for _, o := range s.Only {
@@ -133,6 +151,12 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 	return e.manifest, e.manifest.finish(dir, o.Now().UTC())
 }
 
+// begin writes the manifest of a new export.
+func (e *exporter) begin() error {
+	e.manifest = &Manifest{Format: formatName, Version: formatVersion, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}
+	return e.manifest.save(e.dir)
+}
+
 // open reads the manifest of an interrupted export, or begins a new one.
 func (e *exporter) open() error {
 	m, err := load(e.dir, false)
@@ -144,8 +168,7 @@ func (e *exporter) open() error {
 		if err := disk.MkdirAll(e.dir, 0o700); err != nil {
 			return err
 		}
-		e.manifest = &Manifest{Format: formatName, Version: formatVersion, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}
-		return e.manifest.save(e.dir)
+		return e.begin()
 	case err != nil:
 		return err
 	}
@@ -156,7 +179,10 @@ func (e *exporter) open() error {
 		return fmt.Errorf("%s has an export of %s, not of %s", e.dir, m.Source, e.account.Address)
 	}
 	if fmt.Sprint(m.Selection) != fmt.Sprint(e.Selection) {
-		return fmt.Errorf("the export in %s was begun with other options: %+v", e.dir, m.Selection)
+		if len(m.Resources) == 0 { // nothing was exported: the options were wrong
+			return e.begin()
+		}
+		return fmt.Errorf("the export in %s was begun with other options: %s; give these, or export to another folder", e.dir, m.Selection)
 	}
 	e.manifest = m
 	return nil
