@@ -16,7 +16,9 @@ import (
 // containers are those that examples create or expect.
 var containers = []string{"mycontainer", "testcontainer", "your-container"}
 
-// clean deletes the containers of examples.
+const tableName = "myTable"
+
+// clean deletes the containers and the table of examples.
 func clean(ctx context.Context, connection string) error {
 	blobs, err := azblob.NewClientFromConnectionString(connection, nil)
 	if err != nil {
@@ -25,6 +27,11 @@ func clean(ctx context.Context, connection string) error {
 	for _, name := range containers {
 		_, _ = blobs.DeleteContainer(ctx, name, nil) // which need not exist
 	}
+	tables, err := aztables.NewServiceClientFromConnectionString(connection, nil)
+	if err != nil {
+		return err
+	}
+	_, _ = tables.DeleteTable(ctx, tableName, nil)
 	return nil
 }
 
@@ -55,6 +62,6 @@ func prepare(ctx context.Context, connection, folder string) error {
 	if err != nil {
 		return err
 	}
-	_, _ = tables.CreateTable(ctx, "myTable", nil)
+	_, _ = tables.CreateTable(ctx, tableName, nil)
 	return nil
 }
