@@ -204,7 +204,7 @@ func runWithout(pkg, name string, env []string) (string, error) {
 
 // runPrepared runs an example on an account that has what it may expect.
 func runPrepared(pkg, name string, env []string) (string, error) {
-	if err := prepare(context.Background(), os.Getenv("LAZULI_CONNECTION_STRING"), pkg); err != nil {
+	if err := prepare(context.Background(), os.Getenv("LAZULI_CONNECTION_STRING"), pkg, name); err != nil {
 		return "", err
 	}
 	return runExample(pkg, name, env)

@@ -36,7 +36,7 @@ func clean(ctx context.Context, connection string) error {
 }
 
 // prepare makes what examples expect to find: containers with blobs, a queue, a table, and files beside the example. What exists stays.
-func prepare(ctx context.Context, connection, folder string) error {
+func prepare(ctx context.Context, connection, folder, example string) error {
 	for _, name := range []string{"BigFile.bin", "cloud.jpg"} {
 		if err := os.WriteFile(filepath.Join(folder, name), make([]byte, 1<<20), 0o600); err != nil {
 			return err
@@ -63,5 +63,8 @@ func prepare(ctx context.Context, connection, folder string) error {
 		return err
 	}
 	_, _ = tables.CreateTable(ctx, tableName, nil)
+	if strings.HasSuffix(example, "DeleteEntity") { // others add it
+		_, _ = tables.NewClient(tableName).AddEntity(ctx, []byte(`{"PartitionKey":"pk001","RowKey":"rk001"}`), nil)
+	}
 	return nil
 }
