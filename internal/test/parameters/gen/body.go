@@ -53,7 +53,7 @@ func (s *source) elements(o *operation, t *ast.StructType, above string) {
 	}
 }
 
-// elementName returns the path of a field's element by its tag; "" for a field that is none.
+// elementName returns the path of a field's element by its tag; "" for a field that is not an element.
 func elementName(f *ast.Field, name string) string {
 	if name == "XMLName" || name == "AdditionalProperties" {
 		return ""
