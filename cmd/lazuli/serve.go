@@ -49,6 +49,9 @@ type backend interface {
 	// Events delivers the events of accounts; nil where that is not allowed.
 	Events() *events.Manager
 
+	// ClockChanged wakes what waits, after the test clock was set.
+	ClockChanged()
+
 	admin.State
 	admin.Cluster
 }
@@ -62,6 +65,7 @@ type startOptions struct {
 	log     *slog.Logger
 	observe observer
 	waiting func(reason string) // called while a node waits for its cluster
+	clock   *serverClock        // nil: the system's clock
 }
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.
@@ -118,6 +122,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	}
 	adminURL := ""
 	var requests *dashboard.Requests // nil without a dashboard
+	var clock *serverClock           // nil without --test-clock
 	if !c.NoAdmin {
 		l, err := listenAdmin(c, log)
 		if err != nil {
@@ -178,9 +183,13 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 				o.Search = searchOf(&services)
 			}
 		}
+		if c.TestClock {
+			clock = &serverClock{services: &services}
+			o.Clock = clock
+		}
 		if c.Dashboard() {
-			requests = dashboard.NewRequests(time.Now)
-			o.UI = newDashboard(c, sec, &services, requests, o, log)
+			requests = dashboard.NewRequests(clock.now())
+			o.UI = newDashboard(c, sec, &services, requests, clock, o, log)
 		}
 		if sec.issuer != nil {
 			o.Issuer = sec.issuer
@@ -194,7 +203,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 		}()
 	}
 
-	b, err := start(ctx, &c.Config, sec, startOptions{metrics, log, requests.Observer(), onWaiting})
+	b, err := start(ctx, &c.Config, sec, startOptions{metrics, log, requests.Observer(), onWaiting, clock})
 	if err != nil {
 		return err
 	}

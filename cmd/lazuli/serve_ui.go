@@ -15,7 +15,7 @@ import (
 )
 
 // newDashboard makes the dashboard of a server whose admin listener has the options o.
-func newDashboard(c *config.Result, sec *security, services *atomic.Pointer[backend], requests *dashboard.Requests, o admin.Options, log *slog.Logger) http.Handler {
+func newDashboard(c *config.Result, sec *security, services *atomic.Pointer[backend], requests *dashboard.Requests, clock *serverClock, o admin.Options, log *slog.Logger) http.Handler {
 	return dashboard.New(dashboard.Options{
 		Backend: func() dashboard.Backend {
 			if b := services.Load(); b != nil {
@@ -27,7 +27,7 @@ func newDashboard(c *config.Result, sec *security, services *atomic.Pointer[back
 		Workflows: func(ctx context.Context, account, hub string) (http.Handler, error) {
 			return workflowsOf(ctx, *services.Load(), account, hub, log)
 		},
-		InMemory: c.InMemory, Version: versionText(), Log: log,
+		InMemory: c.InMemory, Version: versionText(), Now: clock.now(), Clock: o.Clock, Log: log,
 	})
 }
 

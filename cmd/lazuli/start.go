@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -44,6 +45,9 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		Faults:  c.Faults,
 		Events:  c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
 		Waiting: o.waiting,
+	}
+	if o.clock != nil {
+		sc.Now, sc.ClientsNow = o.clock.Now, time.Now
 	}
 	if c.Cluster.Enabled() {
 		sc.Cluster = c.Cluster.Peering()

@@ -45,6 +45,8 @@ type Options struct {
 	Faults func() *faultrule.Set
 	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the path is refused.
 	Events func() *events.Manager
+	// Clock answers at /admin/clock; nil is a server on the system's clock.
+	Clock Clock
 	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it the path answers 404.
 	Cluster func() Cluster
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
@@ -105,6 +107,11 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/events", refuseEvents)
 		e.Any("/admin/events/*", refuseEvents)
+	}
+	if o.Clock != nil {
+		clockHandler{o.Clock}.routes(e)
+	} else {
+		e.Any("/admin/clock", refuseClock)
 	}
 	if o.Cluster != nil {
 		clusterHandler{o.Cluster}.routes(e)

@@ -100,6 +100,8 @@ type Config struct {
 	Faults bool
 	// AdminState lets the admin listener reset, copy and restore all data.
 	AdminState bool
+	// TestClock runs the services on a clock that the admin listener sets forward. It needs InMemory.
+	TestClock bool
 	// Seed is a file with tables, queues and containers to be made at the start where they are missing. "" for none.
 	Seed string
 	// Pprof adds Go's profiles to the admin listener.
@@ -274,6 +276,12 @@ func (c *Config) Dashboard() bool {
 
 // validateAdmin keeps what has no authentication from opening, to a network, what has some.
 func (c *Config) validateAdmin() error {
+	switch {
+	case c.TestClock && c.NoAdmin:
+		return errors.New("the admin listener sets the test clock: test-clock cannot be used with no-admin")
+	case c.TestClock && !c.InMemory:
+		return errors.New("a data folder must not have times of the future: test-clock needs in-memory")
+	}
 	if c.AdminState && c.NoAdmin {
 		return errors.New("admin-state is about the admin listener: it cannot be used with no-admin")
 	}

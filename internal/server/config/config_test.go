@@ -175,6 +175,8 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "oauth without admin listener", args: []string{"--oauth", "dev", "--no-admin"}, want: "no-admin"},
 		{name: "oauth with roles in the network", args: []string{"--oauth", "dev", "--admin-host", "0.0.0.0", "--oauth-roles", "*:Storage Blob Data Reader:*"}, want: "not a loopback address"},
 		{name: "oauth with a secret in the network", args: []string{"--oauth", "dev", "--admin-host", "192.0.2.1"}, env: []string{"LAZULI_ACCOUNTS=" + auth.DevelopmentAccount + ":a2V5"}, want: "not a loopback address"},
+		{name: "test clock without admin listener", args: []string{"--test-clock", "--in-memory", "--no-admin"}, want: "no-admin"},
+		{name: "test clock of a data folder", args: []string{"--test-clock"}, want: "needs in-memory"},
 		{name: "resets without admin listener", args: []string{"--admin-state", "--no-admin"}, want: "no-admin"},
 		{name: "resets of secret accounts in the network", args: []string{"--admin-state", "--admin-host", "0.0.0.0", "--accounts-file", "x"}, want: "not a loopback address"},
 		{name: "issuer without roles", args: []string{"--oauth-issuer", "https://login.example/t"}, want: "oauth-issuer needs oauth-roles"},

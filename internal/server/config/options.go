@@ -149,6 +149,8 @@ var groups = []group{
 			func(c *Config) *bool { return &c.Faults }),
 		boolean("admin-state", "", "Allow resetting, saving and restoring all data through the admin listener",
 			func(c *Config) *bool { return &c.AdminState }),
+		boolean("test-clock", "", "Run the services on a clock that the dashboard and the admin listener set forward, for tests; needs in-memory",
+			func(c *Config) *bool { return &c.TestClock }),
 		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
 	}},
 	{"Queues' NATS", []option{

@@ -26,6 +26,9 @@ type faultRow struct {
 func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
 	data := map[string]any{"State": d.State, "Seed": d.Seed != nil, "Faults": b.Faults() != nil, "Form": r.URL.Query(), "Now": d.Now(), "InMemory": d.InMemory}
+	if d.Clock != nil {
+		data["Clock"], data["Ahead"] = true, d.Clock.Offset()
+	}
 	if d.State && !d.InMemory {
 		list, err := b.Snapshots()
 		if err != nil && !errors.Is(err, datadir.ErrTemporary) {
@@ -62,6 +65,14 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 			return problem{http.StatusForbidden, "Fault rules are not allowed", "Start lazuli with --faults."}
 		}
 		return d.changeFaults(w, r, b.Faults(), action)
+	case "clock":
+		if d.Clock == nil {
+			return problem{http.StatusForbidden, "The server runs on the system's clock", "Start lazuli with --test-clock."}
+		}
+		if err := d.Clock.Change(strings.TrimSpace(r.PostFormValue("forward"))); err != nil {
+			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(), "Messages that are waiting, leases and retention follow the clock; it cannot go back."}
+		}
+		return back(w, r, here, "clock")
 	}
 	if !d.State {
 		return problem{http.StatusForbidden, "Resets and snapshots are not allowed", "Start lazuli with --admin-state."}

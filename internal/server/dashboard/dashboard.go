@@ -46,6 +46,12 @@ type Backend interface {
 	RemoveSnapshot(name string) error
 }
 
+// Clock is a clock that can be set forward; see the admin listener's.
+type Clock interface {
+	Offset() time.Duration
+	Change(text string) error
+}
+
 // Options configure the dashboard. Backend, Accounts and Requests are required.
 type Options struct {
 	// Backend returns the server, or nil while it starts.
@@ -64,6 +70,8 @@ type Options struct {
 	Seed func(context.Context) error
 	// ReadOnly refuses every change.
 	ReadOnly bool
+	// Clock is the test clock; nil is a server on the system's clock.
+	Clock Clock
 	// InMemory says that nothing is kept.
 	InMemory bool
 	// Version is the program's version, for people.
@@ -101,7 +109,7 @@ func New(o Options) http.Handler {
 	}
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret) // never fails
-	d := &dashboard{Options: o, pages: parsePages(), token: hex.EncodeToString(secret), started: o.Now()}
+	d := &dashboard{Options: o, pages: parsePages(), token: hex.EncodeToString(secret), started: time.Now()}
 	mux := http.NewServeMux()
 	d.routes(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +248,7 @@ var done = map[string]string{
 	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.", "broken": "The lease is broken.",
 	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.", "paused": "Paused.", "resumed": "Resumed.",
 	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.", "added": "The rule was added.",
-	"subscribed": "Subscribed.", "flushed": "Every event so far was delivered, dead-lettered or dropped.",
+	"clock": "The clock was set forward.", "subscribed": "Subscribed.", "flushed": "Every event so far was delivered, dead-lettered or dropped.",
 	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",
 }
 

@@ -33,7 +33,7 @@ type connection struct{ Account, String string }
 // home shows whether the server is well, and what to do next.
 func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
-	data := homeData{Rates: d.Requests.Rates(), Up: short(d.Now().Sub(d.started)), Folder: b.Path(), InMemory: d.InMemory, Free: -1,
+	data := homeData{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory, Free: -1,
 		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5)}
 	data.Chart = points(data.Rates)
 	data.Memory, data.Goroutines = usage()

@@ -29,7 +29,7 @@ func parsePages() map[string]*template.Template {
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"bytes": sizeText, "ago": ago, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) }, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until, "took": took,
+	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) }, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until, "took": took,
 	"words": strings.Fields, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
 }
