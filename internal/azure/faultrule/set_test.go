@@ -388,3 +388,16 @@ func BenchmarkFindWithoutRules(b *testing.B) {
 		}
 	}
 }
+
+// Without rules, a request costs one atomic load and no allocation.
+func TestFindWithoutRulesAllocatesNothing(t *testing.T) {
+	s := NewSet([]string{"PutBlob"}, time.Now)
+	r := request(t, wire.Blob, "PutBlob", "box/b")
+	if n := testing.AllocsPerRun(100, func() {
+		if f, err := s.Find(r); f != nil || err != nil {
+			t.Fatal(f, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}

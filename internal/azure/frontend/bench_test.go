@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 )
@@ -55,3 +58,41 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFaults is one small request in the process, on a server without fault rules (off), and on one that allows them and has none (empty).
+func BenchmarkFaults(b *testing.B) {
+	for _, tc := range []struct {
+		name   string
+		faults *faultrule.Set
+	}{{"off", nil}, {"empty", faultrule.NewSet([]string{"Put"}, time.Now)}} {
+		b.Run(tc.name, func(b *testing.B) {
+			common := Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), Faults: tc.faults, Progress: -1}
+			body := make([]byte, 1024)
+			f := New(Config[*bench, *benchCall]{Service: wire.Blob, Render: wire.RenderXML, Common: common,
+				Resolve: func(_ *bench, r *wire.Request) (*benchCall, Level, error) { return &benchCall{r}, "x", nil },
+				Operations: []Operation[*bench, *benchCall]{open("Put", "PUT", "", func(_ *bench, c *benchCall) error {
+					return c.Body(http.StatusOK, "text/plain", body)
+				})}})
+			r := httptest.NewRequest(http.MethodPut, path, nil)
+			r.Header.Set("X-Ms-Version", "2021-12-02")
+			w := &blank{header: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				if f.ServeHTTP(w, r); w.status != http.StatusOK {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
+}
+
+// blank is a ResponseWriter that keeps the status alone.
+type blank struct {
+	header http.Header
+	status int
+}
+
+func (w *blank) Header() http.Header         { return w.header }
+func (w *blank) WriteHeader(status int)      { w.status = status }
+func (w *blank) Write(b []byte) (int, error) { return len(b), nil }
