@@ -28,6 +28,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/testclock"
 )
 
 // patience is the time limit of a step: a slow machine must not fail the test.
@@ -64,9 +66,10 @@ func find(t *testing.T) string {
 func open(t *testing.T) *browser {
 	t.Helper()
 	program := find(t)
-	requests := dashboard.NewRequests(time.Now)
+	clock := new(testclock.Clock)
+	requests := dashboard.NewRequests(clock.Now)
 	quiet := slog.New(slog.DiscardHandler)
-	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Observe: requests.Observe})
+	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Events: true, Observe: requests.Observe, Now: clock.Now, ClientsNow: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func open(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true,
+	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true, Now: clock.Now, Clock: clock,
 		Version: "test", Log: quiet, Workflows: workflows(s)})
 	a := admin.Start(l, admin.Options{UI: ui, Log: quiet})
 	t.Cleanup(func() {
@@ -270,11 +273,50 @@ func (b *browser) fill() {
 	}
 }
 
+// subscribe makes a subscription that has delivered an event to a queue, and one whose endpoint does not exist any more.
+func (b *browser) subscribe() {
+	b.t.Helper()
+	types := []string{"Lazuli.Storage.MessagePut", "Lazuli.Storage.EntityInserted"}
+	for _, s := range []events.Subscription{
+		{Name: "orders", Endpoint: "orders", IncludedEventTypes: types},
+		{Name: "lost", Endpoint: "gone", IncludedEventTypes: types, MaxDeliveryAttempts: 1},
+	} {
+		s.Account, s.EndpointType, s.DeliverySchema = auth.DevelopmentAccount, events.StorageQueue, events.CloudEvents
+		queues, err := azqueue.NewServiceClientFromConnectionString(b.stack.ConnectionString(), nil)
+		if err == nil {
+			_, err = queues.CreateQueue(b.t.Context(), s.Endpoint, nil)
+		}
+		if err == nil {
+			_, err = b.stack.Events().Add(b.t.Context(), s)
+		}
+		if err == nil && s.Name == "lost" {
+			_, err = queues.DeleteQueue(b.t.Context(), s.Endpoint, nil)
+		}
+		if err == nil {
+			_, err = queues.NewQueueClient("orders-poison").EnqueueMessage(b.t.Context(), "e30=", nil)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	tables, err := aztables.NewServiceClientFromConnectionString(b.stack.ConnectionString(), nil)
+	if err == nil {
+		_, err = tables.NewClient("people").AddEntity(b.t.Context(), []byte(`{"PartitionKey":"smith","RowKey":"9","Name":"Joe","Age":4}`), nil)
+	}
+	if err == nil {
+		_, err = b.stack.Events().Flush(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // Every page shows the stored data, without errors on the console, and is accessible, also in dark mode and in a narrow window.
 func TestPages(t *testing.T) {
 	b := open(t)
 	b.fill()
 	b.runWorkflows()
+	b.subscribe()
 	pages := []struct{ name, path, text string }{
 		{"home", "/", "Next steps"},
 		{"account", account[:len(account)-1], "Connection string"},
@@ -289,10 +331,11 @@ func TestPages(t *testing.T) {
 		{"tables", account + "tables", "people"},
 		{"table", account + "tables/people?filter=Age+gt+40", "PartitionKey eq"},
 		{"entity", account + "tables/people/entity?pk=smith&rk=1", "Timestamp"},
-		{"partitions", account + "tables/people/partitions", "1 partition with 3 entities"},
+		{"partitions", account + "tables/people/partitions", "1 partition with 4 entities"},
 		{"hubs", account + "workflows", "Orders"},
 		{"hub", account + "workflows/Orders", "order-1"},
 		{"instance", account + "workflows/Orders/instance?id=order-1", "shelf 7"},
+		{"events", "/ui/events", "devstoreaccount1/orders"},
 		{"workers", "/ui/workers", "runs no workers"},
 		{"requests", "/ui/requests", "Live."},
 		{"control", "/ui/control", "New rule"},
@@ -301,12 +344,14 @@ func TestPages(t *testing.T) {
 		b.page(p.name, p.path, p.text)
 	}
 	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	b.page("home-dark", "/ui/", "Next steps")
-	b.page("table-dark", account+"tables/people", "smith")
+	for _, p := range pages {
+		b.page(p.name+"-dark", p.path, p.text)
+	}
 	b.do(chromedp.EmulateViewport(360, 700))
 	for _, p := range pages {
 		b.visit(p.path)
 		b.sees(p.text)
+		b.shot(p.name + "-narrow")
 		var wide int
 		b.do(chromedp.Evaluate("document.documentElement.scrollWidth", &wide))
 		if wide > 360 {
@@ -315,7 +360,6 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s is %d pixels wide in a window of 360: %s", p.name, wide, widest)
 		}
 	}
-	b.shot("control-narrow")
 }
 
 func TestErrorPage(t *testing.T) {
@@ -425,4 +469,32 @@ func TestRequestBecomesARule(t *testing.T) {
 	b.button("main", "Delete the data")
 	b.confirm()
 	b.sees("Everything in scope was deleted.")
+}
+
+// A subscription is made, flushed and removed on the page of events; wrong input is explained.
+func TestEventActions(t *testing.T) {
+	b := open(t)
+	b.fill()
+	b.visit("/ui/events")
+	b.sees("There are no subscriptions.")
+	b.do(chromedp.SendKeys("input[name=name]", "news"), chromedp.SetValue("select[name=endpointType]", "storagequeue"), chromedp.SendKeys("input[name=endpoint]", "orders"),
+		chromedp.SetValue("select[name=type]", "Lazuli.Storage.EntityDeleted"))
+	b.button("main", "Subscribe")
+	b.sees("Subscribed.")
+	b.sees("devstoreaccount1/news")
+	b.button("main", "Deliver everything now")
+	b.sees("Every event so far was delivered")
+	b.button("main", "Remove")
+	b.confirm()
+	b.sees("There are no subscriptions.")
+}
+
+// The test clock is set forward on the page of control.
+func TestClockActions(t *testing.T) {
+	b := open(t)
+	b.visit("/ui/control")
+	b.do(chromedp.SendKeys("input[name=forward]", "26h"))
+	b.button("main", "Set the clock")
+	b.sees("The clock was set forward.")
+	b.sees("26 h 0 min ahead of the system")
 }
