@@ -58,6 +58,7 @@ type nodesRun struct {
 	web    *web
 	queue  *sharedQueue
 	table  *sharedTable
+	blobs  *sharedBlobs
 	report NodesReport
 }
 
@@ -107,13 +108,13 @@ func (r *nodesRun) prepare(folder string) error {
 	}
 	for i := range r.Nodes {
 		n := &clusterNode{name: fmt.Sprint("n", i+1), folder: filepath.Join(folder, fmt.Sprint("n", i+1)), command: r.Command}
-		ports := make([]string, 3)
+		ports := make([]string, 4)
 		for p := range ports {
 			if ports[p], err = freeAddress(); err != nil {
 				return err
 			}
 		}
-		n.queue, n.table, n.admin = ports[0], ports[1], ports[2]
+		n.queue, n.table, n.admin, n.blob = ports[0], ports[1], ports[2], ports[3]
 		n.args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, n.name)...)
 		n.http = &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 		r.nodes = append(r.nodes, n)
@@ -144,11 +145,18 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if err := r.table.create(ctx); err != nil {
 		return err
 	}
+	if r.blobs, err = newSharedBlobs(r.nodes); err != nil {
+		return err
+	}
+	if err := r.blobs.create(ctx); err != nil {
+		return err
+	}
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {
 		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
 		all.Go(func() { r.table.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(1000+i)))) })
+		all.Go(func() { r.blobs.overwrite(load, rand.New(rand.NewPCG(r.Seed, uint64(2000+i)))) })
 		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
 	}
 	err = r.faults(ctx)
@@ -157,9 +165,11 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if err == nil && ctx.Err() == nil {
 		queue.drain(ctx)
 		r.table.last(ctx)
+		r.blobs.last(ctx)
 	}
 	queue.fill(&r.report)
 	r.table.fill(&r.report)
+	r.blobs.fill(&r.report)
 	return errors.Join(err, ctx.Err())
 }
 

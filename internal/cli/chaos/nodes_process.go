@@ -19,21 +19,22 @@ const nodeTimeout = 5 * time.Second
 
 // clusterNode is a node of the cluster. Its addresses stay the same over restarts.
 type clusterNode struct {
-	name, folder        string
-	queue, table, admin string // host:port
-	args                []string
-	command             func(args ...string) *exec.Cmd
-	http                *http.Client
-	process             *process
-	reason              string // why it was last not ready
+	name, folder              string
+	queue, table, admin, blob string // host:port
+	args                      []string
+	command                   func(args ...string) *exec.Cmd
+	http                      *http.Client
+	process                   *process
+	reason                    string // why it was last not ready
 }
 
 // start starts the process. It does not wait until the node is ready.
 func (n *clusterNode) start() error {
 	_, queuePort, _ := net.SplitHostPort(n.queue)
 	_, tablePort, _ := net.SplitHostPort(n.table)
+	_, blobPort, _ := net.SplitHostPort(n.blob)
 	_, adminPort, _ := net.SplitHostPort(n.admin)
-	args := append([]string{"serve", "--location", n.folder, "--services", "queue,table", "--queue-port", queuePort, "--table-port", tablePort, "--admin-port", adminPort, "--admin-ui", "off"}, n.args...)
+	args := append([]string{"serve", "--location", n.folder, "--blob-port", blobPort, "--queue-port", queuePort, "--table-port", tablePort, "--admin-port", adminPort, "--admin-ui", "off"}, n.args...)
 	p, err := childproc.Start(n.command(args...), io.Discard)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", n.name, err)

@@ -21,6 +21,8 @@ type NodesReport struct {
 	Puts, Gets, Deletes, Unknown, Unavailable int64
 	// Increments and Reads are acknowledged requests to tables.
 	Increments, Reads int64
+	// BlobWrites and BlobReads are acknowledged requests to blobs.
+	BlobWrites, BlobReads int64
 	// LongestGap is the longest time without any acknowledged request, through all nodes.
 	LongestGap time.Duration
 	// SlowestRecovery is the longest time from the end of a fault until all nodes were ready.
@@ -58,8 +60,8 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
 	fmt.Fprintf(t, "nodes\t%d for %v\n", r.Nodes, r.Took.Round(time.Second))
 	fmt.Fprintf(t, "faults survived\t%d: %s\n", r.faults(), strings.Join(faults, ", "))
-	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads\n", r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads,
-		r.Puts, r.Gets, r.Deletes, r.Increments, r.Reads)
+	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads; blobs %d writes, %d reads\n",
+		r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads+r.BlobWrites+r.BlobReads, r.Puts, r.Gets, r.Deletes, r.Increments, r.Reads, r.BlobWrites, r.BlobReads)
 	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503\n", r.Unknown, r.Unavailable)
 	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Refused} {
 		n := 0

@@ -3,11 +3,9 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -26,16 +24,12 @@ const counters = 4
 type sharedTable struct {
 	tables []*aztables.Client // by node
 
-	mu       sync.Mutex       // guards the rest
-	written  []map[int64]bool // by entity: the values whose write was acknowledged
-	highest  []int64          // by entity: the highest value that was acknowledged or read
-	updates  int64            // acknowledged requests
-	reads    int64
-	unknown  int64
-	refused  int64
-	findings []*Finding
-	when     time.Time
-	gap      time.Duration
+	outcomes
+	// What follows is guarded by outcomes.mu.
+	written []map[int64]bool // by entity: the values whose write was acknowledged
+	highest []int64          // by entity: the highest value that was acknowledged or read
+	updates int64            // acknowledged requests
+	reads   int64
 }
 
 // counter is the entity.
@@ -145,35 +139,6 @@ func (t *sharedTable) write(ctx context.Context, table *aztables.Client, key int
 	t.highest[key] = max(t.highest[key], n)
 }
 
-// answered counts a request. It returns true if it was acknowledged.
-func (t *sharedTable) answered(err error, count *int64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch s := status(err); {
-	case err == nil:
-		*count++
-		now := time.Now()
-		if !t.when.IsZero() {
-			t.gap = max(t.gap, now.Sub(t.when))
-		}
-		t.when = now
-		return true
-	case s == http.StatusServiceUnavailable:
-		t.refused++
-	case s == http.StatusInternalServerError && errorCode(err) == "OperationTimedOut":
-		t.unknown++
-	case s != 0:
-		t.found(Refused, "%v", err)
-	default:
-		t.unknown++
-	}
-	return false
-}
-
-func (t *sharedTable) found(k Kind, format string, args ...any) {
-	t.findings = append(t.findings, &Finding{Kind: k, What: fmt.Sprintf(format, args...)})
-}
-
 // last reads all entities through all nodes. A value below an acknowledged one is lost.
 func (t *sharedTable) last(ctx context.Context) {
 	for i, table := range t.tables {
@@ -197,17 +162,5 @@ func (t *sharedTable) fill(r *NodesReport) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Increments, r.Reads = t.updates, t.reads
-	r.Unknown += t.unknown
-	r.Unavailable += t.refused
-	r.LongestGap = max(r.LongestGap, t.gap)
-	r.Findings = append(r.Findings, t.findings...)
-}
-
-// errorCode returns the code of a refused request, "" for another error.
-func errorCode(err error) string {
-	var r *azcore.ResponseError
-	if errors.As(err, &r) {
-		return r.ErrorCode
-	}
-	return ""
+	t.add(r)
 }
