@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -143,7 +144,7 @@ var azureErrors = map[error]*wire.Error{
 // azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.
 func azureError(err error) error {
 	switch {
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, extent.ErrUnavailable):
 		return errNoMajority
 	case errors.Is(err, store.ErrUnknown):
 		return errUnknownOutcome
