@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -91,13 +92,22 @@ func (c *couriers) deliver(ctx context.Context, s *Subscription, batch []*pendin
 	return result{status: resp.StatusCode}
 }
 
-func (c *couriers) request(ctx context.Context, method, url string, body []byte, h http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+// request sends a request. Its error does not have the URL, whose query often has the endpoint's key.
+func (c *couriers) request(ctx context.Context, method, endpoint string, body []byte, h http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, endpoint, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, withoutURL(err)
 	}
 	req.Header = h
-	return c.web.Do(req)
+	resp, err := c.web.Do(req)
+	return resp, withoutURL(err)
+}
+
+func withoutURL(err error) error {
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
 }
 
 // enqueue puts an event into the subscription's queue, in base64 as Event Grid does.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func peers() []Peer {
@@ -198,6 +199,7 @@ func FuzzHello(f *testing.F) {
 	f.Add(h.encode())
 	f.Add("e30")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer workbudget.Default.Start(t, len(text))()
 		if h, err := decodeHello(text); err == nil && (h.Node == "" || h.Cluster == "" || h.Incarnation == "") {
 			t.Errorf("accepted %+v", h)
 		}
