@@ -213,6 +213,16 @@ func TestBinaryHasNoTestLibraries(t *testing.T) {
 	}
 }
 
+// maxPackages bounds the packages of the command, which cost build time and size. Raise it for a dependency that is worth it, and note its cost in
+// docs/DESIGN.md.
+const maxPackages = 755
+
+func TestNumberOfPackages(t *testing.T) {
+	if n := len(list(t, "-deps", "./cmd/lazuli")); n > maxPackages {
+		t.Errorf("the command has %d packages, more than %d", n, maxPackages)
+	}
+}
+
 func importers(packages []pkg, of string) (names []string) {
 	for _, p := range packages {
 		if slices.Contains(p.Imports, of) {
