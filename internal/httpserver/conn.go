@@ -34,6 +34,10 @@ const headerRead = 4096
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
+	if err := c.reading.begin(); err != nil {
+		return 0, err
+	}
+	defer c.reading.end()
 	n, err := c.TCPConn.Read(p)
 	for n == 0 && c.reading.firedEarly(err) {
 		n, err = c.TCPConn.Read(p)
@@ -60,6 +64,10 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
+	if err := c.writing.begin(); err != nil {
+		return 0, err
+	}
+	defer c.writing.end()
 	n, err := c.TCPConn.Write(p)
 	for c.writing.firedEarly(err) {
 		var more int
@@ -71,6 +79,10 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // ReadFrom implements io.ReaderFrom, so that the kernel sends files.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.writing.begin(); err != nil {
+		return 0, err
+	}
+	defer c.writing.end()
 	if err := c.writing.armExactly(); err != nil {
 		return 0, err
 	}

@@ -30,30 +30,52 @@ func connected(t *testing.T) (own *conn, client net.Conn) {
 	return own, client
 }
 
-// What a request does to its connection's read deadline moves the system's twice, not six times.
+// What requests do to the read deadline of their connection moves the system's deadline only if a read has to be interrupted.
 func TestDeadlinesAreMovedRarely(t *testing.T) {
 	t.Parallel()
 	var armed []time.Time
 	d := deadline{arm: func(t time.Time) error { armed = append(armed, t); return nil }}
 	now := time.Now()
 	past := time.Unix(1, 0)
-	request := func() {
-		// The connection is idle, a read meets the deadline that has passed, the head, the body, net/http interrupts its look-out.
-		_ = d.set(now.Add(2 * time.Minute))
-		if !d.firedEarly(os.ErrDeadlineExceeded) {
-			t.Fatal("not early")
-		}
-		for _, wanted := range []time.Time{{}, now.Add(30 * time.Second), {}, past, {}} {
+	// request makes the calls of net/http. Its look-out for a closed connection begins before the handler has answered (waits), or after.
+	request := func(waits bool) {
+		for _, wanted := range []time.Time{now.Add(2 * time.Minute), {}, now.Add(30 * time.Second)} { // idle, the first bytes, the head
 			_ = d.set(wanted)
+			if err := d.begin(); err != nil {
+				t.Fatal(err)
+			}
+			d.end()
 		}
+		_ = d.set(time.Time{})
+		if waits {
+			if err := d.begin(); err != nil {
+				t.Fatal(err)
+			}
+			_ = d.set(past)
+			if got := armed[len(armed)-1]; !got.Equal(past) {
+				t.Fatalf("the read that is under way has the deadline %v", got)
+			}
+			d.end()
+		} else {
+			_ = d.set(past)
+			if err := d.begin(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("a read after the interruption: %v", err)
+			}
+		}
+		_ = d.set(time.Time{})
 	}
-	request()
-	armed = nil
-	for range 10 {
-		request()
-	}
-	if len(armed) != 20 {
-		t.Errorf("%d times in 10 requests", len(armed))
+	for _, tt := range []struct {
+		waits bool
+		want  int
+	}{{false, 0}, {true, 20}} {
+		request(tt.waits)
+		armed = nil
+		for range 10 {
+			request(tt.waits)
+		}
+		if len(armed) != tt.want {
+			t.Errorf("waiting handlers %v: %d times in 10 requests, want %d", tt.waits, len(armed), tt.want)
+		}
 	}
 	_ = d.set(past)
 	if d.firedEarly(os.ErrDeadlineExceeded) || d.firedEarly(io.EOF) || d.firedEarly(nil) {
