@@ -39,10 +39,7 @@ func NewReader(file io.ReaderAt, pageSize int) *Reader {
 // of 1 KiB, faults and trims took a quarter of the processor time of a Get. A direct Snapshot reads the two lowest levels of trees, the leaves
 // and the branches above them, with pread(2) into buffers; the upper levels are some thousandths of the file and stay mapped.
 type Snapshot struct {
-	r       *Reader
-	base    unsafe.Pointer
-	size    int64
-	root    uint64
+	File
 	direct  bool
 	copies  bool
 	touched func(pages int)
@@ -62,17 +59,35 @@ type SnapshotOptions struct {
 	Touched func(pages int)
 }
 
-// Snapshot returns the file as tx sees it.
-func (r *Reader) Snapshot(tx *bolt.Tx, o SnapshotOptions) Snapshot {
-	if o.Touched == nil {
-		o.Touched = func(int) {}
-	}
-	s := Snapshot{r: r, size: tx.Size(), direct: o.Direct && r.file != nil, copies: o.Copies, touched: o.Touched}
-	s.root = uint64(tx.Cursor().Bucket().Root())
+// File is a file as an open transaction of bbolt sees it. It is valid until the transaction ends, and safe for concurrent use.
+type File struct {
+	r    *Reader
+	base unsafe.Pointer
+	size int64
+	root uint64
+}
+
+// File returns the file as tx sees it.
+func (r *Reader) File(tx *bolt.Tx) File {
+	f := File{r: r, size: tx.Size(), root: uint64(tx.Cursor().Bucket().Root())}
 	// The address does not point into Go's heap, so converting it to a number is safe; vet cannot know that.
 	data := tx.DB().Info().Data
-	s.base = *(*unsafe.Pointer)(unsafe.Pointer(&data))
-	return s
+	f.base = *(*unsafe.Pointer)(unsafe.Pointer(&data))
+	return f
+}
+
+// Size returns the size of the file in bytes.
+func (f *File) Size() int64 { return f.size }
+
+// Snapshot returns a snapshot for one goroutine.
+func (f *File) Snapshot(o SnapshotOptions) Snapshot {
+	return Snapshot{File: *f, direct: o.Direct && f.r.file != nil, copies: o.Copies, touched: o.Touched}
+}
+
+// Snapshot returns the file as tx sees it.
+func (r *Reader) Snapshot(tx *bolt.Tx, o SnapshotOptions) Snapshot {
+	f := r.File(tx)
+	return f.Snapshot(o)
 }
 
 // Release returns the buffers. Keys and values that were read directly become invalid.
@@ -156,7 +171,9 @@ func (s *Snapshot) mapped(id uint64, n int) (Page, bool) {
 	if end := uint64(s.size); id > end || at > end || size > end-at {
 		return nil, false
 	}
-	s.touched(n)
+	if s.touched != nil {
+		s.touched(n)
+	}
 	return unsafe.Slice((*byte)(unsafe.Add(s.base, at)), size), true
 }
 

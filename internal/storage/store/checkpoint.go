@@ -218,6 +218,8 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 			db.checkFailure(err, before)
 		}
 	}()
+	db.readers.suspend()
+	defer db.readers.resume()
 	tx, err := db.bolt.Begin(true)
 	if err != nil {
 		return err

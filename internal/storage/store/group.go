@@ -144,12 +144,10 @@ func (g *group) begin() {
 			return
 		}
 	}
-	tx, err := g.db.beginRead()
-	if err != nil {
+	if err := g.db.beginRead(&g.tx); err != nil {
 		g.fail(err)
 		return
 	}
-	g.tx = tx
 	g.tx.group = &g.writes
 }
 
@@ -163,7 +161,7 @@ func (g *group) apply(c *call) {
 	}
 	g.tx.touched = tx.touched
 	tx.file.Release()
-	tx.bolt = nil
+	tx.reader = nil
 	if c.err != nil || c.panic != nil {
 		return
 	}

@@ -50,7 +50,7 @@ func (db *DB) Snapshot(ctx context.Context) error {
 	)
 	db.replica.log.At(func(at replog.Position) {
 		p = at
-		tx, err = db.beginRead()
+		err = db.beginRead(&tx)
 	})
 	if err != nil {
 		return err

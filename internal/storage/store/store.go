@@ -91,6 +91,7 @@ type DB struct {
 	commits, committed atomic.Int64
 
 	layers       atomic.Pointer[layers]
+	readers      readers
 	log          *wal        // used by the leader; nil if ephemeral, read-only or replicated
 	replica      *replica    // nil without Options.Log
 	attachments  Attachments // nil if the store takes none
@@ -264,6 +265,7 @@ func (db *DB) openPages() error {
 
 // closeFiles closes the files that Open opened.
 func (db *DB) closeFiles() error {
+	db.readers.suspend() // for good
 	err := db.bolt.Close()
 	if db.pagesFile != nil {
 		err = errors.Join(err, db.pagesFile.Close())
@@ -290,11 +292,14 @@ func (db *DB) View(fn func(*Tx) error) error {
 // ViewLocal is View without the wait for what other nodes have committed: with Options.Log it may see an old state. It is for work that checks in
 // an Update what it has found.
 func (db *DB) ViewLocal(fn func(*Tx) error) (err error) {
-	tx, err := db.beginRead()
-	if err != nil {
+	tx := transactions.Get().(*Tx)
+	if err := db.beginRead(tx); err != nil {
 		return err
 	}
-	defer tx.endRead()
+	defer func() {
+		tx.endRead()
+		transactions.Put(tx)
+	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if v := recover(); v != nil {
@@ -304,40 +309,31 @@ func (db *DB) ViewLocal(fn func(*Tx) error) (err error) {
 			}
 		}
 	}()
-	return fn(&tx)
+	return fn(tx)
 }
 
-// beginRead returns a transaction on the currently committed state.
-func (db *DB) beginRead() (Tx, error) {
-	for {
-		l := db.layers.Load()
-		tx := db.newTx(l)
-		b, err := db.bolt.Begin(false)
-		if err != nil {
-			return tx, closedOr(err)
-		}
-		if db.layers.Load().active == l.active {
-			tx.bolt = b
-			return tx, nil
-		}
-		// The file may contain entries that were frozen meanwhile, which are newer than our memtable.
-		_ = b.Rollback()
+// transactions pools the transactions of Views.
+var transactions = sync.Pool{New: func() any { return new(Tx) }}
+
+// beginRead makes tx a transaction on the currently committed state.
+func (db *DB) beginRead(tx *Tx) error {
+	r, err := db.acquire()
+	if err != nil {
+		return err
 	}
-}
-
-// newTx returns a transaction on the currently committed state, without the file.
-func (db *DB) newTx(l *layers) Tx {
-	tx := Tx{db: db, trees: make([]tree, len(db.buckets))}
+	l := r.layers
+	*tx = Tx{db: db, reader: r}
 	tx.mem = [2]*memtable{l.active, l.frozen}
 	tx.snapshot = [2]uint64{l.active.visible.Load(), math.MaxUint64}
-	return tx
+	return nil
 }
 
+// endRead ends the transaction.
 func (tx *Tx) endRead() {
 	tx.flushTouched()
 	tx.file.Release()
-	_ = tx.bolt.Rollback() // cannot fail for a read-only transaction
-	tx.bolt = nil
+	tx.db.readers.release(tx.reader)
+	*tx = Tx{}
 }
 
 // Close waits for the running transactions, then closes the file. Calls of Update that are waiting for a commit are served; later calls of

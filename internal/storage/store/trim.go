@@ -63,6 +63,6 @@ func (tx *Tx) touch(n int) {
 
 // flushTouched must be called before the transaction of bbolt ends.
 func (tx *Tx) flushTouched() {
-	tx.db.trim.add(tx.touched, tx.bolt)
+	tx.db.trim.add(tx.touched, tx.reader.tx)
 	tx.touched = 0
 }

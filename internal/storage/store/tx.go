@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
@@ -22,10 +20,9 @@ type Tx struct {
 	group    *WriteSet          // writes of earlier closures of the group; nil in a View
 	mem      [2]*memtable       // active and frozen, either may be nil
 	snapshot [2]uint64          // last visible group of each
-	bolt     *bolt.Tx           // the file's transaction
-	file     bboltpage.Snapshot // the file as bolt sees it; set on first use
+	reader   *reader            // of the file
+	file     bboltpage.Snapshot // the file as reader sees it; set on first use
 	opened   bool               // file is set
-	trees    []tree             // by index in db.buckets, filled on first use
 
 	err     error // first error of a Put or Delete
 	touched int   // see trim.go
@@ -34,7 +31,7 @@ type Tx struct {
 // tree is a bucket in the file.
 type tree struct {
 	bboltpage.Tree
-	known, exists bool
+	exists bool
 }
 
 // Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the closure returns.
@@ -125,21 +122,22 @@ func (db *DB) bucketIndex(b Bucket) int {
 func (tx *Tx) tree(i int) *tree {
 	if !tx.opened {
 		tx.opened = true
-		tx.file = tx.db.pages.Snapshot(tx.bolt, bboltpage.SnapshotOptions{
-			Direct: tx.bolt.Size() > tx.db.directAbove, Copies: tx.writes != nil, Touched: tx.touch,
+		tx.file = tx.reader.file.Snapshot(bboltpage.SnapshotOptions{
+			Direct: tx.reader.file.Size() > tx.db.directAbove, Copies: tx.writes != nil, Touched: tx.touch,
 		})
 	}
-	t := &tx.trees[i]
-	if !t.known {
-		var err error
-		t.Tree, t.exists, err = tx.file.Bucket([]byte(tx.db.buckets[i]), &tx.db.depths[i])
-		if err == nil && !t.exists && !tx.db.readOnly {
-			err = &DamageError{File: filepath.Base(tx.db.path), Problem: fmt.Sprintf("the bucket %q is missing", string(tx.db.buckets[i]))}
-		}
-		if err != nil {
-			tx.failRead(err)
-		}
-		t.known = true
+	if t := tx.reader.trees[i].Load(); t != nil {
+		return t
 	}
+	t := &tree{}
+	var err error
+	t.Tree, t.exists, err = tx.file.Bucket([]byte(tx.db.buckets[i]), &tx.db.depths[i])
+	if err == nil && !t.exists && !tx.db.readOnly {
+		err = &DamageError{File: filepath.Base(tx.db.path), Problem: fmt.Sprintf("the bucket %q is missing", string(tx.db.buckets[i]))}
+	}
+	if err != nil {
+		tx.failRead(err)
+	}
+	tx.reader.trees[i].Store(t)
 	return t
 }
