@@ -30,7 +30,9 @@ func (s *Service) queryEntities(c *call) error {
 	for _, h := range p.headers() {
 		c.Set(h.Name, h.Value)
 	}
-	c.explain(p.plan, p.scanned, p.returned)
+	if c.explains() {
+		c.explain(p.plan, p.scanned, p.returned)
+	}
 	return c.Body(http.StatusOK, c.format.contentType("feed"), p.body)
 }
 
@@ -44,7 +46,9 @@ func (s *Service) queryEntity(c *call) error {
 	}
 	*buf = body
 	c.Set("ETag", at.DateTimeETag())
-	c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
+	if c.explains() {
+		c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
+	}
 	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
 }
 

@@ -20,11 +20,18 @@ const (
 // maxRangesHeader bounds headerRanges, in bytes. Ranges that do not fit are left out; headerPlan has their number.
 const maxRangesHeader = 4 << 10
 
-// explain adds the headers of the explain mode if the request asks for them.
-func (c *call) explain(p filter.Plan, scanned, returned int) {
-	if wanted, err := strconv.ParseBool(c.Header(headerExplain)); err != nil || !wanted {
-		return
+// explains reports whether the request asks for the explain mode.
+func (c *call) explains() bool {
+	text := c.Header(headerExplain)
+	if text == "" {
+		return false
 	}
+	wanted, err := strconv.ParseBool(text)
+	return err == nil && wanted
+}
+
+// explain adds the headers of the explain mode.
+func (c *call) explain(p filter.Plan, scanned, returned int) {
 	residual := "no"
 	if !p.Exact {
 		residual = "yes"

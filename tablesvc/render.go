@@ -9,9 +9,11 @@ import (
 
 // setODataHeaders sets the headers of all answers except those to comp requests.
 func setODataHeaders(r *wire.Request) {
-	r.Set("Cache-Control", "no-cache")
-	r.Set("X-Content-Type-Options", "nosniff")
+	r.SetShared("Cache-Control", noCache)
+	r.SetShared("X-Content-Type-Options", noSniff)
 }
+
+var noCache, noSniff = []string{"no-cache"}, []string{"nosniff"}
 
 // renderError answers with an error: OData JSON or Atom, as the request asks for; XML with x-ms-error-code for the
 // operations of comp. It is the front-end's Render.

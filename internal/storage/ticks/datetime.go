@@ -1,6 +1,9 @@
 package ticks
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 const (
 	perDay = 86400 * Second
@@ -14,25 +17,83 @@ func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 // Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":", because entity tags have
 // "%3A".
 func (t Ticks) Append(dst []byte, colon string) []byte {
-	day, rest := int64(t)/perDay, int64(t)%perDay
-	year, month, dom := civil(day)
-	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-',
-		byte('0'+month/10), byte('0'+month%10), '-', byte('0'+dom/10), byte('0'+dom%10), 'T')
+	x := t.Text()
+	return x.Append(dst, colon)
+}
+
+// Text is the text of a time, for callers that write it more than once.
+type Text struct {
+	b [len("2017-11-10T02:46:53.6366920Z")]byte
+	n int
+}
+
+// Append appends the text. colon replaces ":".
+func (x *Text) Append(dst []byte, colon string) []byte {
+	if colon == ":" {
+		return append(dst, x.b[:x.n]...)
+	}
+	dst = append(append(dst, x.b[:13]...), colon...)
+	dst = append(append(dst, x.b[14:16]...), colon...)
+	return append(dst, x.b[17:x.n]...)
+}
+
+// Text returns the text of t.
+func (t Ticks) Text() (x Text) {
+	day, rest := uint64(t)/perDay, uint64(t)%perDay
 	second, fraction := rest/Second, rest%Second
-	h, m, s := second/3600, second/60%60, second%60
-	dst = append(dst, byte('0'+h/10), byte('0'+h%10))
-	dst = append(dst, colon...)
-	dst = append(dst, byte('0'+m/10), byte('0'+m%10))
-	dst = append(dst, colon...)
-	dst = append(dst, byte('0'+s/10), byte('0'+s%10))
+	b := &x.b
+	date := dateOf(day)
+	put2(b[0:], date.year/100%100) // never past the table, whatever a damaged file says
+	put2(b[2:], date.year%100)
+	b[4] = '-'
+	put2(b[5:], date.month)
+	b[7] = '-'
+	put2(b[8:], date.dom)
+	b[10] = 'T'
+	put2(b[11:], second/3600)
+	b[13] = ':'
+	put2(b[14:], second/60%60)
+	b[16] = ':'
+	put2(b[17:], second%60)
+	x.n = 19
 	if fraction > 0 {
-		dst = append(dst, '.')
-		for unit := int64(Second / 10); fraction > 0; unit /= 10 {
-			dst = append(dst, byte('0'+fraction/unit))
-			fraction %= unit
+		b[19] = '.'
+		put2(b[20:], fraction/100_000)
+		put2(b[22:], fraction/1000%100)
+		put2(b[24:], fraction/10%100)
+		b[26] = byte('0' + fraction%10)
+		x.n = 27
+		for b[x.n-1] == '0' {
+			x.n--
 		}
 	}
-	return append(dst, 'Z')
+	b[x.n] = 'Z'
+	x.n++
+	return x
+}
+
+// put2 writes a number below 100 as two digits.
+func put2(b []byte, n uint64) {
+	const digits = "0001020304050607080910111213141516171819" + "2021222324252627282930313233343536373839" + "4041424344454647484950515253545556575859" +
+		"6061626364656667686970717273747576777879" + "8081828384858687888990919293949596979899"
+	b[0], b[1] = digits[2*n], digits[2*n+1]
+}
+
+type date struct{ year, month, dom uint64 }
+
+// dates caches the dates of days, since a page of entities has few: the number of the day in the upper half, then year, month and day of the month.
+var dates [64]atomic.Uint64
+
+// dateOf returns the date of a day number since 0001-01-01.
+func dateOf(day uint64) date {
+	slot := &dates[day%uint64(len(dates))]
+	p := slot.Load()
+	if p>>32 != day || p == 0 {
+		year, month, dom := civil(int64(day))
+		p = day<<32 | uint64(year)<<16 | uint64(month)<<8 | uint64(dom)
+		slot.Store(p)
+	}
+	return date{p >> 16 & 0xffff, p >> 8 & 0xff, p & 0xff}
 }
 
 // String returns t in the JSON form.

@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -60,5 +61,15 @@ func TestDateTimeETag(t *testing.T) {
 	n := Of(time.Date(2017, 11, 10, 2, 46, 53, 636_692_000, time.UTC))
 	if got, want := n.DateTimeETag(), `W/"datetime'2017-11-10T02%3A46%3A53.636692Z'"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Ticks of a damaged file have no date, and a text nevertheless.
+func TestTextOfAnyTicks(t *testing.T) {
+	t.Parallel()
+	for _, n := range []Ticks{-1, math.MinInt64, math.MaxInt64} {
+		if s := n.String(); len(s) < 20 || len(s) > 28 {
+			t.Errorf("%d is written %q", n, s)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func (f *Form) appendContext(dst []byte, element string) []byte {
 // appendMembers writes the members of an entity's object and closes it. At least one member follows an open brace or
 // a comma.
 func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
-	t := r.Timestamp()
+	at := r.Timestamp().Text()
 	if f.Metadata == FullMetadata {
 		dst = append(dst, `"odata.type":"`...)
 		dst = append(append(append(dst, f.Account...), '.'), f.Table...)
@@ -105,7 +105,7 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 	}
 	if f.Metadata != NoMetadata {
 		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
-		dst = t.Append(dst, "%3A")
+		dst = at.Append(dst, "%3A")
 		dst = append(dst, `'\"",`...)
 	}
 	if f.Metadata == FullMetadata {
@@ -117,14 +117,14 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 		dst = AppendQuoted(append(dst, `"PartitionKey":`...), partition)
 		dst = AppendQuoted(append(dst, `,"RowKey":`...), row)
 		dst = append(dst, ',')
-		dst = f.appendTimestamp(dst, t)
+		dst = f.appendTimestamp(dst, &at)
 		for it := r.Properties(); it.Next(); {
 			dst = append(dst, ',')
 			dst = f.appendProperty(dst, &it)
 		}
 	} else {
 		for _, name := range f.Select {
-			dst = f.appendSelected(dst, name, partition, row, r)
+			dst = f.appendSelected(dst, name, partition, row, r, &at)
 			dst = append(dst, ',')
 		}
 	}
@@ -135,14 +135,14 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 }
 
 // appendSelected writes a property that $select asks for, as null if the entity lacks it.
-func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r Record) []byte {
+func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r Record, at *ticks.Text) []byte {
 	switch name {
 	case "PartitionKey":
 		return AppendQuoted(append(dst, `"PartitionKey":`...), partition)
 	case "RowKey":
 		return AppendQuoted(append(dst, `"RowKey":`...), row)
 	case "Timestamp":
-		return f.appendTimestamp(dst, r.Timestamp())
+		return f.appendTimestamp(dst, at)
 	}
 	for it := r.Properties(); it.Next(); {
 		if string(it.Name) == name {
@@ -154,12 +154,12 @@ func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r 
 	return append(dst, `":null`...)
 }
 
-func (f *Form) appendTimestamp(dst []byte, t ticks.Ticks) []byte {
+func (f *Form) appendTimestamp(dst []byte, at *ticks.Text) []byte {
 	if f.Metadata == FullMetadata {
 		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
 	}
 	dst = append(dst, `"Timestamp":"`...)
-	dst = t.Append(dst, ":")
+	dst = at.Append(dst, ":")
 	return append(dst, '"')
 }
 

@@ -11,6 +11,9 @@ const (
 
 // Parse parses a filter. It fails with an *Error.
 func Parse(text string) (Filter, error) {
+	if text == "" {
+		return Filter{}, nil
+	}
 	p := parser{lexer: lexer{text: text}}
 	if len(text) > maxLength {
 		return Filter{}, p.fail(maxLength, "the filter is too long")
