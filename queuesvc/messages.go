@@ -226,7 +226,7 @@ func (c *call) messages(q *state.Queue, list []state.Message, d detail) error {
 			if !c.before(wire.V20090919) {
 				x.Int("DequeueCount", int64(m.DequeueCount))
 			}
-			x.Text("MessageText", string(m.Body)).Close("QueueMessage")
+			x.TextBytes("MessageText", m.Body).Close("QueueMessage")
 		}
 		x.Close("QueueMessagesList")
 	}

@@ -391,7 +391,7 @@ func (s *Store) compactCatalog(ctx context.Context) error {
 			}
 		}
 	}
-	data, err := json.Marshal(receiptKey{Version: 1, Key: *s.receiptKey.Load()})
+	data, err := json.Marshal(receiptKey{Version: 1, Key: s.receiptKey.Load().secret})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 )
 
 // Receipt is the authority to change or delete a message: the sequence number of its current record, or of the record that the current one is a
@@ -68,14 +70,29 @@ func WellFormedReceipt(text string) bool {
 	return err == nil
 }
 
-// receiptTag appends the keyed hash of a receipt's number.
+// receiptTag writes the keyed hash of a receipt's number to the spare capacity of to.
 func (q *Queue) receiptTag(to, number []byte, id ID) {
-	mac := hmac.New(sha256.New, *q.store.receiptKey.Load())
+	key := q.store.receiptKey.Load()
+	mac := key.macs.Get().(hash.Hash)
+	defer key.macs.Put(mac)
+	mac.Reset()
 	mac.Write(number)
 	mac.Write(id[:])
 	mac.Write([]byte(q.stream))
 	var tag [sha256.Size]byte
 	copy(to[:receiptTagBytes], mac.Sum(tag[:0]))
+}
+
+// macKey is a key with HMAC states, which are costly to create.
+type macKey struct {
+	secret []byte
+	macs   sync.Pool
+}
+
+func newMACKey(secret []byte) *macKey {
+	k := &macKey{secret: secret}
+	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
+	return k
 }
 
 // openReceiptKey reads the key of the receipts from the catalog, or creates one.
@@ -111,7 +128,7 @@ func (s *Store) takeReceiptKey(data []byte) error {
 	if err := json.Unmarshal(data, &k); err != nil || k.Version != 1 || len(k.Key) != receiptKeyBytes {
 		return fmt.Errorf("queue catalog: the key of the pop receipts cannot be read: %w", errDamaged)
 	}
-	s.receiptKey.Store(&k.Key)
+	s.receiptKey.Store(newMACKey(k.Key))
 	return nil
 }
 

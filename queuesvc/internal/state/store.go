@@ -65,7 +65,7 @@ type Store struct {
 	catalogSynced   atomic.Uint64 // the last record of the catalog that is known to be on disk
 	catalogFloor    atomic.Uint64 // records of the catalog before this one are void
 	catalogFloorSeq atomic.Uint64 // sequence of the record of the floor
-	receiptKey      atomic.Pointer[[]byte]
+	receiptKey      atomic.Pointer[macKey]
 	receiptKeySeq   atomic.Uint64
 
 	shared     bool // others may write to the streams
