@@ -24,9 +24,9 @@ const (
 type Requests struct {
 	now func() time.Time
 
-	mu      sync.Mutex // guards the next fields
-	last    int64      // the number of the newest request
-	ring    [keptRequests]*Request
+	mu      sync.Mutex            // guards the next fields
+	last    int64                 // the number of the newest request
+	ring    [keptRequests]Request // Number is 0 where none is
 	seconds [keptSeconds]second
 	readers map[chan *Request]struct{}
 }
@@ -86,7 +86,7 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	if r.System() {
 		return
 	}
-	q := &Request{At: r.Now, Service: r.Service.String(), Account: r.Account, Operation: r.Operation, Method: r.HTTP.Method, Path: r.URIPath,
+	q := Request{At: r.Now, Service: r.Service.String(), Account: r.Account, Operation: r.Operation, Method: r.HTTP.Method, Path: r.URIPath,
 		Query: r.HTTP.URL.RawQuery, Host: r.HTTP.Host, Status: o.Status, Fault: r.Fault, Duration: o.Duration, Sent: o.Written, Received: r.HTTP.ContentLength,
 		Client: r.HTTP.UserAgent(), From: r.HTTP.RemoteAddr, ID: r.ID, ClientID: r.ClientID, Version: r.VersionHeader,
 		Mechanism: o.Identity.Mechanism.String(), header: r.HTTP.Header}
@@ -108,9 +108,13 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	if o.Status == 0 || o.Status >= 500 {
 		s.failures++
 	}
+	if len(l.readers) == 0 {
+		return
+	}
+	shared := q // a copy on the heap, for readers only
 	for c := range l.readers {
 		select {
-		case c <- q:
+		case c <- &shared:
 		default: // a slow reader misses requests; the numbers show it
 		}
 	}
@@ -121,8 +125,9 @@ func (l *Requests) Latest(f RequestFilter, limit int) (list []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n := l.last; n > 0 && n > l.last-keptRequests && len(list) < limit; n-- {
-		if q := l.ring[n%keptRequests]; f.takes(q) {
-			list = append(list, q)
+		if q := &l.ring[n%keptRequests]; f.takes(q) {
+			found := *q
+			list = append(list, &found)
 		}
 	}
 	return list
@@ -132,9 +137,10 @@ func (l *Requests) Latest(f RequestFilter, limit int) (list []*Request) {
 func (l *Requests) Get(id string) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, q := range l.ring {
-		if q != nil && q.ID == id {
-			return q
+	for i := range l.ring {
+		if q := &l.ring[i]; q.Number != 0 && q.ID == id {
+			found := *q
+			return &found
 		}
 	}
 	return nil
@@ -199,7 +205,7 @@ type RequestFilter struct {
 }
 
 func (f *RequestFilter) takes(q *Request) bool {
-	if q == nil || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account || f.Failed && q.Status != 0 && q.Status < 400 {
+	if q.Number == 0 || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account || f.Failed && q.Status != 0 && q.Status < 400 {
 		return false
 	}
 	if f.Text == "" {
