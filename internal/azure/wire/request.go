@@ -60,6 +60,7 @@ type Request struct {
 	Admit func(table, partition string, entities int) error
 
 	options Options
+	values  headerValues
 }
 
 // Replication is the state of the secondary endpoint of an account.

@@ -8,7 +8,26 @@ import (
 // Header names are written as Azure writes them: they are set in the map directly, without net/http's canonical form.
 
 // Set sets a response header under exactly this name.
-func (r *Request) Set(name, value string) { r.Out.Header()[name] = []string{value} }
+func (r *Request) Set(name, value string) { r.Out.Header()[name] = r.values.of(value) }
+
+// headerValues has room for the values of a usual answer's headers, so that they need no allocations of their own.
+type headerValues struct {
+	room [10]string
+	used int
+}
+
+// of returns a list of one value.
+func (v *headerValues) of(value string) []string {
+	if v.used == len(v.room) {
+		return []string{value}
+	}
+	v.room[v.used] = value
+	v.used++
+	return v.room[v.used-1 : v.used : v.used]
+}
+
+// SetShared sets a response header to values that are never changed.
+func (r *Request) SetShared(name string, values []string) { r.Out.Header()[name] = values }
 
 // SetInt sets a response header to a decimal number.
 func (r *Request) SetInt(name string, n int64) { r.Set(name, strconv.FormatInt(n, 10)) }
@@ -21,13 +40,13 @@ const serverVersion = "0.1"
 func (r *Request) Begin() {
 	h := r.Out.Header()
 	h["Server"] = serverHeader[r.Service]
-	h["Date"] = []string{FormatRFC1123(r.Now)}
-	h["x-ms-request-id"] = []string{r.ID}
+	h["Date"] = r.values.of(FormatRFC1123(r.Now))
+	h["x-ms-request-id"] = r.values.of(r.ID)
 	if r.VersionHeader != "" {
-		h["x-ms-version"] = []string{r.VersionHeader}
+		h["x-ms-version"] = r.values.of(r.VersionHeader)
 	}
 	if r.ClientID != "" {
-		h["x-ms-client-request-id"] = []string{r.ClientID}
+		h["x-ms-client-request-id"] = r.values.of(r.ClientID)
 	}
 }
 
@@ -49,15 +68,21 @@ func (r *Request) Status(status int) error {
 	return nil
 }
 
-// XML answers with a document.
-func (r *Request) XML(status int, x *XML) error { return r.Body(status, "application/xml", x.Bytes()) }
+// XML answers with a document, which must not be used afterwards.
+func (r *Request) XML(status int, x *XML) error {
+	err := r.Body(status, "application/xml", x.buf)
+	if cap(x.buf) <= maxPooled {
+		documents.Put(x)
+	}
+	return err
+}
 
 // Body answers with a body. On HEAD it sends only its headers. It does not report errors of the connection, since no client
 // is left to answer.
 func (r *Request) Body(status int, contentType string, body []byte) error {
 	h := r.Out.Header()
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["Content-Type"] = r.values.of(contentType)
+	h["Content-Length"] = r.values.of(strconv.Itoa(len(body)))
 	r.Out.WriteHeader(status)
 	if r.HTTP.Method != http.MethodHead {
 		_, _ = r.Out.Write(body)

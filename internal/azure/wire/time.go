@@ -17,13 +17,14 @@ const (
 
 // FormatRFC1123 returns t as "Fri, 26 Jun 2015 23:39:12 GMT".
 func FormatRFC1123(t time.Time) string {
-	t = t.UTC()
-	// Many answers have the same second: the last formatted one is kept.
-	if c := lastRFC1123.Load(); c != nil && c.unix == t.Unix() {
+	// Many answers have the same second, and a few others like an expiry a week later: the last formatted ones are kept.
+	unix := t.Unix()
+	kept := &lastRFC1123[uint64(unix)%uint64(len(lastRFC1123))]
+	if c := kept.Load(); c != nil && c.unix == unix {
 		return c.text
 	}
-	s := t.Format(RFC1123)
-	lastRFC1123.Store(&formatted{t.Unix(), s})
+	s := t.UTC().Format(RFC1123)
+	kept.Store(&formatted{unix, s})
 	return s
 }
 
@@ -32,7 +33,8 @@ type formatted struct {
 	text string
 }
 
-var lastRFC1123 atomic.Pointer[formatted]
+// lastRFC1123 has a prime number of entries, so that times whole minutes, hours or days apart do not displace each other.
+var lastRFC1123 [31]atomic.Pointer[formatted]
 
 // FormatISO7 returns t as "2015-06-26T23:39:12.1234567Z", cut to 100 ns.
 func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -12,9 +14,16 @@ const byteOrderMark = "\xef\xbb\xbf"
 // XML builds a document by appending, without reflection, since listings are long. Names are trusted, text is escaped.
 type XML struct{ buf []byte }
 
+// documents pools documents that were sent.
+var documents = sync.Pool{New: func() any { return new(XML) }}
+
+// maxPooled is the capacity in bytes up to which a document is kept.
+const maxPooled = 64 << 10
+
 // NewXML returns a document that begins with Azure's byte order mark and declaration. capacity is the expected size in bytes.
 func NewXML(capacity int) *XML {
-	x := &XML{buf: make([]byte, 0, capacity)}
+	x := documents.Get().(*XML)
+	x.buf = slices.Grow(x.buf[:0], capacity)
 	x.buf = append(x.buf, byteOrderMark+`<?xml version="1.0" encoding="utf-8"?>`...)
 	return x
 }
@@ -45,6 +54,16 @@ func (x *XML) Close(name string) *XML {
 // Text writes an element with text; an empty one as <name />, as Azure does.
 func (x *XML) Text(name, value string) *XML {
 	if value == "" {
+		return x.Empty(name)
+	}
+	x.Open(name)
+	x.buf = appendEscaped(x.buf, value)
+	return x.Close(name)
+}
+
+// TextBytes is like [XML.Text].
+func (x *XML) TextBytes(name string, value []byte) *XML {
+	if len(value) == 0 {
 		return x.Empty(name)
 	}
 	x.Open(name)
@@ -103,13 +122,41 @@ func (x *XML) Raw(s string) *XML { x.buf = append(x.buf, s...); return x }
 // Bytes returns the document.
 func (x *XML) Bytes() []byte { return x.buf }
 
-const needEscape = "<>&\"\r\x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
+// plainXML has the characters of ASCII that need no escaping.
+var plainXML = func() (plain [utf8.RuneSelf]bool) {
+	for c := range plain {
+		plain[c] = c >= 0x20 && c != '<' && c != '>' && c != '&' && c != '"' || c == '\n' || c == '\t'
+	}
+	return plain
+}()
+
+// isPlainXML reports whether s is valid and needs no escaping.
+func isPlainXML[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= utf8.RuneSelf {
+			return isPlainUTF8(string(s[i:]))
+		} else if !plainXML[c] {
+			return false
+		}
+	}
+	return true
+}
+
+func isPlainUTF8(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < utf8.RuneSelf && !plainXML[c] {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
 
 // appendEscaped escapes text for elements and attributes. Characters that XML cannot hold become U+FFFD.
-func appendEscaped(b []byte, s string) []byte {
-	if !strings.ContainsAny(s, needEscape) && utf8.ValidString(s) {
-		return append(b, s...)
+func appendEscaped[T string | []byte](b []byte, text T) []byte {
+	if isPlainXML(text) {
+		return append(b, text...)
 	}
+	s := string(text)
 	for _, c := range s {
 		switch {
 		case c == '<':
