@@ -2,8 +2,10 @@ package queuesvc
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
@@ -146,7 +148,8 @@ func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Tim
 // peekMessages implements Peek Messages: it returns up to 32 visible messages.
 // https://learn.microsoft.com/rest/api/storageservices/peek-messages
 //
-// With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each becomes visible.
+// With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each becomes visible. With
+// [longpoll.AfterHeader] besides, it returns those after a position, and in [longpoll.PositionHeader] the position of the last one if more follow.
 func (s *Service) peekMessages(c *call) error {
 	most, hidden := int64(maxBatch), c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude
 	if hidden {
@@ -157,11 +160,19 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return err
 	}
+	after, paged, err := hiddenAfter(c, hidden)
+	if err != nil {
+		return err
+	}
 	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
 	if err != nil {
 		return s.failure(c, err)
 	}
-	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
+	list, err := s.waitForMessages(c, q, func(now time.Time) (list []state.Message, err error) {
+		if paged {
+			list, after, err = q.PeekPage(c.HTTP.Context(), int(n), after, now)
+			return list, err
+		}
 		if hidden {
 			return q.PeekAll(c.HTTP.Context(), int(n), now)
 		}
@@ -170,10 +181,32 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return s.failure(c, err)
 	}
+	if paged && after != (state.Position{}) {
+		c.Set(longpoll.PositionHeader, fmt.Sprintf("%d.%d", after.Visible, after.Sequence))
+	}
 	if hidden {
 		return c.messages(q, list, withTimes)
 	}
 	return c.messages(q, list, bare)
+}
+
+// hiddenAfter returns the position after which a client wants hidden messages, and whether it asks for pages.
+func hiddenAfter(c *call, hidden bool) (p state.Position, paged bool, err error) {
+	values := c.HTTP.Header.Values(longpoll.AfterHeader)
+	if !hidden || len(values) == 0 {
+		return p, false, nil
+	}
+	if values[0] == "" {
+		return p, true, nil
+	}
+	visible, sequence, ok := strings.Cut(values[0], ".")
+	if p.Visible, err = strconv.ParseInt(visible, 10, 64); err == nil {
+		p.Sequence, err = strconv.ParseUint(sequence, 10, 64)
+	}
+	if !ok || err != nil {
+		return p, true, wire.InvalidHeader(longpoll.AfterHeader, values[0])
+	}
+	return p, true, nil
 }
 
 // clearMessages implements Clear Messages.

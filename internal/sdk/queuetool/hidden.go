@@ -32,24 +32,38 @@ func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Mes
 // PeekRaw is PeekAll with bodies as they are in the queue.
 func PeekRaw(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
 	// A service that does not know the header must not refuse the number before it has shown that.
-	if _, err := peekHidden(ctx, client, 1); err != nil {
+	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
 		return nil, err
 	}
-	return peekHidden(ctx, client, min(max(limit, 1), 1000))
+	messages, _, err := peekHidden(ctx, client, min(max(limit, 1), 1000), nil)
+	return messages, err
 }
 
-func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int) ([]Message, error) {
+// PeekPage is PeekAll for the messages after the position that an earlier page returned; "" begins. The position of the last page is "".
+func PeekPage(ctx context.Context, client *azqueue.QueueClient, limit int, after string) ([]Message, string, error) {
+	messages, next, err := peekHidden(ctx, client, min(max(limit, 1), 1000), &after)
+	for i := range messages {
+		messages[i].Body = Decode(messages[i].Body)
+	}
+	return messages, next, err
+}
+
+func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *string) (messages []Message, next string, err error) {
 	var answer *http.Response
-	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}})
+	header := http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}}
+	if after != nil {
+		header[longpoll.AfterHeader] = []string{*after}
+	}
+	ctx = policy.WithHTTPHeader(ctx, header)
 	if _, err := client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(n))}); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if answer == nil || answer.Header.Get(longpoll.HiddenHeader) == "" {
-		return nil, ErrNoHidden
+		return nil, "", ErrNoHidden
 	}
 	body, err := runtime.Payload(answer) // The SDK has read it and keeps it.
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var list struct {
 		QueueMessage []struct {
@@ -58,16 +72,15 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int) ([]Mess
 		}
 	}
 	if err := xml.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("the list of messages: %w", err)
+		return nil, "", fmt.Errorf("the list of messages: %w", err)
 	}
-	var messages []Message
 	for _, m := range list.QueueMessage {
 		messages = append(messages, Message{
 			ID: m.MessageId, Inserted: httpTime(m.InsertionTime), Expires: httpTime(m.ExpirationTime), NextVisible: httpTime(m.TimeNextVisible),
 			Attempts: m.DequeueCount, Body: m.MessageText,
 		})
 	}
-	return messages, nil
+	return messages, answer.Header.Get(longpoll.PositionHeader), nil
 }
 
 func httpTime(s string) time.Time {

@@ -2,8 +2,10 @@ package queuetool_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +122,25 @@ func TestPeekAll(t *testing.T) {
 	}
 	if got, err := queuetool.PeekAll(t.Context(), client, 2); err != nil || len(got) != 2 {
 		t.Errorf("%d, %v", len(got), err)
+	}
+
+	// The same by pages.
+	var pages []queuetool.Message
+	after, calls := "", 0
+	for calls = 1; ; calls++ {
+		page, next, err := queuetool.PeekPage(t.Context(), client, 2, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
+		if after = next; after == "" {
+			break
+		}
+	}
+	if calls != 2 || len(pages) != 3 || pages[0].ID != got[0].ID || pages[1].ID != got[1].ID || pages[2].ID != got[2].ID {
+		t.Errorf("%d pages: %+v, want %+v", calls, pages, got)
+	}
+	if _, _, err := queuetool.PeekPage(t.Context(), client, 2, "x"); !strings.Contains(fmt.Sprint(err), "InvalidHeaderValue") {
+		t.Errorf("a wrong position: %v", err)
 	}
 }

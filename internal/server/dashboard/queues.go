@@ -77,7 +77,7 @@ type messageRow struct {
 	Reason *poison.Record
 }
 
-// shownMessages is how many messages the page of a queue shows.
+// shownMessages is how many messages a page of a queue shows.
 const shownMessages = 100
 
 // queue shows the messages of a queue, hidden ones included.
@@ -100,7 +100,8 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	messages, err := queuetool.PeekAll(r.Context(), client, shownMessages)
+	after := r.URL.Query().Get("after")
+	messages, next, err := queuetool.PeekPage(r.Context(), client, shownMessages, after)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		rows = append(rows, row)
 	}
 	return d.show(w, r, "queue", name, []crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
-		map[string]any{"Queue": name, "Count": int(value(p.ApproximateMessagesCount)), "Rows": rows, "Hidden": hidden, "Origin": origin, "Metadata": metadata, "Now": now, "Shown": shownMessages, "URL": client.URL()})
+		map[string]any{"Queue": name, "Count": int(value(p.ApproximateMessagesCount)), "Rows": rows, "Hidden": hidden, "Origin": origin, "Metadata": metadata, "Now": now, "After": after, "Next": next, "URL": client.URL()})
 }
 
 // changeQueue puts, requeues or deletes messages, sets the metadata, or deletes the queue.

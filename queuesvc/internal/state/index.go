@@ -1,6 +1,9 @@
 package state
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // index has every slot of a queue: it orders the slots with a message by the time at which the message becomes visible, and keeps the free slots
 // for new messages. It holds no bodies: an entry with its positions in the heap and among the slots takes about 40 bytes. It is not safe for
@@ -366,6 +369,37 @@ func (x *index) peek(n int, until, now int64) []entry {
 		}
 	}
 	return found
+}
+
+// page is peek for the entries after a position, hidden ones included. It looks at every entry.
+func (x *index) page(n int, after Position, now int64) []entry {
+	var first []int32 // of the heap, in order
+	for pos := range int32(len(x.heap)) {
+		e := x.entries.at(x.heap[pos])
+		if !after.before(e) || e.expires != Never && e.expires <= now || len(first) == n && !x.less(pos, first[n-1]) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(first, pos, func(a, b int32) int {
+			if x.less(a, b) {
+				return -1
+			}
+			return 1
+		})
+		first = slices.Insert(first, at, pos)[:min(len(first)+1, n)]
+	}
+	found := make([]entry, len(first))
+	for i, pos := range first {
+		found[i] = x.entry(x.heap[pos])
+	}
+	return found
+}
+
+// position returns that of an entry. It is zero if the slot has no such record any more.
+func (x *index) position(e entry) Position {
+	if c := x.get(e.slot); c != nil && c.seq() == e.seq {
+		return Position{Visible: c.visible, Sequence: e.seq}
+	}
+	return Position{}
 }
 
 // sweep frees the slots of expired messages. It checks every entry, but only if one can have expired, and at most once per pause nanoseconds.
