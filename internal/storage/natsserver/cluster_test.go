@@ -196,7 +196,8 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	c.publish(t, "n1", "two")
 
 	// n3 has lost its folder: it is refused until it has been removed, and then has everything.
-	check.OK(t, os.RemoveAll(c.dirs["n3"]))
+	old := filepath.Join(t.TempDir(), "old")
+	check.OK(t, os.Rename(c.dirs["n3"], old))
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	reasons := &testlog.Buffer{}
@@ -227,6 +228,27 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 		}
 		return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
 	}, "three current copies")
+
+	// The folder that was removed does not come back as a member, not even in place of the new one.
+	c.stop("n3")
+	ctx, cancel = context.WithCancel(t.Context())
+	config = c.config("n3")
+	config.Dir = old
+	go func() {
+		s, err := StartContext(ctx, config)
+		if s != nil {
+			s.Close()
+		}
+		waited <- err
+	}()
+	for _, name := range []string{"n1", "n2"} {
+		check.Eventually(t, func() bool { return strings.Contains(c.logs[name].String(), "was removed from the cluster") }, "%s refuses the old folder", name)
+	}
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("a node with the old folder started: %v", err)
+	}
+	c.start(t, "n3")
 
 	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
 	c.nodes["n2"].fail(errors.New("the test"))

@@ -444,6 +444,9 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	if err := n.noMajority(); err != nil {
 		return err
 	}
+	if err := n.staysAway(ctx, name); err != nil {
+		return err
+	}
 	if serverName := n.site.ServerNameOf(name); serverName != "" {
 		if err := n.removePeer(ctx, serverName); err != nil {
 			return err
@@ -459,6 +462,31 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	}
 	s.config.Log.Info("removed a node from the cluster", "node", name)
 	return nil
+}
+
+// awayFor is how long a node must not have been connected before it is removed: a node that restarts its server connects again within a second.
+const awayFor = 2 * time.Second
+
+// staysAway returns [ErrNodeConnected] if a node connects within awayFor.
+func (n *node) staysAway(ctx context.Context, name string) error {
+	end := time.After(awayFor)
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		n.server.mu.Lock()
+		e := n.server.embedded
+		n.server.mu.Unlock()
+		if e != nil && slices.Contains(connectedNodes(e), name) {
+			return ErrNodeConnected
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // notMember is JetStream's error code for a server that is not a member of the cluster.

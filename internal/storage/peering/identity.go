@@ -41,6 +41,8 @@ type Identity struct {
 	State       State  `json:"state"`
 	// Members has the incarnations of the nodes that were accepted, by name.
 	Members map[string]string `json:"members"`
+	// Removed has the incarnations that were removed from the cluster, by name; they are not accepted again.
+	Removed map[string][]string `json:"removed,omitempty"`
 }
 
 // ErrNoIdentity means that a folder does not belong to a node of a cluster.

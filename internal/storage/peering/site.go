@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -176,6 +177,9 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	if err := h.checkFormats(); err != nil {
 		return h, err
 	}
+	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
+		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start the node with an empty folder", h.Node)
+	}
 	if known := id.Members[h.Node]; known != "" && known != h.Incarnation {
 		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
 			h.Node, h.Node)
@@ -238,7 +242,7 @@ func (s *Site) BecameMember() (joined bool, err error) {
 	return joined, nil
 }
 
-// Forget removes a node's incarnation, so that the node can join with another data folder.
+// Forget removes a node's incarnation, so that the node can join with another data folder, and not with the one that it had.
 func (s *Site) Forget(node string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,11 +250,17 @@ func (s *Site) Forget(node string) error {
 	if known == "" {
 		return nil
 	}
-	delete(s.identity.Members, node)
-	if err := s.identity.write(s.config.Dir); err != nil {
-		s.identity.Members[node] = known
+	id := s.identity
+	id.Members, id.Removed = maps.Clone(id.Members), maps.Clone(id.Removed)
+	delete(id.Members, node)
+	if id.Removed == nil {
+		id.Removed = map[string][]string{}
+	}
+	id.Removed[node] = append(slices.Clone(id.Removed[node]), known)
+	if err := id.write(s.config.Dir); err != nil {
 		return err
 	}
+	s.identity = id
 	delete(s.refusals, node)
 	return nil
 }
