@@ -161,10 +161,11 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	if got := c.last(t, "n3"); got != "one" {
 		t.Errorf("n3 has %q", got)
 	}
-	status := check.Must(n1.ClusterStatus(t.Context()))(t)
-	if status.Leader == "" || len(status.Nodes) != 3 {
-		t.Errorf("status: %+v", status)
-	}
+	var status *ClusterStatus
+	check.Eventually(t, func() bool {
+		status = check.Must(n1.ClusterStatus(t.Context()))(t)
+		return status.Leader != "" && len(status.Nodes) == 3
+	}, "a status with a leader and three nodes")
 	for _, at := range status.Nodes {
 		if at.Report == nil || at.Report.State != peering.Member || !at.Report.SyncAlways || at.Problem != "" {
 			t.Errorf("status of %s: %+v, %s", at.Name, at.Report, at.Problem)
