@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 )
 
 // NodesConfig describes a run on a cluster.
@@ -47,6 +49,9 @@ const (
 
 var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart}
 
+// nodeTimeout bounds a request to a node: a stopped process does not answer.
+const nodeTimeout = 5 * time.Second
+
 // wholeTimeout is how long a cluster may take to be whole again after a fault.
 const wholeTimeout = 3 * time.Minute
 
@@ -54,7 +59,7 @@ const wholeTimeout = 3 * time.Minute
 type nodesRun struct {
 	NodesConfig
 	rnd    *rand.Rand
-	nodes  []*clusterNode
+	nodes  []*nodeproc.Node
 	web    *web
 	queue  *sharedQueue
 	table  *sharedTable
@@ -82,7 +87,7 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 		err = r.run(ctx)
 	}
 	for _, n := range r.nodes {
-		n.kill()
+		n.Kill()
 	}
 	if r.web != nil {
 		r.web.close()
@@ -107,16 +112,12 @@ func (r *nodesRun) prepare(folder string) error {
 		return err
 	}
 	for i := range r.Nodes {
-		n := &clusterNode{name: fmt.Sprint("n", i+1), folder: filepath.Join(folder, fmt.Sprint("n", i+1)), command: r.Command}
-		ports := make([]string, 4)
-		for p := range ports {
-			if ports[p], err = freeAddress(); err != nil {
-				return err
-			}
+		name := fmt.Sprint("n", i+1)
+		n, err := nodeproc.NewNode(name, filepath.Join(folder, name), r.Command, &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}})
+		if err != nil {
+			return err
 		}
-		n.queue, n.table, n.admin, n.blob = ports[0], ports[1], ports[2], ports[3]
-		n.args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, n.name)...)
-		n.http = &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+		n.Args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, name)...)
 		r.nodes = append(r.nodes, n)
 	}
 	return nil
@@ -124,7 +125,7 @@ func (r *nodesRun) prepare(folder string) error {
 
 func (r *nodesRun) run(ctx context.Context) error {
 	for _, n := range r.nodes {
-		if err := n.start(); err != nil {
+		if err := n.Start(); err != nil {
 			return err
 		}
 	}
@@ -191,11 +192,11 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		}
 		healed := time.Now()
 		if !r.whole(ctx) {
-			return r.notWhole(fmt.Sprintf("after %s was %s", r.nodes[at].name, kind))
+			return r.notWhole(fmt.Sprintf("after %s was %s", r.nodes[at].Name, kind))
 		}
 		r.report.Faults[kind]++
 		r.report.SlowestRecovery = max(r.report.SlowestRecovery, time.Since(healed))
-		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].name, kind, length.Round(time.Millisecond),
+		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].Name, kind, length.Round(time.Millisecond),
 			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before)
 	}
 	return nil
@@ -206,18 +207,18 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 	n := r.nodes[at]
 	switch kind {
 	case faultKill:
-		n.kill()
+		n.Kill()
 		pause(ctx, length)
-		return n.start()
+		return n.Start()
 	case faultRestart:
-		if err := n.process.terminate(); err != nil {
+		if err := n.Terminate(); err != nil {
 			return err
 		}
-		return n.start()
+		return n.Start()
 	case faultPause:
-		n.process.pause()
+		n.Pause()
 		pause(ctx, length)
-		n.process.resume()
+		n.Resume()
 	case faultCut:
 		r.web.cut(at)
 		pause(ctx, length)
@@ -235,8 +236,8 @@ func (r *nodesRun) whole(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
 	for _, n := range r.nodes {
-		for !n.ready(ctx) {
-			if ctx.Err() != nil || !n.process.Running() {
+		for !n.Ready(ctx) {
+			if ctx.Err() != nil || !n.Running() {
 				return false
 			}
 			pause(ctx, 50*time.Millisecond)
@@ -247,10 +248,10 @@ func (r *nodesRun) whole(ctx context.Context) bool {
 
 func (r *nodesRun) notWhole(what string) error {
 	for _, n := range r.nodes {
-		if !n.process.Running() {
-			what += fmt.Sprintf("; %s ended: %v\n%s", n.name, n.process.Err(), n.process.Output())
-		} else if !n.ready(context.Background()) {
-			what += fmt.Sprintf("; %s is not ready: %s", n.name, n.reason)
+		if !n.Running() {
+			what += fmt.Sprintf("; %s ended: %v\n%s", n.Name, n.Err(), n.Output())
+		} else if !n.Ready(context.Background()) {
+			what += fmt.Sprintf("; %s is not ready: %s", n.Name, n.Reason())
 		}
 	}
 	r.report.Findings = append(r.report.Findings, &Finding{Kind: Refused, What: "the cluster is not whole: " + what})

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 )
 
 // countingBlobs is the number of blobs that count.
@@ -40,16 +41,16 @@ type sharedBlobs struct {
 	reads   int64
 }
 
-func newSharedBlobs(nodes []*clusterNode) (*sharedBlobs, error) {
+func newSharedBlobs(nodes []*nodeproc.Node) (*sharedBlobs, error) {
 	b := &sharedBlobs{highest: make([]int64, countingBlobs)}
 	for range countingBlobs {
 		b.written = append(b.written, map[int64]bool{})
 	}
 	for _, n := range nodes {
 		connection := fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;",
-			auth.DevelopmentAccount, auth.DevelopmentKey, n.blob)
+			auth.DevelopmentAccount, auth.DevelopmentKey, n.Blob)
 		s, err := service.NewClientFromConnectionString(connection, &service.ClientOptions{
-			ClientOptions: azcore.ClientOptions{Transport: n.http, Retry: policy.RetryOptions{MaxRetries: -1}}})
+			ClientOptions: azcore.ClientOptions{Transport: n.HTTP, Retry: policy.RetryOptions{MaxRetries: -1}}})
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 )
 
 const (
@@ -73,13 +74,13 @@ func (m *sharedMessage) conflicts(d delivery) (other delivery, found bool) {
 	return delivery{}, false
 }
 
-func newSharedQueue(nodes []*clusterNode) (*sharedQueue, error) {
+func newSharedQueue(nodes []*nodeproc.Node) (*sharedQueue, error) {
 	q := &sharedQueue{messages: map[string]*sharedMessage{}}
 	for _, n := range nodes {
 		connection := fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;QueueEndpoint=http://%s/%[1]s;",
-			auth.DevelopmentAccount, auth.DevelopmentKey, n.queue)
+			auth.DevelopmentAccount, auth.DevelopmentKey, n.Queue)
 		s, err := azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{
-			ClientOptions: azcore.ClientOptions{Transport: n.http, Retry: policy.RetryOptions{MaxRetries: -1}}})
+			ClientOptions: azcore.ClientOptions{Transport: n.HTTP, Retry: policy.RetryOptions{MaxRetries: -1}}})
 		if err != nil {
 			return nil, err
 		}

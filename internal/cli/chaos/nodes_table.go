@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 )
 
 // counters is the number of entities that count.
@@ -39,16 +40,16 @@ type counter struct {
 	Type                 string `json:"N@odata.type"`
 }
 
-func newSharedTable(nodes []*clusterNode) (*sharedTable, error) {
+func newSharedTable(nodes []*nodeproc.Node) (*sharedTable, error) {
 	t := &sharedTable{highest: make([]int64, counters)}
 	for range counters {
 		t.written = append(t.written, map[int64]bool{})
 	}
 	for _, n := range nodes {
 		connection := fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=http://%s/%[1]s;",
-			auth.DevelopmentAccount, auth.DevelopmentKey, n.table)
+			auth.DevelopmentAccount, auth.DevelopmentKey, n.Table)
 		s, err := aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{
-			ClientOptions: azcore.ClientOptions{Transport: n.http, Retry: policy.RetryOptions{MaxRetries: -1}}})
+			ClientOptions: azcore.ClientOptions{Transport: n.HTTP, Retry: policy.RetryOptions{MaxRetries: -1}}})
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 )
 
 // web carries the connections between nodes: for each pair of nodes a proxy, so that a node can be cut off from all others.
@@ -18,7 +20,7 @@ type web struct {
 func newWeb(nodes int) (*web, error) {
 	w := &web{}
 	for range nodes {
-		address, err := freeAddress()
+		address, err := nodeproc.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +98,7 @@ type link struct {
 }
 
 func newLink(target string) (*link, error) {
-	address, err := freeAddress()
+	address, err := nodeproc.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
