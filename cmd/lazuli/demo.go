@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/demo"
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -100,13 +101,15 @@ type demonstration struct {
 	name, short, long string
 	points            []string
 	run               func(context.Context, demo.Config) (*demo.Report, error)
+	// clustered means that it uses queues and tables only, which a cluster has.
+	clustered bool
 	// worker are the arguments of its worker's process.
 	worker func(demo.WorkerSettings) []string
 }
 
 var demonstrations = []demonstration{
 	{
-		name: "archive", short: "Archive real records while the worker is killed at every step in turn", points: demo.Points(), run: demo.Archive,
+		name: "archive", short: "Archive real records while the worker is killed at every step in turn", points: demo.Points(), run: demo.Archive, clustered: true,
 		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
 each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
 		worker: func(w demo.WorkerSettings) []string {
@@ -173,11 +176,18 @@ func frozenText(points []string) string {
 expired, and continues after another worker has finished: it must not change the result.`
 }
 
+// demoNodes is the number of nodes with --kill-nodes, maxNodeDown the longest time that a killed one is not started again.
+const (
+	demoNodes   = 3
+	maxNodeDown = 3 * time.Second
+)
+
 func newDemonstrationCommand(d demonstration) *cobra.Command {
 	var (
 		c      demo.Config
 		faults []string
 		quiet  bool
+		nodes  bool
 	)
 	cmd := &cobra.Command{
 		Use:   d.name,
@@ -211,7 +221,16 @@ Steps: ` + strings.Join(d.points, ", "),
 	fl.DurationVar(&c.Patience, "patience", time.Minute, "time limit of a round, after which its messages count as stuck")
 	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	if d.clustered {
+		fl.BoolVar(&nodes, "kill-nodes", false, "start a cluster of three nodes, and kill one after the other while the demonstration runs")
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if nodes && connection() != "" {
+			return usageError{errors.New("--kill-nodes starts a cluster of its own: it cannot be used with a connection string")}
+		}
+		if nodes && !cmd.Flags().Changed("patience") {
+			c.Patience = 3 * time.Minute
+		}
 		if len(faults) != 1 || faults[0] != "all" {
 			c.Points = faults
 			for _, f := range faults {
@@ -233,18 +252,35 @@ Steps: ` + strings.Join(d.points, ", "),
 			c.Progress, c.Live = cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr())
 		}
 		c.ConnectionString = connection()
-		return d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c)
+		return d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c, nodes)
 	}
 	return cmd
 }
 
-func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Config) (err error) {
+func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Config, killNodes bool) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return d.command(self, w) }
-	if c.ConnectionString == "" {
+	switch {
+	case killNodes:
+		folder, err := os.MkdirTemp("", "lazuli-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		cluster, err := nodeproc.StartCluster(ctx, folder, demoNodes, func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
+		if err != nil {
+			return fmt.Errorf("start the cluster of the demonstration: %w", err)
+		}
+		defer cluster.Close()
+		c.ConnectionString = cluster.ConnectionString()
+		random := rand.New(rand.NewPCG(c.Seed, 1))
+		c.Disturb = func(ctx context.Context, say func(string, ...any)) (int, error) {
+			return cluster.Harass(ctx, random, maxNodeDown, say)
+		}
+	case c.ConnectionString == "":
 		s, stop, err := startThrowaway()
 		if err != nil {
 			return err
@@ -262,6 +298,7 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 // command is the command line of a worker process. What is secret goes through the environment.
 func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
 	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
+	cmd.Args[0] = "lazuli"
 	cmd.Env = append(os.Environ(), connectionEnvVar+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
 	return cmd
 }

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -57,6 +61,9 @@ type Config struct {
 	Lease time.Duration
 	// Patience is the maximum time from a restart to an empty queue; messages that are left after it count as stuck. 0 means 60 s.
 	Patience time.Duration
+	// Disturb, if set, kills nodes of the cluster that serves the account, while rounds run: from a round's begin until ctx ends. It returns when all
+	// nodes are ready again. Requests of the run are sent again for longer then.
+	Disturb func(ctx context.Context, say func(format string, args ...any)) (kills int, err error)
 	// Keep leaves tables and queue in place at the end.
 	Keep bool
 	// plain removes chance, for tests of workers with a fault that chance could hide: no message is put twice, and a worker dies when it
@@ -124,7 +131,12 @@ func pointsOf(p pattern) []string {
 
 // demonstrate runs a demonstration. The report is complete as far as the run came, also when an error is returned.
 func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, string) (pattern, error)) (_ *Report, err error) {
-	storage, err := workers.OpenStorage(c.ConnectionString)
+	var options []workers.StorageOption
+	if c.Disturb != nil { // a leader may be missing for some fifteen seconds
+		options = append(options, workers.WithClientRetry(policy.RetryOptions{MaxRetries: 20, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: 3 * time.Second,
+			StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}))
+	}
+	storage, err := workers.OpenStorage(c.ConnectionString, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +201,7 @@ func (r *run) run(ctx context.Context) (*Report, error) {
 	r.shuffle()
 	rounds := r.plan()
 	for i, round := range rounds {
-		row, err := r.round(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
+		row, err := r.disturbed(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
 		r.report.Rows = append(r.report.Rows, row)
 		if err != nil {
 			return &r.report, fmt.Errorf("round %d, %s: %w", i+1, round, err)
@@ -200,6 +212,26 @@ func (r *run) run(ctx context.Context) (*Report, error) {
 	}
 	r.report.Took = time.Since(begun)
 	return &r.report, r.report.Err()
+}
+
+// disturbed runs a round while Disturb kills nodes.
+func (r *run) disturbed(ctx context.Context, number string, plan roundPlan) (Row, error) {
+	if r.Disturb == nil {
+		return r.round(ctx, number, plan)
+	}
+	disturb, end := context.WithCancel(ctx)
+	defer end()
+	var failed error
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		kills, err := r.Disturb(disturb, func(format string, args ...any) { r.say.line("round %s: "+format, append([]any{number}, args...)...) })
+		r.report.NodesKilled += kills
+		failed = err
+	})
+	row, err := r.round(ctx, number, plan)
+	end()
+	ended.Wait()
+	return row, errors.Join(err, failed)
 }
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -397,6 +429,13 @@ func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, w
 	return nil
 }
 
+const (
+	// countsCurrent is how long the nodes of a cluster may take until the number of messages that they give is right, and emptyAnswers how many
+	// answers in turn must be right: each comes from another node.
+	countsCurrent = 30 * time.Second
+	emptyAnswers  = 6
+)
+
 // conclude counts everything once more, also what no round asked for.
 func (r *run) conclude(ctx context.Context) error {
 	problems, summary, err := r.pattern.conclude(ctx, r)
@@ -404,6 +443,14 @@ func (r *run) conclude(ctx context.Context) error {
 		return err
 	}
 	more, err := r.queue.problems(ctx)
+	for began, empty := time.Now(), 0; r.Disturb != nil && err == nil && empty < emptyAnswers && time.Since(began) < countsCurrent; {
+		// The number of messages is approximate: a node that was started a moment ago may not have seen the last deletions.
+		if empty++; len(more) > 0 {
+			empty = 0
+			time.Sleep(100 * time.Millisecond)
+		}
+		more, err = r.queue.problems(ctx)
+	}
 	if err != nil {
 		return err
 	}

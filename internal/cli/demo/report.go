@@ -11,6 +11,8 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Seed uint64
+	// NodesKilled is how many times a node of the cluster was killed.
+	NodesKilled int
 	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive role's two tables at
 	// the end.
 	Records, Old, Current, Archived int
@@ -122,6 +124,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	state := r.Summary + "; the queue and the poison queue are empty."
 	if err := r.Err(); err != nil {
 		state = "NOT every invariant holds; see below."
+	}
+	if r.NodesKilled > 0 {
+		state += fmt.Sprintf("\nNodes of the cluster were killed %d times meanwhile.", r.NodesKilled)
 	}
 	_, err := fmt.Fprintf(w, "\n%s\nSeed %d, %.1fs.\n", state, r.Seed, r.Took.Seconds())
 	return err
