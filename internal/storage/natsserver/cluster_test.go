@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
@@ -251,6 +253,22 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	}
 	c.start(t, "n3")
 
+	// A bit of n3's stream flips while it is stopped: it leaves, says so, and joins with an empty folder after it was removed.
+	c.stop("n3")
+	flipEachFile(t, filepath.Join(c.dirs["n3"], status.Cluster))
+	blocks := check.Must(filepath.Glob(filepath.Join(c.dirs["n3"], status.Cluster, "jetstream", "$G", "streams", "s", "msgs", "*.blk")))(t)
+	flip(t, blocks[0], 20)
+	joined := make(chan struct{})
+	go func() { defer close(joined); c.start(t, "n3") }()
+	check.Eventually(t, func() bool {
+		return strings.Contains(c.logs["n3"].String(), "stream s: block") && strings.Contains(c.logs["n3"].String(), `command="lazuli cluster leave n3"`)
+	}, "n3 finds the damage")
+	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
+	<-joined
+	if kept := check.Must(filepath.Glob(c.dirs["n3"] + ".damaged-*"))(t); len(kept) != 1 {
+		t.Errorf("the damaged folder is not kept: %v", kept)
+	}
+
 	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
 	c.nodes["n2"].fail(errors.New("the test"))
 	if err := c.nodes["n2"].Healthy(); !errors.Is(err, ErrStorage) {
@@ -361,4 +379,56 @@ func TestPeerID(t *testing.T) {
 	if got, want := peerID("lazuli"), s.embedded.Node(); got != want {
 		t.Errorf("got %q, the server has %q", got, want)
 	}
+}
+
+// flip flips a bit of a file.
+func flip(t *testing.T, path string, offset int64) {
+	t.Helper()
+	f := check.Must(os.OpenFile(path, os.O_RDWR, 0))(t)
+	b := make([]byte, 1)
+	check.Must(f.ReadAt(b, offset))(t)
+	b[0] ^= 4
+	check.Must(f.WriteAt(b, offset))(t)
+	check.OK(t, f.Close())
+}
+
+// flipEachFile flips bits in each file of a stopped node that has checksums, and undoes it. VerifyTree must find each of them, and nothing before.
+func flipEachFile(t *testing.T, dir string) {
+	t.Helper()
+	if found, err := jetstreamfiles.VerifyTree(dir); err != nil || len(found) > 0 {
+		t.Errorf("a node that was stopped has damaged files: %v %v", found, err)
+	}
+	kinds := map[string]int{}
+	check.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.Size() == 0 {
+			return err
+		}
+		kind := filepath.Ext(path)
+		if d.Name() == "meta.inf" || d.Name() == "meta.sum" {
+			kind = d.Name()
+		} else if strings.HasPrefix(d.Name(), "snap.") {
+			kind = "snapshot"
+		} else if kind != ".blk" {
+			return nil // without a checksum, or an index that the server makes again
+		}
+		for _, offset := range []int64{info.Size() - 1, info.Size() / 2, min(9, info.Size()-1)} {
+			flip(t, path, offset)
+			if found, err := jetstreamfiles.VerifyTree(dir); err != nil || len(found) != 1 {
+				t.Errorf("%s, flipped at %d of %d: found %v, %v", path, offset, info.Size(), found, err)
+			}
+			flip(t, path, offset)
+		}
+		kinds[kind]++
+		return nil
+	}))
+	for _, kind := range []string{".blk", "meta.inf", "meta.sum"} {
+		if kinds[kind] == 0 {
+			t.Errorf("the node has no file of kind %s", kind)
+		}
+	}
+	t.Log(kinds)
 }

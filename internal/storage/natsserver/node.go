@@ -52,6 +52,9 @@ func (s *Server) form(ctx context.Context) error {
 	}
 	c := *s.config.Cluster
 	c.Dir, c.Log = s.config.Dir, s.config.Log
+	if err := s.leaveIfDamaged(); err != nil {
+		return err
+	}
 	site, err := peering.Open(c)
 	if err != nil {
 		return err
