@@ -37,7 +37,8 @@ A request in progress at the end may have happened or not. fsck checks copies of
 error, or have all data; missing data must be found by fsck.
 
 With --nodes 3, the processes form a cluster, and clients use a queue and a table through all of them. One node after another is killed, paused,
-restarted, cut off, or its connections carry nothing for a while. A message may be delivered again only after its visibility
+restarted, cut off, or its connections carry nothing for a while; a bit of its streams is flipped while it is stopped, and it is
+replaced when it finds that; its disk is full (the last node, on Linux, if file systems can be mounted); all are killed. A message may be delivered again only after its visibility
 timeout, and not after its deletion was acknowledged; entities are incremented on condition of their ETags, and each value must have
 one writer and never be read as an older one. The longest time without an acknowledged request is reported.
 

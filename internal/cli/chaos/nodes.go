@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ type NodesConfig struct {
 	// Limit is the time after which no further fault begins; Faults, if positive, is their greatest number.
 	Limit  time.Duration
 	Faults int
+	// Kinds are the kinds of faults, names of the report; nil means all that are possible here.
+	Kinds []string
 	// Seed makes the random choices.
 	Seed uint64
 	// Clients is the number of producers, and of consumers.
@@ -38,19 +41,11 @@ type NodesConfig struct {
 	Progress io.Writer
 }
 
-// The faults of a run.
-const (
-	faultKill      = "killed"
-	faultPause     = "paused"
-	faultCut       = "cut off"
-	faultBlackHole = "black hole"
-	faultRestart   = "restarted"
-)
-
-var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart}
-
 // nodeTimeout bounds a request to a node: a stopped process does not answer.
 const nodeTimeout = 5 * time.Second
+
+// adminTimeout bounds the removal of a node.
+const adminTimeout = 30 * time.Second
 
 // wholeTimeout is how long a cluster may take to be whole again after a fault.
 const wholeTimeout = 3 * time.Minute
@@ -64,6 +59,8 @@ type nodesRun struct {
 	queue  *sharedQueue
 	table  *sharedTable
 	blobs  *sharedBlobs
+	disk   *smallDisk // where the last node has its folder; nil if it cannot be mounted
+	admin  *http.Client
 	report NodesReport
 }
 
@@ -80,7 +77,7 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &nodesRun{NodesConfig: c, rnd: rand.New(rand.NewPCG(c.Seed, 1))}
+	r := &nodesRun{NodesConfig: c, rnd: rand.New(rand.NewPCG(c.Seed, 1)), admin: &http.Client{Timeout: adminTimeout}}
 	r.report.Seed, r.report.Nodes, r.report.Faults = c.Seed, c.Nodes, map[string]int{}
 	begun := time.Now()
 	if err = r.prepare(folder); err == nil {
@@ -91,6 +88,9 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	}
 	if r.web != nil {
 		r.web.close()
+	}
+	if r.disk != nil {
+		err = errors.Join(err, r.disk.close())
 	}
 	r.report.Took = time.Since(begun)
 	if err == nil && r.report.OK() {
@@ -119,6 +119,15 @@ func (r *nodesRun) prepare(folder string) error {
 		}
 		n.Args = append([]string{"--cluster-secret-file", secret}, r.web.arguments(i, name)...)
 		r.nodes = append(r.nodes, n)
+	}
+	if r.Kinds = slices.Clone(r.Kinds); len(r.Kinds) == 0 {
+		r.Kinds = slices.Clone(nodeFaults)
+	}
+	if slices.Contains(r.Kinds, faultFull) {
+		if r.disk, err = newSmallDisk(r.nodes[len(r.nodes)-1].Folder); err != nil {
+			r.say("no disk will be full: %v", err)
+			r.Kinds = slices.DeleteFunc(r.Kinds, func(kind string) bool { return kind == faultFull })
+		}
 	}
 	return nil
 }
@@ -181,9 +190,12 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		kind, at := nodeFaults[r.rnd.IntN(len(nodeFaults))], r.rnd.IntN(len(r.nodes))
-		if r.report.faults() < len(nodeFaults) { // each one once
-			kind = nodeFaults[r.report.faults()]
+		kind, at := r.Kinds[r.rnd.IntN(len(r.Kinds))], r.rnd.IntN(len(r.nodes))
+		if r.report.faults() < len(r.Kinds) { // each one once
+			kind = r.Kinds[r.report.faults()]
+		}
+		if kind == faultFull {
+			at = len(r.nodes) - 1
 		}
 		length := r.MaxFault/10 + time.Duration(r.rnd.Int64N(int64(r.MaxFault*9/10)))
 		before := r.queue.acknowledged()
@@ -198,35 +210,6 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		r.report.SlowestRecovery = max(r.report.SlowestRecovery, time.Since(healed))
 		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].Name, kind, length.Round(time.Millisecond),
 			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before)
-	}
-	return nil
-}
-
-// fault makes a fault and ends it.
-func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.Duration) error {
-	n := r.nodes[at]
-	switch kind {
-	case faultKill:
-		n.Kill()
-		pause(ctx, length)
-		return n.Start()
-	case faultRestart:
-		if err := n.Terminate(); err != nil {
-			return err
-		}
-		return n.Start()
-	case faultPause:
-		n.Pause()
-		pause(ctx, length)
-		n.Resume()
-	case faultCut:
-		r.web.cut(at)
-		pause(ctx, length)
-		r.web.restore(at)
-	case faultBlackHole:
-		r.web.hold(at)
-		pause(ctx, length)
-		r.web.restore(at)
 	}
 	return nil
 }

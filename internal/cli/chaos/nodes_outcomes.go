@@ -33,7 +33,7 @@ func (o *outcomes) answered(err error, count *int64) bool {
 		}
 		o.when = now
 		return true
-	case s == http.StatusServiceUnavailable:
+	case s == http.StatusServiceUnavailable, s == http.StatusInsufficientStorage:
 		o.refused++
 	case s == http.StatusInternalServerError && errorCode(err) == "OperationTimedOut":
 		o.unknown++

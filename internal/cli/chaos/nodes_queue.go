@@ -38,7 +38,7 @@ type sharedQueue struct {
 	gets     int64
 	deletes  int64
 	unknown  int64 // requests without an answer
-	refused  int64 // requests that were answered 503
+	refused  int64 // requests that were answered 503, or 507 by a node whose disk is full
 	last     time.Time
 	gap      time.Duration // the longest time between two acknowledged requests
 }
@@ -111,7 +111,7 @@ func (q *sharedQueue) answered(err error, count *int64) bool {
 		}
 		q.last = now
 		return true
-	case s == http.StatusServiceUnavailable:
+	case s == http.StatusServiceUnavailable, s == http.StatusInsufficientStorage:
 		q.refused++
 	case s != 0:
 		q.findings = append(q.findings, &Finding{Kind: Refused, What: err.Error()})
