@@ -44,11 +44,12 @@ func TestServeCluster(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("s3cret", 6)), 0o600))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	indexes := t.TempDir()
 	serve := func(i int) *run {
 		name, address, _ := strings.Cut(peers[i], "=")
 		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue,table", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
 			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
-			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text", "--search-index-folder", filepath.Join(dirs[i], "index")}})
+			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text", "--search-index-folder", filepath.Join(indexes, name)}})
 	}
 	nodes := []*run{serve(0), serve(1), serve(2)}
 	var queues [3]*azqueue.QueueClient
@@ -142,6 +143,18 @@ func TestServeCluster(t *testing.T) {
 		_, err := once.NewQueueClient("orders").EnqueueMessage(t.Context(), "back", nil)
 		return err == nil
 	}, "messages with a majority")
+
+	// fsck finds nothing wrong in the folder of a stopped node, and a flipped bit in one of its streams.
+	if text, code := lazuli("fsck", dirs[2]); code != 0 || strings.Contains(text, "not part of a data folder") {
+		t.Errorf("fsck of a node's folder: %d, %s", code, text)
+	}
+	blocks := check.Must(filepath.Glob(filepath.Join(dirs[2], "cluster", "*", "jetstream", "$G", "streams", "LAZULI_LOG_tables", "msgs", "*.blk")))(t)
+	data := check.Must(os.ReadFile(blocks[0]))(t)
+	data[30] ^= 1
+	check.OK(t, os.WriteFile(blocks[0], data, 0o600))
+	if text, code := lazuli("fsck", dirs[2]); code == 0 || !strings.Contains(text, "stream LAZULI_LOG_tables: block") || !strings.Contains(text, "lazuli cluster leave n3") {
+		t.Errorf("fsck of a damaged node's folder: %d, %s", code, text)
+	}
 
 	// A folder of a node is not served alone, and the folder of a server alone is not a node's.
 	nodes[0].cancel()

@@ -39,11 +39,12 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		NATS: natsserver.Config{Listen: c.NATS.Listen, URL: c.NATS.URL, Credentials: c.NATS.Credentials,
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas,
 			Monitors: c.NATS.Monitors, Prove: c.NATS.URL != "" && !c.NATS.Unproven && c.Durability == config.Sync},
-		Log:     log,
-		Observe: observers(observe.RequestLog(log), o.observe),
-		Metrics: metrics,
-		Faults:  c.Faults,
-		Events:  c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
+		NATSTables: c.NATS.Tables(),
+		Log:        log,
+		Observe:    observers(observe.RequestLog(log), o.observe),
+		Metrics:    metrics,
+		Faults:     c.Faults,
+		Events:     c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
 		Waiting: o.waiting,
 	}
 	if o.clock != nil {

@@ -57,11 +57,14 @@ func (s *Stack) checkFolder() error {
 // electionTime is how long the streams of a cluster may have no leader while the services are opened.
 const electionTime = 3 * time.Minute
 
-// whenElected calls open, on a node of a cluster until it succeeds: its streams may have no leader yet.
+// sharesTables reports whether the tables are a view of a replicated log.
+func (s *Stack) sharesTables() bool { return s.config.Cluster != nil || s.config.NATSTables }
+
+// whenElected calls open, with replicated tables until it succeeds: its streams may have no leader yet.
 func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
-		if err == nil || s.config.Cluster == nil || time.Since(began) > electionTime {
+		if err == nil || !s.sharesTables() || errors.Is(err, store.ErrOtherLog) || time.Since(began) > electionTime {
 			return err
 		}
 		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
@@ -73,9 +76,9 @@ func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 	}
 }
 
-// tableOptions are the options of the Table service's store: on a node of a cluster, it is a view of a replicated log.
+// tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and with Config.NATSTables.
 func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
-	if s.config.Cluster == nil {
+	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory}, nil
 	}
 	log, err := s.replicatedLog(ctx, nats, "tables")
@@ -83,8 +86,13 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 }
 
 func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
-	return replog.Open(ctx, replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Node: nats.ClusterNode(),
-		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log})
+	c := replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Log: s.config.Log}
+	if s.config.Cluster != nil {
+		c.Node, c.Majority = nats.ClusterNode(), func() bool { return nats.ClusterView().Majority }
+	} else {
+		c.Node, _ = os.Hostname()
+	}
+	return replog.Open(ctx, c)
 }
 
 // blobCluster configures the Blob service of a node of a cluster; nil for a server alone.

@@ -15,12 +15,6 @@ var (
 	clusterCurrent  = prometheus.NewDesc("lazuli_cluster_current", "1 while this node has caught up with the cluster's metadata.", nil, nil)
 	clusterNodes    = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.", nil, nil)
 	clusterChanges  = prometheus.NewDesc("lazuli_cluster_leader_changes_total", "Changes of the leader that this node has seen.", nil, nil)
-	logApplied      = prometheus.NewDesc("lazuli_log_applied_sequence", "Sequence of the last record of a replicated log that this node has applied.", []string{"log"}, nil)
-	logLag          = prometheus.NewDesc("lazuli_log_lag_messages", "Messages of a replicated log that this node has not processed yet.", []string{"log"}, nil)
-	logCatchingUp   = prometheus.NewDesc("lazuli_log_catching_up", "1 while this node catches up with a replicated log.", []string{"log"}, nil)
-	logAppends      = prometheus.NewDesc("lazuli_log_appends_total", "Records that this node has appended to a replicated log.", []string{"log"}, nil)
-	logConflicts    = prometheus.NewDesc("lazuli_log_conflicts_total", "Appends of this node that a record of another node overtook.", []string{"log"}, nil)
-	logSeconds      = prometheus.NewDesc("lazuli_log_append_seconds_total", "Total time of this node's successful appends.", []string{"log"}, nil)
 	contentMissing  = prometheus.NewDesc("lazuli_content_missing_bytes", "Content of blobs that this node is known to lack and copies in the background.", nil, nil)
 	contentHealed   = prometheus.NewDesc("lazuli_content_healed_total", "Damaged records of content that were replaced by copies of other nodes.", nil, nil)
 	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
@@ -28,8 +22,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock,
-		logApplied, logLag, logCatchingUp, logAppends, logConflicts, logSeconds, contentMissing, contentHealed} {
+	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock, contentMissing, contentHealed} {
 		out <- d
 	}
 }
@@ -41,12 +34,6 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	if open != nil {
 		v = open.nats.ClusterView()
 	}
-	number := func(b bool) float64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
@@ -56,18 +43,6 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		for name, svc := range open.logs() {
-			r, ok := svc.Replication()
-			if !ok {
-				continue
-			}
-			gauge(logApplied, float64(r.Applied), name)
-			gauge(logLag, float64(r.Lag), name)
-			gauge(logCatchingUp, number(r.CatchingUp), name)
-			for d, value := range map[*prometheus.Desc]float64{logAppends: float64(r.Appends), logConflicts: float64(r.Conflicts), logSeconds: r.AppendTime.Seconds()} {
-				out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, name)
-			}
-		}
 		gauge(contentMissing, float64(open.blobs.MissingContent()))
 		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(open.blobs.HealedContent()))
 	}

@@ -59,6 +59,10 @@ type Config struct {
 	// NATS server in place of the embedded one.
 	NATS natsserver.Config
 
+	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each stack has a view in its data folder. All
+	// stacks with that server share the tables.
+	NATSTables bool
+
 	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node waits for the others,
 	// requests are answered 503.
 	Cluster *peering.Config

@@ -110,6 +110,9 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 			srv.serve(s.handler(srv.service), c)
 		}
 	}
+	if c.Metrics != nil && s.sharesTables() {
+		c.Metrics.MustRegister(logMetrics{s})
+	}
 	if c.Cluster != nil {
 		if c.Metrics != nil {
 			c.Metrics.MustRegister(clusterMetrics{s})
@@ -123,7 +126,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		serve()
 	}
 	s.ready.Store(true)
-	if c.Cluster != nil {
+	if s.sharesTables() {
 		follow, cancel := context.WithCancel(context.Background())
 		s.unfollow = cancel
 		s.following.Go(func() { s.keepFollowing(follow) })

@@ -17,7 +17,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -51,7 +53,7 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		name string
 		run  func() error
 	}{
-		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {"queues", c.queues},
+		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {"queues", c.queues}, {"cluster", c.cluster},
 	} {
 		if err := c.contained(part.name, part.run); err != nil {
 			return nil, errors.Join(err, dir.Close())
@@ -104,7 +106,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, "encryption-scopes.json"}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, "encryption-scopes.json"}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -114,7 +116,9 @@ func (c *check) names() error {
 	}
 	for _, e := range entries {
 		base, _, isLog := strings.Cut(e.Name(), "-log")
-		known := slices.Contains(names, e.Name()) || isLog && strings.HasSuffix(base, ".db")
+		// A node keeps damaged files under other names.
+		aside, _, _ := strings.Cut(e.Name(), ".damaged-")
+		known := slices.Contains(names, e.Name()) || slices.Contains(names, aside) || isLog && strings.HasSuffix(base, ".db")
 		if !known {
 			c.found(Warning, e.Name(), "is not part of a data folder")
 		}
@@ -218,6 +222,26 @@ func (c *check) repairQueues() error {
 		c.found(Error, "queues", "repair: %v", err)
 	}
 	return c.ctx.Err()
+}
+
+// cluster checks the files of a node of a cluster: its streams, Raft logs and snapshots. The server that would read them needs the other nodes.
+func (c *check) cluster() error {
+	id, err := peering.ReadIdentity(c.dir.Cluster())
+	if errors.Is(err, peering.ErrNoIdentity) {
+		return nil
+	}
+	if err != nil {
+		c.found(Error, "cluster", "%v", err)
+		return nil
+	}
+	damaged, err := jetstreamfiles.VerifyTree(filepath.Join(c.dir.Cluster(), id.Cluster))
+	if err != nil {
+		return fmt.Errorf("check the streams of node %s: %w", id.Node, err)
+	}
+	for _, d := range damaged {
+		c.found(Error, "cluster", "%v; node %s leaves the cluster when it starts: run `lazuli cluster leave %[2]s` on another node then", d, id.Node)
+	}
+	return nil
 }
 
 func (c *check) queues() (err error) {

@@ -69,7 +69,9 @@ type NATS struct {
 	// Monitors are the monitoring addresses of all servers of URL, which must say that they sync each write. Unproven accepts servers that do not.
 	Monitors []string
 	Unproven bool
-	// Replicas is how many servers of the cluster keep each queue, 1 to 5.
+	// Services are the services whose data is on URL; nil is the queue service.
+	Services []string
+	// Replicas is how many servers of the cluster keep each stream, 1 to 5.
 	Replicas int
 }
 
@@ -266,6 +268,12 @@ func (c *Config) validate() error {
 	if err := c.validateCluster(); err != nil {
 		return err
 	}
+	switch {
+	case c.NATS.Tables() && c.Durability == Relaxed:
+		return errors.New("replicated tables have no relaxed durability: it cannot be used with table in nats-services")
+	case c.NATS.Tables() && c.InMemory:
+		return errors.New("replicated tables need a data folder: in-memory cannot be used with table in nats-services")
+	}
 	return c.NATS.validate()
 }
 
@@ -331,6 +339,8 @@ func (n *NATS) validate() error {
 		switch {
 		case n.Replicas != 1:
 			return errors.New("nats-replicas needs a cluster: set nats-url")
+		case len(n.Services) > 0:
+			return errors.New("nats-services is about an external server: set nats-url")
 		case len(n.Monitors) > 0 || n.Unproven:
 			return errors.New("nats-monitor and nats-unproven are for an external server: set nats-url")
 		case n.Credentials != "" || n.CA != "" || n.Cert != "":
@@ -344,8 +354,14 @@ func (n *NATS) validate() error {
 	if (n.Cert == "") != (n.Key == "") {
 		return errors.New("nats-cert and nats-key go together")
 	}
+	if len(n.Services) > 0 && !slices.Contains(n.Services, "queue") {
+		return errors.New("nats-services must have queue: with nats-url, queues are always there")
+	}
 	return nil
 }
+
+// Tables reports whether tables are on the external server.
+func (n *NATS) Tables() bool { return slices.Contains(n.Services, "table") }
 
 func developmentKey() auth.Key {
 	key, err := auth.ParseKey(auth.DevelopmentKey)
