@@ -7,6 +7,3 @@ const canStop = false
 
 // pause does nothing: this system cannot stop a process without ending it.
 func (p *process) pause() {}
-
-// resume does nothing.
-func (p *process) resume() {}

@@ -9,6 +9,3 @@ const canStop = true
 
 // pause stops the process without ending it.
 func (p *process) pause() { _ = p.Signal(syscall.SIGSTOP) }
-
-// resume lets a paused process go on.
-func (p *process) resume() { _ = p.Signal(syscall.SIGCONT) }

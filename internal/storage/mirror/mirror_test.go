@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +31,6 @@ type node struct {
 	dir     string
 	extents *extent.Store
 	mirror  *Mirror // nil while the node is down
-	cut     atomic.Bool
 }
 
 var names = []string{"n0", "n1", "n2"}

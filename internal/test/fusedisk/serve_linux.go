@@ -90,7 +90,7 @@ func (f *faults) check(kind Kind, path string) syscall.Errno {
 
 // node is a file or folder.
 type node struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	faults *faults
 }
 
@@ -100,12 +100,14 @@ func newRoot(path string, f *faults) (fs.InodeEmbedder, error) {
 		return nil, err
 	}
 	data := &fs.LoopbackRoot{Path: path, Dev: uint64(st.Dev)}
-	data.NewNode = func(root *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &node{fs.LoopbackNode{RootData: root}, f}
-	}
-	root := &node{fs.LoopbackNode{RootData: data}, f}
+	root := &node{&fs.LoopbackNode{RootData: data}, f}
 	data.RootNode = root
 	return root, nil
+}
+
+// WrapChild gives the faults to each file and folder that is found or created.
+func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &node{child.(*fs.LoopbackNode), n.faults}
 }
 
 func (n *node) check(kind Kind, name string) syscall.Errno {
