@@ -24,6 +24,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 
@@ -58,7 +59,8 @@ var errFakeStops = errors.New("the test's own backend is stopping")
 func (f *fake) URL(svc wire.Service, account string) string {
 	return "http://127.0.0.1:1/" + account + "?" + svc.String()
 }
-func (f *fake) Path() string { return "/somewhere" }
+func (f *fake) Path() string            { return "/somewhere" }
+func (f *fake) Events() *events.Manager { return nil }
 func (f *fake) Ready() error {
 	select {
 	case <-f.stopping:
@@ -91,8 +93,15 @@ func start(t *testing.T, m Main) *run {
 	m.Stdout, m.Stderr = r.stdout, r.stderr
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	t.Cleanup(r.cancel)
-	go func() { r.code <- m.Run(ctx) }()
+	ended := make(chan struct{})
+	t.Cleanup(func() { // the process's folders are removed afterwards
+		r.cancel()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		r.code <- m.Run(ctx)
+	}()
 	return r
 }
 
