@@ -25,7 +25,8 @@ type activities struct {
 // once in one process.
 type activity struct {
 	key    string
-	copies []*received // the first one is run; all are deleted with it
+	first  *received   // the copy that is run
+	copies []*received // the first one and those that came later; all are deleted with it. Guarded by activities.mu.
 	began  time.Time
 }
 
@@ -39,14 +40,14 @@ func (a *activities) add(r *received) *activity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.running[key]; old != nil {
-		if old.copies[0].Execution == r.Execution && old.copies[0].Scheduled == r.Scheduled {
+		if old.first.Execution == r.Execution && old.first.Scheduled == r.Scheduled {
 			old.copies = append(old.copies, r)
 			return nil
 		}
 		r.release() // Of another execution: it comes again.
 		return nil
 	}
-	n := &activity{key: key, copies: []*received{r}, began: a.b.clock.Now()}
+	n := &activity{key: key, first: r, copies: []*received{r}, began: a.b.clock.Now()}
 	a.running[key] = n
 	return n
 }
@@ -158,7 +159,7 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			b.activities.giveBack([]*activity{w})
 			return nil, err
 		}
-		m := w.copies[0]
+		m := w.first
 		if over, err := b.isOver(ctx, m); err != nil {
 			b.activities.giveBack([]*activity{w})
 			return nil, err
@@ -222,7 +223,7 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout)
 	defer cancel()
-	m, e := w.copies[0], wi.Result
+	m, e := w.first, wi.Result
 	trimFailures(e)
 	if err := b.checkPayload(e); err != nil {
 		e = newEvent("taskFailed", -1, b.clock.Now())

@@ -89,7 +89,7 @@ func (a *activities) execution(instance string, task int32) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := a.running[activityName(instance, task)]; n != nil {
-		return n.copies[0].Execution
+		return n.first.Execution
 	}
 	return ""
 }
@@ -99,7 +99,7 @@ func (b *Backend) ActivityTrace(instance string, task int32) (parent, state stri
 	b.activities.mu.Lock()
 	defer b.activities.mu.Unlock()
 	if n := b.activities.running[activityName(instance, task)]; n != nil {
-		t := n.copies[0].event.GetTaskScheduled().GetParentTraceContext()
+		t := n.first.event.GetTaskScheduled().GetParentTraceContext()
 		return t.GetTraceParent(), t.GetTraceState().GetValue()
 	}
 	return "", ""
