@@ -156,6 +156,10 @@ func TestServeCluster(t *testing.T) {
 		t.Errorf("fsck of a damaged node's folder: %d, %s", code, text)
 	}
 
+	if text, code := lazuli("compact", dirs[2]); code == 0 || !strings.Contains(text, "folder of a node of a cluster") {
+		t.Errorf("compact of a node's folder: %d, %s", code, text)
+	}
+
 	// A folder of a node is not served alone, and the folder of a server alone is not a node's.
 	nodes[0].cancel()
 	nodes[0].end(t)

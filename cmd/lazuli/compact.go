@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +42,9 @@ the folder is in use or not a data folder.`,
 			if err != nil {
 				return err
 			}
+			if _, statErr := os.Stat(dir.Cluster()); !errors.Is(statErr, fs.ErrNotExist) {
+				return errors.Join(errNodeFolder, dir.Close())
+			}
 			err = compactFolder(cmd, dir, dry, rate<<20)
 			return errors.Join(err, dir.Close())
 		},
@@ -50,6 +55,9 @@ the folder is in use or not a data folder.`,
 	f.Int64Var(&rate, "rate", 0, "maximum rate of moving content, in MiB per second; 0: no limit")
 	return cmd
 }
+
+// errNodeFolder: the extents of a node hold copies of other nodes' content, and a node's metadata may be behind the log.
+var errNodeFolder = errors.New("this is the folder of a node of a cluster, which frees space by itself while it runs")
 
 func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) error {
 	if dry {
