@@ -37,29 +37,33 @@ func (p *page) free() {
 // raw writes markup without escaping.
 func (p *page) raw(s string) { p.b = append(p.b, s...) }
 
-func (p *page) start(name string) {
-	p.b = append(p.b, '<')
-	p.b = append(p.b, name...)
-	p.b = append(p.b, '>')
+func (p *page) start(name string) { p.b = appendStart(p.b, name) }
+
+func (p *page) end(name string) { p.b = appendEnd(p.b, name) }
+
+func appendStart(b []byte, name string) []byte {
+	b = append(b, '<')
+	b = append(b, name...)
+	return append(b, '>')
 }
 
-func (p *page) end(name string) {
-	p.b = append(p.b, '<', '/')
-	p.b = append(p.b, name...)
-	p.b = append(p.b, '>')
+func appendEnd(b []byte, name string) []byte {
+	b = append(b, '<', '/')
+	b = append(b, name...)
+	return append(b, '>')
 }
 
 // text writes an element, <name /> if value is empty.
+//
+// It and its like append to a local slice and store it once: each store to the heap costs a write barrier while garbage is collected.
 func (p *page) text(name, value string) {
 	if value == "" {
-		p.b = append(p.b, '<')
-		p.b = append(p.b, name...)
-		p.b = append(p.b, " />"...)
+		b := append(p.b, '<')
+		b = append(b, name...)
+		p.b = append(b, " />"...)
 		return
 	}
-	p.start(name)
-	p.escape(value)
-	p.end(name)
+	p.b = appendEnd(appendEscaped(appendStart(p.b, name), value), name)
 }
 
 // echo writes an element unless value is empty.
@@ -70,23 +74,17 @@ func (p *page) echo(name, value string) {
 }
 
 func (p *page) int(name string, n int64) {
-	p.start(name)
-	p.b = strconv.AppendInt(p.b, n, 10)
-	p.end(name)
+	p.b = appendEnd(strconv.AppendInt(appendStart(p.b, name), n, 10), name)
 }
 
 func (p *page) time(name string, t ticks.Ticks) {
-	p.start(name)
-	p.b = t.AppendRFC1123(p.b)
-	p.end(name)
+	p.b = appendEnd(t.AppendRFC1123(appendStart(p.b, name)), name)
 }
 
 func (p *page) bool(name string, b bool) { p.text(name, strconv.FormatBool(b)) }
 
 func (p *page) etag(changed ticks.Ticks) {
-	p.start("Etag")
-	p.b = changed.AppendHexETag(p.b)
-	p.end("Etag")
+	p.b = appendEnd(changed.AppendHexETag(appendStart(p.b, "Etag")), "Etag")
 }
 
 func (p *page) md5(sum string) {
@@ -94,9 +92,7 @@ func (p *page) md5(sum string) {
 		p.text("Content-MD5", "")
 		return
 	}
-	p.start("Content-MD5")
-	p.b = base64.StdEncoding.AppendEncode(p.b, []byte(sum))
-	p.end("Content-MD5")
+	p.b = appendEnd(base64.StdEncoding.AppendEncode(appendStart(p.b, "Content-MD5"), []byte(sum)), "Content-MD5")
 }
 
 // plain are the ASCII characters that text and attributes need not escape.
@@ -107,8 +103,11 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// escape writes text. Characters that XML cannot hold become U+FFFD.
-func (p *page) escape(s string) {
+// escape writes text.
+func (p *page) escape(s string) { p.b = appendEscaped(p.b, s) }
+
+// appendEscaped appends text. Characters that XML cannot hold become U+FFFD.
+func appendEscaped(b []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -137,12 +136,12 @@ func (p *page) escape(s string) {
 			}
 		}
 		if with != "" {
-			p.b = append(append(p.b, s[from:i]...), with...)
+			b = append(append(b, s[from:i]...), with...)
 			from = i + size
 		}
 		i += size
 	}
-	p.b = append(p.b, s[from:]...)
+	return append(b, s[from:]...)
 }
 
 func (p *page) metadata(list []state.Meta) {
