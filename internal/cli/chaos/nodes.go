@@ -57,8 +57,8 @@ type nodesRun struct {
 	nodes  []*nodeproc.Node
 	web    *web
 	queue  *sharedQueue
-	table  *sharedTable
-	blobs  *sharedBlobs
+	table  *sharedCounters
+	blobs  *sharedCounters
 	disk   *smallDisk // where the last node has its folder; nil if it cannot be mounted
 	admin  *http.Client
 	report NodesReport
@@ -149,24 +149,28 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if err := queue.create(ctx); err != nil {
 		return err
 	}
-	if r.table, err = newSharedTable(r.nodes); err != nil {
+	table, err := newSharedTable(r.nodes)
+	if err != nil {
 		return err
 	}
-	if err := r.table.create(ctx); err != nil {
+	if err := table.create(ctx); err != nil {
 		return err
 	}
-	if r.blobs, err = newSharedBlobs(r.nodes); err != nil {
+	blobs, err := newSharedBlobs(r.nodes)
+	if err != nil {
 		return err
 	}
-	if err := r.blobs.create(ctx); err != nil {
+	if err := blobs.create(ctx); err != nil {
 		return err
 	}
+	r.table = newSharedCounters(table, "entity", len(r.nodes), 10)
+	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 20)
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {
 		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
 		all.Go(func() { r.table.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(1000+i)))) })
-		all.Go(func() { r.blobs.overwrite(load, rand.New(rand.NewPCG(r.Seed, uint64(2000+i)))) })
+		all.Go(func() { r.blobs.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(2000+i)))) })
 		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
 	}
 	err = r.faults(ctx)
@@ -178,8 +182,8 @@ func (r *nodesRun) run(ctx context.Context) error {
 		r.blobs.last(ctx)
 	}
 	queue.fill(&r.report)
-	r.table.fill(&r.report)
-	r.blobs.fill(&r.report)
+	r.table.fill(&r.report, &r.report.Increments, &r.report.Reads)
+	r.blobs.fill(&r.report, &r.report.BlobWrites, &r.report.BlobReads)
 	return errors.Join(err, ctx.Err())
 }
 

@@ -20,7 +20,7 @@ type outcomes struct {
 	gap      time.Duration
 }
 
-// answered counts a requeso. It returns true if it was acknowledged.
+// answered counts a request. It returns true if it was acknowledged.
 func (o *outcomes) answered(err error, count *int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
