@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,6 +247,9 @@ func addRange(r *bleve.FacetRequest, f Field, v Range) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return invalid("facet of %s: the range %s is not one of numbers", f.Name, v)
 		}
+		if from != nil && math.IsNaN(*from) || to != nil && math.IsNaN(*to) || from != nil && to != nil && *from >= *to {
+			return emptyRange(f, v)
+		}
 		r.AddNumericRange(v.String(), from, to)
 		return nil
 	}
@@ -261,8 +265,15 @@ func addRange(r *bleve.FacetRequest, f Field, v Range) error {
 	if to != nil {
 		end = *to
 	}
+	if from != nil && to != nil && !start.Before(end) {
+		return emptyRange(f, v)
+	}
 	r.AddDateTimeRange(v.String(), start, end)
 	return nil
+}
+
+func emptyRange(f Field, v Range) error {
+	return invalid("facet of %s: the range %s has no values: its first limit is not below its second", f.Name, v)
 }
 
 // limit parses a limit of a range; nil if it is empty.

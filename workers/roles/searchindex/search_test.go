@@ -179,6 +179,9 @@ func TestInvalidSearches(t *testing.T) {
 		"range":             {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "x"}}}}}, "numbers"},
 		"range of dates":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born", Ranges: []searchindex.Range{{From: "1500"}}}}}, "dates"},
 		"range twice":       {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "1"}, {From: "1"}}}}}, "twice"},
+		"range reversed":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "5", To: "1"}}}}}, "no values"},
+		"range of nothing":  {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "NaN"}}}}}, "no values"},
+		"dates reversed":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born", Ranges: []searchindex.Range{{From: "1900", To: "1900-01"}}}}}, "no values"},
 		"terms":             {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town", Size: 1001}}}, "1000"},
 	} {
 		_, err := f.index.Search(t.Context(), tc.q)
