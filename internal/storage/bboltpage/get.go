@@ -44,10 +44,14 @@ func (s *Snapshot) absent(l *lastLeaf, key []byte, i int, verify Verify) ([]byte
 			return nil, l.damaged(problem)
 		}
 		for j := max(i-1, 0); j <= i && j < l.page.count(); j++ {
+			if l.verified[j-(i-1)] == j+1 {
+				continue
+			}
 			k, v, _, _ := l.page.pair(j) // checked
 			if err := verify(k, v); err != nil {
 				return nil, err
 			}
+			l.verified[j-(i-1)] = j + 1
 		}
 		return nil, nil
 	}
@@ -85,18 +89,20 @@ func (l *lastLeaf) check() string {
 
 func (l *lastLeaf) damaged(problem string) error { return damaged(l.id, "%s", problem) }
 
-// lastLeaf is the leaf that a snapshot has read last. The next key is often in the same leaf.
+// lastLeaf is a leaf that a snapshot has read lately. The next key is often in the same leaf.
 type lastLeaf struct {
 	s       *Snapshot
 	tree    Tree
 	id      uint64
-	page    Page    // nil if none exists
-	lo, hi  []byte  // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
-	checked bool    // check found no damage in this leaf
-	around  bool    // check found no damage in the neighbouring leaves
-	branch  *[]byte // buffer of the branch above
-	leaf    kept    // buffer of the leaf, if it is not mapped
-	shared  bool    // a caller holds values in leaf
+	page    Page   // nil if none exists
+	lo, hi  []byte // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
+	checked bool   // check found no damage in this leaf
+	around  bool   // check found no damage in the neighbouring leaves
+	// verified are the elements that absent has verified last, plus one: those before and after the absent key. The next key is often between them.
+	verified [2]int
+	branch   *[]byte // buffer of the branch above
+	leaf     kept    // buffer of the leaf, if it is not mapped
+	shared   bool    // a caller holds values in leaf
 }
 
 func (l *lastLeaf) covers(t Tree, key []byte) bool {
@@ -106,14 +112,13 @@ func (l *lastLeaf) covers(t Tree, key []byte) bool {
 
 // leafOf returns the leaf that contains key, or would contain it.
 func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
-	l := s.last
-	if l == nil {
-		l = &lastLeaf{s: s}
-		s.last = l
+	for i, l := range s.last {
+		if l != nil && l.covers(t, key) {
+			s.last[0], s.last[i] = l, s.last[0]
+			return l, nil
+		}
 	}
-	if l.covers(t, key) {
-		return l, nil
-	}
+	l := s.replaced(t)
 	if l.shared {
 		s.kept = append(s.kept, l.leaf)
 		l.leaf, l.shared = kept{}, false
@@ -131,9 +136,24 @@ func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
 	return l, nil
 }
 
+// replaced returns the leaf to give up for another leaf of t, which becomes the first of s.last: that of the same tree, or the older one.
+func (s *Snapshot) replaced(t Tree) *lastLeaf {
+	i := 1
+	if l := s.last[0]; l == nil || l.tree.root == t.root && l.tree.name == t.name {
+		i = 0
+	}
+	l := s.last[i]
+	if l == nil {
+		l = &lastLeaf{s: s}
+	}
+	s.last[i] = s.last[0]
+	s.last[0] = l
+	return l
+}
+
 // descend finds and reads the leaf of key. depth is the level of the leaves, 0 if it is not known.
 func (l *lastLeaf) descend(t Tree, key []byte, direct bool, depth int) (err error) {
-	l.tree, l.page, l.lo, l.hi, l.checked, l.around = t, nil, nil, nil, false, false
+	l.tree, l.page, l.lo, l.hi, l.checked, l.around, l.verified = t, nil, nil, nil, false, false, [2]int{}
 	if t.inline != nil {
 		l.id, l.page = 0, t.inline
 		return nil

@@ -46,7 +46,7 @@ type Snapshot struct {
 
 	kept    []kept
 	cursors []*Cursor
-	last    *lastLeaf
+	last    [2]*lastLeaf // the last one used comes first: transactions often read two buckets in turns
 }
 
 // SnapshotOptions configure a Snapshot. The zero value reads through the mapping.
@@ -98,13 +98,16 @@ func (s *Snapshot) Release() {
 	for _, c := range s.cursors {
 		c.release()
 	}
-	if l := s.last; l != nil {
+	for _, l := range s.last {
+		if l == nil {
+			continue
+		}
 		l.leaf.release()
 		if l.branch != nil {
 			s.r.pages.Put(l.branch)
 		}
 	}
-	s.kept, s.cursors, s.last = nil, nil, nil
+	s.kept, s.cursors, s.last = nil, nil, [2]*lastLeaf{}
 }
 
 // Tree is one bucket.

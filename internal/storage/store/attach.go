@@ -66,7 +66,7 @@ const maxScratch = 1 << 20
 // so attachments do not stay in memory. The record is valid until the next call. Only the leader may call record.
 func (db *DB) record(s *WriteSet) (record, payload []byte) {
 	if len(s.attached) == 0 || db.log == nil {
-		record = s.appendPayload(make([]byte, logHeaderSize, logHeaderSize+s.bytes+s.bytes/8+512))
+		record = s.appendPayload(make([]byte, logHeaderSize, logHeaderSize+s.room()))
 		return record, record[logHeaderSize:]
 	}
 	record = s.appendPayload(append(db.scratch[:0], make([]byte, logHeaderSize)...))

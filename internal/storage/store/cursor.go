@@ -51,7 +51,7 @@ func (tx *Tx) cursor(b Bucket, open func(*bboltpage.Snapshot, bboltpage.Tree, bb
 	c.sources = c.above(tx, b, i)
 	if t := tx.tree(i); t.exists {
 		// The file comes last: the next move overwrites the slices that a Scan returned.
-		c.file = fileSource{tx: tx, c: open(&tx.file, t.Tree, tx.db.verifiers[i])}
+		c.file = fileSource{tx: tx, c: open(tx.file, t.Tree, tx.db.verifiers[i])}
 		c.sources = append(c.sources, &c.file)
 	}
 	return c

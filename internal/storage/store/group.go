@@ -91,6 +91,7 @@ type group struct {
 	next   int // first call that has not run
 	tx     Tx  // initial state of the closures
 	writes WriteSet
+	own    WriteSet // of the closure that runs
 	began  bool
 	failed bool
 	ended  bool
@@ -108,6 +109,7 @@ func (g *group) run() {
 		g.began = true
 		runtime.Gosched() // lets callers that woke at the same time join the group
 		g.take()
+		g.writes, g.own = g.db.spareSets[0], g.db.spareSets[1]
 		g.begin()
 	}
 	for {
@@ -122,6 +124,9 @@ func (g *group) run() {
 		g.begin() // another node was first
 	}
 	g.ended = true
+	g.writes.reset()
+	g.own.reset()
+	g.db.spareSets = [2]WriteSet{g.writes, g.own}
 	g.finish()
 }
 
@@ -154,21 +159,21 @@ func (g *group) begin() {
 // apply runs one closure and, if it succeeds, adds its writes to those of the group.
 func (g *group) apply(c *call) {
 	tx := g.tx
-	tx.writes = &WriteSet{}
+	g.own.reset() // the last closure may have ended its goroutine
+	tx.writes, tx.parent = &g.own, &g.tx
 	c.run(&tx)
 	if c.err == nil && c.panic == nil {
 		c.err = tx.err
 	}
-	g.tx.touched = tx.touched
-	tx.file.Release()
-	tx.reader = nil
+	tx.reader, tx.file, tx.writes = nil, nil, nil
 	if c.err != nil || c.panic != nil {
+		g.tx.closeFile() // a read may have been interrupted
 		return
 	}
 	if len(g.writes.buckets) == 0 && len(g.writes.attached) == 0 {
-		g.writes = *tx.writes
+		g.writes, g.own = g.own, g.writes
 	} else {
-		g.writes.merge(tx.writes)
+		g.writes.merge(&g.own)
 	}
 }
 

@@ -19,6 +19,8 @@ type memtable struct {
 	newest  uint64     // number of the last group; used by the inserting goroutine
 	visible atomic.Uint64
 
+	slab []entry // the next entries; used by the inserting goroutine
+
 	attached int // bytes of the attachments in the same generation of the log; used by the inserting goroutine
 
 	position replog.Position // of a replicated store: after the last record; used by the inserting goroutine
@@ -29,9 +31,18 @@ const entryOverhead = 128
 
 func newMemtable(buckets int) *memtable { return &memtable{lists: make([]skiplist, buckets)} }
 
+// slabSize is the number of entries that are allocated at once. They live as long as their memtable.
+const slabSize = 32
+
 // insert adds a write of the group that is being committed. publish makes it visible.
 func (m *memtable) insert(bucket int, w Write, group uint64) {
-	m.lists[bucket].insert(w, group)
+	if len(m.slab) == 0 {
+		m.slab = make([]entry, slabSize)
+	}
+	e := &m.slab[0]
+	m.slab = m.slab[1:]
+	e.Write, e.group = w, group
+	m.lists[bucket].insert(e)
 	m.bytes += len(w.Key) + len(w.Value) + entryOverhead
 }
 
@@ -52,6 +63,7 @@ type entry struct {
 	Write // the value has its checksum
 	group uint64
 	next  []atomic.Pointer[entry]
+	room  [2]atomic.Pointer[entry] // what next points to if it is short, as that of 15 entries of 16
 }
 
 func (l *skiplist) empty() bool { return l.head[0].Load() == nil }
@@ -64,7 +76,7 @@ func (l *skiplist) link(e *entry, level int) *atomic.Pointer[entry] {
 	return &e.next[level]
 }
 
-func (l *skiplist) insert(w Write, group uint64) {
+func (l *skiplist) insert(e *entry) {
 	height := 1
 	for height < maxHeight && rand.Uint32()%4 == 0 {
 		height++
@@ -72,13 +84,17 @@ func (l *skiplist) insert(w Write, group uint64) {
 	if int32(height) > l.height.Load() {
 		l.height.Store(int32(height))
 	}
-	e := &entry{Write: w, group: group, next: make([]atomic.Pointer[entry], height)}
+	if height <= len(e.room) {
+		e.next = e.room[:height]
+	} else {
+		e.next = make([]atomic.Pointer[entry], height)
+	}
 	var links [maxHeight]*atomic.Pointer[entry]
 	var at *entry
 	for level := int(l.height.Load()) - 1; level >= 0; level-- {
 		for {
 			next := l.link(at, level).Load()
-			if next == nil || before(w.Key, group, next) {
+			if next == nil || before(e.Key, e.group, next) {
 				break
 			}
 			at = next

@@ -5,6 +5,12 @@ import (
 	"fmt"
 )
 
+// room returns a size that the encoded write set is seldom larger than, in bytes.
+func (s *WriteSet) room() int {
+	const perBucket, perWrite = 32, 8 + sumSize
+	return s.bytes + len(s.buckets)*perBucket + s.Len()*perWrite + len(s.attached)*perWrite
+}
+
 // appendPayload encodes the write set, values with their checksums. The encoding is deterministic.
 func (s *WriteSet) appendPayload(p []byte) []byte {
 	for _, b := range s.buckets {

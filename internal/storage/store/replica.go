@@ -209,7 +209,7 @@ func (db *DB) Replication() (s replog.Status, ok bool) {
 // It reports whether the group has ended.
 func (g *group) commitReplicated() (ended bool) {
 	prev := g.tx.snapshot[0]
-	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.bytes+g.writes.bytes/8+512)))
+	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.room())))
 	g.tx.endRead()
 	var err error
 	if len(payload) > 0 {
@@ -220,7 +220,8 @@ func (g *group) commitReplicated() (ended bool) {
 	}
 	switch {
 	case errors.Is(err, replog.ErrConflict):
-		g.next, g.writes = 0, WriteSet{}
+		g.next = 0
+		g.writes.reset()
 		return false
 	case err != nil:
 		g.fail(fmt.Errorf("store: commit: %w", logError(err)))

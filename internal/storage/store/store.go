@@ -99,8 +99,9 @@ type DB struct {
 	frozenGen    uint64      // generation of the frozen memtable; set before it is
 	memtableSize int         // tests use smaller values
 	attachedSize int
-	scratch      []byte // used by the leader: memory of a record with attachments
-	chunkSize    int    // keys in a transaction of bbolt
+	scratch      []byte      // used by the leader: memory of a record with attachments
+	spareSets    [2]WriteSet // used by the leader: memory for those of its group
+	chunkSize    int         // keys in a transaction of bbolt
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -331,7 +332,7 @@ func (db *DB) beginRead(tx *Tx) error {
 // endRead ends the transaction.
 func (tx *Tx) endRead() {
 	tx.flushTouched()
-	tx.file.Release()
+	tx.closeFile()
 	tx.db.readers.release(tx.reader)
 	*tx = Tx{}
 }

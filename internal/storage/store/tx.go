@@ -16,13 +16,14 @@ import (
 type Tx struct {
 	db *DB
 
-	writes   *WriteSet          // the closure's own; nil in a View
-	group    *WriteSet          // writes of earlier closures of the group; nil in a View
-	mem      [2]*memtable       // active and frozen, either may be nil
-	snapshot [2]uint64          // last visible group of each
-	reader   *reader            // of the file
-	file     bboltpage.Snapshot // the file as reader sees it; set on first use
-	opened   bool               // file is set
+	writes   *WriteSet           // the closure's own; nil in a View
+	group    *WriteSet           // writes of earlier closures of the group; nil in a View
+	mem      [2]*memtable        // active and frozen, either may be nil
+	snapshot [2]uint64           // last visible group of each
+	reader   *reader             // of the file
+	file     *bboltpage.Snapshot // the file as reader sees it; set on first use
+	own      bboltpage.Snapshot  // file points to it, or to that of parent
+	parent   *Tx                 // of a closure's transaction: that of the group; nil in a View
 
 	err     error // first error of a Put or Delete
 	touched int   // see trim.go
@@ -118,13 +119,32 @@ func (db *DB) bucketIndex(b Bucket) int {
 	return -1
 }
 
+// open returns the file as the transaction sees it. The closures of a group run one after another and share it, with the pages that it has read.
+func (tx *Tx) open() *bboltpage.Snapshot {
+	if tx.parent != nil {
+		tx = tx.parent
+	}
+	if tx.file == nil {
+		tx.own = tx.reader.file.Snapshot(bboltpage.SnapshotOptions{
+			Direct: tx.reader.file.Size() > tx.db.directAbove, Copies: tx.group != nil, Touched: tx.touch,
+		})
+		tx.file = &tx.own
+	}
+	return tx.file
+}
+
+// closeFile gives up what the transaction has read of the file. The next read opens it again.
+func (tx *Tx) closeFile() {
+	if tx.file != nil {
+		tx.file.Release()
+		tx.file = nil
+	}
+}
+
 // tree returns a bucket in the file. Only a read-only file can lack a bucket.
 func (tx *Tx) tree(i int) *tree {
-	if !tx.opened {
-		tx.opened = true
-		tx.file = tx.reader.file.Snapshot(bboltpage.SnapshotOptions{
-			Direct: tx.reader.file.Size() > tx.db.directAbove, Copies: tx.writes != nil, Touched: tx.touch,
-		})
+	if tx.file == nil {
+		tx.file = tx.open()
 	}
 	if t := tx.reader.trees[i].Load(); t != nil {
 		return t

@@ -22,6 +22,8 @@ type WriteSet struct {
 	buckets  []*bucketWrites
 	attached []Write // see Tx.Attach; not part of All and Len
 	bytes    int     // approximate size of keys and values
+
+	spare []*bucketWrites // empty ones to use again
 }
 
 // All yields the writes: buckets in order of first use, keys in byte order.
@@ -57,9 +59,25 @@ func (s *WriteSet) of(b Bucket) *bucketWrites {
 			return x
 		}
 	}
-	x := &bucketWrites{bucket: b}
+	x := &bucketWrites{}
+	if n := len(s.spare); n > 0 {
+		x, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	x.bucket = b
 	s.buckets = append(s.buckets, x)
 	return x
+}
+
+// reset removes all writes. It keeps the memory for about as many as one run holds.
+func (s *WriteSet) reset() {
+	for _, b := range s.buckets {
+		b.reset()
+	}
+	s.spare = append(s.spare, s.buckets...)
+	s.buckets = s.buckets[:0]
+	clear(s.attached)
+	s.attached = s.attached[:0]
+	s.bytes = 0
 }
 
 func (s *WriteSet) get(b Bucket, key []byte) *Write {
@@ -100,7 +118,19 @@ const maxRun = 256
 type bucketWrites struct {
 	bucket Bucket
 	runs   [][]Write
-	gen    int // changes when positions become invalid
+	room   []Write // empty: memory for the first run
+	gen    int     // changes when positions become invalid
+}
+
+// reset removes all writes. It keeps the memory of the first run.
+func (b *bucketWrites) reset() {
+	if len(b.runs) > 0 {
+		clear(b.runs[0])
+		b.room = b.runs[0][:0]
+	}
+	clear(b.runs)
+	b.runs = b.runs[:0]
+	b.gen++
 }
 
 // A position is an index in bucketWrites; past the last write, run is len(runs).
@@ -143,7 +173,8 @@ func (b *bucketWrites) put(w Write) {
 	b.gen++
 	if p.run == len(b.runs) {
 		if p.run == 0 {
-			b.runs = [][]Write{{w}}
+			b.runs = append(b.runs, append(b.room, w))
+			b.room = nil
 			return
 		}
 		p.run--
