@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
@@ -17,7 +19,8 @@ import (
 // failed change is answered inside a 202, by one part that says which change failed.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s *Service) entityGroupTransaction(c *call) error {
-	body, err := c.ReadBody(maxBody)
+	m := batchMemories.Get().(*batchMemory)
+	body, err := c.ReadBodyInto(m.body, maxBody)
 	if err != nil {
 		return err
 	}
@@ -25,17 +28,56 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := newBatchWriter(c, len(b.changes))
+	w := newBatchWriter(c, len(b.changes), m.answer)
 	if b.query != nil {
 		a, f := s.batchQuery(c, b.query)
 		w.single(b.query, f, a)
-	} else if err := s.changeSet(c, b.changes, w); err != nil {
+	} else if err := s.changeSet(c, b.changes, w, m); err != nil {
 		return err
 	}
 	for range b.extra {
 		w.single(&part{}, c.format, c.failure(c.format, errInvalidInput, -1))
 	}
-	return c.Body(http.StatusAccepted, "multipart/mixed; boundary="+w.boundary, w.bytes())
+	m.answer = w.bytes()
+	err = c.Body(http.StatusAccepted, "multipart/mixed; boundary="+w.boundary, m.answer)
+	m.body = body
+	m.release()
+	return err
+}
+
+// batchMemory is memory that transactions use again.
+type batchMemory struct {
+	body, records, answer []byte
+}
+
+var batchMemories = sync.Pool{New: func() any { return new(batchMemory) }}
+
+// maxBatchMemory bounds the size of each part of a batchMemory that is kept, in bytes: that of a hundred entities of 5 KiB.
+const maxBatchMemory = 512 << 10
+
+// reserve returns memory for the records of the parts, which is enough unless they are larger than their JSON.
+func (m *batchMemory) reserve(parts []part) []byte {
+	n := 0
+	for i := range parts {
+		n += len(parts[i].body) + recordRoom
+	}
+	if cap(m.records) < n {
+		m.records = make([]byte, 0, n)
+	}
+	return m.records[:0]
+}
+
+// recordRoom is the size by which a record may exceed its JSON before it needs memory of its own, in bytes.
+const recordRoom = 32
+
+// release keeps the memory for the next transaction. Nothing may refer to it any more. After an error or a panic, release is not called.
+func (m *batchMemory) release() {
+	for _, b := range []*[]byte{&m.body, &m.records, &m.answer} {
+		if cap(*b) > maxBatchMemory {
+			*b = nil
+		}
+	}
+	batchMemories.Put(m)
 }
 
 // step is one parsed change of a transaction.
@@ -48,18 +90,24 @@ type step struct {
 }
 
 // changeSet carries out a change set and writes its answer. It returns only errors that are not the client's.
-func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
+func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemory) error {
 	if len(parts) == 0 { // the answer is empty too
 		w.beginChanges()
 		w.endChanges()
 		return nil
 	}
-	results, steps, err := s.transact(c, parts)
+	results, steps, err := s.transact(c, parts, m)
 	if err == nil {
 		w.beginChanges()
+		var at ticks.Ticks
+		var tag string // of at, which the entities mostly have in common
 		for i := range steps {
+			if r := results[i]; r != nil && (tag == "" || r.Timestamp() != at) {
+				at = r.Timestamp()
+				tag = at.DateTimeETag()
+			}
 			st := &steps[i]
-			w.change(st.part, st.format, st.answer(results[i]))
+			w.change(st.part, st.format, st.answer(results[i], tag))
 		}
 		w.endChanges()
 		return nil
@@ -82,8 +130,8 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter) error {
 }
 
 // transact parses and carries out all changes. A client's error is wrapped in a [state.MutationError].
-func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, error) {
-	steps, name, err := readSteps(c, parts)
+func (s *Service) transact(c *call, parts []part, m *batchMemory) ([]entity.Record, []step, error) {
+	steps, name, err := readSteps(c, parts, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,21 +154,25 @@ func (s *Service) transact(c *call, parts []part) ([]entity.Record, []step, erro
 }
 
 // readSteps parses all changes and checks that they are of one partition and of different entities. It returns the table.
-func readSteps(c *call, parts []part) (steps []step, name string, err error) {
+func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string, err error) {
 	steps = make([]step, len(parts))
+	mutations := make([]state.Mutation, len(parts))
+	room := m.reserve(parts)
 	rows := make(map[string]bool, len(parts))
 	for i := range parts {
 		if i == maxChanges { // Azure names the last change within the limit: https://github.com/microsoft/AzureStorageExplorer/issues/5585
 			return nil, "", &state.MutationError{Index: i - 1, Err: errBatchSize}
 		}
 		st := &steps[i]
-		table, err := st.read(c, &parts[i])
+		st.mutation = &mutations[i]
+		table, err := st.read(c, &parts[i], room)
 		if err != nil {
 			return nil, "", &state.MutationError{Index: i, Err: err}
 		}
 		if i == 0 {
 			name = table
 		}
+		room = room[:min(len(room)+len(st.mutation.Record), cap(room))]
 		switch row := string(st.mutation.Row); {
 		case !strings.EqualFold(table, name):
 			err = errInvalidInput.WithMessage("All commands in a batch must operate on the same table.")
@@ -138,8 +190,8 @@ func readSteps(c *call, parts []part) (steps []step, name string, err error) {
 	return steps, name, nil
 }
 
-// read parses one change and checks that the caller may make it.
-func (st *step) read(c *call, p *part) (table string, err error) {
+// read parses one change and checks that the caller may make it. room is as in [entity.Rules].
+func (st *step) read(c *call, p *part, room []byte) (table string, err error) {
 	path, query := p.target(c)
 	a, err := parsePath(path)
 	if err != nil {
@@ -159,11 +211,11 @@ func (st *step) read(c *call, p *part) (table string, err error) {
 	if err := c.checkPart(a.table, need); err != nil {
 		return "", err
 	}
-	w := writeRequest{change: ch, address: a, version: c.version, body: p.body}
+	w := writeRequest{change: ch, address: a, version: c.version, body: p.body, room: room}
 	w.contentType, _ = p.get("Content-Type")
 	w.ifMatch, w.hasIfMatch = p.get("If-Match")
 	_, w.hasIfNoneMatch = p.get("If-None-Match")
-	if st.mutation, err = w.mutation(); err != nil {
+	if err = w.mutation(st.mutation); err != nil {
 		return "", err
 	}
 	st.part = p
@@ -223,15 +275,15 @@ func (p *part) format(c *call) format {
 	return f
 }
 
-// answer returns the answer to a change that succeeded.
-func (st *step) answer(r entity.Record) answer {
+// answer returns the answer to a change that succeeded. tag is the entity tag of r.
+func (st *step) answer(r entity.Record, tag string) answer {
 	switch st.mutation.Change {
 	case state.Insert:
-		return insertAnswer(st.form, st.prefer, st.format, st.mutation, r)
+		return insertAnswer(st.form, st.prefer, st.format, st.mutation, r, tag)
 	case state.Remove:
 		return answer{status: http.StatusNoContent}
 	}
-	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: r.Timestamp().DateTimeETag()}}}
+	return answer{status: http.StatusNoContent, headers: []wire.Detail{{Name: "ETag", Value: tag}}}
 }
 
 // failure returns the answer to a part that failed. index is its number, or negative for none.

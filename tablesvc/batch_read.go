@@ -56,8 +56,9 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 	if len(parts) == 0 {
 		return b, errInvalidInput
 	}
+	var r partReader
 	for _, raw := range parts {
-		header, content := readHeader(raw)
+		header, content := r.header(raw)
 		p := part{header: header}
 		kind, _ := p.get("Content-Type")
 		if inner, ok := wire.Boundary(kind); ok {
@@ -73,7 +74,7 @@ func readBatch(contentType string, body []byte) (b batch, err error) {
 		if b.query != nil {
 			return b, errInvalidInput
 		}
-		q, ok := readRequest(content)
+		q, ok := r.request(content)
 		if !ok || q.method != http.MethodGet {
 			return b, errInvalidInput
 		}
@@ -91,9 +92,10 @@ func readChanges(content []byte, boundary string) ([]part, error) {
 		return nil, errInvalidInput
 	}
 	changes := make([]part, 0, len(raws))
+	var r partReader
 	for _, raw := range raws {
-		_, request := readHeader(raw)
-		p, ok := readRequest(request)
+		_, request := cutHeader(raw)
+		p, ok := r.request(request)
 		if !ok || p.method == http.MethodGet {
 			return nil, errInvalidInput
 		}
@@ -151,20 +153,42 @@ func trimLineEnd(b []byte) []byte {
 	return bytes.TrimSuffix(b, []byte("\r"))
 }
 
-// readHeader parses header lines up to a blank line, which it skips, or the end.
-func readHeader(b []byte) (header []wire.Detail, rest []byte) {
-	for len(b) > 0 {
+// cutHeader cuts the header lines off the front of b, and the blank line after them.
+func cutHeader(b []byte) (lines, rest []byte) {
+	for rest = b; len(rest) > 0; {
+		at := len(b) - len(rest)
 		var line []byte
-		line, b = cutLine(b)
-		if len(line) == 0 {
-			break
-		}
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if ok {
-			header = append(header, wire.Detail{Name: string(bytes.TrimSpace(name)), Value: string(bytes.TrimSpace(value))})
+		if line, rest = cutLine(rest); len(line) == 0 {
+			return b[:at], rest
 		}
 	}
-	return header, b
+	return b, nil
+}
+
+// partReader parses the requests in a body. Those of a transaction mostly have the same lines, so it uses what it has parsed for the last one.
+type partReader struct {
+	line        string // the last request line
+	method, uri string // its parts
+	lines       string // the last header lines
+	details     []wire.Detail
+}
+
+// header parses the header lines of a part.
+func (r *partReader) header(b []byte) (header []wire.Detail, rest []byte) {
+	lines, rest := cutHeader(b)
+	if len(lines) == 0 {
+		return nil, rest
+	}
+	if r.lines != string(lines) {
+		r.lines = string(lines)
+		r.details = make([]wire.Detail, 0, strings.Count(r.lines, "\n")+1)
+		for line := range strings.Lines(r.lines) {
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				r.details = append(r.details, wire.Detail{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+			}
+		}
+	}
+	return r.details, rest
 }
 
 // cutLine cuts a line off the front of b and removes its end.
@@ -173,22 +197,26 @@ func cutLine(b []byte) (line, rest []byte) {
 	return bytes.TrimSuffix(line, []byte("\r")), rest
 }
 
-// readRequest parses a request: its line, its headers, and a body up to the end.
-func readRequest(b []byte) (p part, ok bool) {
+// request parses a request: its line, its headers, and a body up to the end.
+func (r *partReader) request(b []byte) (p part, ok bool) {
 	for len(b) > 0 && (b[0] == '\r' || b[0] == '\n') { // skip blank lines before the request
 		b = b[1:]
 	}
 	line, rest := cutLine(b)
-	method, uri, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
-	if !ok {
-		return p, false
+	if r.line != string(line) {
+		r.line = string(line)
+		method, uri, ok := strings.Cut(strings.TrimSpace(r.line), " ")
+		if !ok {
+			return p, false
+		}
+		at := strings.LastIndex(uri, " HTTP/1.")
+		if at < 0 {
+			return p, false
+		}
+		r.method, r.uri = method, strings.TrimSpace(uri[:at])
 	}
-	at := strings.LastIndex(uri, " HTTP/1.")
-	if at < 0 {
-		return p, false
-	}
-	p.method, p.uri = method, strings.TrimSpace(uri[:at])
-	p.header, p.body = readHeader(rest)
+	p.method, p.uri = r.method, r.uri
+	p.header, p.body = r.header(rest)
 	return p, p.uri != "" && len(p.uri) <= wire.MaxURI
 }
 

@@ -20,9 +20,12 @@ type batchWriter struct {
 // answerRoom is the approximate size in bytes of the answer to one change.
 const answerRoom = 700
 
-// newBatchWriter returns a writer with room for the answers to a number of changes.
-func newBatchWriter(c *call, changes int) *batchWriter {
-	return &batchWriter{call: c, buf: make([]byte, 0, (changes+1)*answerRoom), boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
+// newBatchWriter returns a writer with room for the answers to a number of changes. It may use the memory of buf.
+func newBatchWriter(c *call, changes int, buf []byte) *batchWriter {
+	if room := (changes + 1) * answerRoom; cap(buf) < room {
+		buf = make([]byte, 0, room)
+	}
+	return &batchWriter{call: c, buf: buf[:0], boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
 }
 
 // newGUID returns a random GUID. It is unique, not secret.

@@ -25,40 +25,41 @@ type writeRequest struct {
 	version     wire.Version
 	contentType string
 	body        []byte
+	room        []byte // see entity.Rules
 	// The conditional headers. If-None-Match is always refused.
 	ifMatch                    string
 	hasIfMatch, hasIfNoneMatch bool
 }
 
-// mutation parses and validates the request. Its errors are the client's.
-func (w *writeRequest) mutation() (*state.Mutation, error) {
-	m := &state.Mutation{Change: w.change}
+// mutation parses and validates the request into m, which is empty. Its errors are the client's.
+func (w *writeRequest) mutation(m *state.Mutation) error {
+	m.Change = w.change
 	if err := w.condition(m); err != nil {
-		return nil, err
+		return err
 	}
 	if w.change == state.Remove {
-		return m, w.setKeys(m)
+		return w.setKeys(m)
 	}
 	p, err := w.parse()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.Record = p.Record
 	if w.change == state.Insert {
 		if p.PartitionKey == nil || p.RowKey == nil {
-			return nil, entity.ErrPropertiesNeedValue
+			return entity.ErrPropertiesNeedValue
 		}
 		m.Partition, m.Row = p.PartitionKey, p.RowKey
-		return m, nil
+		return nil
 	}
 	m.Record = m.Record.Sorted() // Azure keeps the client's order only for inserts
 	if err := w.setKeys(m); err != nil {
-		return nil, err
+		return err
 	}
 	if err := entity.CheckSize(m.Partition, m.Row, m.Record); err != nil {
-		return nil, err
+		return err
 	}
-	return m, nil
+	return nil
 }
 
 // condition parses the conditional headers. Changes without a condition of their own need the version that introduced them.
@@ -96,7 +97,7 @@ func (w *writeRequest) parse() (entity.Parsed, error) {
 	if err != nil {
 		return entity.Parsed{}, err
 	}
-	rules := entity.Rules{Dash: w.version < versionNoDash}
+	rules := entity.Rules{Dash: w.version < versionNoDash, Room: w.room}
 	if atom {
 		return entity.ParseAtom(w.body, rules)
 	}
@@ -121,8 +122,8 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 			return nil, nil, err
 		}
 	}
-	m, err := w.mutation()
-	if err != nil {
+	m := &state.Mutation{}
+	if err := w.mutation(m); err != nil {
 		return nil, nil, err
 	}
 	if err := c.checkScope(m.Partition, m.Row); err != nil {
@@ -132,6 +133,7 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 		return nil, nil, err
 	}
 	var r entity.Record
+	var err error
 	if events := s.entityEvents(c, c.table, m); events == nil {
 		r, err = s.state.Write(c.Account, c.table, m, c.Now)
 	} else {
@@ -153,7 +155,7 @@ func (s *Service) insertEntity(c *call) error {
 	if err != nil {
 		return err
 	}
-	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, m, r)
+	a := insertAnswer(c.form(), c.preference(c.Header("Prefer")), c.format, m, r, r.Timestamp().DateTimeETag())
 	for _, h := range a.headers {
 		c.Set(h.Name, h.Value)
 	}
@@ -174,10 +176,11 @@ type answer struct {
 	uncontrolled bool
 }
 
-// insertAnswer returns the answer to an insert: the entity, or only its location.
-func insertAnswer(f entity.Form, prefer string, as format, m *state.Mutation, r entity.Record) answer {
-	location := f.Base + "/" + string(entity.AppendAddress(nil, f.Table, m.Partition, m.Row))
-	etag := wire.Detail{Name: "ETag", Value: r.Timestamp().DateTimeETag()}
+// insertAnswer returns the answer to an insert: the entity, or only its location. tag is the entity tag of r.
+func insertAnswer(f entity.Form, prefer string, as format, m *state.Mutation, r entity.Record, tag string) answer {
+	var room [256]byte
+	location := string(entity.AppendAddress(append(append(room[:0], f.Base...), '/'), f.Table, m.Partition, m.Row))
+	etag := wire.Detail{Name: "ETag", Value: tag}
 	if prefer == preferNoContent {
 		return answer{status: http.StatusNoContent,
 			headers: []wire.Detail{{Name: "Location", Value: location}, {Name: "DataServiceId", Value: location}, etag}}

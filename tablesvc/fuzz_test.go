@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
 // FuzzParsePath: any path is read or refused in Azure's words, and keys written as SDKs write them come back.
@@ -56,8 +57,8 @@ func FuzzReadBatch(f *testing.F) {
 		}
 		c := &call{Request: &wire.Request{Account: "acc"}, version: wire.LatestVersion()}
 		for i := range b.changes {
-			var st step
-			_, _ = st.read(c, &b.changes[i])
+			st := step{mutation: &state.Mutation{}}
+			_, _ = st.read(c, &b.changes[i], nil)
 		}
 	})
 }

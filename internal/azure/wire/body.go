@@ -21,7 +21,10 @@ const maxAhead = 1 << 20
 // ReadBody returns the whole request body. It fails with [ErrRequestBodyTooLarge] over limit bytes, with
 // [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if
 // Content-MD5 does not match. It allocates memory as bytes arrive, at most 1 MiB ahead of them, whatever the headers say.
-func (r *Request) ReadBody(limit int64) ([]byte, error) {
+func (r *Request) ReadBody(limit int64) ([]byte, error) { return r.ReadBodyInto(nil, limit) }
+
+// ReadBodyInto is like [Request.ReadBody], in the memory of buf if its capacity suffices.
+func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 	n := r.HTTP.ContentLength
 	if n > limit {
 		return nil, r.tooLarge()
@@ -30,18 +33,21 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) {
 	switch {
 	case n == 0:
 		return nil, r.checkMD5(nil)
-	case n > 0 && n <= 64<<10:
-		b = make([]byte, n)
+	case n > 0 && n <= max(64<<10, int64(cap(buf))):
+		if b = buf; int64(cap(b)) < n {
+			b = make([]byte, n)
+		}
+		b = b[:n]
 		if _, err := io.ReadFull(r.HTTP.Body, b); err != nil {
 			return nil, BodyError(err)
 		}
 	default:
-		var buf bytes.Buffer
-		buf.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: without it the buffer grows once more at the end
-		if _, err := io.Copy(&buf, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
+		grown := bytes.NewBuffer(buf[:0])
+		grown.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: without it the buffer grows once more at the end
+		if _, err := io.Copy(grown, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
 			return nil, BodyError(err)
 		}
-		if b = buf.Bytes(); int64(len(b)) > limit {
+		if b = grown.Bytes(); int64(len(b)) > limit {
 			return nil, r.tooLarge()
 		}
 	}

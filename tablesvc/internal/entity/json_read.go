@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ type Parsed struct {
 	Record Record
 }
 
-// ParseJSON parses an entity. The result does not point into body.
+// ParseJSON parses an entity. The result does not point into body; its record may be in rules.Room.
 //
 // The annotation "name@odata.type", before or after the property, gives its type. Without it the JSON does: text is a String,
 // true and false are Booleans, a whole number that fits is an Int32, and any other number is a Double.
@@ -244,7 +245,7 @@ type builder struct {
 
 func newBuilder(room int, rules Rules) *builder {
 	b := &builder{rules: rules}
-	b.parsed.Record = NewRecord(0, room)
+	b.parsed.Record = newRecord(rules.Room, room)
 	return b
 }
 
@@ -319,5 +320,6 @@ func (b *builder) done() (Parsed, error) {
 	if err := CheckSize(b.parsed.PartitionKey, b.parsed.RowKey, b.parsed.Record); err != nil {
 		return Parsed{}, err
 	}
+	b.parsed.Record = slices.Clip(b.parsed.Record)
 	return b.parsed, nil
 }

@@ -2,6 +2,8 @@ package entity
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -175,6 +177,13 @@ func (s *scanner) text() ([]byte, bool) {
 		return nil, false
 	}
 	start := s.i
+	for len(s.b)-s.i >= 8 {
+		if found := special(binary.LittleEndian.Uint64(s.b[s.i:])); found != 0 {
+			s.i += bits.TrailingZeros64(found) / 8
+			break
+		}
+		s.i += 8
+	}
 	for ; s.i < len(s.b); s.i++ {
 		switch c := s.b[s.i]; {
 		case c == '"':

@@ -374,3 +374,33 @@ func TestParseTableName(t *testing.T) {
 		}
 	}
 }
+
+// Texts are looked at eight bytes at a time: every byte at every position must be found as if it was looked at alone.
+func TestSpecialCharacters(t *testing.T) {
+	t.Parallel()
+	for _, fill := range []byte{'a', ' ', 0x7F, '!', '#', '[', ']'} {
+		for at := range 19 {
+			for c := range 256 {
+				s := []byte(strings.Repeat(string(rune(fill)), 19))
+				s[at] = byte(c)
+				if got, want := plain(s), c >= 0x20 && c <= 0x7F && c != '"' && c != '\\'; got != want {
+					t.Fatalf("plain(%q) is %v", s, got)
+				}
+				sc := scanner{b: append(append([]byte{'"'}, s...), `"`...)}
+				text, ok := sc.text()
+				switch {
+				case c < 0x20 || c == '\\':
+					if ok && c != '\\' {
+						t.Fatalf("%q has a control character and is read as %q", s, text)
+					}
+				case c == '"':
+					if !ok || len(text) != at {
+						t.Fatalf("%q ends after %d characters: %v", s, len(text), ok)
+					}
+				case !ok || string(text) != string(s):
+					t.Fatalf("%q is read as %q: %v", s, text, ok)
+				}
+			}
+		}
+	}
+}

@@ -356,13 +356,31 @@ func appendGeneral(dst, d []byte, precision int) []byte {
 }
 
 // plain reports whether text needs no escapes in JSON: printable ASCII without quote and backslash.
-func plain[S string | []byte](s S) bool {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7F || c == '"' || c == '\\' {
+func plain(s []byte) bool {
+	for len(s) >= 8 {
+		if w := binary.LittleEndian.Uint64(s); special(w)|w&highBits != 0 {
+			return false
+		}
+		s = s[8:]
+	}
+	for _, c := range s {
+		if c < 0x20 || c > 0x7F || c == '"' || c == '\\' {
 			return false
 		}
 	}
 	return true
+}
+
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x80 * lowBits
+)
+
+// special looks at eight characters at once: the lowest set bit is the highest of the first character that is a quote, a backslash or below U+0020.
+// The result is 0 if none is.
+func special(w uint64) uint64 {
+	quote, backslash := w^'"'*lowBits, w^'\\'*lowBits
+	return ((quote-lowBits)&^quote | (backslash-lowBits)&^backslash | (w-0x20*lowBits)&^w) & highBits
 }
 
 // AppendQuoted writes UTF-8 text as a JSON string of ASCII.

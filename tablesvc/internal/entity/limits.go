@@ -72,6 +72,8 @@ func TableName(s string) bool {
 type Rules struct {
 	// Dash allows "-" in property names, as versions before 2009-04-14 did.
 	Dash bool
+	// Room is memory for the record: it is used beyond its length if its capacity suffices. It may be nil.
+	Room []byte
 }
 
 // checkName returns an error if a property cannot have the name. A name has at most 255 characters and is a C# identifier.
@@ -151,14 +153,22 @@ func CheckSize(partition, row []byte, r Record) *Error {
 	if len(r) < maxProperties*4 { // a property has at least 4 bytes: neither limit can be exceeded
 		return nil
 	}
-	size, n := entityOverhead+2*utf16Len(partition)+2*utf16Len(row), 0
-	for it := r.Properties(); it.Next(); n++ {
+	n := 0
+	for it := r.Properties(); it.Next(); {
+		n++
+	}
+	if n > maxProperties {
+		return ErrTooManyProperties
+	}
+	// Texts have at most as many characters as bytes, so most entities need not be counted.
+	if entityOverhead+2*(len(partition)+len(row)+len(r))+n*(propertyOverhead+lengthOverhead) <= maxEntityBytes {
+		return nil
+	}
+	size := entityOverhead + 2*utf16Len(partition) + 2*utf16Len(row)
+	for it := r.Properties(); it.Next(); {
 		size += propertyOverhead + 2*utf16Len(it.Name) + valueSize(it.Type, it.Data)
 	}
-	switch {
-	case n > maxProperties:
-		return ErrTooManyProperties
-	case size > maxEntityBytes:
+	if size > maxEntityBytes {
 		return ErrEntityTooLarge
 	}
 	return nil

@@ -52,6 +52,17 @@ func NewRecord(t ticks.Ticks, room int) Record {
 	return r
 }
 
+// newRecord is like NewRecord, in the memory behind the length of space if that suffices.
+func newRecord(space []byte, room int) Record {
+	if cap(space)-len(space) < recordHeader+room {
+		return NewRecord(0, room)
+	}
+	r := Record(space[len(space) : len(space)+recordHeader])
+	clear(r)
+	r[0] = recordVersion
+	return r
+}
+
 // Valid reports whether r is long enough to have a Timestamp.
 func (r Record) Valid() bool { return len(r) >= recordHeader }
 
