@@ -30,11 +30,16 @@ const (
 	Holes
 	// Killed has all changes: the process ended and the machine did not.
 	Killed
+	// Reappeared has all creations and renames, every other unsynced removal, the last one included, and no unsynced content: later removals without
+	// earlier ones.
+	Reappeared
 	// Variants is the number of variants.
 	Variants
 )
 
-func (v Variant) String() string { return [...]string{"synced", "names", "holes", "killed"}[v] }
+func (v Variant) String() string {
+	return [...]string{"synced", "names", "holes", "killed", "reappeared"}[v]
+}
 
 // inode is a file or a folder.
 type inode struct {
@@ -43,6 +48,13 @@ type inode struct {
 	folder  bool
 	now     map[string]*inode
 	onDisk  map[string]*inode
+	removed []removal // unsynced
+}
+
+// removal is an unsynced removal from a folder.
+type removal struct {
+	name string
+	file *inode
 }
 
 // pendingWrite is an unsynced change of a file's content.
@@ -115,10 +127,11 @@ func (d *Disk) apply(n int, e Event) error {
 	switch e.Kind {
 	case Mkdir:
 		folder.now[name] = newFolder()
-		d.change(Names, Holes, Killed)
+		d.change(Names, Holes, Killed, Reappeared)
 	case Remove:
+		folder.removed = append(folder.removed, removal{name, folder.now[name]})
 		delete(folder.now, name)
-		d.change(Names, Holes, Killed)
+		d.change(Names, Holes, Killed, Reappeared)
 	case Rename:
 		to, toName, err := d.parent(e.To)
 		if err != nil {
@@ -126,13 +139,13 @@ func (d *Disk) apply(n int, e Event) error {
 		}
 		to.now[toName] = folder.now[name]
 		delete(folder.now, name)
-		d.change(Names, Holes, Killed)
+		d.change(Names, Holes, Killed, Reappeared)
 	case Create, Truncate, Write:
 		f := folder.now[name]
 		if f == nil {
 			f = new(inode)
 			folder.now[name] = f
-			d.change(Names, Holes, Killed)
+			d.change(Names, Holes, Killed, Reappeared)
 		}
 		if e.Kind != Create {
 			f.pending = append(f.pending, pendingWrite{n, e.Offset, e.Data, e.Kind == Truncate})
@@ -152,6 +165,10 @@ func (d *Disk) sync(e Event) error {
 		for name, i := range f.now {
 			f.onDisk[name] = i
 		}
+		if len(f.removed) > 0 {
+			f.removed = nil
+			d.change(Reappeared)
+		}
 		d.change(Synced)
 		return nil
 	}
@@ -162,7 +179,7 @@ func (d *Disk) sync(e Event) error {
 	}
 	if covered > 0 {
 		f.pending = f.pending[covered:]
-		d.change(Synced, Names, Holes)
+		d.change(Synced, Names, Holes, Reappeared)
 	}
 	return nil
 }
@@ -181,7 +198,7 @@ func (w pendingWrite) apply(content []byte) []byte {
 
 // content returns a file's content in an image.
 func (f *inode) content(v Variant, choice *rand.Rand) []byte {
-	if v == Synced || v == Names || len(f.pending) == 0 {
+	if v == Synced || v == Names || v == Reappeared || len(f.pending) == 0 {
 		return f.synced
 	}
 	out := append([]byte(nil), f.synced...)
@@ -193,6 +210,17 @@ func (f *inode) content(v Variant, choice *rand.Rand) []byte {
 	return out
 }
 
+// withRemoved returns the names of a folder, with every other one that was removed and is not in use again. The last removal is done.
+func (f *inode) withRemoved() map[string]*inode {
+	names := maps.Clone(f.now)
+	for i := len(f.removed) - 2; i >= 0; i -= 2 {
+		if r := f.removed[i]; names[r.name] == nil && r.file != nil {
+			names[r.name] = r.file
+		}
+	}
+	return names
+}
+
 // Write writes an image to an existing, empty folder. seed determines the writes that [Holes] selects.
 func (d *Disk) Write(to string, v Variant, seed uint64) error {
 	return d.root.write(to, v, rand.New(rand.NewPCG(seed, 0)))
@@ -200,8 +228,11 @@ func (d *Disk) Write(to string, v Variant, seed uint64) error {
 
 func (f *inode) write(to string, v Variant, choice *rand.Rand) error {
 	names := f.now
-	if v == Synced {
+	switch v {
+	case Synced:
 		names = f.onDisk
+	case Reappeared:
+		names = f.withRemoved()
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		i, path := names[name], filepath.Join(to, name)

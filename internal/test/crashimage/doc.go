@@ -2,7 +2,8 @@
 //
 // [Record] runs a program under strace and records every operation on files below a folder: writes, syncs, creations, renames, removals.
 // [Recording.Replay] applies them one by one. At each step a [Disk] knows which changes are synced, and [Disk.Write] writes an image: without
-// unsynced changes, with all names and no unsynced content, with a part of the content, or with everything, as after a kill.
+// unsynced changes, with all names and no unsynced content, with a part of the content, with everything, as after a kill, or with a part of the
+// removals.
 //
 // The recording includes the program's output at its position. So a test knows at each step which operations the program had acknowledged.
 //

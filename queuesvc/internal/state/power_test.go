@@ -298,7 +298,7 @@ func powerFailure(t *testing.T, listen string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &powerTest{t: t, long: long, few: listen != "", model: &powerModel{messages: make(map[string]*powerMessage)}, seen: [crashimage.Variants]int{-1, -1, -1, -1}}
+	p := &powerTest{t: t, long: long, few: listen != "", model: &powerModel{messages: make(map[string]*powerMessage)}, seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
 	if err := recording.Replay(p.step); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestPowerFailure(t *testing.T) {
 	cmd.Env = append(os.Environ(), powerVariable+"="+folder)
 	recording, err := crashimage.Record(folder, filepath.Join(t.TempDir(), "trace"), cmd)
 	ok(t, err)
-	p := &powerTest{t: t, long: os.Getenv(powerLongVariable) != "", acknowledged: -1, seen: [crashimage.Variants]int{-1, -1, -1, -1}}
+	p := &powerTest{t: t, long: os.Getenv(powerLongVariable) != "", acknowledged: -1, seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
 	ok(t, recording.Replay(p.step))
 	t.Logf("%d operations, %d images of the disk: %d with the complete index, %d without it, %d of those after it had been complete",
 		len(recording.Events), p.images, p.complete, p.images-p.complete, p.lost)
