@@ -42,6 +42,9 @@ type Request struct {
 	// Now is when the request arrived. Every rule that depends on the time uses it.
 	Now time.Time
 
+	// HeaderBytes is the length of the names and values of all headers.
+	HeaderBytes int
+
 	// Challenge is the WWW-Authenticate header for callers without a credential; "" makes one from Base.
 	Challenge string
 
@@ -118,6 +121,7 @@ func (r *Request) checkHeaders() error {
 			size += len(name) + len(value)
 		}
 	}
+	r.HeaderBytes = size
 	if size > MaxHeaderBytes || storage > maxStorageHeaders {
 		return ErrHeadersTooLarge
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
@@ -74,9 +73,8 @@ func previewOf(text []byte, kind, ext string) preview {
 		}
 	}
 	if kind == "application/json" || ext == ".json" {
-		var out bytes.Buffer
-		if json.Indent(&out, text, "", "  ") == nil {
-			return preview{Text: out.String()}
+		if out, ok := indent(text); ok {
+			return preview{Text: out}
 		}
 	}
 	for cut := 0; cut < utf8.UTFMax && len(text) > cut; cut++ { // the last character may be cut off

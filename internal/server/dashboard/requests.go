@@ -18,6 +18,11 @@ const (
 	keptSeconds  = 300  // of rates
 	maxWaiting   = 256  // requests that wait for one reader of the live log
 	maxReaders   = 32
+	// keptHead is the length of the path, the query and the headers up to which they are kept whole, in bytes; each header counts headerCost more. Of a
+	// request with a longer head, the headers are left out and the texts are cut to keptText bytes: anyone can send heads of 256 KiB.
+	keptHead   = 16 << 10
+	headerCost = 64
+	keptText   = 1 << 10
 )
 
 // Requests keeps the latest requests and the rates of the last minutes, in bounded memory. Its methods are safe for concurrent use.
@@ -56,6 +61,7 @@ type Request struct {
 	Mechanism string
 	Message   string        // the error's
 	Details   []wire.Detail // the error's
+	Cut       bool          // the head was too long to be kept
 
 	header http.Header
 }
@@ -93,6 +99,9 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	if r.Failure != nil {
 		q.Code, q.Message, q.Details = r.Failure.Code, r.Failure.Message, r.Failure.Details
 	}
+	if len(r.HTTP.Header)*headerCost+r.HeaderBytes+len(q.Path)+len(q.Query) > keptHead {
+		q.cut()
+	}
 	now := l.now().Unix()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,6 +126,19 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 		case c <- &shared:
 		default: // a slow reader misses requests; the numbers show it
 		}
+	}
+}
+
+// cut leaves out the headers, and copies the beginning of each text, so that the rest is not kept.
+func (q *Request) cut() {
+	q.Cut, q.header = true, nil
+	for _, text := range []*string{&q.Method, &q.Path, &q.Query, &q.Host, &q.Client, &q.ClientID, &q.Version, &q.Account, &q.Message} {
+		*text = strings.Clone((*text)[:min(len(*text), keptText)])
+	}
+	details := q.Details
+	q.Details = nil
+	for _, d := range details[:min(len(details), 8)] {
+		q.Details = append(q.Details, wire.Detail{Name: d.Name, Value: strings.Clone(d.Value[:min(len(d.Value), keptText)])})
 	}
 }
 
@@ -218,9 +240,10 @@ func (f *RequestFilter) takes(q *Request) bool {
 }
 
 // secrets are the headers that are not shown.
-var secrets = map[string]bool{"Authorization": true, "X-Ms-Copy-Source-Authorization": true, "X-Ms-Encryption-Key": true, "X-Ms-Source-Encryption-Key": true, "Cookie": true}
+var secrets = map[string]bool{"Authorization": true, "X-Ms-Copy-Source-Authorization": true, "X-Ms-Encryption-Key": true, "X-Ms-Source-Encryption-Key": true, "Cookie": true,
+	"Proxy-Authorization": true}
 
-// Headers are the request's headers by name; secrets are left out. It also hides signatures of copy sources.
+// Headers are the request's headers by name; secrets are left out. It also hides signatures in addresses.
 func (q *Request) Headers() (list []wire.Detail) {
 	for _, name := range slices.Sorted(maps.Keys(q.header)) {
 		for _, value := range q.header[name] {
@@ -230,7 +253,7 @@ func (q *Request) Headers() (list []wire.Detail) {
 				value = scheme + " (not shown)"
 			case secrets[name]:
 				value = "(not shown)"
-			case strings.HasSuffix(name, "Source"):
+			case strings.HasSuffix(name, "Source"), name == "Referer": // addresses, which may have a signature
 				value = maskURL(value)
 			}
 			list = append(list, wire.Detail{Name: strings.ToLower(name), Value: value})

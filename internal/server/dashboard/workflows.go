@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -84,16 +83,16 @@ var statusClasses = map[string]string{"Completed": "good", "Failed": "bad", "Ter
 // Text returns a payload as people read it: indented, and a string without quotes.
 func (workflowState) Text(payload json.RawMessage) string {
 	var text string
-	var out bytes.Buffer
 	switch {
 	case len(payload) == 0 || string(payload) == "null":
 		return ""
 	case json.Unmarshal(payload, &text) == nil:
 		return text
-	case json.Indent(&out, payload, "", "  ") != nil:
-		return string(payload)
 	}
-	return out.String()
+	if out, ok := indent(payload); ok {
+		return out
+	}
+	return string(payload)
 }
 
 // workflowEvent is a step of a history as the management API writes it.
