@@ -38,7 +38,7 @@ func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) [
 		number(max(r.HTTP.ContentLength, 0)).number(headSize(answer)).number(o.Written).
 		number(max(r.HTTP.ContentLength, 0)).quoted(h.Get("Content-Md5")).quoted(first(answer, "Content-MD5")).
 		quoted(first(answer, "ETag")).plain(lastModified(first(answer, "Last-Modified"))).quoted(conditions(h)).
-		quoted(h.Get("User-Agent")).quoted(h.Get("Referer")).quoted(r.ClientID)
+		quoted(h.Get("User-Agent")).quoted(withoutSignature(h.Get("Referer"))).quoted(r.ClientID)
 	if version == "2.0" {
 		for range 8 {
 			f.plain("")
@@ -54,14 +54,23 @@ func requestURL(r *wire.Request) string {
 	if r.HTTP.URL.RawQuery == "" {
 		return address
 	}
-	params := strings.Split(r.HTTP.URL.RawQuery, "&")
+	return withoutSignature(address + "?" + r.HTTP.URL.RawQuery)
+}
+
+// withoutSignature returns an address without signatures. A page that a browser has read with a token is the referrer of what it refers to.
+func withoutSignature(address string) string {
+	path, query, _ := strings.Cut(address, "?")
+	if query == "" {
+		return address
+	}
+	params := strings.Split(query, "&")
 	for i, p := range params {
 		name, _, _ := strings.Cut(p, "=")
 		if decoded, err := url.QueryUnescape(name); err != nil || strings.EqualFold(decoded, "sig") {
 			params[i] = name + "=XXXXX"
 		}
 	}
-	return address + "?" + strings.Join(params, "&")
+	return path + "?" + strings.Join(params, "&")
 }
 
 // fields appends fields with a semicolon between them.

@@ -61,6 +61,17 @@ func TestSignaturesAreMasked(t *testing.T) {
 	}
 }
 
+// A page that was read with a token refers to others with its address.
+func TestSignaturesInReferrersAreMasked(t *testing.T) {
+	t.Parallel()
+	r := request(t, "GET", "http://h/devstoreaccount1/c/b", "2021-12-02")
+	r.HTTP.Header.Set("Referer", "http://h/devstoreaccount1/c/page?sv=1&s%69g=c2VjcmV0&sp=r")
+	line := string(appendLine(nil, "1.0", r, frontend.Outcome{Status: 200}))
+	if strings.Contains(line, "c2VjcmV0") || !strings.Contains(line, "/c/page?sv=1&") || !strings.Contains(line, "XXXXX") {
+		t.Error(line)
+	}
+}
+
 func TestFieldCount(t *testing.T) {
 	t.Parallel()
 	r := request(t, "GET", "http://h/devstoreaccount1/c/b", "2021-12-02")
