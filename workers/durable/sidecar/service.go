@@ -49,9 +49,6 @@ type methodHandler = func(srv any, ctx context.Context, dec func(any) error, int
 // pass hands a call to the engine's implementation for the call's hub.
 func (s *Server) pass(i int) methodHandler {
 	return func(_ any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		if err := s.allow(ctx); err != nil {
-			return nil, err // Before a hub is opened for it.
-		}
 		h, err := s.hub(ctx)
 		if err != nil {
 			return nil, asStatus(err)

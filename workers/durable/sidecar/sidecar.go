@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -47,8 +48,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// maxMessage bounds one message of a client: the history of a workflow is larger than any payload.
-const maxMessage = 64 << 20
+const (
+	// maxMessage bounds one message of a client: the history of a workflow is larger than any payload.
+	maxMessage = 64 << 20
+	// maxHeader bounds the metadata of a call, in bytes. It is received before the token is checked.
+	maxHeader = 64 << 10
+)
 
 // Server is the gRPC server.
 type Server struct {
@@ -90,7 +95,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
-	settings := []grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(o.MaxStreams),
+	settings := []grpc.ServerOption{grpc.InTapHandle(s.allow), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream), grpc.UnknownServiceHandler(refuseUnknown),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}
@@ -145,16 +150,16 @@ func (s *Server) Stop() {
 	}
 }
 
-// allow checks a call's token.
-func (s *Server) allow(ctx context.Context) error {
+// allow checks a call's token, before its message is received.
+func (s *Server) allow(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if s.options.Token == "" {
-		return nil
+		return ctx, nil
 	}
 	sum := sha256.Sum256([]byte(first(ctx, "authorization")))
 	if subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
-		return status.Error(codes.Unauthenticated, "the call's metadata has no authorization with the server's token")
+		return nil, status.Error(codes.Unauthenticated, "the call's metadata has no authorization with the server's token")
 	}
-	return nil
+	return ctx, nil
 }
 
 func first(ctx context.Context, key string) string {
@@ -166,9 +171,6 @@ func first(ctx context.Context, key string) string {
 }
 
 func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
-	if err := s.allow(ctx); err != nil {
-		return nil, err
-	}
 	defer s.recovered(&err)
 	answer, err = next(ctx, req)
 	return answer, asStatus(err)
@@ -183,9 +185,6 @@ func (s *Server) recovered(err *error) {
 }
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	if err := s.allow(stream.Context()); err != nil {
-		return err
-	}
 	defer s.recovered(&err)
 	return asStatus(next(srv, stream))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -115,6 +117,27 @@ func TestTokenIsDemanded(t *testing.T) {
 			t.Errorf("fetching work with %q: %v, want %v", token, err, want)
 		}
 		cancel()
+	}
+}
+
+// A call without the token is refused before its message is received, and metadata is bounded: nobody can have a server keep large messages.
+func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
+	t.Parallel()
+	conn := dial(t, sidecar.Options{Token: "open sesame"})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, method := range []string{"StartInstance", "QueryInstances", "GetWorkItems", "Unknown"} {
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/TaskHubSidecarService/"+method)
+		if err == nil {
+			err = stream.RecvMsg(&emptypb.Empty{})
+		}
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s without a message: %v", method, err)
+		}
+	}
+	long := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer open sesame", "taskhub", strings.Repeat("x", 1<<20))
+	if err := conn.Invoke(long, "/TaskHubSidecarService/StartInstance", &emptypb.Empty{}, &emptypb.Empty{}); err == nil || !strings.Contains(err.Error(), "header list size") {
+		t.Errorf("a MiB of metadata: %v", err)
 	}
 }
 
