@@ -117,6 +117,53 @@ func TestCopySourceTagsNeedPermission(t *testing.T) {
 	}
 }
 
+// A condition on tags tells what they are, so it needs the permission for tags.
+func TestConditionsOnTagsNeedPermission(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
+	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
+	for permissions, code := range map[string]string{"rwt": "", "rw": "AuthorizationPermissionMismatch"} {
+		query := must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob, "box"))(t)
+		for _, request := range [][]string{{"GET", ""}, {"HEAD", ""}, {"PUT", "&comp=metadata"}} {
+			r := f.anonymous(request[0], "/box/b?"+query+request[1], "x-ms-if-tags", "stage = 'secret'")
+			switch {
+			case code == "" && r.status != 200:
+				t.Errorf("%s%s with %s: answer %d %s", request[0], request[1], permissions, r.status, r.body)
+			case code != "" && (r.status != 403 || r.header.Get("x-ms-error-code") != code):
+				t.Errorf("%s%s with %s: answer %d %s, want 403 %s", request[0], request[1], permissions, r.status, r.header.Get("x-ms-error-code"), code)
+			}
+		}
+	}
+}
+
+// The role of a caller that opens a source must include tags, if they are read.
+func TestSourceTagsNeedARole(t *testing.T) {
+	t.Parallel()
+	issuer := must(devissuer.New(devissuer.Config{Now: func() time.Time { return time.Now().Add(-10 * time.Minute) }}))(t)
+	const contributor, owner = "Storage Blob Data Contributor", "Storage Blob Data Owner"
+	roles := must(auth.NewRoles(auth.Assignment{Principal: "owner", Role: owner, Scope: auth.DevelopmentAccount},
+		auth.Assignment{Principal: "reader", Role: contributor, Scope: auth.DevelopmentAccount + "/src"},
+		auth.Assignment{Principal: "reader", Role: owner, Scope: auth.DevelopmentAccount + "/dst"}))(t)
+	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
+	f := startWith(t, func(c *blobsvc.Config) { c.OAuth = oauth })
+	for _, path := range []string{"/src?restype=container", "/dst?restype=container"} {
+		f.do("PUT", path, "").want(t, 201, "")
+	}
+	f.do("PUT", "/src/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
+	for who, status := range map[string]int{"owner": 201, "reader": 401} {
+		for _, tags := range [][]string{{"x-ms-source-if-tags", "stage = 'secret'"}, {"x-ms-copy-source-tag-option", "COPY"}} {
+			hr := f.request("PUT", "/dst/copy", "", "x-ms-copy-source", f.base+"/src/b", "x-ms-blob-type", "BlockBlob", tags[0], tags[1])
+			token, _ := issuer.Token(who, auth.StorageAudience)
+			hr.Header.Set("Authorization", "Bearer "+token)
+			if r := f.send(hr); r.status != status {
+				t.Errorf("%s, %s: answer %d %s, want %d", who, tags[0], r.status, r.body, status)
+			}
+		}
+	}
+}
+
 // A source's signature for https is not good for an address of https that came over http.
 func TestCopySourceProtocol(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,10 @@
 package blobsvc_test
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,6 +65,24 @@ func TestQueryBlobContents(t *testing.T) {
 	ask(all, "").want(t, 409, "BlobArchived")
 	f.do(http.MethodPut, path+"2", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
 	f.do(http.MethodPost, path+"2?comp=query", sqlBody(all)).want(t, 409, "InvalidBlobType")
+}
+
+// A query ends when its client has gone.
+func TestQueryBlobContentsStops(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	path := f.container().URL()[len(f.base):] + "/b"
+	f.do(http.MethodPut, path, "1\n", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	hr := f.request(http.MethodPost, path+"?comp=query", sqlBody("SELECT COUNT(*) FROM BlobStorage"))
+	hr.RequestURI, hr.RemoteAddr = hr.URL.RequestURI(), "127.0.0.1:1"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("the handler ended with %v, want it to abort the answer", p)
+		}
+	}()
+	f.svc.Handler().ServeHTTP(httptest.NewRecorder(), hr.WithContext(ctx))
 }
 
 // TestQueryBlobContentsStreams reads the beginning of an answer whose rest nobody has computed yet: the client takes little

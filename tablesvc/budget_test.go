@@ -29,6 +29,16 @@ func TestParsersStayInTheirBudget(t *testing.T) {
 	})
 }
 
+// Of a transaction with too many changes, few are parsed.
+func TestManyChangesAreNotParsed(t *testing.T) {
+	t.Parallel()
+	change := "--c\nContent-Type: application/http\n\nDELETE http://h/T(PartitionKey='a',RowKey='b') HTTP/1.1\nIf-Match: *\n\n"
+	body := "--b\nContent-Type: multipart/mixed; boundary=c\n\n" + strings.Repeat(change, 10_000) + "--c--\n--b--"
+	if b, err := readBatch("multipart/mixed; boundary=b", []byte(body)); err != nil || len(b.changes) != maxParts {
+		t.Errorf("%d changes, %v; want %d", len(b.changes), err, maxParts)
+	}
+}
+
 // FuzzOptions: any query options of a query for entities are read or refused.
 func FuzzOptions(f *testing.F) {
 	f.Add("a,b,*,odata.x", "PartitionKey eq 'a' and (N gt 5L or not B)", "10", "1!4!YWJj", "1!4!YWJj")

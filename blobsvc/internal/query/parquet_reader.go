@@ -23,6 +23,7 @@ const parquetMemory = 128 << 20
 type parquetReader struct {
 	content *counted
 	star    bool // all columns are needed
+	memory  parquet.Budget
 	file    *parquet.File
 	names   []string
 	columns []parquetColumn
@@ -61,7 +62,7 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func newParquetReader(content io.ReaderAt, size int64, star bool, w *work) *parquetReader {
-	return &parquetReader{content: &counted{ReaderAt: content, size: size, work: w}, star: star}
+	return &parquetReader{content: &counted{ReaderAt: content, size: size, work: w}, star: star, memory: parquetMemory}
 }
 
 // position returns the row's number, since a row of a Parquet file has no offset.
@@ -98,10 +99,9 @@ func (p *parquetReader) open(fields []*field) (err error) {
 	if len(fields) == 0 { // the columns determine the number of rows
 		needed[0] = true
 	}
-	budget := parquet.Budget(parquetMemory)
 	for i := range needed {
 		if needed[i] || p.star {
-			p.columns = append(p.columns, parquetColumn{i, p.file.Reader(i, &budget), convertParquet(&p.file.Columns[i])})
+			p.columns = append(p.columns, parquetColumn{i, p.file.Reader(i, &p.memory), convertParquet(&p.file.Columns[i])})
 		}
 	}
 	p.row = make([]value, len(p.names))

@@ -3,10 +3,14 @@ package query
 import (
 	"bytes"
 	"context"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	ownparquet "github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
 )
 
 // askParquet runs a query over a Parquet file.
@@ -78,6 +82,30 @@ func TestParquet(t *testing.T) {
 }
 
 // TestParquetGroups reads a file of several row groups.
+// The pages of all columns that a query reads are bounded together.
+func TestParquetMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	file := parquetFile(t, make([]parquetRow, 100)...)
+	read := func(memory ownparquet.Budget) error {
+		p := newParquetReader(bytes.NewReader(file), int64(len(file)), true, newWork(t.Context()))
+		if p.memory != parquetMemory {
+			t.Errorf("a query has %d bytes, want %d", p.memory, parquetMemory)
+		}
+		p.memory = memory
+		err := p.open(nil)
+		for err == nil {
+			_, err = p.next()
+		}
+		return err
+	}
+	if err := read(parquetMemory); err != io.EOF {
+		t.Error(err)
+	}
+	if err := read(1000); err == nil || !strings.Contains(err.Error(), "too large to be read together") {
+		t.Errorf("with 1000 bytes: %v", err)
+	}
+}
+
 func TestParquetGroups(t *testing.T) {
 	rows := make([]parquetRow, 1234)
 	for i := range rows {

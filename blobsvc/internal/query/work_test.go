@@ -107,6 +107,39 @@ func TestRowsOfAnObjectTakeLittleMemory(t *testing.T) {
 	}
 }
 
+// spaces is content without a separator.
+type spaces struct{ read int }
+
+func (s *spaces) Read(p []byte) (int, error) {
+	if s.read > 64<<20 {
+		return 0, io.EOF
+	}
+	for i := range p {
+		p[i] = 'x'
+	}
+	s.read += len(p)
+	return len(p), nil
+}
+
+// A record without an end is not read to the end of the content.
+func TestEndlessRecordsAreNotKept(t *testing.T) {
+	t.Parallel()
+	for begin, in := range map[string]string{"": "", "\"": "", `{"a":"`: jsonLines, "[": jsonLines, `{"a`: jsonLines} {
+		request, err := ParseRequest(body("SELECT * FROM BlobStorage", in, ""), testTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := &spaces{}
+		q, err := request.Open(t.Context(), Content{Reader: io.MultiReader(strings.NewReader(begin), content), Size: 1 << 40})
+		if err == nil {
+			err = q.Run(io.Discard)
+		}
+		if err != nil || content.read > 2*maxRecord {
+			t.Errorf("%q: %d bytes were read, %v", begin, content.read, err)
+		}
+	}
+}
+
 // A query whose client has gone ends in the middle of a record.
 func TestWorkStopsWithItsContext(t *testing.T) {
 	t.Parallel()

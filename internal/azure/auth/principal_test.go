@@ -42,6 +42,8 @@ func TestPrincipals(t *testing.T) {
 		{"user of another issuer, whose subject is the object id", app, jwt.MapClaims{"azp": app, "scope": "openid", "sub": oid}, false, false},
 		{"user of another issuer, without scopes", app, jwt.MapClaims{"azp": app}, false, false},
 		{"user of another issuer, without object id", app, jwt.MapClaims{"azp": app, "oid": nil, "sub": oid}, false, false},
+		{"user whose subject is the client id", app, jwt.MapClaims{"azp": app, "scp": "user_impersonation", "sub": app}, false, false},
+		{"user by the kind of the token, whose subject is the client id", app, jwt.MapClaims{"azp": app, "idtyp": "user", "sub": app}, false, false},
 		{"an application that a user uses", app, jwt.MapClaims{"appid": app, "scp": "user_impersonation"}, false, false},
 		{"the user of an application", oid, jwt.MapClaims{"appid": app, "scp": "user_impersonation"}, true, true},
 		{"group", group, jwt.MapClaims{"groups": []string{"x", "CCCCCCCC-0000-0000-0000-000000000003"}}, true, false},

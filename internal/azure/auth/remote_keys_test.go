@@ -108,7 +108,49 @@ func TestOldKeysStayGood(t *testing.T) {
 	if _, err := keys.Key(t.Context(), "known", now.Add(48*time.Hour)); err != nil {
 		t.Error(err)
 	}
-	<-s.begun // asked for again, in the background
+	<-s.begun                                                                                                   // asked for again, in the background
+	if _, err := keys.Key(t.Context(), "unknown", now.Add(48*time.Hour)); !errors.Is(err, auth.ErrUnknownKey) { // waits for that
+		t.Error(err)
+	}
+	if _, err := keys.Key(t.Context(), "known", now.Add(48*time.Hour)); err != nil {
+		t.Errorf("after the issuer could not be reached: %v", err)
+	}
+}
+
+// What an issuer answers is read up to a limit, and an answer that leads elsewhere is not followed.
+func TestIssuersAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	var sent, followed atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
+		chunk := []byte(strings.Repeat(" ", 64<<10))
+		for r.Context().Err() == nil {
+			n, err := w.Write(chunk)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	})
+	mux.Handle("/moved", http.RedirectHandler("/elsewhere", http.StatusFound))
+	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, _ *http.Request) {
+		followed.Add(1)
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	for _, path := range []string{"/endless", "/moved"} {
+		keys, err := auth.NewRemoteKeys("", s.URL+path)
+		check(t, err)
+		if _, err := keys.Key(t.Context(), "known", now); err == nil || errors.Is(err, auth.ErrUnknownKey) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if n := sent.Load(); n > 64<<20 {
+		t.Errorf("%d bytes were read", n)
+	}
+	if followed.Load() > 0 {
+		t.Error("the redirect was followed")
+	}
 }
 
 // Tokens with unknown keys make few requests to the issuer, and do not keep each other from being looked up.

@@ -54,9 +54,11 @@ func signed(t *testing.T) map[string]string {
 	must(t, err)
 	rows, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r", StartRowKey: "r1"}.Sign(tableKey)
 	must(t, err)
+	until, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r", EndPartitionKey: "p9"}.Sign(tableKey)
+	must(t, err)
 	all, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r"}.Sign(tableKey)
 	must(t, err)
-	return map[string]string{"whole table": all, "account": a.Encode(), "rows": rows + "&srk=r1", "container": container.Encode(), "blob": blob.Encode(),
+	return map[string]string{"whole table": all, "account": a.Encode(), "rows": rows + "&srk=r1", "until": until + "&epk=p9", "container": container.Encode(), "blob": blob.Encode(),
 		"https": https.Encode(), "snapshot": snapshot.Encode(), "policy": policy.Encode(), "queue": queue.Encode(),
 		// The SDK signs the range but leaves it out of the URL.
 		"table": table + "&spk=p1&srk=r1&epk=p9&erk=r9"}
@@ -131,6 +133,8 @@ func TestSAS(t *testing.T) {
 		{name: "whole table", token: "whole table", svc: wire.Table, path: "/Tab", need: read},
 		{name: "table, an empty start, which is the first key", token: "whole table", svc: wire.Table, path: "/Tab", change: set("spk", ""), need: read},
 		{name: "table, an empty end, which its holder could remove", token: "whole table", svc: wire.Table, path: "/Tab", change: set("epk", ""), need: read, want: wire.ErrAuthenticationFailed},
+		{name: "table, up to a partition", token: "until", svc: wire.Table, path: "/Tab", need: read},
+		{name: "table, up to an empty row of a partition", token: "until", svc: wire.Table, path: "/Tab", change: set("erk", ""), need: read, want: wire.ErrAuthenticationFailed},
 		{name: "table, an empty row at the end", token: "table", svc: wire.Table, path: "/Tab", change: set("erk", ""), need: read, want: wire.ErrAuthenticationFailed},
 		{name: "table, no range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: func(q url.Values) {
 			for _, k := range []string{"spk", "srk", "epk", "erk"} {
