@@ -101,7 +101,7 @@ type demonstration struct {
 	name, short, long string
 	points            []string
 	run               func(context.Context, demo.Config) (*demo.Report, error)
-	// clustered means that it uses queues and tables only, which a cluster has.
+	// clustered means that it can run on a cluster whose nodes are killed.
 	clustered bool
 	// worker are the arguments of its worker's process.
 	worker func(demo.WorkerSettings) []string
@@ -117,7 +117,7 @@ each on request of a queue message. At the end, each record must be unchanged, a
 		},
 	},
 	{
-		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn", points: demo.LargeEntityPoints(), run: demo.LargeEntity,
+		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn", points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
 entity, and every reference must have its blob.`,
@@ -126,7 +126,7 @@ entity, and every reference must have its blob.`,
 		},
 	},
 	{
-		name: "log-storage", short: "Log records while the worker is killed at each step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage,
+		name: "log-storage", short: "Log records while the worker is killed at each step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
 		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
 record once and unchanged, and each blob's metadata must match its content.`,
 		worker: func(w demo.WorkerSettings) []string {

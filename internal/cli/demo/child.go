@@ -39,8 +39,10 @@ func (c *child) waitForKill(ctx context.Context) error {
 	return fmt.Errorf("the worker exited without SIGKILL: %v\n%s", c.Err(), c.Output())
 }
 
-// stop stops the worker, which must exit without an error.
+// stop stops the worker, which must exit without an error. A process that has just been started would die of the signal: it is stopped after its
+// first line of output.
 func (c *child) stop(ctx context.Context) error {
+	_ = every(ctx, 10*time.Millisecond, func() (bool, error) { return c.Output() != "" || !c.Running(), nil })
 	if err := c.Stop(ctx); err != nil {
 		return fmt.Errorf("stop the worker: %w", err)
 	}

@@ -28,7 +28,7 @@ const (
 type Cluster struct {
 	Nodes []*Node
 
-	queue, table *balancer
+	blob, queue, table *balancer
 }
 
 // StartCluster starts a cluster with data folders below folder, and returns when all nodes are ready. After an error nothing is left running.
@@ -66,6 +66,9 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 	if err := c.Whole(ctx); err != nil {
 		return nil, err
 	}
+	if c.blob, err = newBalancer(c.Nodes, func(n *Node) string { return n.Blob }); err != nil {
+		return nil, err
+	}
 	if c.queue, err = newBalancer(c.Nodes, func(n *Node) string { return n.Queue }); err != nil {
 		return nil, err
 	}
@@ -75,8 +78,8 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 
 // ConnectionString returns that of the development account at the load balancer.
 func (c *Cluster) ConnectionString() string {
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;QueueEndpoint=http://%s/%[1]s;TableEndpoint=http://%[4]s/%[1]s;",
-		auth.DevelopmentAccount, auth.DevelopmentKey, c.queue.address(), c.table.address())
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
+		auth.DevelopmentAccount, auth.DevelopmentKey, c.blob.address(), c.queue.address(), c.table.address())
 }
 
 // Whole waits until all nodes are ready.
@@ -120,7 +123,7 @@ func (c *Cluster) Harass(ctx context.Context, random *rand.Rand, down time.Durat
 
 // Close stops the load balancer and the nodes.
 func (c *Cluster) Close() {
-	for _, b := range []*balancer{c.queue, c.table} {
+	for _, b := range []*balancer{c.blob, c.queue, c.table} {
 		if b != nil {
 			b.close()
 		}

@@ -155,8 +155,9 @@ func (l *Log) create(ctx context.Context) error {
 	if l.config.InMemory {
 		config.Storage = jetstream.MemoryStorage
 	}
-	for {
-		id, err := l.createOnce(ctx, config)
+	// A request to a server that was just lost has no answer, the next one has it at once; a busy machine takes longer.
+	for limit := time.Second; ; limit = min(2*limit, createTimeout) {
+		id, err := l.createOnce(ctx, limit, config)
 		if err == nil {
 			l.id = id
 			return nil
@@ -175,8 +176,11 @@ func (l *Log) create(ctx context.Context) error {
 // permanent is an error of createOnce that does not go away.
 type permanent struct{ error }
 
-func (l *Log) createOnce(ctx context.Context, config jetstream.StreamConfig) (id string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// createTimeout is the longest time limit of one attempt to open the stream.
+const createTimeout = 8 * time.Second
+
+func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstream.StreamConfig) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := l.js.Stream(ctx, l.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

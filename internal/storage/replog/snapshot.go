@@ -72,7 +72,17 @@ func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
 
 // lastManifest returns the newest manifest. Errors: ErrNoSnapshot, ErrDamaged, ErrUnavailable.
 func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(l.timeout.Load()))
+	most := time.Duration(l.timeout.Load())
+	for limit := min(time.Second, most); ; limit = min(2*limit, most) { // see create
+		m, err = l.lastManifestWithin(ctx, limit)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || limit == most {
+			return m, err
+		}
+	}
+}
+
+func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m manifest, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := l.openSnapshots(ctx)
 	if err != nil {

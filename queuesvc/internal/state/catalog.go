@@ -284,10 +284,10 @@ func (s *Store) openCatalog(ctx context.Context) error {
 		Subjects: []string{catalogPrefix + ">"}, MaxMsgsPerSubject: s.recordsPerSubject(),
 		Storage: s.storage(), Replicas: s.nats.Replicas(),
 	}
-	stream, err := s.js.Stream(ctx, catalogStream)
+	stream, err := s.lookupStream(ctx, catalogStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if stream, err = s.js.CreateStream(ctx, config); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = s.js.Stream(ctx, catalogStream) // another front-end was faster
+			stream, err = s.lookupStream(ctx, catalogStream) // another front-end was faster
 		}
 		if err == nil {
 			err = s.nats.SyncConfig(catalogStream)
@@ -318,9 +318,8 @@ func (s *Store) openCatalog(ctx context.Context) error {
 // readCatalog reads the whole catalog. It must finish before the first request.
 func (s *Store) readCatalog(ctx context.Context, stream jetstream.Stream) error {
 	for from := uint64(0); ; {
-		f, err := follow(ctx, s.conn, stream, catalogPrefix+">", from, false, func(m *nats.Msg, seq uint64) {
-			s.takeCatalog(m.Subject, raw{seq, m.Header, m.Data})
-		})
+		f, err := follow(ctx, reading{conn: s.conn, lossy: s.external, stream: stream, subject: catalogPrefix + ">", from: from, log: s.log,
+			take: func(m *nats.Msg, seq uint64) { s.takeCatalog(m.Subject, raw{seq, m.Header, m.Data}) }})
 		if err != nil {
 			return err
 		}
@@ -368,7 +367,7 @@ const compactLeast = 1000
 // compactCatalog frees the space of void records of the catalog. It writes the current records again, marks all earlier ones as void, and cuts
 // them off as far as possible (compact.go). No other process may write meanwhile.
 func (s *Store) compactCatalog(ctx context.Context) error {
-	stream, err := s.js.Stream(ctx, catalogStream)
+	stream, err := s.lookupStream(ctx, catalogStream)
 	if err != nil {
 		return fmt.Errorf("queue catalog: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -230,7 +231,7 @@ func (c *checker) each(name string, fn func(m *nats.Msg, seq uint64)) error {
 		subject = subjects[0]
 	}
 	for from := uint64(0); ; {
-		f, err := follow(c.ctx, c.nats.Conn(), stream, subject, from, false, fn)
+		f, err := follow(c.ctx, reading{conn: c.nats.Conn(), stream: stream, subject: subject, from: from, take: fn, log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", name, err)
 		}

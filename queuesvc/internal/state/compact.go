@@ -154,7 +154,7 @@ func (q *Queue) cutOldEnd(ctx context.Context) error {
 	if err := q.store.purge(ctx, q.stream, point); err != nil {
 		return err
 	}
-	stream, err := q.store.js.Stream(ctx, q.stream)
+	stream, err := q.store.lookupStream(ctx, q.stream)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,13 @@ import (
 	"time"
 )
 
-// ApproximateCount returns the number of messages in the queue, visible or not.
+// countWait is how long ApproximateCount waits for the index to be loaded, and to catch up with what other processes have written.
+const countWait = time.Second
+
+// ApproximateCount returns the number of messages in the queue, visible or not. It may be higher if the index lags or is being loaded, and is not
+// lower: a caller may take 0 for the end of the work.
+//
+// https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata#response-headers
 func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error) {
 	if err := q.loss(); err != nil {
 		return 0, err
@@ -15,19 +21,37 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 	if err := q.load(); err != nil {
 		return 0, err
 	}
-	q.mu.Lock()
-	if q.loading != loading {
+	waiting, cancel := context.WithTimeout(ctx, countWait)
+	defer cancel()
+	if q.loadedWithin(waiting) && q.catchUp(waiting) == nil {
+		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.index.sweep(now.UnixNano(), int64(sweepPause))
 		q.compactIfDue()
 		return q.index.live + q.index.aside, q.loadErr
 	}
-	q.mu.Unlock()
-	stream, err := q.store.js.Stream(ctx, q.stream) // includes free slots: an approximation, as the name says
+	stream, err := q.store.lookupStream(ctx, q.stream) // includes free slots
 	if err != nil {
 		return 0, q.streamError(ctx, err)
 	}
 	return int(stream.CachedInfo().State.NumSubjects), nil
+}
+
+// loadedWithin waits until the index is loaded. It returns false if ctx ends before that.
+func (q *Queue) loadedWithin(ctx context.Context) bool {
+	for {
+		q.mu.Lock()
+		done, progress := q.loading != loading, q.progress
+		q.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // SetAside returns the number of known messages that cannot be read.

@@ -52,7 +52,7 @@ func (q *Queue) prepareFloor(ctx context.Context) error {
 	floor := q.floor
 	q.mu.Unlock()
 	if floor > 0 && !q.streamless.Load() {
-		stream, err := q.store.js.Stream(ctx, q.stream)
+		stream, err := q.store.lookupStream(ctx, q.stream)
 		if err != nil {
 			return q.streamError(ctx, err)
 		}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestFollowEndsWhereRecordsVanished(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f, err := follow(ctx, s.conn, stream, q.prefix+"*", 0, true, func(*nats.Msg, uint64) {})
+		f, err := follow(ctx, reading{conn: s.conn, stream: stream, subject: q.prefix + "*", headersOnly: true, take: func(*nats.Msg, uint64) {}, log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

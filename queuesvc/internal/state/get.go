@@ -24,6 +24,7 @@ func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now ti
 	}
 	found := make([]Message, 0, min(n, 32))
 	var failure error
+	confirmed := false // the index had all records of the stream
 	for lost := 0; len(found) < n && lost < claimRounds && failure == nil; {
 		candidates, err := q.candidates(ctx, n-len(found), now)
 		if err != nil {
@@ -31,7 +32,11 @@ func (q *Queue) Get(ctx context.Context, n int, visibility time.Duration, now ti
 			break
 		}
 		if len(candidates) == 0 {
-			break
+			if len(found) > 0 || confirmed {
+				break
+			}
+			failure, confirmed = q.catchUp(ctx), true
+			continue
 		}
 		var raced bool
 		if found, raced, failure = q.claim(ctx, found, candidates, visibility, now); raced {

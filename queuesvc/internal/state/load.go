@@ -38,7 +38,7 @@ func (q *Queue) load() error {
 // readStream reads the headers of all records in the stream, from the oldest. If other processes write to the stream it continues with their
 // records, until ctx ends.
 func (q *Queue) readStream(ctx context.Context) error {
-	stream, err := q.store.js.Stream(ctx, q.stream)
+	stream, err := q.store.lookupStream(ctx, q.stream)
 	if err != nil {
 		return err
 	}
@@ -47,10 +47,14 @@ func (q *Queue) readStream(ctx context.Context) error {
 		return nil
 	}
 	for from := uint64(0); ; {
-		f, err := follow(ctx, q.store.conn, stream, q.prefix+"*", from, true, q.take)
+		f, err := follow(ctx, reading{conn: q.store.conn, lossy: q.store.external, stream: stream, subject: q.prefix + "*", from: from, headersOnly: true,
+			take: q.take, log: q.logger()})
 		if err != nil {
 			return err
 		}
+		q.mu.Lock()
+		q.follower = f
+		q.mu.Unlock()
 		err = f.wait(ctx)
 		var stuck stuckAt
 		if errors.As(err, &stuck) {
@@ -88,7 +92,7 @@ func (q *Queue) take(m *nats.Msg, seq uint64) {
 	}
 	size = q.recordSize(size)
 	q.mu.Lock()
-	q.followed = max(q.followed, seq)
+	q.noteFollowed(seq)
 	q.logBytes += int64(size)
 	if now := time.Now(); q.store.shared && now.Sub(q.marks[1].at) >= q.store.quiet {
 		q.marks = [2]mark{q.marks[1], {now, q.followed}}

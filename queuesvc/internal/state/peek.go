@@ -86,8 +86,13 @@ func (q *Queue) peek(ctx context.Context, n int, now time.Time, until int64) ([]
 	if err := q.load(); err != nil {
 		return nil, err
 	}
-	for {
+	for confirmed := false; ; {
 		entries, err := q.shown(ctx, n, now, until)
+		if err == nil && len(entries) == 0 && !confirmed {
+			if err, confirmed = q.catchUp(ctx), true; err == nil {
+				continue
+			}
+		}
 		if err != nil || len(entries) == 0 {
 			return nil, err
 		}

@@ -42,9 +42,12 @@ type Queue struct {
 	progress chan struct{} // closed and replaced whenever the index has grown, while loading
 	loadErr  error
 	followed uint64 // while loading, and if other processes write: all records up to this one have been seen
-	floor    uint64 // records before this one are void (floor.go)
-	stop     func() // ends loading and following
-	gone     bool
+	// onFollowed is closed when followed changes; nil if no call waits.
+	onFollowed chan struct{}
+	floor      uint64    // records before this one are void (floor.go)
+	stop       func()    // ends loading and following
+	follower   *follower // reads the stream; nil before loading has begun
+	gone       bool
 
 	marks      [2]mark // if other processes write: the positions that were followed at two times
 	logBytes   int64   // approximate size of the stream

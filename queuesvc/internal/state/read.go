@@ -72,6 +72,6 @@ func (q *Queue) knows(s slot) bool {
 
 // purged reports whether the stream begins after a record: then the record no longer exists.
 func (q *Queue) purged(ctx context.Context, seq uint64) bool {
-	stream, err := q.store.js.Stream(ctx, q.stream)
+	stream, err := q.store.lookupStream(ctx, q.stream)
 	return err == nil && stream.CachedInfo().State.FirstSeq > seq
 }
