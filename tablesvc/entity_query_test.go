@@ -51,7 +51,9 @@ func TestQueryEntities(t *testing.T) {
 		{"N ge 11 and N lt 20 and Even", []string{"a/2"}},
 		{"not Even and PartitionKey le 'b'", []string{"a/1", "b/1"}},
 		{"L eq 2L and RowKey ne '9' and PartitionKey lt 'c'", []string{"a/2", "b/2"}},
-		{"L eq 2", nil},
+		{"L eq 2 and PartitionKey lt 'c'", []string{"a/2", "b/2"}},
+		{"N eq 12L", nil},
+		{"N eq 12.0", nil},
 		{"PartitionKey eq 'a' and RowKey eq '0' or PartitionKey eq 'b' and RowKey eq '2'", []string{"a/0", "b/2"}},
 		{"Missing ne 5", nil},
 		// What the keys do not settle is checked in ranges and points too.

@@ -74,11 +74,12 @@ func TestTypeHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Insert(t.Context(), &tables.Entity{PartitionKey: "p", RowKey: "1", Properties: map[string]any{"Age": int32(5), "Name": "x", "Score": 1.0}}); err != nil {
+	if err := table.Insert(t.Context(), &tables.Entity{PartitionKey: "p", RowKey: "1", Properties: map[string]any{"Age": int32(5), "Long": int64(5), "Name": "x", "Score": 1.0}}); err != nil {
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]string{
 		"Age eq 5":                           "",
+		"Long eq 5":                          "",
 		"Age eq 5L":                          "Age is Int32 in the first entities, and 5L is Int64",
 		"5.0 lt Age and Name eq 'Age eq 5L'": "Age is Int32 in the first entities, and 5.0 is Double",
 		"Name eq 5":                          "Name is String",

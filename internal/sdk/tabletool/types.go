@@ -43,7 +43,7 @@ func TypeHints(ctx context.Context, service *aztables.ServiceClient, table, filt
 	}
 	for _, c := range found {
 		types := stored[c.property]
-		if len(types) == 0 || types[c.kind] {
+		if len(types) == 0 || types[c.kind] || c.kind == "Int32" && types["Int64"] {
 			continue
 		}
 		hints = append(hints, fmt.Sprintf("%s is %s in the first entities, and %s is %s: the comparison holds for none of them. Types are not converted.",
@@ -124,8 +124,6 @@ func constantType(text string) string {
 		return "Int64"
 	case strings.ContainsAny(digits, ".eEdDfF"):
 		return "Double"
-	case len(digits) > 10 || len(digits) == 10 && digits > "2147483648":
-		return "Int64"
 	}
 	return "Int32"
 }

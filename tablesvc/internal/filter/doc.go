@@ -16,8 +16,8 @@
 //
 // # Semantics
 //
-// A comparison holds only between values of one type. If an entity does not have the property, or has it with another type,
-// no comparison holds, including "ne"; "not" turns that into true. Text is compared by UTF-16 code units,
+// A comparison holds only between values of one type, but that an Int32 constant is also compared with Int64 properties. If an entity does not have
+// the property, or has it with another type, no comparison holds, including "ne"; "not" turns that into true. Text is compared by UTF-16 code units,
 // binary values and GUIDs byte by byte.
 //
 // # The plan

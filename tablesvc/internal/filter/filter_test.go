@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		{`(A) eq false`, `A eq false`},
 		{`(true) eq (A)`, `A eq true`},
 		{`N eq -5`, `N eq -5`},
-		{`N eq 2147483648 or N eq -2147483648`, `(N eq 2147483648L or N eq -2147483648)`},
+		{`N eq 2147483647 or N eq -2147483648`, `(N eq 2147483647 or N eq -2147483648)`},
 		{`N eq 9223372036854775807L`, `N eq 9223372036854775807L`},
 		{`N eq -9223372036854775808L`, `N eq -9223372036854775808L`},
 		{`D eq 1.5`, `D eq 1.5`},
@@ -97,6 +97,8 @@ func TestParseErrorsHavePositions(t *testing.T) {
 		{`()`, 1},
 		{`A eq B`, 5},
 		{`A EQ 1`, 2},
+		{`A eq 2147483648`, 5},
+		{`A eq -2147483649`, 5},
 		{`A eq 99999999999999999999`, 5},
 		{`A eq 99999999999999999999L`, 5},
 		{`A eq 12x`, 5},
@@ -157,7 +159,7 @@ func TestMatch(t *testing.T) {
 	e := Entity{[]byte("p"), []byte("r"), r}
 	for text, want := range map[string]bool{
 		``: true, `PartitionKey eq 'p'`: true, `PartitionKey eq 'P'`: false, `RowKey ge 'q' and RowKey lt 's'`: true,
-		`Age eq 5`: true, `Age eq 5L`: false, `Age ne 5L`: false, `Long eq 5L`: true, `Long eq 5`: false, `Price eq 5.0`: true,
+		`Age eq 5`: true, `Age eq 5L`: false, `Age ne 5L`: false, `Long eq 5L`: true, `Long eq 5`: true, `Long ne 5`: false, `-1 lt Long`: true, `Long lt -1`: false, `Price eq 5.0`: true,
 		`Price eq 5`: false, `Age gt 4`: true, `Age gt 5`: false, `5 ge Age`: true, `Name eq 'Bob'`: true, `Name lt 'Boc'`: true,
 		`Name gt 'BOB'`: true, `Name eq 5`: false, `Active`: true, `not Active`: false, `Active eq true`: true, `Active ne false`: true,
 		`Missing eq 1`: false, `Missing ne 1`: false, `not (Missing eq 1)`: true, `Missing`: false, `not Missing`: true,

@@ -173,7 +173,8 @@ func (l *lexer) typed(t token, prefix string) (token, error) {
 	return t, nil
 }
 
-// number reads an Int32, an Int64 (with suffix L, or too large for an Int32) or a Double (with a point, an exponent, or the suffix D or F).
+// number reads an Int32, an Int64 (with suffix L) or a Double (with a point, an exponent, or the suffix D or F). Azure refuses a whole number without suffix
+// that is not an Int32: https://github.com/microsoft/AzureStorageExplorer/issues/1382
 func (l *lexer) number(t token) (token, error) {
 	start := l.at
 	if c := l.text[l.at]; c == '-' || c == '+' {
@@ -219,15 +220,11 @@ scan:
 		return t, l.fail(start, "%q is not a number", digits+suffix)
 	}
 	if whole {
-		n, err := strconv.ParseInt(digits, 10, 64)
-		switch {
-		case err != nil:
-			return t, l.fail(start, "%q is neither an Int32 nor an Int64", digits)
-		case n == int64(int32(n)):
-			t.value = entity.Int32Value(int32(n))
-		default: // the JavaScript SDK writes a bigint without its suffix
-			t.value = entity.Int64Value(n)
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil {
+			return t, l.fail(start, "%q is not an Int32; the suffix L makes an Int64", digits)
 		}
+		t.value = entity.Int32Value(int32(n))
 		return t, nil
 	}
 	f, err := strconv.ParseFloat(digits, 64)

@@ -43,12 +43,15 @@ func (n comparison) match(e *Entity) bool {
 	return n.op.accepts(v, n.value)
 }
 
-// accepts reports whether the operator holds between two values. No operator holds between values of different types. NaN
-// differs from all values, including itself.
-func (o operator) accepts(a, b entity.Value) bool {
-	order, ok := entity.Compare(a, b)
+// accepts reports whether the operator holds between a property's value and a constant. An Int32 is compared with an Int64 property as an Int64; no operator
+// holds between values of other types. NaN differs from all values, including itself.
+func (o operator) accepts(value, constant entity.Value) bool {
+	if value.Type == entity.Int64 && constant.Type == entity.Int32 {
+		constant.Type = entity.Int64
+	}
+	order, ok := entity.Compare(value, constant)
 	if !ok {
-		return o == ne && a.Type == b.Type
+		return o == ne && value.Type == constant.Type
 	}
 	return o.holds(order)
 }
