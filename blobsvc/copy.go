@@ -148,7 +148,11 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 		return asError(err)
 	}
 	defer f.up.Close()
-	if f.from.Kind != state.BlockBlob {
+	switch {
+	case f.from.Kind == state.BlockBlob:
+	case cp.Sync:
+		return state.ErrSyncSourceType
+	default:
 		return state.ErrSourceType
 	}
 	b.Adopt(&f.from)

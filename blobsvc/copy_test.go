@@ -139,6 +139,14 @@ func TestCopyBlobFromURL(t *testing.T) {
 	f.do("PUT", "/"+name+"/dst", "", "x-ms-copy-source", src.URL(), "x-ms-requires-sync", "yes").want(t, 400, "InvalidHeaderValue")
 	f.do("PUT", "/"+name+"/dst", "", "x-ms-copy-source", src.URL(), "x-ms-requires-sync", "true", "x-ms-source-content-md5", md5Of(nil)).want(t, 400, "Md5Mismatch")
 	f.do("PUT", "/"+name+"/dst", "", "x-ms-copy-source", src.URL(), "x-ms-requires-sync", "true", "x-ms-source-if-match", `"0x1"`).want(t, 412, "CannotVerifyCopySource")
+
+	for source, headers := range map[string][]string{"append": {"x-ms-blob-type", "AppendBlob"}, "page": {"x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512"}} {
+		f.do("PUT", "/"+name+"/"+source, "", headers...).want(t, 201, "")
+		r := f.do("PUT", "/"+name+"/dst", "", "x-ms-copy-source", c.NewBlobClient(source).URL(), "x-ms-requires-sync", "true").want(t, 409, "CannotVerifyCopySource")
+		if !strings.Contains(r.body, "The copy source must be a block blob.") {
+			t.Errorf("%s: %s", source, r.body)
+		}
+	}
 }
 
 func TestAbortCopyBlob(t *testing.T) {

@@ -106,6 +106,8 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrCopyID:                fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
 	state.ErrFiniteLease:           fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
 	state.ErrSourceType:            fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
+	// https://github.com/Azure/azure-sdk-for-go/issues/20942
+	state.ErrSyncSourceType:        fail(http.StatusConflict, "CannotVerifyCopySource", "The copy source must be a block blob."),
 	state.ErrSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
 	state.ErrSourceMD5:             wire.ErrMD5Mismatch,
 	state.ErrCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),

@@ -348,11 +348,18 @@ func TestTagQueryLimits(t *testing.T) {
 		if valid {
 			status, condition, code, header = 200, 412, "", "ConditionNotMet"
 		}
-		f.do("GET", "/?comp=blobs&where="+url.QueryEscape(query), "").want(t, status, code)
+		r := f.do("GET", "/?comp=blobs&where="+url.QueryEscape(query), "").want(t, status, code)
+		if !valid && (!strings.Contains(r.body, "<Message>Error parsing query") || !strings.Contains(r.body, "<Reason>This query parameter value is invalid.</Reason>")) {
+			t.Errorf("%.40s: %s", query, r.body)
+		}
 		f.do("GET", "/box/b", "", "x-ms-if-tags", query).want(t, condition, header)
 	}
 	f.do("GET", "/box/b", "", "x-ms-if-tags", `@container='box'`).want(t, 400, "InvalidHeaderValue")
 	f.do("GET", "/?comp=blobs&where="+url.QueryEscape(`@container='box' AND `+keys(10)), "").want(t, 200, "")
+	r := f.do("GET", "/box?restype=container&comp=blobs&where="+url.QueryEscape(`@container='box'`), "").want(t, 400, "InvalidQueryParameterValue")
+	if !strings.Contains(r.body, "<Message>Error parsing query: Cannot have container in both uri and query\n") {
+		t.Error(r.body)
+	}
 }
 
 func TestPutBlockListModifiedSince(t *testing.T) {

@@ -98,8 +98,8 @@ func (c *call) preconditions() (p state.Preconditions, err error) {
 
 // parseTagCondition parses the value of x-ms-if-tags or x-ms-source-if-tags.
 func parseTagCondition(header, s string) (*state.TagQuery, error) {
-	q, ok := state.ParseTagQuery(s, true)
-	if !ok {
+	q, err := state.ParseTagQuery(s, true)
+	if err != nil {
 		return nil, wire.InvalidHeader(header, s)
 	}
 	return q, nil

@@ -21,7 +21,7 @@ func (c *call) sendChanged(changed ticks.Ticks) {
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
 func (c *call) sendResult(r *state.Result) {
-	if r.Version != 0 && c.version() >= wire.V20191212 {
+	if r.Version != 0 && c.version() >= v20191010 {
 		c.Set("x-ms-version-id", r.Version.ISO())
 	}
 	c.sendChanged(r.Changed)
@@ -95,7 +95,7 @@ func (c *call) sendBlob(b *state.Blob) {
 	case b.IsBase() && !c.Query.Has("versionid"):
 		c.sendLease(b.Lease)
 	}
-	if b.Version != 0 && c.version() >= wire.V20191212 {
+	if b.Version != 0 && c.version() >= v20191010 {
 		c.Set("x-ms-version-id", b.Version.ISO())
 		if b.IsBase() {
 			c.Set("x-ms-is-current-version", "true")

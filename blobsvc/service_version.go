@@ -12,6 +12,7 @@ const (
 	v20171109 wire.Version = 20171109 // the creation time of blobs
 	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
 	v20190707 wire.Version = 20190707 // hierarchical namespaces
+	v20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
 	v20201002 wire.Version = 20201002 // immutable storage with versioning
 	v20210212 wire.Version = 20210212 // encoded names in listings
 	v20221102 wire.Version = 20221102 // append blocks of 100 MiB

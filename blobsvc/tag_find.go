@@ -25,15 +25,16 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if where == "" {
 		return wire.MissingQuery("where")
 	}
-	query, ok := state.ParseTagQuery(where, false)
-	if !ok {
-		return invalidQuery("where", where)
+	query, err := state.ParseTagQuery(where, false)
+	if err == nil {
+		err = query.CheckSearch(c.container != "")
 	}
-	if !query.Searches(c.container != "") {
-		return invalidQuery("where", where)
+	if err != nil { // as in https://github.com/Azure/azure-sdk-for-go/issues/23546
+		return wire.InvalidQuery("where", where, "This query parameter value is invalid.").WithMessage(err.Error())
 	}
 	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n}
 	if marker := c.Query.Get("marker"); marker != "" {
+		var ok bool
 		if q.From, ok = decodeMarker(marker); !ok {
 			return invalidQuery("marker", marker)
 		}

@@ -489,3 +489,28 @@ func TestVersionPermissions(t *testing.T) {
 	f.anonymous("DELETE", at+"&deletetype=permanent&"+accountSAS(t, "xy")).want(t, 202, "")
 	f.anonymous("DELETE", "/box/b?"+accountSAS(t, "d")).want(t, 202, "")
 }
+
+// IDs of versions are in answers from service version 2019-10-10 on (recorded), and reads of a version say nothing of leases.
+func TestVersionIDInAnswers(t *testing.T) {
+	t.Parallel()
+	f := startVersioning(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	for version, want := range map[string]bool{"2019-07-07": false, "2019-10-10": true, "2021-12-02": true} {
+		written := f.do("PUT", "/box/"+version, "x", "x-ms-blob-type", "BlockBlob", "x-ms-version", version).want(t, 201, "")
+		read := f.do("HEAD", "/box/"+version, "", "x-ms-version", version).want(t, 200, "")
+		for what, r := range map[string]reply{"PUT": written, "HEAD": read} {
+			if got := r.header.Get("x-ms-version-id") != ""; got != want {
+				t.Errorf("%s with %s: an ID of a version is there: %v", what, version, got)
+			}
+		}
+	}
+	id := f.do("HEAD", "/box/2021-12-02", "").want(t, 200, "").header.Get("x-ms-version-id")
+	for _, method := range []string{"GET", "HEAD"} {
+		r := f.do(method, "/box/2021-12-02?versionid="+id, "").want(t, 200, "")
+		for _, name := range []string{"x-ms-lease-state", "x-ms-lease-status", "x-ms-lease-duration"} {
+			if r.header.Get(name) != "" {
+				t.Errorf("%s of a version: %s is %s", method, name, r.header.Get(name))
+			}
+		}
+	}
+}

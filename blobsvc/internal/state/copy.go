@@ -178,7 +178,7 @@ func (cp *Copy) accepts(from *Blob) error {
 	case from.Length > MaxSyncCopy:
 		return ErrSourceTooLarge
 	case from.Kind != BlockBlob:
-		return ErrSourceType
+		return ErrSyncSourceType
 	case cp.MD5 != "" && from.Headers.MD5 != cp.MD5:
 		return ErrSourceMD5
 	}

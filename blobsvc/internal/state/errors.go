@@ -145,6 +145,8 @@ var (
 	ErrCopyID = errors.New("blob state: copy ID mismatch")
 	// ErrFiniteLease: a pending copy to a blob whose lease may end before the copy.
 	ErrFiniteLease = errors.New("blob state: the lease must be infinite")
+	// ErrSyncSourceType: the source of a synchronous copy is not a block blob.
+	ErrSyncSourceType = errors.New("blob state: source of a synchronous copy is not a block blob")
 	// ErrSourceType: the source has a type that the operation does not copy.
 	ErrSourceType = errors.New("blob state: wrong type of source")
 	// ErrSourceTooLarge: the source is larger than the operation copies.

@@ -1,7 +1,9 @@
 package state
 
 import (
+	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // TagQuery is a condition on tags: comparisons joined by AND, and in conditions also by OR, which binds less.
@@ -16,15 +18,18 @@ type TagQuery struct {
 	anyOf [][]tagComparison
 }
 
-// Searches reports whether FindByTags can search by q. A comparison with ContainerTerm names one container, and is for searches of the
-// whole account.
-func (q *TagQuery) Searches(inContainer bool) bool {
+// CheckSearch returns the error for a search by q: a comparison with ContainerTerm names one container, and is for searches of the whole account.
+func (q *TagQuery) CheckSearch(inContainer bool) error {
 	for _, x := range q.anyOf[0] {
-		if x.key == ContainerTerm && (x.op != "=" || inContainer) {
-			return false
+		switch {
+		case x.key != ContainerTerm:
+		case inContainer:
+			return &TagQueryError{Reason: "Cannot have container in both uri and query"}
+		case x.op != "=":
+			return &TagQueryError{Reason: "unexpected '" + x.op + "' for " + ContainerTerm}
 		}
 	}
-	return true
+	return nil
 }
 
 // named returns those tags that a query without alternatives names.
@@ -86,50 +91,82 @@ const (
 	maxTagValue       = 256
 )
 
-// valid reports whether q compares with a tag that a blob could have, or, unless it is a condition, with its container.
-func (q tagComparison) valid(condition bool) bool {
-	if q.key == ContainerTerm {
-		return !condition
-	}
-	return q.key != "" && len(q.key) <= maxTagKey && len(q.value) <= maxTagValue && !strings.ContainsFunc(q.key+q.value, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(" +-./:=_", r)
-	})
+// TagQueryError says why a query is refused. Its texts are those that clients' tests expect of the service.
+type TagQueryError struct {
+	// At is the character at which the parser stopped, counted from 1; 0 if the error has no place.
+	At     int
+	Reason string
 }
 
-// ParseTagQuery reads a query. condition allows OR and <>, which Find Blobs by Tags does not know.
-func ParseTagQuery(s string, condition bool) (*TagQuery, bool) {
-	p := tagParser{rest: s}
+func (e *TagQueryError) Error() string {
+	if e.At == 0 {
+		return "Error parsing query: " + e.Reason
+	}
+	return fmt.Sprintf("Error parsing query at or near character position %d: %s", e.At, e.Reason)
+}
+
+// Errors of queries without a place.
+var (
+	errTagQueryKeys        = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d unique tags in a query", maxTagKeys)}
+	errTagQueryComparisons = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d comparisons in a query", maxTagComparisons)}
+)
+
+// ParseTagQuery parses a query. condition allows OR and <>, which Find Blobs by Tags does not support. The error is a [*TagQueryError].
+func ParseTagQuery(s string, condition bool) (*TagQuery, error) {
+	p := tagParser{text: s, rest: s, condition: condition}
 	q := &TagQuery{}
 	var all []tagComparison
 	keys := map[string]bool{}
 	for n := 1; ; n++ {
-		cmp, ok := p.comparison(condition)
-		if !ok || n > maxTagComparisons || !cmp.valid(condition) {
-			return nil, false
+		if n > maxTagComparisons {
+			return nil, errTagQueryComparisons
+		}
+		cmp, err := p.comparison()
+		if err != nil {
+			return nil, err
 		}
 		if cmp.key != ContainerTerm {
 			keys[cmp.key] = true
 		}
 		if len(keys) > maxTagKeys {
-			return nil, false
+			return nil, errTagQueryKeys
 		}
 		all = append(all, cmp)
-		word := p.word()
-		switch {
-		case word == "" && p.rest == "":
+		p.skip()
+		if p.rest == "" {
 			q.anyOf = append(q.anyOf, all)
-			return q, true
+			return q, nil
+		}
+		at := p.at()
+		switch word := p.word(); {
 		case strings.EqualFold(word, "AND"):
 		case strings.EqualFold(word, "OR") && condition:
 			q.anyOf = append(q.anyOf, all)
 			all = nil
+		case word != "":
+			return nil, &TagQueryError{at, "unexpected '" + word + "'"}
 		default:
-			return nil, false
+			return nil, p.unexpected("AND")
 		}
 	}
 }
 
-type tagParser struct{ rest string }
+// tagParser consumes a query from the left.
+type tagParser struct {
+	text, rest string
+	condition  bool
+}
+
+func (p *tagParser) at() int { return len(p.text) - len(p.rest) + 1 }
+
+// unexpected is the error for the next character, or for the end of the query, where something else is wanted.
+func (p *tagParser) unexpected(want string) error {
+	if p.rest == "" {
+		return &TagQueryError{p.at(), "expecting " + want}
+	}
+	r, _ := utf8.DecodeRuneInString(p.rest)
+	return &TagQueryError{p.at(), "unexpected '" + string(r) + "'"}
+}
 
 func (p *tagParser) skip() { p.rest = strings.TrimLeft(p.rest, " \t") }
 
@@ -149,7 +186,8 @@ func (p *tagParser) word() string {
 	return word
 }
 
-func (p *tagParser) quoted(q byte) (string, bool) {
+// quoted consumes a text in quotes. ok is false without the opening or the closing one.
+func (p *tagParser) quoted(q byte) (text string, ok bool) {
 	p.skip()
 	if p.rest == "" || p.rest[0] != q {
 		return "", false
@@ -163,23 +201,66 @@ func (p *tagParser) quoted(q byte) (string, bool) {
 	return s, true
 }
 
-func (p *tagParser) comparison(condition bool) (c tagComparison, ok bool) {
-	if c.key, ok = p.quoted('"'); !ok {
-		if c.key = p.word(); c.key == "" {
-			return c, false
-		}
+func (p *tagParser) comparison() (c tagComparison, err error) {
+	if c.key, err = p.key(); err != nil {
+		return c, err
 	}
 	p.skip()
 	for _, op := range [...]string{"<>", ">=", "<=", "=", ">", "<"} {
 		if strings.HasPrefix(p.rest, op) {
 			c.op = op
-			p.rest = p.rest[len(op):]
 			break
 		}
 	}
-	if c.op == "" || c.op == "<>" && !condition {
-		return c, false
+	if c.op == "" || c.op == "<>" && !p.condition {
+		return c, p.unexpected("an operator")
 	}
-	c.value, ok = p.quoted('\'')
-	return c, ok
+	p.rest = p.rest[len(c.op):]
+	c.value, err = p.value()
+	return c, err
+}
+
+// key consumes the key of a tag that a blob could have, or, unless the query is a condition, the term for containers.
+func (p *tagParser) key() (string, error) {
+	p.skip()
+	at := p.at()
+	key, ok := p.quoted('"')
+	if !ok {
+		if key = p.word(); key == "" {
+			return "", p.unexpected("a tag name")
+		}
+	}
+	switch {
+	case key == ContainerTerm && !p.condition:
+		return key, nil
+	case strings.HasPrefix(key, "@"):
+		return "", &TagQueryError{at, "unsupported parameter '" + key + "'"}
+	case key == "" || len(key) > maxTagKey:
+		return "", &TagQueryError{at, fmt.Sprintf("tag must be between 1 and %d characters in length", maxTagKey)}
+	}
+	return key, checkTagText(at, key)
+}
+
+// value consumes the value of a tag that a blob could have.
+func (p *tagParser) value() (string, error) {
+	p.skip()
+	at := p.at()
+	value, ok := p.quoted('\'')
+	switch {
+	case !ok:
+		return "", &TagQueryError{at, "expecting tag value"}
+	case len(value) > maxTagValue:
+		return "", &TagQueryError{at, fmt.Sprintf("tag value must be between 0 and %d characters in length", maxTagValue)}
+	}
+	return value, checkTagText(at, value)
+}
+
+// checkTagText checks the characters of a key or value.
+func checkTagText(at int, s string) error {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(" +-./:=_", r) {
+			return &TagQueryError{at, "'" + string(r) + "' not permitted in tag name or value"}
+		}
+	}
+	return nil
 }
