@@ -28,6 +28,9 @@ func TestAzuriteCombinations(t *testing.T) {
 		{"--pwd sesame", "", "set cert"},
 		{"--services queue,table --queue-port 10000", "", ""},
 		{"--services queue,file", "", "file"},
+		{"--services queue --blob-port 10000", "", "--blob-port: the blob service is not served"},
+		{"--services queue --blob-versioning", "", "--blob-versioning: the blob service is not served"},
+		{"--services queue", "LAZULI_BLOB_PORT=10000", ""},
 		{"--services blob --blob-port 10003", "", "both 10003"},
 	} {
 		var environ []string
@@ -55,5 +58,10 @@ func TestOneServicePrograms(t *testing.T) {
 	}
 	if _, err := Load(Sources{Service: "queue", Environ: []string{"LAZULI_SERVICES=blob"}}); err == nil {
 		t.Error("it was told to serve another service")
+	}
+	for _, flag := range []string{"--blob-port", "--table-port"} {
+		if _, err := Load(Sources{Service: "queue", Flags: parse(t, flag, "0")}); err == nil || !strings.Contains(err.Error(), "service is not served") {
+			t.Errorf("%s of azurite-queue: %v", flag, err)
+		}
 	}
 }

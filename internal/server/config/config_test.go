@@ -36,6 +36,17 @@ func load(t *testing.T, args, environ []string, file string) (*Result, error) {
 	return Load(Sources{Flags: fs, Environ: environ})
 }
 
+// parse returns the flags that args set.
+func parse(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	fs := pflag.NewFlagSet("lazuli", pflag.ContinueOnError)
+	AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
 func mustLoad(t *testing.T, args, environ []string, file string) *Result {
 	t.Helper()
 	r, err := load(t, args, environ, file)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -87,6 +88,9 @@ func Load(s Sources) (*Result, error) {
 		r.Services = []string{s.Service}
 		r.Location = filepath.Join(r.Location, s.Service)
 	}
+	if err := r.checkServed(flags); err != nil {
+		return nil, err
+	}
 	if err := r.persistence(); err != nil {
 		return nil, err
 	}
@@ -98,6 +102,18 @@ func Load(s Sources) (*Result, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// checkServed refuses flags of services that are not served, as Azurite's programs for one service do. The environment and the file may be shared
+// by several programs.
+func (r *Result) checkServed(flags []setting) error {
+	for _, set := range flags {
+		service, _, _ := strings.Cut(set.option.name, "-")
+		if slices.Contains(allServices, service) && !r.Serves(service) {
+			return fmt.Errorf("%s: the %s service is not served", set.where, service)
+		}
+	}
+	return nil
 }
 
 // filePath is the configuration file that flags or environment name.
