@@ -101,11 +101,11 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrContainerNoLease:       fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
 
 	// Copies.
-	state.ErrCopyPending:           fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
-	state.ErrNoCopyPending:         fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
-	state.ErrCopyID:                fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
-	state.ErrFiniteLease:           fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
-	state.ErrSourceType:            fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
+	state.ErrCopyPending:   fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
+	state.ErrNoCopyPending: fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
+	state.ErrCopyID:        fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
+	state.ErrFiniteLease:   fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
+	state.ErrSourceType:    fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
 	// https://github.com/Azure/azure-sdk-for-go/issues/20942
 	state.ErrSyncSourceType:        fail(http.StatusConflict, "CannotVerifyCopySource", "The copy source must be a block blob."),
 	state.ErrSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
