@@ -165,6 +165,11 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 			stopping = nil
 			cancelHandler(ErrStopping)
 		case <-stuck.C():
+			select {
+			case err := <-returned: // while the lease was being renewed, which takes as long as the request
+				return d.finish(ctx, err)
+			default:
+			}
 			d.abandon(ctx)
 			return d.finish(ctx, ErrStuck)
 		}

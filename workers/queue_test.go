@@ -455,6 +455,31 @@ func TestTimeoutAndStuckHandler(t *testing.T) {
 	})
 }
 
+// A handler that returns while its lease is being renewed is not taken for a stuck one, also if the renewal takes longer than it may take.
+func TestHandlerThatReturnsDuringARenewalIsNotStuck(t *testing.T) {
+	t.Parallel()
+	inBubble(t, Config{StuckTimeout: 5 * time.Second}, func(b *bench) {
+		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			return ctx.Err()
+		}, WithLease(time.Minute), WithTimeout(58*time.Second), WithBatchSize(16), WithMaxDequeueCount(1))
+		began := time.Now()
+		b.queue.onUpdate = func(visibleIn time.Duration) error {
+			if visibleIn > 0 && time.Since(began) > 50*time.Second { // the second renewal, between the timeout and StuckTimeout after it
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		}
+		for range 12 { // it would be taken for stuck every other time
+			b.queue.send("slow")
+		}
+		b.start(b.app)
+		b.after(4 * time.Minute)
+		b.stop(b.app)
+	})
+}
+
 func TestConcurrencyBound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
