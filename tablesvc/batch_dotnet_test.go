@@ -171,7 +171,7 @@ func TestBatchDotnet(t *testing.T) {
 	)
 	answers = readDotnet(t, r)
 	if len(answers) != 1 || answers[0].status != 409 || answers[0].reason != "Conflict" || answers[0].header["DataServiceVersion"] != "3.0;" ||
-		answers[0].header["Preference-Applied"] != "" || answers[0].header["Content-Type"] != "application/json;odata=minimalmetadata;streaming=true;charset=utf-8" {
+		answers[0].header["Preference-Applied"] != "return-no-content" || answers[0].header["Content-Type"] != "application/json;odata=minimalmetadata;streaming=true;charset=utf-8" {
 		t.Fatalf("failure: %s", r.body)
 	}
 	if m := index.FindStringSubmatch(answers[0].body); m == nil || m[1] != "1" {

@@ -78,7 +78,7 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 		w.line("Cache-Control: no-cache")
 	}
 	prefer, _ := p.get("Prefer")
-	if prefer = w.call.preference(prefer); prefer != "" && a.status < 400 && p.method != http.MethodDelete {
+	if prefer = w.call.preference(prefer); prefer != "" && (a.status < 400 && p.method != http.MethodDelete || p.method == http.MethodPost) {
 		w.line("Preference-Applied: ", prefer)
 	}
 	// An answer with content has the version of its format, one without has the oldest possible version.
