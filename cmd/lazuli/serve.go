@@ -221,6 +221,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	}
 	services.Store(&b)
 	writeBanner(stdout, banner{config: c, accounts: sec.accounts.Names(), backend: b, admin: adminURL, took: time.Since(began)})
+	if _, err := gctuner.ReleaseProgram(); err != nil {
+		log.Debug("the memory of the start could not be released", "err", err)
+	}
 
 	<-ctx.Done()
 	log.Info("stopping", "wait", c.ShutdownTimeout.String())
