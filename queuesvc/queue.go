@@ -69,6 +69,9 @@ func (s *Service) getQueueMetadata(c *call) error {
 	}
 	c.SetMetadata(toWire(metadata))
 	c.SetInt("x-ms-approximate-messages-count", int64(n))
+	if c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude {
+		c.SetInt(longpoll.VisibleHeader, int64(q.Visible(c.Now)))
+	}
 	if aside := q.SetAside(); aside > 0 {
 		c.SetInt(longpoll.SetAsideHeader, int64(aside))
 	}

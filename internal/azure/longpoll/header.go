@@ -15,6 +15,8 @@ const (
 	PositionHeader = "X-Lazuli-Position"
 	// HiddenHeader, with the value [HiddenInclude], asks for hidden messages too; the answer has it if they are included.
 	HiddenHeader = "X-Lazuli-Hidden"
+	// VisibleHeader is the number of visible messages of a queue, at most 10,000, in answers of Get Queue Metadata to requests with HiddenHeader.
+	VisibleHeader = "X-Lazuli-Visible"
 	// SetAsideHeader is the number of messages of a queue that cannot be read, in answers of Get Queue Metadata; absent if the number is 0.
 	SetAsideHeader = "X-Lazuli-Set-Aside"
 	// FeedHeader is the kind of an answer: [FeedChanges] or [FeedEverything].

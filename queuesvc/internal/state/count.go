@@ -54,6 +54,16 @@ func (q *Queue) loadedWithin(ctx context.Context) bool {
 	}
 }
 
+// MaxVisible is the highest result of [Queue.Visible].
+const MaxVisible = 10_000
+
+// Visible returns the number of known messages that are visible, up to MaxVisible.
+func (q *Queue) Visible(now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.index.visible(now.UnixNano(), MaxVisible)
+}
+
 // SetAside returns the number of known messages that cannot be read.
 func (q *Queue) SetAside() int {
 	q.mu.Lock()

@@ -487,3 +487,18 @@ func (x *index) down(pos int32) {
 		pos = child
 	}
 }
+
+// visible counts messages that are visible at now, up to limit. It looks at most at three entries for each one that it counts, since no message of the
+// heap becomes visible before its parent.
+func (x *index) visible(now int64, limit int) (n int) {
+	next := []int{0}
+	for len(next) > 0 && n < limit {
+		pos := next[len(next)-1]
+		next = next[:len(next)-1]
+		if pos < len(x.heap) && x.entries.at(x.heap[pos]).visible <= now {
+			n++
+			next = append(next, 2*pos+1, 2*pos+2)
+		}
+	}
+	return n
+}

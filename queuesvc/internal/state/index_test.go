@@ -162,6 +162,18 @@ func TestIndexModel(t *testing.T) {
 					k.claimed = k.claimed && !k.holds()
 				}
 			},
+			"count the visible": func(t *rapid.T) {
+				visible := 0
+				for _, k := range model {
+					if k.holds() && !k.claimed && k.visible <= now {
+						visible++
+					}
+				}
+				limit := rapid.IntRange(1, 12).Draw(t, "limit")
+				if got := x.visible(now, limit); got != min(visible, limit) {
+					t.Fatalf("counts %d visible messages, want %d", got, min(visible, limit))
+				}
+			},
 			"peek": func(t *rapid.T) {
 				n := rapid.IntRange(1, 5).Draw(t, "n")
 				list := available()
