@@ -262,9 +262,12 @@ func TestPoisonIsRecorded(t *testing.T) {
 	}
 	start(t, app)
 	eventually(t, "three are poisoned", func() bool { return app.Stats()[0].Poisoned == 3 && length(t, a, queue) == 0 })
-	records, err := poison.Read(t.Context(), a.Tables, queue+"-poison")
-	if err != nil {
-		t.Fatal(err)
+	records := map[string]*poison.Record{}
+	for r, err := range poison.All(t.Context(), a.Tables, queue+"-poison") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records[r.ID] = r
 	}
 	poisoned, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
 	if err != nil || len(poisoned.Messages) != 3 || len(records) != 3 {
@@ -292,8 +295,11 @@ func TestPoisonIsRecorded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if records, err := poison.Read(t.Context(), a.Tables, queue+"-poison"); err != nil || len(records) != 2 {
-		t.Errorf("%d records, %v", len(records), err)
+	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil || r != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[1].MessageID); err != nil || r == nil || r.Function != "ship" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -160,9 +160,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		if err != nil {
 			return err
 		}
-		if f.Reasons, err = reasons(cmd.Context(), storage, args[0]); err != nil {
-			return err
-		}
+		f.Reasons = reasons(storage, args[0])
 		n, err := queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
 		if n > 0 || err == nil {
 			fmt.Fprintf(cmd.OutOrStdout(), "moved %s from %s to %s\n", counted(n, "message", "messages"), args[0], to)
@@ -193,9 +191,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if f.Reasons, err = reasons(cmd.Context(), storage, args[0]); err != nil {
-			return err
-		}
+		f.Reasons = reasons(storage, args[0])
 		return purge(cmd.Context(), cmd.OutOrStdout(), storage.Queues.NewQueueClient(args[0]), args[0], f)
 	}
 	return cmd

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,9 +55,7 @@ to the poison queue.`,
 		if err != nil {
 			return err
 		}
-		if f.Reasons, err = reasons(cmd.Context(), storage, name); err != nil {
-			return err
-		}
+		f.Reasons = reasons(storage, name)
 		client := storage.Queues.NewQueueClient(name)
 		peek := queuetool.Peek
 		if hidden {
@@ -66,6 +63,9 @@ to the poison queue.`,
 		}
 		messages, err := peek(cmd.Context(), client, most)
 		if err != nil {
+			return err
+		}
+		if err := f.Reasons.ReadOf(cmd.Context(), messages); err != nil {
 			return err
 		}
 		messages = f.Of(messages)
@@ -77,12 +77,12 @@ to the poison queue.`,
 	return cmd
 }
 
-// reasons reads what was recorded of a poison queue; other queues have none.
-func reasons(ctx context.Context, storage *workers.Storage, queue string) (*queuetool.Reasons, error) {
+// reasons are what was recorded of a poison queue; other queues have none.
+func reasons(storage *workers.Storage, queue string) *queuetool.Reasons {
 	if !strings.HasSuffix(queue, queuetool.PoisonSuffix) {
-		return nil, nil
+		return nil
 	}
-	return queuetool.ReadReasons(ctx, storage.Tables, queue)
+	return queuetool.NewReasons(storage.Tables, queue)
 }
 
 func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons, hidden bool, now time.Time) error {

@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -92,38 +93,61 @@ func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Read returns the records of a poison queue by the ids of their messages.
-func Read(ctx context.Context, tables *aztables.ServiceClient, queue string) (map[string]Record, error) {
-	records := map[string]Record{}
+// Read returns the record of a message, or nil if nothing was recorded.
+func Read(ctx context.Context, tables *aztables.ServiceClient, queue, id string) (*Record, error) {
+	got, err := tables.NewClient(Table).GetEntity(ctx, queue, id, nil)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(got.Value)
+}
+
+// All yields the records of a poison queue.
+func All(ctx context.Context, tables *aztables.ServiceClient, queue string) iter.Seq2[*Record, error] {
 	pager := tables.NewClient(Table).NewListEntitiesPager(&aztables.ListEntitiesOptions{
 		Filter: to.Ptr("PartitionKey eq '" + strings.ReplaceAll(queue, "'", "''") + "'"),
 	})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
-		if hasCode(err, aztables.TableNotFound) {
-			return records, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range page.Entities {
-			var r Record
-			if err := json.Unmarshal(e, &r); err != nil {
-				return nil, fmt.Errorf("a record in the table %s: %w", Table, err)
+	return func(yield func(*Record, error) bool) {
+		for pager.More() {
+			page, err := pager.NextPage(ctx)
+			if hasCode(err, aztables.TableNotFound) {
+				return
 			}
-			records[r.ID] = r
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range page.Entities {
+				if r, err := decode(e); !yield(r, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
-	return records, nil
+}
+
+func decode(entity []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(entity, &r); err != nil {
+		return nil, fmt.Errorf("a record in the table %s: %w", Table, err)
+	}
+	return &r, nil
 }
 
 // Remove deletes the record of a message. It succeeds if the record does not exist.
 func Remove(ctx context.Context, tables *aztables.ServiceClient, queue, id string) error {
 	_, err := tables.NewClient(Table).DeleteEntity(ctx, queue, id, nil)
-	if hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) || hasCode(err, aztables.EntityNotFound) {
+	if missing(err) {
 		return nil
 	}
 	return err
+}
+
+func missing(err error) bool {
+	return hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) || hasCode(err, aztables.EntityNotFound)
 }
 
 func hasCode(err error, code aztables.TableErrorCode) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -81,6 +82,24 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *
 		})
 	}
 	return messages, answer.Header.Get(longpoll.PositionHeader), nil
+}
+
+// MaxVisible is the highest number of visible messages that [Count] returns.
+const MaxVisible = 10_000
+
+// Count returns the number of messages of a queue and how many of them are visible, up to MaxVisible. On a service that is not Lazuli, visible is total.
+func Count(ctx context.Context, client *azqueue.QueueClient) (total, visible int, err error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}})
+	got, err := client.GetProperties(policy.WithCaptureResponse(ctx, &answer), nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	total = int(value(got.ApproximateMessagesCount))
+	if visible, err = strconv.Atoi(answer.Header.Get(longpoll.VisibleHeader)); err != nil {
+		visible = total
+	}
+	return total, visible, nil
 }
 
 func httpTime(s string) time.Time {

@@ -248,6 +248,9 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 			}
 		}
 	}()
+	if f.ID != "" {
+		f.Limit = 1
+	}
 	for f.Limit == 0 || n < f.Limit {
 		got, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](page), VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
 		if err != nil {
@@ -255,6 +258,12 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 		}
 		if len(got.Messages) == 0 {
 			return n, nil
+		}
+		if f.needsReasons() {
+			if err := f.Reasons.readDequeued(ctx, got.Messages); err != nil {
+				passed = append(passed, got.Messages...)
+				return n, err
+			}
 		}
 		for i, m := range got.Messages {
 			chosen := (f.Limit == 0 || n < f.Limit) && f.chooses(value(m.MessageID), Decode(value(m.MessageText)))

@@ -6,41 +6,76 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
-// Reasons say why the messages of a poison queue are there, as far as it was recorded. Nil knows of nothing.
+// Reasons say why messages of a poison queue are there, as far as it was recorded. It holds the records of the messages that were read
+// last, so that its size does not depend on the queue's. Nil knows of nothing.
 type Reasons struct {
 	tables *aztables.ServiceClient
 	queue  string
-	byID   map[string]poison.Record
+	byID   map[string]*poison.Record
 }
 
-// ReadReasons reads what was recorded of a poison queue's messages. tables may be nil.
-func ReadReasons(ctx context.Context, tables *aztables.ServiceClient, queue string) (*Reasons, error) {
+// NewReasons returns the Reasons of a poison queue. They are nil if tables is nil.
+func NewReasons(tables *aztables.ServiceClient, queue string) *Reasons {
 	if tables == nil {
-		return nil, nil
+		return nil
 	}
-	records, err := poison.Read(ctx, tables, queue)
-	if err != nil {
-		return nil, err
-	}
-	return &Reasons{tables, queue, records}, nil
+	return &Reasons{tables: tables, queue: queue}
 }
 
-// Of returns what was recorded of a message.
+// Read reads what was recorded of messages, and forgets what it read before.
+func (r *Reasons) Read(ctx context.Context, ids ...string) error {
+	if r == nil {
+		return nil
+	}
+	r.byID = make(map[string]*poison.Record, len(ids))
+	for _, id := range ids {
+		record, err := poison.Read(ctx, r.tables, r.queue, id)
+		if err != nil {
+			return err
+		}
+		if record != nil {
+			r.byID[id] = record
+		}
+	}
+	return nil
+}
+
+// ReadOf is Read for a list of messages.
+func (r *Reasons) ReadOf(ctx context.Context, messages []Message) error {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = m.ID
+	}
+	return r.Read(ctx, ids...)
+}
+
+func (r *Reasons) readDequeued(ctx context.Context, messages []*azqueue.DequeuedMessage) error {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = value(m.MessageID)
+	}
+	return r.Read(ctx, ids...)
+}
+
+// Of returns what was recorded of a message that was read.
 func (r *Reasons) Of(id string) (poison.Record, bool) {
 	if r == nil {
 		return poison.Record{}, false
 	}
-	record, ok := r.byID[id]
-	return record, ok
+	if record := r.byID[id]; record != nil {
+		return *record, true
+	}
+	return poison.Record{}, false
 }
 
 // forget removes the record of a message that has left the queue.
 func (r *Reasons) forget(ctx context.Context, id string) error {
-	if _, ok := r.Of(id); !ok {
+	if r == nil {
 		return nil
 	}
 	return poison.Remove(ctx, r.tables, r.queue, id)
@@ -51,8 +86,11 @@ func (r *Reasons) forgetAll(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	for id := range r.byID {
-		if err := r.forget(ctx, id); err != nil {
+	for record, err := range poison.All(ctx, r.tables, r.queue) {
+		if err == nil {
+			err = r.forget(ctx, record.ID)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -74,8 +112,13 @@ type Filter struct {
 	Before time.Time
 	// Limit, if not 0, is how many messages are chosen at most.
 	Limit int
-	// Reasons are the records of the queue.
+	// Reasons are the records of the queue. Of uses those that were read.
 	Reasons *Reasons
+}
+
+// needsReasons reports whether the filter depends on what was recorded.
+func (f *Filter) needsReasons() bool {
+	return f.Reason != nil || f.Function != "" || !f.Before.IsZero()
 }
 
 // chooses reports whether the filter wants a message.
@@ -83,7 +126,7 @@ func (f *Filter) chooses(id, body string) bool {
 	if f.ID != "" && f.ID != id || f.Match != nil && !f.Match.MatchString(body) {
 		return false
 	}
-	if f.Reason == nil && f.Function == "" && f.Before.IsZero() {
+	if !f.needsReasons() {
 		return true
 	}
 	r, ok := f.Reasons.Of(id)
@@ -95,7 +138,7 @@ func (f *Filter) chooses(id, body string) bool {
 
 // All reports whether the filter chooses all messages.
 func (f *Filter) All() bool {
-	return f.Match == nil && f.ID == "" && f.Reason == nil && f.Function == "" && f.Before.IsZero() && f.Limit == 0
+	return f.Match == nil && f.ID == "" && !f.needsReasons() && f.Limit == 0
 }
 
 // Of returns the messages that the filter chooses, in their order.

@@ -47,11 +47,21 @@ func TestReasons(t *testing.T) {
 	}
 	reasons := func() *queuetool.Reasons {
 		t.Helper()
-		r, err := queuetool.ReadReasons(t.Context(), a.Tables, name+"-poison")
-		if err != nil {
+		r := queuetool.NewReasons(a.Tables, name+"-poison")
+		if err := r.ReadOf(t.Context(), messages); err != nil {
 			t.Fatal(err)
 		}
 		return r
+	}
+	records := func() (n int) {
+		t.Helper()
+		for _, err := range poison.All(t.Context(), a.Tables, name+"-poison") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
 	}
 	for what, tc := range map[string]struct {
 		f    queuetool.Filter
@@ -80,20 +90,22 @@ func TestReasons(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	want(t, poisonQueue, "a", "without a record")
-	left, err := poison.Read(t.Context(), a.Tables, name+"-poison")
-	if err != nil || len(left) != 1 {
-		t.Errorf("%d records are left, %v", len(left), err)
+	if left := records(); left != 1 {
+		t.Errorf("%d records are left", left)
 	}
 	if _, err := queuetool.Purge(t.Context(), poisonQueue, queuetool.Filter{Reasons: reasons()}); err != nil {
 		t.Error(err)
 	}
-	if left, _ := poison.Read(t.Context(), a.Tables, name+"-poison"); len(left) != 0 {
-		t.Errorf("%d records of a cleared queue", len(left))
+	if left := records(); left != 0 {
+		t.Errorf("%d records of a cleared queue", left)
 	}
 	// A connection without tables knows of no reasons.
-	none, err := queuetool.ReadReasons(t.Context(), nil, name+"-poison")
-	if f := (queuetool.Filter{Function: "f", Reasons: none}); err != nil || len(f.Of(messages)) != 0 {
-		t.Errorf("without tables: %v", err)
+	none := queuetool.NewReasons(nil, name+"-poison")
+	if err := none.ReadOf(t.Context(), messages); err != nil {
+		t.Error(err)
+	}
+	if f := (queuetool.Filter{Function: "f", Reasons: none}); len(f.Of(messages)) != 0 {
+		t.Error("without tables, messages have functions")
 	}
 }
 
