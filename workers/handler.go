@@ -2,6 +2,7 @@ package workers
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -82,6 +83,7 @@ type FunctionReport struct {
 	Running       []RunningReport `json:"running"`
 	Succeeded     int64           `json:"succeeded"`
 	Failed        int64           `json:"failed"`
+	PerSecond     float64         `json:"per_second"`
 	Poisoned      int64           `json:"poisoned"`
 	Snoozed       int64           `json:"snoozed"`
 	Released      int64           `json:"released"`
@@ -90,6 +92,7 @@ type FunctionReport struct {
 	Stuck         int64           `json:"stuck"`
 	LastError     string          `json:"last_error,omitempty"`
 	LastErrorAt   *time.Time      `json:"last_error_at,omitempty"`
+	LastStack     string          `json:"last_stack,omitempty"`
 }
 
 // RunningReport is a Running as JSON.
@@ -103,7 +106,7 @@ type RunningReport struct {
 func newFunctionReport(host string, s FunctionStats) FunctionReport {
 	r := FunctionReport{
 		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight, Running: []RunningReport{},
-		Succeeded: s.Succeeded, Failed: s.Failed, Poisoned: s.Poisoned, Snoozed: s.Snoozed, Released: s.Released,
+		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, Poisoned: s.Poisoned, Snoozed: s.Snoozed, Released: s.Released,
 		LeaseRenewals: s.LeaseRenewals, LeaseLost: s.LeaseLost, Stuck: s.Stuck,
 	}
 	for _, c := range s.Running {
@@ -111,6 +114,9 @@ func newFunctionReport(host string, s FunctionStats) FunctionReport {
 	}
 	if e := s.LastError; e != nil {
 		r.LastError, r.LastErrorAt = sdkerr.Text(e.Err), &e.At
+		if panicked := (*PanicError)(nil); errors.As(e.Err, &panicked) {
+			r.LastStack = string(panicked.Stack)
+		}
 	}
 	return r
 }

@@ -18,8 +18,34 @@ type stats struct {
 
 	duration, age prometheus.Histogram
 
-	mu      sync.Mutex
-	running map[*InvocationContext]time.Time // running calls with their start times
+	mu       sync.Mutex                       // guards the next fields
+	running  map[*InvocationContext]time.Time // running calls with their start times
+	finished rate
+}
+
+// rateSeconds is the time over which the rate of finished calls is the mean, in seconds.
+const rateSeconds = 60
+
+// rate counts calls in each of the last seconds.
+type rate [rateSeconds]struct{ unix, calls int64 }
+
+func (r *rate) add(now time.Time) {
+	second := &r[(now.Unix()%rateSeconds+rateSeconds)%rateSeconds]
+	if second.unix != now.Unix() {
+		second.unix, second.calls = now.Unix(), 0
+	}
+	second.calls++
+}
+
+// perSecond is the mean over the last minute.
+func (r *rate) perSecond(now time.Time) float64 {
+	var calls int64
+	for _, second := range r {
+		if age := now.Unix() - second.unix; age >= 0 && age < rateSeconds {
+			calls += second.calls
+		}
+	}
+	return float64(calls) / rateSeconds
 }
 
 // Histogram buckets in seconds, for the duration of handler calls and for the age of messages when their handler is called.
@@ -42,10 +68,12 @@ func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 	s.running[ic] = began
 	s.mu.Unlock()
 	return func() {
+		now := clock.Now()
 		s.mu.Lock()
 		delete(s.running, ic)
+		s.finished.add(now)
 		s.mu.Unlock()
-		s.duration.Observe(clock.Now().Sub(began).Seconds())
+		s.duration.Observe(now.Sub(began).Seconds())
 	}
 }
 
@@ -80,6 +108,8 @@ type FunctionStats struct {
 	Running []Running
 	// Succeeded and Failed count finished calls by their result.
 	Succeeded, Failed int64
+	// PerSecond is the number of calls that finished per second, over the last minute.
+	PerSecond float64
 	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages released because the
 	// app stopped.
 	Poisoned, Snoozed, Released int64
@@ -97,7 +127,7 @@ func (a *App) Stats() []FunctionStats {
 	for _, f := range a.functions {
 		s := &f.stats
 		snapshot := FunctionStats{
-			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(),
+			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(), PerSecond: s.perSecond(a.config.Clock.Now()),
 			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
 			Poisoned: s.poisoned.Load(), Snoozed: s.snoozed.Load(), Released: s.released.Load(),
 			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
@@ -109,6 +139,12 @@ func (a *App) Stats() []FunctionStats {
 		all = append(all, snapshot)
 	}
 	return all
+}
+
+func (s *stats) perSecond(now time.Time) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.finished.perSecond(now)
 }
 
 func (s *stats) calls() []Running {

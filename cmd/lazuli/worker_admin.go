@@ -98,13 +98,13 @@ func writeReport(out io.Writer, r workers.Report, now time.Time) error {
 		return nil
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "FUNCTION\tTRIGGER\tSTATE\tIN FLIGHT\tSUCCEEDED\tFAILED\tPOISONED\tLEASES LOST\tSTUCK")
+	fmt.Fprintln(tw, "FUNCTION\tTRIGGER\tSTATE\tIN FLIGHT\tPER SECOND\tSUCCEEDED\tFAILED\tPOISONED\tLEASES LOST\tSTUCK")
 	for _, f := range r.Functions {
 		state := "runs"
 		if f.Paused {
 			state = "paused"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", f.Name, f.Trigger, state, f.InFlight, f.Succeeded, f.Failed, f.Poisoned, f.LeaseLost, f.Stuck)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\n", f.Name, f.Trigger, state, f.InFlight, f.PerSecond, f.Succeeded, f.Failed, f.Poisoned, f.LeaseLost, f.Stuck)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
