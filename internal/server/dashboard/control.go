@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +58,7 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 	b, action := d.Backend(), r.PostFormValue("action")
 	here := link("control")
 	switch action {
-	case "fault", "unfault", "nofaults":
+	case "fault", "faultjson", "unfault", "nofaults":
 		if b.Faults() == nil {
 			return problem{http.StatusForbidden, "Fault rules are not allowed", "Start lazuli with --faults."}
 		}
@@ -133,7 +131,13 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 		rules.Clear()
 		return back(w, r, here, "removed")
 	}
-	rule, err := faultOf(r.PostForm)
+	var rule faultrule.Rule
+	var err error
+	if action == "faultjson" {
+		rule, err = faultrule.Decode([]byte(r.PostFormValue("rule")))
+	} else {
+		rule, err = faultOf(r.PostForm)
+	}
 	if err == nil {
 		_, err = rules.Add(rule)
 	}
@@ -141,73 +145,4 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 		return problem{http.StatusBadRequest, err.Error(), "docs/faults.md describes the rules."}
 	}
 	return back(w, r, here, "added")
-}
-
-// faultOf reads a rule from the form.
-func faultOf(form url.Values) (r faultrule.Rule, err error) {
-	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	number := func(name string) int {
-		if text(name) == "" {
-			return 0
-		}
-		n, e := strconv.Atoi(text(name))
-		if e != nil && err == nil {
-			err = errors.New(name + " is not a whole number")
-		}
-		return n
-	}
-	r = faultrule.Rule{Service: text("service"), Operation: text("operation"), Resource: text("resource"), Account: text("account"), Count: number("count"), Nth: number("nth")}
-	amount := text("amount")
-	need := func(what string) {
-		if amount == "" && err == nil {
-			err = errors.New("the action needs " + what)
-		}
-	}
-	duration := func() faultrule.Duration {
-		need("a time, such as 2s")
-		v, e := time.ParseDuration(amount)
-		if e != nil && err == nil {
-			err = errors.New(amount + " is not a time, such as 2s")
-		}
-		return faultrule.Duration(v)
-	}
-	offset := func() *int64 {
-		need("a number of bytes")
-		v, e := strconv.ParseInt(amount, 10, 64)
-		if e != nil && err == nil {
-			err = errors.New(amount + " is not a number of bytes")
-		}
-		return &v
-	}
-	switch kind := text("kind"); kind {
-	case "ServerBusy", "OperationTimedOut", "InternalError":
-		r.Error = kind
-		if amount != "" {
-			r.RetryAfter = duration()
-		}
-	case "delay":
-		r.Delay = duration()
-	case "slow":
-		r.Slow = int(*offset())
-	case "before", "during", "after":
-		r.Reset = kind
-	case "truncate":
-		r.Truncate = offset()
-	case "corrupt":
-		r.Corrupt = offset()
-	case "unanswered":
-		r.Unanswered = true
-	case "lag", "failover":
-		r.Secondary = &faultrule.Secondary{Lag: duration(), FailedOver: kind == "failover"}
-	case "throttle":
-		need("a number of requests per second")
-		v, e := strconv.ParseFloat(amount, 64)
-		if e != nil && err == nil {
-			err = errors.New(amount + " is not a number")
-		}
-		r.Throttle = &faultrule.Throttle{Requests: v}
-	default:
-		err = errors.New("the form has no action")
-	}
-	return r, err
 }

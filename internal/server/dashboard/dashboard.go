@@ -136,6 +136,7 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 		}
 	}
 	pages("{$}", d.home, nil)
+	pages("accounts", d.accounts, nil)
 	pages("accounts/{account}", d.account, nil)
 	pages("accounts/{account}/sas", d.sas, d.makeSAS)
 	pages("accounts/{account}/containers", d.containers, d.changeContainers)
@@ -182,10 +183,8 @@ func (d *dashboard) handle(h handler) http.HandlerFunc {
 }
 
 func (d *dashboard) serving() error {
-	if b := d.Backend(); b == nil {
+	if d.Backend() == nil {
 		return problem{http.StatusServiceUnavailable, "The services are starting", "Reload this page in a moment."}
-	} else if err := b.Ready(); err != nil {
-		return problem{http.StatusServiceUnavailable, "The services do not serve: " + err.Error(), "The log of the server says more."}
 	}
 	return nil
 }
@@ -232,6 +231,7 @@ type page struct {
 	Here     string // the path of the page, for the navigation
 	Account  string // the account that the page belongs to, "" for none
 	Accounts []string
+	More     bool // there are more accounts than Accounts
 	Crumbs   []crumb
 	Token    string
 	ReadOnly bool
@@ -258,8 +258,9 @@ func (d *dashboard) show(w http.ResponseWriter, r *http.Request, name, title str
 }
 
 func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, name, title string, crumbs []crumb, data any) error {
-	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Accounts: d.Accounts.Names(), Crumbs: crumbs, Token: d.token, ReadOnly: d.ReadOnly,
+	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token, ReadOnly: d.ReadOnly,
 		Version: d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
+	p.Accounts, p.More = d.shownAccounts(p.Account)
 	var out bytes.Buffer
 	if err := d.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
 		return err

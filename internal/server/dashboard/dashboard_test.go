@@ -64,13 +64,40 @@ func (s *site) do(method, path string, body io.Reader, header http.Header) (int,
 	return w.Code, w.Body.String(), w.Header()
 }
 
-// get returns a page, which must be there.
+var (
+	tag  = regexp.MustCompile(`<(/?)([a-z][a-z0-9]*)(?:"[^"]*"|[^">])*?(/?)>`)
+	void = map[string]bool{"br": true, "img": true, "input": true, "link": true, "meta": true}
+)
+
+// wellNested fails the test if the elements of a page are not closed in order, which browsers repair silently.
+func (s *site) wellNested(path, body string) {
+	s.t.Helper()
+	var open []string
+	for _, m := range tag.FindAllStringSubmatch(body, -1) {
+		switch end, name := m[1] != "", m[2]; {
+		case void[name] || m[3] != "":
+		case !end:
+			open = append(open, name)
+		case len(open) == 0 || open[len(open)-1] != name:
+			s.t.Errorf("%s closes %s in %v", path, name, open)
+			return
+		default:
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		s.t.Errorf("%s does not close %v", path, open)
+	}
+}
+
+// get returns a page, which must be there and be well nested.
 func (s *site) get(path string) string {
 	s.t.Helper()
 	status, body, _ := s.do(http.MethodGet, path, nil, nil)
 	if status != http.StatusOK {
 		s.t.Fatalf("GET %s: %d\n%s", path, status, body)
 	}
+	s.wellNested(path, body)
 	return body
 }
 
@@ -213,13 +240,13 @@ func TestQueues(t *testing.T) {
 		s.post(poison, "action", "put", "body", m, "encoding", "base64")
 	}
 	s.post(poison, "action", "put", "body", "later", "encoding", "plain", "delay", "3600")
-	s.shows(poison, "4 messages, 1 of the 4 shown hidden", "one &lt;b&gt;", "later", "hidden, visible in 59 min")
-	s.shows(base+"queues", "orders-poison", "poison", `class="number">4`)
+	s.shows(poison, "4 messages: 3 visible, 1 hidden.", "one &lt;b&gt;", "later", "hidden, visible in 59 min")
+	s.shows(base+"queues", "orders-poison", "poison", `class="number">4</td><td class="number">3</td><td class="number">1</td>`)
 	s.post(poison, "action", "requeue", "match", "^one")
 	s.shows(work, "1 message", "one &lt;b&gt;")
 	s.hides(poison, "one &lt;b&gt;")
 	s.post(poison, "action", "purge", "match", "two|three")
-	s.shows(poison, "1 message,")
+	s.shows(poison, "1 message: 0 visible, 1 hidden.")
 	s.post(poison, "action", "metadata", "metadata", "team: shop")
 	s.shows(poison, "team: shop")
 	for _, tc := range [][]string{{"action", "purge", "match", "("}, {"action", "put", "body", "x", "delay", "-1"}, {"action", "fly"}} {
@@ -387,7 +414,7 @@ func TestRequestsAreKept(t *testing.T) {
 	if _, err := wrong.NewListQueuesPager(nil).NextPage(t.Context()); err == nil {
 		t.Fatal("a wrong signature was accepted")
 	}
-	s.shows("/ui/requests", "CreateQueue", "/devstoreaccount1/orders", "OutOfRangeInput", "AuthenticationFailed")
+	s.shows("/ui/requests", "CreateQueue", ">/orders<", "OutOfRangeInput", "AuthenticationFailed")
 	s.hides("/ui/requests?failed=1", ">201<")
 	s.hides("/ui/requests?text=orders", "OutOfRangeInput")
 	id := regexp.MustCompile(`href="/ui/requests/([0-9a-f-]+)"`)

@@ -2,10 +2,12 @@ package dashboard_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // A subscription that is made on the page delivers; the page shows what became of its events, flushes and removes it.
@@ -24,6 +26,9 @@ func TestEventsPage(t *testing.T) {
 	s.post("/ui/events", "action", "flush")
 	s.shows("/ui/events", "devstoreaccount1/sub", "2 types", "Succeeded", `<td class="number">1</td><td class="number">0</td><td>none</td>`, base+"queues/news")
 	s.shows(base+"queues/news", "MessagePut")
+	s.post(base+"queues/news", "action", "delete")
+	s.post(base+"queues/orders", "action", "put", "body", "to a queue that is gone")
+	check.Eventually(t, func() bool { return strings.Contains(s.get("/ui/events"), "<summary>Error ") }, "the failed delivery is not shown")
 	s.post("/ui/events", "action", "remove", "account", "devstoreaccount1", "name", "sub")
 	s.shows("/ui/events", "There are no subscriptions")
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 // homeData is what the home page shows.
 type homeData struct {
+	Health      string // why the services do not serve everything
 	Rates       Rates
 	Chart       string // the points of a line of 300 by 60 units
 	Memory      int64
@@ -34,13 +36,17 @@ type connection struct{ Account, String string }
 func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
 	data := homeData{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory, Free: -1,
-		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5)}
+		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5, 0)}
+	if err := b.Ready(); err != nil {
+		data.Health = err.Error()
+	}
 	data.Chart = points(data.Rates)
 	data.Memory, data.Goroutines = usage()
 	if !d.InMemory {
 		data.Free, data.Size = disk(data.Folder)
 	}
-	for _, name := range d.Accounts.Names() {
+	names, _ := d.shownAccounts("")
+	for _, name := range names {
 		data.Connections = append(data.Connections, connection{name, connectionString(b, name)})
 	}
 	return d.show(w, r, "home", "Home", nil, data)
@@ -74,6 +80,40 @@ func connectionString(b Backend, account string) string {
 	}
 	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: b.URL(wire.Blob, account),
 		QueueEndpoint: b.URL(wire.Queue, account), TableEndpoint: b.URL(wire.Table, account)}.Reveal()
+}
+
+// maxAccounts is how many accounts every page lists.
+const maxAccounts = 20
+
+// shownAccounts are the first accounts and the current one, and whether there are more.
+func (d *dashboard) shownAccounts(current string) (names []string, more bool) {
+	all := d.Accounts.Names()
+	if len(all) <= maxAccounts {
+		return all, false
+	}
+	names = slices.Clone(all[:maxAccounts])
+	if slices.Contains(all[maxAccounts:], current) {
+		names = append(names, current)
+	}
+	return names, true
+}
+
+// accounts lists the accounts.
+func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	var names []string
+	next := ""
+	for _, name := range d.Accounts.Names() {
+		if name <= q.Get("after") || !strings.HasPrefix(name, q.Get("prefix")) {
+			continue
+		}
+		if len(names) == pageSize {
+			next = names[pageSize-1]
+			break
+		}
+		names = append(names, name)
+	}
+	return d.show(w, r, "accounts", "Accounts", nil, map[string]any{"Names": names, "Prefix": q.Get("prefix"), "Next": next})
 }
 
 // account is the page of one account.

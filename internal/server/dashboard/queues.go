@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -16,10 +18,13 @@ import (
 
 // queueRow is a queue in the list.
 type queueRow struct {
-	Name   string
-	Count  int
-	Oldest time.Time
-	Poison bool
+	Name  string
+	Count int
+	// Visible and Hidden are the parts of Count; AtLeast says that more are visible, and Hidden is not known.
+	Visible, Hidden int
+	AtLeast         bool
+	Oldest          time.Time
+	Poison          bool
 }
 
 // queues lists the queues of an account.
@@ -39,11 +44,12 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		row := queueRow{Name: value(item.Name)}
 		row.Poison = strings.HasSuffix(row.Name, queuetool.PoisonSuffix)
 		one := client.NewQueueClient(row.Name)
-		p, err := one.GetProperties(r.Context(), nil)
+		total, visible, err := queuetool.Count(r.Context(), one)
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		if row.Count = int(value(p.ApproximateMessagesCount)); row.Count > 0 {
+		row.Visible, row.Hidden, row.AtLeast = visible, max(0, total-visible), visible >= queuetool.MaxVisible
+		if row.Count = total; visible > 0 {
 			if first, err := queuetool.Peek(r.Context(), one, 1); err == nil && len(first) > 0 {
 				row.Oldest = first[0].Inserted
 			}
@@ -73,8 +79,10 @@ func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request) error {
 // messageRow is a message on the page of a queue.
 type messageRow struct {
 	queuetool.Message
-	Hidden bool
-	Reason *poison.Record
+	Short, Text string // the beginning of the body, in a line and as people read it
+	Cut         bool   // the body is longer
+	Hidden      bool
+	Reason      *poison.Record
 }
 
 // shownMessages is how many messages a page of a queue shows.
@@ -92,7 +100,7 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 	}
 	account, name := r.PathValue("account"), r.PathValue("queue")
 	client := service.NewQueueClient(name)
-	p, err := client.GetProperties(r.Context(), nil)
+	total, visible, err := queuetool.Count(r.Context(), client)
 	if err != nil {
 		return err
 	}
@@ -109,23 +117,42 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 	origin, err := queuetool.Origin(name)
 	if err != nil {
 		origin = ""
-	} else if reasons, err = queuetool.ReadReasons(r.Context(), tables, name); err != nil {
-		return err
+	} else if reasons = queuetool.NewReasons(tables, name); reasons.ReadOf(r.Context(), messages) != nil {
+		reasons = nil // the page is of use without them
 	}
-	now, hidden := d.Now(), 0
+	now := d.Now()
 	var rows []messageRow
 	for _, m := range messages {
 		row := messageRow{Message: m, Hidden: m.NextVisible.After(now)}
-		if row.Hidden {
-			hidden++
-		}
+		row.Short, _ = clip(m.Body, 200)
+		row.Text, row.Cut = readable(m.Body)
 		if record, ok := reasons.Of(m.ID); ok {
 			row.Reason = &record
 		}
 		rows = append(rows, row)
 	}
 	return d.show(w, r, "queue", name, []crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
-		map[string]any{"Queue": name, "Count": int(value(p.ApproximateMessagesCount)), "Rows": rows, "Hidden": hidden, "Origin": origin, "Metadata": metadata, "Now": now, "After": after, "Next": next, "URL": client.URL()})
+		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible, "Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after, "Next": next, "URL": client.URL()})
+}
+
+// maxText is how much of a message the page of a queue shows, in bytes.
+const maxText = 8 << 10
+
+// readable is the beginning of a message's body as people read it: JSON is indented.
+func readable(body string) (text string, cut bool) {
+	var out bytes.Buffer
+	if len(body) <= maxText && json.Indent(&out, []byte(body), "", "  ") == nil {
+		body = out.String()
+	}
+	return clip(body, maxText)
+}
+
+// clip returns the first bytes of a text, and whether it is longer.
+func clip(text string, most int) (string, bool) {
+	if len(text) <= most {
+		return text, false
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…", true
 }
 
 // changeQueue puts, requeues or deletes messages, sets the metadata, or deletes the queue.
@@ -206,9 +233,7 @@ func (d *dashboard) messageFilter(r *http.Request, queue string) (f queuetool.Fi
 		if err != nil {
 			return f, err
 		}
-		if f.Reasons, err = queuetool.ReadReasons(r.Context(), tables, queue); err != nil {
-			return f, err
-		}
+		f.Reasons = queuetool.NewReasons(tables, queue)
 	}
 	return f, nil
 }

@@ -142,11 +142,15 @@ func (q *Request) cut() {
 	}
 }
 
-// Latest returns up to limit requests that the filter takes, the newest first.
-func (l *Requests) Latest(f RequestFilter, limit int) (list []*Request) {
+// Latest returns up to limit requests that the filter takes, the newest first. before, if it is not 0, is a number that their numbers are below.
+func (l *Requests) Latest(f RequestFilter, limit int, before int64) (list []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for n := l.last; n > 0 && n > l.last-keptRequests && len(list) < limit; n-- {
+	newest := l.last
+	if before > 0 {
+		newest = min(newest, before-1)
+	}
+	for n := newest; n > 0 && n > l.last-keptRequests && len(list) < limit; n-- {
 		if q := &l.ring[n%keptRequests]; f.takes(q) {
 			found := *q
 			list = append(list, &found)

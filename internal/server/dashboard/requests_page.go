@@ -25,13 +25,23 @@ func requestFilter(r *http.Request) RequestFilter {
 	return RequestFilter{Service: q.Get("service"), Account: q.Get("in"), Failed: q.Get("failed") != "", Text: q.Get("text")}
 }
 
-// shownRequests is how many requests the page shows at first.
-const shownRequests = 200
+// shownRequests is how many requests a page shows at first.
+const shownRequests = pageSize
 
 // requests is the live log.
 func (d *dashboard) requests(w http.ResponseWriter, r *http.Request) error {
 	f := requestFilter(r)
-	return d.show(w, r, "requests", "Requests", nil, map[string]any{"Filter": f, "List": d.Requests.Latest(f, shownRequests), "Now": d.Now(), "Live": r.URL.RawQuery})
+	before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64) // the newest ones for what is not a number
+	list := d.Requests.Latest(f, shownRequests+1, before)
+	data := map[string]any{"Filter": f, "Now": d.Now(), "Before": before > 0, "Live": r.URL.RawQuery}
+	if len(list) > shownRequests {
+		list = list[:shownRequests]
+		q := r.URL.Query()
+		q.Set("before", strconv.FormatInt(list[shownRequests-1].Number, 10))
+		data["Next"] = "?" + q.Encode()
+	}
+	data["List"] = list
+	return d.show(w, r, "requests", "Requests", nil, data)
 }
 
 // keepAlive is how often a comment is sent on a live log without requests, so that a browser that has gone is noticed.
@@ -177,6 +187,14 @@ func (q *Request) StatusText() string {
 		return "no response"
 	}
 	return strconv.Itoa(q.Status)
+}
+
+// Resource is the path without the account, which is in the path or in the host name.
+func (q *Request) Resource() string {
+	if rest, ok := strings.CutPrefix(q.Path, "/"+q.Account); ok && q.Account != "" && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	return q.Path
 }
 
 // Class groups statuses for the style sheet.

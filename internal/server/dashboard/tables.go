@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -101,6 +100,9 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 // maxColumns bounds the columns of the grid; an entity's own page has all its properties.
 const maxColumns = 30
 
+// maxCell is how much of a value the grid shows, in bytes.
+const maxCell = 256
+
 // grid makes a table of entities: the columns are the properties in the order in which they appear.
 func grid(entities [][]byte) (columns []string, rows []entityRow, err error) {
 	var all [][]cell
@@ -128,6 +130,7 @@ func grid(entities [][]byte) (columns []string, rows []entityRow, err error) {
 				row.Timestamp = c.Value
 			default:
 				if i := slices.Index(columns, c.Name); i >= 0 {
+					c.Value, _ = clip(c.Value, maxCell)
 					row.Cells[i] = c
 				}
 			}
@@ -323,55 +326,4 @@ func (d *dashboard) plan(w http.ResponseWriter, r *http.Request) error {
 		return writeJSON(w, http.StatusOK, map[string]any{"error": p.what})
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"plan": e.Plan, "cost": e.Cost(), "ranges": e.Ranges, "scanned": e.Scanned, "returned": e.Returned, "more": e.More, "residual": e.Residual, "hints": e.Hints()})
-}
-
-// partitionRow is a partition with its number of entities.
-type partitionRow struct {
-	Key   string
-	Count int
-}
-
-// The bounds of the count of entities per partition.
-const (
-	countedEntities = 100_000
-	countedTime     = 3 * time.Second
-)
-
-// partitions counts the entities per partition, of the first entities of the table.
-func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
-	account, name := r.PathValue("account"), r.PathValue("table")
-	pager := service.NewClient(name).NewListEntitiesPager(&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone)})
-	var rows []partitionRow
-	total, began := 0, time.Now()
-	for pager.More() && total < countedEntities && time.Since(began) < countedTime {
-		got, err := pager.NextPage(r.Context())
-		if err != nil {
-			return err
-		}
-		for _, text := range got.Entities {
-			var e struct{ PartitionKey string }
-			if err := json.Unmarshal(text, &e); err != nil {
-				return err
-			}
-			total++
-			if n := len(rows); n > 0 && rows[n-1].Key == e.PartitionKey {
-				rows[n-1].Count++
-			} else {
-				rows = append(rows, partitionRow{e.PartitionKey, 1})
-			}
-		}
-	}
-	found := len(rows)
-	slices.SortStableFunc(rows, func(a, b partitionRow) int { return b.Count - a.Count })
-	rows = rows[:min(len(rows), pageSize)]
-	most := 1
-	if len(rows) > 0 {
-		most = rows[0].Count
-	}
-	return d.show(w, r, "partitions", "Partitions of "+name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}},
-		map[string]any{"Table": name, "Rows": rows, "Found": found, "Total": total, "More": pager.More(), "Most": most})
 }

@@ -30,7 +30,7 @@ func parsePages() map[string]*template.Template {
 // functions are what templates can call.
 var functions = template.FuncMap{
 	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) }, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until, "took": took,
-	"words": strings.Fields, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
+	"words": strings.Fields, "below": below, "choice": choice, "int64": func(n int) int64 { return int64(n) }, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
 }
 
@@ -133,6 +133,26 @@ func link(parts ...string) string {
 func entityQuery(pk, rk string) template.URL {
 	return template.URL("?" + url.Values{"pk": {pk}, "rk": {rk}}.Encode())
 }
+
+// entityAfter is the query string of the partitions after a key, which may be empty.
+func entityAfter(pk string) template.URL {
+	return template.URL("?" + url.Values{"after": {pk}}.Encode())
+}
+
+// accountChoice is a field of a form that names an account: a list, or a text if not all accounts are shown.
+type accountChoice struct {
+	Name, Value string
+	All         bool // "" is all accounts
+	Accounts    []string
+	More        bool
+}
+
+func choice(p page, name, value string, all bool) accountChoice {
+	return accountChoice{name, value, all, p.Accounts, p.More}
+}
+
+// below reports whether a page is the one at an address or below it, for the navigation.
+func below(here, address string) bool { return here == address || strings.HasPrefix(here, address+"/") }
 
 // query is a query string with the names and values given in turns; empty values are left out.
 func query(pairs ...string) template.URL {

@@ -15,10 +15,12 @@ type report struct {
 		Paused                               bool
 		InFlight                             int64 `json:"in_flight"`
 		Succeeded, Failed, Poisoned, Snoozed int64
-		LeaseLost                            int64 `json:"lease_lost"`
+		PerSecond                            float64 `json:"per_second"`
+		LeaseLost                            int64   `json:"lease_lost"`
 		Stuck                                int64
 		LastError                            string     `json:"last_error"`
 		LastErrorAt                          *time.Time `json:"last_error_at"`
+		LastStack                            string     `json:"last_stack"`
 		Running                              []struct {
 			InvocationID string `json:"invocation_id"`
 			MessageID    string `json:"message_id"`

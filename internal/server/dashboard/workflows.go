@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,8 +24,9 @@ const workflowAPI = "/runtime/webhooks/durabletask/"
 const (
 	hubSuffix = "-leases"
 	hubInfo   = "taskhub.json"
-	// hubContainers is how many containers one page of hubs looks through.
+	// hubContainers is how many containers one page of hubs looks through, hubStep how many of them at a time.
 	hubContainers = 5000
+	hubStep       = 250
 )
 
 // hubRow is a task hub in the list.
@@ -40,26 +42,35 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(hubContainers)), Marker: optional(r.URL.Query().Get("marker"))}
-	got, err := client.NewListContainersPager(o).NextPage(r.Context())
-	if err != nil {
-		return err
-	}
 	var rows []hubRow
-	for _, c := range got.ContainerItems {
-		if !strings.HasSuffix(value(c.Name), hubSuffix) {
-			continue
+	candidates, marker := 0, r.URL.Query().Get("marker")
+	for looked := 0; looked < hubContainers && candidates < pageSize; looked += hubStep {
+		got, err := client.NewListContainersPager(&service.ListContainersOptions{MaxResults: to.Ptr(int32(hubStep)), Marker: optional(marker)}).NextPage(r.Context())
+		if err != nil {
+			return err
 		}
-		text := make([]byte, 4096)
-		n, err := client.NewContainerClient(value(c.Name)).NewBlobClient(hubInfo).DownloadBuffer(r.Context(), text, nil)
-		var row hubRow
-		if err != nil || json.Unmarshal(text[:n], &row) != nil || row.PartitionCount < 1 {
-			continue // another container with such a name
+		for _, c := range got.ContainerItems {
+			if strings.HasSuffix(value(c.Name), hubSuffix) {
+				candidates++
+				if row, ok := readHub(r.Context(), client, value(c.Name)); ok {
+					rows = append(rows, row)
+				}
+			}
 		}
-		rows = append(rows, row)
+		if marker = value(got.NextMarker); marker == "" {
+			break
+		}
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Next": value(got.NextMarker), "Now": d.Now()})
+	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Next": marker, "Now": d.Now()})
+}
+
+// readHub reads what a container says of its task hub. Other containers can have such a name, too.
+func readHub(ctx context.Context, client *service.Client, name string) (row hubRow, ok bool) {
+	text := make([]byte, 4096)
+	n, err := client.NewContainerClient(name).NewBlobClient(hubInfo).DownloadBuffer(ctx, text, nil)
+	ok = err == nil && json.Unmarshal(text[:n], &row) == nil && row.PartitionCount >= 1
+	return row, ok
 }
 
 // workflowState is an instance as the management API writes it.

@@ -1,0 +1,126 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+)
+
+// partitionRow is a partition with its number of entities.
+type partitionRow struct {
+	Key     string
+	Count   int
+	AtLeast bool // counting ended before the partition did
+}
+
+// The bounds of a page of partitions, and of the count of the largest ones.
+const (
+	countedEntities = 5_000
+	countedMost     = 100_000
+	countedTime     = 3 * time.Second
+)
+
+// partitions counts the entities per partition: in the order of the keys, a page at a time, or with ?largest=1 the largest ones among the first
+// entities of the table, which takes longer.
+func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
+	service, err := d.tableClient(r)
+	if err != nil {
+		return err
+	}
+	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
+	c := partitionCounter{client: service.NewClient(name), entities: countedEntities, partitions: pageSize}
+	largest := q.Get("largest") != ""
+	if largest {
+		c.entities, c.partitions = countedMost, countedMost
+	} else if q.Has("after") {
+		c.filter = after(q.Get("after"))
+	}
+	if err := c.count(r.Context()); err != nil {
+		return err
+	}
+	data := map[string]any{"Table": name, "Found": len(c.rows), "Total": c.total, "More": c.more, "Largest": largest, "After": q.Get("after")}
+	if largest {
+		slices.SortStableFunc(c.rows, func(a, b partitionRow) int { return cmp.Compare(b.Count, a.Count) })
+		c.rows = c.rows[:min(len(c.rows), pageSize)]
+	} else if c.more {
+		last := c.rows[len(c.rows)-1]
+		more := true
+		if last.AtLeast { // the rest of the table may be this partition
+			if more, err = c.exists(r.Context(), after(last.Key)); err != nil {
+				return err
+			}
+		}
+		if more {
+			data["Next"] = entityAfter(last.Key)
+		}
+	}
+	most := 1
+	for _, row := range c.rows {
+		most = max(most, row.Count)
+	}
+	data["Rows"], data["Most"] = c.rows, most
+	return d.show(w, r, "partitions", "Partitions of "+name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}}, data)
+}
+
+// after is the filter for the partitions after a key.
+func after(pk string) string { return "PartitionKey gt '" + strings.ReplaceAll(pk, "'", "''") + "'" }
+
+// partitionCounter counts the entities of a table per partition, up to a number of entities and of partitions.
+type partitionCounter struct {
+	client               *aztables.Client
+	filter               string
+	entities, partitions int
+
+	rows  []partitionRow
+	total int
+	more  bool // the table goes on
+}
+
+// exists reports whether an entity matches a filter.
+func (c *partitionCounter) exists(ctx context.Context, filter string) (bool, error) {
+	got, err := c.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey"), Top: to.Ptr(int32(1))}).NextPage(ctx)
+	return len(got.Entities) > 0, err
+}
+
+func (c *partitionCounter) count(ctx context.Context) error {
+	o := &aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone), Filter: optional(c.filter)}
+	pager := c.client.NewListEntitiesPager(o)
+	for began := time.Now(); pager.More(); {
+		if c.total >= c.entities || time.Since(began) > countedTime {
+			c.more = true
+			break
+		}
+		got, err := pager.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, text := range got.Entities {
+			var e struct{ PartitionKey string }
+			if err := json.Unmarshal(text, &e); err != nil {
+				return err
+			}
+			n := len(c.rows)
+			if n > 0 && c.rows[n-1].Key == e.PartitionKey {
+				c.rows[n-1].Count++
+			} else if n == c.partitions {
+				c.more = true
+				return nil
+			} else {
+				c.rows = append(c.rows, partitionRow{Key: e.PartitionKey, Count: 1})
+			}
+			c.total++
+		}
+	}
+	if n := len(c.rows); c.more && n > 0 {
+		c.rows[n-1].AtLeast = true
+	}
+	c.more = c.more && len(c.rows) > 0
+	return nil
+}
