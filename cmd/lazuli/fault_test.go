@@ -3,11 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/test/faultdoors"
 )
 
 // run runs the command and returns its exit code and all that it prints.
@@ -54,8 +63,50 @@ func TestFaultCommand(t *testing.T) {
 			t.Errorf("lazuli fault %s: exit code %d, want %d; output %q, want it to contain %q", tc.args, code, tc.code, output, tc.want)
 		}
 	}
+	setsEveryRule(t, port)
 	r.cancel()
 	r.end(t)
+}
+
+// setsEveryRule fails unless every kind of rule can be set by the flags of `lazuli fault add`, and through the admin listener.
+func setsEveryRule(t *testing.T, port string) {
+	t.Helper()
+	address := "http://127.0.0.1:" + port + "/admin/faults"
+	for _, rule := range faultdoors.Rules {
+		want, err := faultrule.Decode([]byte(rule.JSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for door, set := range map[string]func() string{
+			"the command": func() string {
+				code, output := runCommand(t, append(append([]string{"fault", "add"}, strings.Fields(rule.Flags)...), "--admin-port", port)...)
+				return strings.TrimPrefix(fmt.Sprint(code, " ", output), "0 ")
+			},
+			"the admin listener": func() string {
+				resp, err := http.Post(address, "application/json", strings.NewReader(rule.JSON))
+				if err != nil {
+					return err.Error()
+				}
+				defer resp.Body.Close()
+				text, err := io.ReadAll(resp.Body)
+				return fmt.Sprint(string(text), err)
+			},
+		} {
+			said := set()
+			code, output := runCommand(t, "fault", "ls", "--json", "--admin-port", port)
+			var list []faultrule.Status
+			if err := json.Unmarshal([]byte(output), &list); code != exitOK || err != nil || len(list) != 1 {
+				t.Fatalf("%s through %s: %s; the rules are %s", rule.JSON, door, said, output)
+			}
+			if want.Name == "" {
+				list[0].Name = ""
+			}
+			if diff := cmp.Diff(want, list[0].Rule); diff != "" {
+				t.Errorf("%s through %s:\n%s", rule.JSON, door, diff)
+			}
+			runCommand(t, "fault", "rm", "--all", "--admin-port", port)
+		}
+	}
 }
 
 // Rules are refused where the server was not asked to allow them.
