@@ -45,6 +45,52 @@ apt_install() {
 	} >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
 }
 
+# installed FOLDER FILE: whether what FILE asks for is in FOLDER already.
+installed() { [ -f "$1/done" ] && cmp -s "$1/done" "$2"; }
+
+# npm_install ARGUMENTS...: in the current folder.
+npm_install() {
+	retry npm install --no-audit --no-fund "$@" >"$work/npm.log" 2>&1 || { tail -20 "$work/npm.log" >&2; fail "npm install $*"; }
+}
+
+# install_sdks: the SDKs of internal/test/sdktest for Python and JavaScript, into the folders that it names in python and js.
+install_sdks() {
+	local tests=$root/internal/test/sdktest cache=${LAZULI_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lazuli-ci} newer
+	need python3 python3 python3-venv
+	need node nodejs npm
+	need npm npm
+	mkdir -p "$cache"
+
+	# The JavaScript SDKs need node 20. Where the system's is older, as in Debian 12, npm has a package with a newer one.
+	if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
+		newer=$cache/node
+		if [ ! -x "$newer/node_modules/.bin/node" ]; then
+			rm -rf "$newer"
+			mkdir "$newer"
+			(cd "$newer" && npm_install --prefix . "node-linux-$(node -p process.arch)@22")
+		fi
+		export PATH=$newer/node_modules/.bin:$PATH
+	fi
+
+	python=$cache/python
+	if ! installed "$python" "$tests/python/requirements.txt" || ! "$python/bin/python" -c 'import azure.storage.blob' 2>/dev/null; then
+		rm -rf "$python"
+		python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+		python3 -m venv "$python"
+		retry "$python/bin/python" -m pip install --quiet --disable-pip-version-check -r "$tests/python/requirements.txt" >"$work/pip.log" 2>&1 ||
+			{ tail -20 "$work/pip.log" >&2; fail "pip install"; }
+		cp "$tests/python/requirements.txt" "$python/done"
+	fi
+	js=$cache/js
+	if ! installed "$js" "$tests/js/package.json"; then
+		rm -rf "$js"
+		mkdir "$js"
+		cp "$tests/js/package.json" "$js/"
+		(cd "$js" && npm_install)
+		cp "$tests/js/package.json" "$js/done"
+	fi
+}
+
 # start_lazuli ARGUMENTS...: builds the binary, runs it on free ports with a new data folder, and sets BLOB, QUEUE and TABLE to the
 # ports and LAZULI_CONNECTION_STRING to the development account's.
 start_lazuli() {

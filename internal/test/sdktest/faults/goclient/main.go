@@ -23,7 +23,7 @@ var content = bytes.Repeat([]byte("0123456789"), 20_000)
 
 func main() {
 	connection := os.Getenv("LAZULI_CONNECTION_STRING")
-	retry := policy.ClientOptions{Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetryDelay: 10 * time.Millisecond, TryTimeout: 5 * time.Second}}
+	retry := policy.ClientOptions{Retry: policy.RetryOptions{RetryDelay: time.Millisecond, TryTimeout: 3 * time.Second}}
 	blobs, err1 := azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: retry})
 	queue, err2 := azqueue.NewQueueClientFromConnectionString(connection, "faults", &azqueue.ClientOptions{ClientOptions: retry})
 	if err := errors.Join(err1, err2); err != nil {
@@ -36,7 +36,11 @@ func main() {
 	}
 }
 
-var errWrongBytes = errors.New("wrong bytes")
+// The outcomes of a try that are no errors of the service. The SDK for Go has no option for a secondary endpoint.
+var (
+	errWrongBytes = errors.New("wrong bytes")
+	errNoOption   = errors.New("no such option")
+)
 
 func do(ctx context.Context, blobs *azblob.Client, queue *azqueue.QueueClient, operation, argument string) error {
 	switch operation {
@@ -55,6 +59,8 @@ func do(ctx context.Context, blobs *azblob.Client, queue *azqueue.QueueClient, o
 			return errWrongBytes
 		}
 		return err
+	case "secondary":
+		return errNoOption
 	}
 	_, err := queue.EnqueueMessage(ctx, argument, nil)
 	return err
@@ -68,8 +74,11 @@ func outcome(err error) string {
 		return "ok"
 	case errors.As(err, &e):
 		return e.ErrorCode
-	case errors.Is(err, errWrongBytes):
+	case errors.Is(err, errWrongBytes), errors.Is(err, errNoOption):
 		return err.Error()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "DeadlineExceeded"
 	}
 	return "connection error"
 }

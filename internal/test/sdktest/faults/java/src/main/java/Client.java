@@ -10,15 +10,35 @@ import com.azure.storage.queue.models.QueueStorageException;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.concurrent.TimeoutException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import reactor.core.Exceptions;
 
 /** The client for Java of run.py; see README.md. */
 public class Client {
+    private static RequestRetryOptions retries(String secondary) {
+        return new RequestRetryOptions(RetryPolicyType.EXPONENTIAL, 4, Duration.ofSeconds(3), Duration.ofMillis(1), Duration.ofMinutes(2), secondary);
+    }
+
     public static void main(String[] args) throws Exception {
         byte[] content = "0123456789".repeat(20_000).getBytes(StandardCharsets.US_ASCII);
         String connection = System.getenv("LAZULI_CONNECTION_STRING");
-        RequestRetryOptions retry = new RequestRetryOptions(RetryPolicyType.EXPONENTIAL, 4, Duration.ofSeconds(5), Duration.ofMillis(1), Duration.ofMillis(10), null);
+        Matcher settings = Pattern.compile("AccountName=([^;]*).*BlobEndpoint=http://[^:]*:(\\d+)").matcher(connection);
+        settings.find();
+        String account = settings.group(1), port = settings.group(2);
+        // Many systems do not know names below localhost.
+        Path hosts = Files.createTempFile("hosts", null);
+        Files.writeString(hosts, "127.0.0.1 localhost " + account + ".blob.localhost " + account + "-secondary.blob.localhost\n");
+        hosts.toFile().deleteOnExit();
+        System.setProperty("jdk.net.hosts.file", hosts.toString());
+        String byHost = connection.replaceFirst("BlobEndpoint=[^;]*", "BlobEndpoint=http://" + account + ".blob.localhost:" + port);
+        RequestRetryOptions retry = retries(null);
+        BlobContainerClient both = new BlobServiceClientBuilder().connectionString(byHost).retryOptions(retries(account + "-secondary.blob.localhost:" + port)).buildClient().getBlobContainerClient("faults");
         BlobContainerClient box = new BlobServiceClientBuilder().connectionString(connection).retryOptions(retry).buildClient().getBlobContainerClient("faults");
         QueueClient queue = new QueueClientBuilder().connectionString(connection).queueName("faults").retryOptions(retry).buildClient();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -28,8 +48,8 @@ public class Client {
             try {
                 switch (words[0]) {
                     case "put" -> box.getBlobClient(words[1]).getBlockBlobClient().upload(BinaryData.fromBytes(content), true);
-                    case "get" -> {
-                        if (!Arrays.equals(box.getBlobClient("b").downloadContent().toBytes(), content)) {
+                    case "get", "secondary" -> {
+                        if (!Arrays.equals((words[0].equals("get") ? box : both).getBlobClient("b").downloadContent().toBytes(), content)) {
                             outcome = "wrong bytes";
                         }
                     }
@@ -40,7 +60,7 @@ public class Client {
             } catch (QueueStorageException e) {
                 outcome = String.valueOf(e.getErrorCode());
             } catch (RuntimeException e) {
-                outcome = "connection error";
+                outcome = Exceptions.unwrap(e) instanceof TimeoutException ? "TimeoutException" : "connection error";
             }
             System.out.println(outcome);
             System.out.flush();
