@@ -58,7 +58,7 @@ func TestRequestsWithLongHeadsAreCut(t *testing.T) {
 	if taken := int64(heap()) - int64(before); taken > 32<<20 {
 		t.Errorf("%d requests take %d MiB", keptRequests, taken>>20)
 	}
-	q := l.Latest(RequestFilter{}, 1)[0]
+	q := l.Latest(RequestFilter{}, 1, 0)[0]
 	if !q.Cut || len(q.Headers()) != 0 || len(q.Query) != keptText || len(q.Message) != keptText {
 		t.Errorf("kept %.100q, %d headers, cut %v", q.Query, len(q.Headers()), q.Cut)
 	}
@@ -69,7 +69,7 @@ func TestRequestsWithLongHeadsAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Observe(r, frontend.Outcome{Status: 200})
-	if q := l.Latest(RequestFilter{}, 1)[0]; q.Cut || len(q.Headers()) != 1 {
+	if q := l.Latest(RequestFilter{}, 1, 0)[0]; q.Cut || len(q.Headers()) != 1 {
 		t.Errorf("a usual head is cut: %v, %d headers", q.Cut, len(q.Headers()))
 	}
 	runtime.KeepAlive(l)
