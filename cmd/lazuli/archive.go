@@ -91,40 +91,50 @@ written. An import that was interrupted continues if it is run again; it notes i
 		if err != nil {
 			return continued(cmd.Context(), err)
 		}
-		for _, note := range []struct {
-			n    int
-			what string
-		}{{r.Expired, "expired messages were not put"}, {r.LostVersions, "previous versions were not kept, since the account has no versioning"},
-			{r.Missing, "items are not in the archive, since the export could not read them"}} {
-			if note.n > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", note.n, note.what)
-			}
-		}
+		reportImport(cmd, r)
 		fmt.Fprintln(cmd.OutOrStdout(), count(r.Items, "item")+" imported")
 		return nil
 	}
 	return cmd
 }
 
+// reportImport prints what an import has left out.
+func reportImport(cmd *cobra.Command, r accountarchive.Result) {
+	for _, note := range []struct {
+		n    int
+		what string
+	}{{r.Expired, "expired messages were not put"}, {r.LostVersions, "previous versions were not kept, since the account has no versioning"},
+		{r.Missing, "items are not in the archive, since the export could not read them"}} {
+		if note.n > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", note.n, note.what)
+		}
+	}
+}
+
 // archiveAccount adds --connection-string to cmd and returns how to open the account.
 func archiveAccount(cmd *cobra.Command) func() (accountarchive.Account, error) {
 	connection := accountFlag(cmd)
-	return func() (a accountarchive.Account, err error) {
+	return func() (accountarchive.Account, error) {
 		text, err := connection()
 		if err != nil {
-			return a, err
+			return accountarchive.Account{}, err
 		}
-		storage, err := openStorage(text)
-		if err != nil {
-			return a, err
-		}
-		settings, err := connstr.Parse(text)
-		if err != nil {
-			return a, err
-		}
-		return accountarchive.Account{Address: cmp.Or(settings.BlobEndpoint, settings.QueueEndpoint, settings.TableEndpoint),
-			Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
+		return openArchiveAccount(text)
 	}
+}
+
+// openArchiveAccount opens the account of a connection string.
+func openArchiveAccount(text string) (a accountarchive.Account, err error) {
+	storage, err := openStorage(text)
+	if err != nil {
+		return a, err
+	}
+	settings, err := connstr.Parse(text)
+	if err != nil {
+		return a, err
+	}
+	return accountarchive.Account{Address: cmp.Or(settings.BlobEndpoint, settings.QueueEndpoint, settings.TableEndpoint),
+		Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
 }
 
 // progress prints the lines of an export or import.

@@ -23,14 +23,15 @@ import (
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, and remove nodes",
-		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, and remove nodes. docs/cluster.md describes
-clusters. --admin-host and --admin-port say where the admin listener of one running node is; a node accepts snapshot and
-leave only from its own machine. No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
+		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and copy accounts into and out of it",
+		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, and copy accounts between the
+cluster and the data folder of a server alone. docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin
+listener of one running node is; a node accepts snapshot and leave only from its own machine. import and export are clients of an account.
+No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
-	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask))
+	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterImport(), newClusterExport())
 	return cmd
 }
 

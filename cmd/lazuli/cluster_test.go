@@ -47,7 +47,7 @@ func TestServeCluster(t *testing.T) {
 	indexes := t.TempDir()
 	serve := func(i int) *run {
 		name, address, _ := strings.Cut(peers[i], "=")
-		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--services", "queue,table", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
+		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
 			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
 			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text", "--search-index-folder", filepath.Join(indexes, name)}})
 	}
@@ -121,6 +121,8 @@ func TestServeCluster(t *testing.T) {
 		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) {
 		t.Errorf("metrics: %v", err)
 	}
+
+	transferAccounts(t, nodes[1].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1], lazuli)
 
 	// One node goes; the others serve. Two go: the third answers 503, and is not ready.
 	nodes[2].cancel()

@@ -133,17 +133,11 @@ func expiry(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// peek writes what Peek Messages shows: on Lazuli up to 1,000 messages, hidden ones included, elsewhere 32 visible ones.
+// peek writes what Peek Messages shows: on Lazuli all messages, hidden ones included, elsewhere 32 visible ones.
 func peek(ctx context.Context, client *azqueue.QueueClient, write func(Message) error) error {
-	list, err := queuetool.PeekRaw(ctx, client, 1000)
-	if err == nil {
-		for _, m := range list {
-			if err := write(Message{Text: m.Body, ID: m.ID, Inserted: m.Inserted.UTC(), Expires: expiry(m.Expires), Attempts: m.Attempts, Visible: m.NextVisible}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	err := queuetool.PeekEach(ctx, client, func(m queuetool.Message) error {
+		return write(Message{Text: m.Body, ID: m.ID, Inserted: m.Inserted.UTC(), Expires: expiry(m.Expires), Attempts: m.Attempts, Visible: m.NextVisible})
+	})
 	if !errors.Is(err, queuetool.ErrNoHidden) {
 		return err
 	}

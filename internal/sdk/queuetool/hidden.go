@@ -23,21 +23,38 @@ var ErrNoHidden = errors.New("this service does not show hidden messages; Lazuli
 // PeekAll returns up to limit messages, at most 1,000, hidden ones included, in the order in which they become visible. It fails with
 // ErrNoHidden on a service that is not Lazuli.
 func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
-	messages, err := PeekRaw(ctx, client, limit)
+	// A service that does not know the header must not refuse the number before it has shown that.
+	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
+		return nil, err
+	}
+	messages, _, err := peekHidden(ctx, client, min(max(limit, 1), 1000), nil)
 	for i := range messages {
 		messages[i].Body = Decode(messages[i].Body)
 	}
 	return messages, err
 }
 
-// PeekRaw is PeekAll with bodies as they are in the queue.
-func PeekRaw(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
+// PeekEach calls fn for every message, hidden ones included, with bodies as they are in the queue. It fails with ErrNoHidden on a service that is not
+// Lazuli.
+func PeekEach(ctx context.Context, client *azqueue.QueueClient, fn func(Message) error) error {
 	// A service that does not know the header must not refuse the number before it has shown that.
 	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
-		return nil, err
+		return err
 	}
-	messages, _, err := peekHidden(ctx, client, min(max(limit, 1), 1000), nil)
-	return messages, err
+	for after := ""; ; {
+		messages, next, err := peekHidden(ctx, client, 1000, &after)
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if err := fn(m); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
 }
 
 // PeekPage is PeekAll for the messages after the position that an earlier page returned; "" begins. The position of the last page is "".
