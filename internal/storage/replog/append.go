@@ -66,8 +66,8 @@ func (l *Log) Append(prev uint64, payload []byte) error {
 		defer l.mu.Unlock()
 		return l.failed
 	case l.pos.Last != prev:
-		defer l.mu.Unlock()
-		l.stats.conflicts.Add(1)
+		l.mu.Unlock()
+		l.overtaken()
 		return ErrConflict
 	}
 	h.chain = l.pos.Chain
@@ -84,7 +84,7 @@ func (l *Log) Append(prev uint64, payload []byte) error {
 		l.stats.append(time.Since(began))
 		l.available(nil)
 	case errors.Is(err, ErrConflict):
-		l.stats.conflicts.Add(1)
+		l.overtaken()
 		l.mark(served)
 	default:
 		l.available(err)

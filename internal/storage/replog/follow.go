@@ -36,6 +36,9 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 	if err != nil {
 		return fmt.Errorf("replog: %w", err)
 	}
+	if l.turnSub, err = l.config.Conn.Subscribe(l.turnSubject(), l.turnRequested); err != nil {
+		return fmt.Errorf("replog: %w", errors.Join(err, sub.Unsubscribe()))
+	}
 	l.sub = sub
 	l.running.Add(1)
 	go l.run()
@@ -139,6 +142,7 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 		}
 		l.pos = p
 		l.stats.applied.Add(1)
+		l.turns.appended(seq, h.writer)
 	}
 	if a := l.current; a != nil {
 		switch {

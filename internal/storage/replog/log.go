@@ -80,6 +80,7 @@ type Log struct {
 	wake    chan struct{} // the follower has a gap to fill
 	running sync.WaitGroup
 	sub     *nats.Subscription
+	turnSub *nats.Subscription
 
 	mu       sync.Mutex // guards the rest, and is held while apply runs
 	apply    func(payload []byte, p Position) error
@@ -94,6 +95,7 @@ type Log struct {
 	closed   bool
 
 	appends  sync.Mutex // held by Append: one at a time
+	turns    turns
 	probing  sync.Mutex // held while a mark is tried
 	barriers barriers
 	stats    stats
@@ -240,7 +242,7 @@ func (l *Log) Close() {
 	l.end()
 	l.mu.Unlock()
 	if l.sub != nil {
-		_ = l.sub.Unsubscribe()
+		_ = errors.Join(l.sub.Unsubscribe(), l.turnSub.Unsubscribe())
 	}
 	l.running.Wait()
 }

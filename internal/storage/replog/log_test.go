@@ -372,6 +372,7 @@ func TestThreeNodes(t *testing.T) {
 				default:
 				}
 				text := fmt.Sprint(i, "-", j)
+				n.AwaitTurn()
 				if err := n.Append(n.last().Last, []byte(text)); err == nil {
 					mu.Lock()
 					acknowledged[text] = true

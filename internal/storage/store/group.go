@@ -108,6 +108,7 @@ func (g *group) run() {
 	if !g.began {
 		g.began = true
 		runtime.Gosched() // lets callers that woke at the same time join the group
+		g.awaitTurn()
 		g.take()
 		g.writes, g.own = g.db.spareSets[0], g.db.spareSets[1]
 		g.begin()
@@ -121,13 +122,21 @@ func (g *group) run() {
 		if g.failed || g.commit() {
 			break
 		}
-		g.begin() // another node was first
+		g.awaitTurn() // another node was first
+		g.begin()
 	}
 	g.ended = true
 	g.writes.reset()
 	g.own.reset()
 	g.db.spareSets = [2]WriteSet{g.writes, g.own}
 	g.finish()
+}
+
+// awaitTurn lets other nodes of a cluster append that were overtaken.
+func (g *group) awaitTurn() {
+	if r := g.db.replica; r != nil {
+		r.log.AwaitTurn()
+	}
 }
 
 func (g *group) take() {

@@ -226,5 +226,6 @@ func (g *group) commitReplicated() (ended bool) {
 	case err != nil:
 		g.fail(fmt.Errorf("store: commit: %w", logError(err)))
 	}
+	g.db.replica.log.EndTurn() // nothing was written after all
 	return true
 }
