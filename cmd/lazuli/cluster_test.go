@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,26 +18,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
-// clusterPort returns a port that is likely to stay free: outside of the range from which systems choose.
-func clusterPort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 20000 + rand.IntN(10000)
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
 // TestServeCluster runs three nodes as `lazuli serve` does: a client uses any of them, and `lazuli cluster` shows and changes the cluster.
 func TestServeCluster(t *testing.T) {
 	t.Parallel()
 	var peers []string
 	for i := range 3 {
-		peers = append(peers, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, clusterPort(t)))
+		peers = append(peers, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, check.FreePort(t)))
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("s3cret", 6)), 0o600))

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,7 +24,7 @@ func startNodes(t *testing.T) (nodes [3]*Stack) {
 	t.Helper()
 	var peers []peering.Peer
 	for i := range nodes {
-		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: freePeerAddress(t)})
+		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: check.FreeAddress(t)})
 	}
 	var start sync.WaitGroup
 	for i := range nodes {
@@ -53,20 +51,6 @@ func startNodes(t *testing.T) (nodes [3]*Stack) {
 		t.FailNow()
 	}
 	return nodes
-}
-
-// freePeerAddress returns an address that is likely to stay free: outside of the range from which systems choose.
-func freePeerAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // flipBit inverts a bit before each place where a file has the text.

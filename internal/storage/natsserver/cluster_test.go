@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,25 +32,11 @@ type testCluster struct {
 	nodes  map[string]*Server
 }
 
-// freePort returns a port outside of the range from which systems choose ports, so that a node can use it again.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 20000 + rand.IntN(10000)
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
 func newCluster(t *testing.T) *testCluster {
 	t.Helper()
 	c := &testCluster{dirs: map[string]string{}, logs: map[string]*testlog.Buffer{}, nodes: map[string]*Server{}}
 	for _, name := range []string{"n1", "n2", "n3"} {
-		c.peers = append(c.peers, peering.Peer{Name: name, Address: fmt.Sprint("127.0.0.1:", freePort(t))})
+		c.peers = append(c.peers, peering.Peer{Name: name, Address: fmt.Sprint("127.0.0.1:", check.FreePort(t))})
 		c.dirs[name], c.logs[name] = filepath.Join(t.TempDir(), "cluster"), &testlog.Buffer{}
 	}
 	c.secret = filepath.Join(t.TempDir(), "secret")
@@ -311,7 +295,7 @@ func TestClusterRefusesStrangers(t *testing.T) {
 			config.Cluster.Peers = slices.Clone(config.Cluster.Peers)
 			p := config.Cluster.Peers
 			p[0].Address, p[1].Address = p[1].Address, p[0].Address
-			p[2].Address = fmt.Sprint("127.0.0.1:", freePort(t))
+			p[2].Address = fmt.Sprint("127.0.0.1:", check.FreePort(t))
 			config.Cluster.Node, config.Cluster.Listen = "n3", p[2].Address
 		}, "is that of node", ""},
 	} {

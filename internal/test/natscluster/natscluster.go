@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // startTimeout is how long a server or the cluster may take to become ready.
@@ -41,7 +43,7 @@ func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	for range n {
-		c.nodes = append(c.nodes, &node{dir: t.TempDir(), client: freeAddress(t), route: freeAddress(t), links: make([]*link, n)})
+		c.nodes = append(c.nodes, &node{dir: t.TempDir(), client: check.FreeAddress(t), route: check.FreeAddress(t), links: make([]*link, n)})
 	}
 	for _, to := range c.nodes {
 		for i := range c.nodes {
@@ -61,17 +63,6 @@ func Start(t testing.TB, n int) *Cluster {
 	}
 	c.WaitReady()
 	return c
-}
-
-// freeAddress returns a loopback address that was free just now.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Start starts a stopped server.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
 
@@ -26,27 +25,10 @@ type cluster struct {
 	nodes [3]*server.Server
 }
 
-// freePort returns a port that is free and likely to stay so while nobody listens there: a node comes back at its port. The
-// range is one from which systems give neither listeners that ask for any port, nor connections, theirs.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var err error
-	for range 100 {
-		port := 20000 + rand.IntN(10000)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal(err)
-	return 0
-}
-
 func startCluster(t testing.TB) *cluster {
 	c := &cluster{t: t}
 	for i := range c.nodes {
-		c.dirs[i], c.ports[i], c.peers[i] = t.TempDir(), freePort(t), freePort(t)
+		c.dirs[i], c.ports[i], c.peers[i] = t.TempDir(), check.FreePort(t), check.FreePort(t)
 	}
 	for i := range c.nodes {
 		c.start(i)
