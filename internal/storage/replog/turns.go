@@ -13,7 +13,7 @@ import (
 )
 
 // Nodes append on condition of the last record. The node that is next to the stream's leader learns of a record first, and would win nearly
-// always: others would append again and again in vain. So a node that was overtaken asks for its turn, in a message that is not stored, and the
+// always: others would append again and again without a result. So a node that was overtaken asks for its turn, in a message that is not stored, and the
 // others wait until it has appended, or for turnLimit. Turns are a courtesy: which record is valid never depends on them.
 
 const (

@@ -16,7 +16,7 @@ const (
 
 var nextPort atomic.Int64
 
-// FreeAddress returns a loopback address whose port is likely to stay free while nobody listens there: a server that a test stops comes back at
+// FreeAddress returns a loopback address whose port is likely to stay free while no process listens there: a server that a test stops comes back at
 // its address. No two calls in a process return the same one, and processes at work at the same time use different parts of the range.
 func FreeAddress(t T) string {
 	t.Helper()
