@@ -38,8 +38,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func Sum(first, second string) string {
 	var b [96 + 160]byte
 	text := append(append(append(b[:0], first...), ' '), second...)
-	var digits [4]byte
-	return hex.EncodeToString(binary.BigEndian.AppendUint32(digits[:0], crc32.Checksum(text, castagnoli)))
+	var sum [4]byte
+	var digits [8]byte
+	return string(hex.AppendEncode(digits[:0], binary.BigEndian.AppendUint32(sum[:0], crc32.Checksum(text, castagnoli))))
 }
 
 // knownAs reports whether the subject of a damaged record is certain: its subject and state match their checksum or, if the checksum covers the

@@ -42,13 +42,16 @@ func (q *Queue) begin(at slot, replace uint64, r record, body []byte) change {
 	if r.kind == recordMessage {
 		r.bodySum = sum(body)
 	}
-	value := r.encode()
-	m := &nats.Msg{Subject: q.subject(at), Data: body, Header: nats.Header{
-		headerRecord:   {value},
-		headerSum:      {sumText(at.token(), value)},
-		headerExpected: {strconv.FormatUint(replace, 10)},
+	subject, value := q.subject(at), r.encode()
+	// One allocation for all values.
+	values := [...]string{value, sumText(subject[len(q.prefix):], value), strconv.FormatUint(replace, 10), ""}
+	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+		headerRecord: values[0:1:1], headerSum: values[1:2:2], headerExpected: values[2:3:3],
 	}}
-	q.addSynced(m)
+	if q.store.nats.Durable() { // the sequence that is known to be on disk
+		values[3] = strconv.FormatUint(q.synced.Load(), 10)
+		m.Header[headerSynced] = values[3:]
+	}
 	return change{slot: at, replace: replace, record: r, message: m, pending: q.store.client.send(q.stream, m)}
 }
 

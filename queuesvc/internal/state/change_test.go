@@ -107,7 +107,7 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 
 // refusal is the answer that a leader would give that was deposed and does not know it.
 func refusal(s *Store) pending {
-	p := pending{c: s.client, answer: make(chan *nats.Msg, 1)}
-	p.answer <- &nats.Msg{Data: []byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 0"}}`)}
+	p := pending{c: s.client, waiter: s.client.acquire()}
+	p.waiter.answer <- &nats.Msg{Data: []byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 0"}}`)}
 	return p
 }

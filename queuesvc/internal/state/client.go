@@ -59,17 +59,31 @@ type client struct {
 	writer       string // prefix of the writers of changes; the number of the change follows
 	changes      atomic.Uint64
 
-	inbox string // with a dot at the end; followed by the number of the request
+	inbox string // with a dot at the end; followed by the number of the waiter
 	sub   *nats.Subscription
-	next  atomic.Uint64
-	mu    sync.Mutex // guards waits
-	waits map[uint64]chan *nats.Msg
+
+	// reuse lets a waiter wait again after its answer has come: the server then finds the subject of the answer in its cache. It is not set if a
+	// request may have several answers, as in a cluster whose leader changes.
+	reuse bool
+	mu    sync.Mutex // guards the rest
+	next  uint64
+	waits map[uint64]*waiter // those that wait, and those that are free
+	free  []*waiter
 }
 
-func newClient(conn *nats.Conn, timeout time.Duration, suspect func(stream string) error) (*client, error) {
+// waiter waits for one answer at a time.
+type waiter struct {
+	number  uint64
+	reply   string         // the subject of its answers
+	answer  chan *nats.Msg // of capacity 1
+	waiting bool           // guarded by client.mu
+}
+
+// newClient returns a client. External means that NATS is not the embedded server alone.
+func newClient(conn *nats.Conn, timeout time.Duration, external bool, suspect func(stream string) error) (*client, error) {
 	c := &client{
-		conn: conn, timeout: timeout, suspect: suspect, suspectAfter: defaultSuspectAfter,
-		writer: strconv.FormatUint(rand.Uint64(), 36) + ".", inbox: nats.NewInbox() + ".", waits: make(map[uint64]chan *nats.Msg),
+		conn: conn, timeout: timeout, suspect: suspect, suspectAfter: defaultSuspectAfter, reuse: !external,
+		writer: strconv.FormatUint(rand.Uint64(), 36) + ".", inbox: nats.NewInbox() + ".", waits: make(map[uint64]*waiter),
 	}
 	sub, err := conn.Subscribe(c.inbox+"*", c.receive)
 	if err != nil {
@@ -94,41 +108,71 @@ func (c *client) receive(m *nats.Msg) {
 		return
 	}
 	c.mu.Lock()
-	wait := c.waits[n]
-	delete(c.waits, n)
-	c.mu.Unlock()
-	if wait != nil {
-		wait <- m
+	w := c.waits[n]
+	due := w != nil && w.waiting
+	if due {
+		w.waiting = false
 	}
+	c.mu.Unlock()
+	if due {
+		w.answer <- m
+	}
+}
+
+// acquire returns a waiter for one request.
+func (c *client) acquire() *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var w *waiter
+	if n := len(c.free); n > 0 {
+		w, c.free = c.free[n-1], c.free[:n-1]
+	} else {
+		c.next++
+		w = &waiter{number: c.next, reply: c.inbox + strconv.FormatUint(c.next, 36), answer: make(chan *nats.Msg, 1)}
+		c.waits[w.number] = w
+	}
+	w.waiting = true
+	return w
+}
+
+// maxFree is the maximum number of waiters that are kept for later requests.
+const maxFree = 256
+
+// release gives a waiter back whose answer was received.
+func (c *client) release(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reuse && len(c.free) < maxFree {
+		c.free = append(c.free, w)
+	} else {
+		delete(c.waits, w.number)
+	}
+}
+
+// forget gives up a waiter whose answer has not come. It is not used again: the answer may still come.
+func (c *client) forget(w *waiter) {
+	c.mu.Lock()
+	delete(c.waits, w.number)
+	c.mu.Unlock()
 }
 
 // pending is a request without an answer yet.
 type pending struct {
 	c      *client
 	stream string // the stream of the request
-	number uint64
-	answer chan *nats.Msg
+	waiter *waiter
 	err    error // sending failed
 }
 
 // send sends a request about a stream. The caller must call [pending.wait].
 func (c *client) send(stream string, m *nats.Msg) pending {
-	p := pending{c: c, stream: stream, number: c.next.Add(1), answer: make(chan *nats.Msg, 1)}
-	m.Reply = c.inbox + strconv.FormatUint(p.number, 36)
-	c.mu.Lock()
-	c.waits[p.number] = p.answer
-	c.mu.Unlock()
+	p := pending{c: c, stream: stream, waiter: c.acquire()}
+	m.Reply = p.waiter.reply
 	if err := c.conn.PublishMsg(m); err != nil {
-		p.forget()
+		c.forget(p.waiter)
 		p.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return p
-}
-
-func (p *pending) forget() {
-	p.c.mu.Lock()
-	delete(p.c.waits, p.number)
-	p.c.mu.Unlock()
 }
 
 // timers are reused: each request needs one for a short time.
@@ -149,8 +193,9 @@ func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 	defer timers.Put(timer)
 	for {
 		select {
-		case m := <-p.answer:
+		case m := <-p.waiter.answer:
 			timer.Stop()
+			p.c.release(p.waiter)
 			if len(m.Data) == 0 && m.Header.Get(headerStatus) == "503" {
 				if err := p.c.suspect(p.stream); err != nil {
 					return nil, err
@@ -160,18 +205,18 @@ func (p *pending) wait(ctx context.Context) (*nats.Msg, error) {
 			return m, nil
 		case <-timer.C:
 			if err := p.c.suspect(p.stream); err != nil {
-				p.forget()
+				p.c.forget(p.waiter)
 				return nil, err
 			}
 			if left -= slice; left <= 0 {
-				p.forget()
+				p.c.forget(p.waiter)
 				return nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, p.c.timeout)
 			}
 			slice = min(left, p.c.suspectAfter)
 			timer.Reset(slice)
 		case <-ctx.Done():
 			timer.Stop()
-			p.forget()
+			p.c.forget(p.waiter)
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 		}
 	}

@@ -70,7 +70,11 @@ func newQueue(s *Store, account, name, stream, prefix string) *Queue {
 		progress: make(chan struct{})}
 }
 
-func (q *Queue) subject(s slot) string { return q.prefix + s.token() }
+// subject returns the subject of a slot: prefix and the slot's token.
+func (q *Queue) subject(s slot) string {
+	var room [256]byte
+	return string(s.appendToken(append(room[:0], q.prefix...)))
+}
 
 // usable returns nil if the queue's records can be read and written, as far as this process knows.
 func (q *Queue) usable(ctx context.Context) error {

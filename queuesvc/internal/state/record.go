@@ -27,11 +27,16 @@ const slotHex slot = 1 << 31
 
 // token returns the slot as the last token of a subject: sixteen hexadecimal digits, or at most thirteen digits with base 36.
 func (s slot) token() string {
+	var room [16]byte
+	return string(s.appendToken(room[:0]))
+}
+
+func (s slot) appendToken(dst []byte) []byte {
 	if s&slotHex == 0 {
-		return strconv.FormatUint(uint64(s), 36)
+		return strconv.AppendUint(dst, uint64(s), 36)
 	}
 	var b [8]byte
-	return hex.EncodeToString(binary.BigEndian.AppendUint64(b[:0], uint64(s)))
+	return hex.AppendEncode(dst, binary.BigEndian.AppendUint64(b[:0], uint64(s)))
 }
 
 // parseSlot parses the text of token.

@@ -100,7 +100,7 @@ func Open(ctx context.Context, n *natsserver.Server, log *slog.Logger) (*Store, 
 		timeout, s.retries = externalAnswerTimeout, externalRetries
 	}
 	var err error
-	if s.client, err = newClient(s.conn, timeout, n.Suspect); err != nil {
+	if s.client, err = newClient(s.conn, timeout, s.external, n.Suspect); err != nil {
 		return nil, err
 	}
 	if s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(answerTimeout)); err != nil {
