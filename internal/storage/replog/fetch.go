@@ -2,7 +2,6 @@ package replog
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,17 +36,19 @@ func (l *Log) fetch(next uint64) (processed int, err error) {
 	return processed, err
 }
 
-// fetchFromLeader asks the stream's leader for one message. If the leader does not have it although the stream is longer, the log fails.
+// fetchFromLeader asks the stream's leader for one message. If the leader does not have it although it has a later one, the log fails.
+//
+// A server that was cut off answers as the leader until it learns of the other one. That it has neither the message nor a later one proves nothing.
 func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
-	data, err := l.leaderMessage(l.stream, next)
+	seq, data, err := l.leaderMessage(l.stream, next)
 	switch {
-	case err == nil:
+	case err == nil && seq == next:
 		n := l.offer(next, data)
 		if now, ok := l.state(); ok && now == next {
 			l.fail(fmt.Errorf("%w: message %d has a wrong checksum on the leader as well", ErrDamaged, next))
 		}
 		return n, nil
-	case !errors.Is(err, errNoMessage):
+	case err != nil && !errors.Is(err, errNoMessage):
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
@@ -66,8 +67,8 @@ func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 		l.fail(fmt.Errorf("%w: the stream %s was created again", ErrDiverged, l.stream))
 	case info.State.FirstSeq > next:
 		l.fail(fmt.Errorf("%w: message %d is needed, the first one is %d", ErrPurged, next, info.State.FirstSeq))
-	case info.State.LastSeq > next:
-		l.fail(fmt.Errorf("%w: message %d is missing", ErrDamaged, next))
+	case seq > next:
+		l.fail(fmt.Errorf("%w: message %d is missing, the next one is %d", ErrDamaged, next, seq))
 	}
 	return 0, nil
 }
@@ -81,7 +82,7 @@ func (l *Log) fail(err error) {
 	}
 }
 
-// errNoMessage means that the leader does not have a message.
+// errNoMessage means that the leader has no message from a sequence on.
 var errNoMessage = errors.New("no such message")
 
 // read asks a replica of a stream for up to n messages from a sequence on, and calls take until it returns false.
@@ -119,28 +120,29 @@ func (l *Log) read(stream string, from uint64, n int, take func(seq uint64, data
 	}
 }
 
-// leaderMessage asks the leader of a stream for a message.
-func (l *Log) leaderMessage(stream string, seq uint64) ([]byte, error) {
-	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+stream, fmt.Appendf(nil, `{"seq":%d}`, seq), fetchTimeout)
+// leaderMessage asks the leader of a stream for the first message from a sequence on.
+func (l *Log) leaderMessage(stream string, from uint64) (seq uint64, data []byte, err error) {
+	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from), fetchTimeout)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message struct {
-			Data string `json:"data"`
+			Seq  uint64 `json:"seq"`
+			Data []byte `json:"data"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return nil, fmt.Errorf("replog: %w", err)
+		return 0, nil, fmt.Errorf("replog: %w", err)
 	}
 	if e := answer.Error; e != nil {
 		if e.ErrCode == codeNoMessage {
-			return nil, errNoMessage
+			return 0, nil, errNoMessage
 		}
-		return nil, e
+		return 0, nil, e
 	}
-	return base64.StdEncoding.DecodeString(answer.Message.Data)
+	return answer.Message.Seq, answer.Message.Data, nil
 }
 
 // apiError is an error of JetStream.

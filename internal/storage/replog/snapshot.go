@@ -395,9 +395,14 @@ func (r *pieceReader) fetch() error {
 		if try%4 < 3 {
 			last = r.l.read(r.l.snapshotStream(), r.next, snapshotInFlight, r.take)
 		} else {
+			var seq uint64
 			var data []byte
-			if data, last = r.l.leaderMessage(r.l.snapshotStream(), r.next); last == nil {
-				_, last = r.take(r.next, data)
+			seq, data, last = r.l.leaderMessage(r.l.snapshotStream(), r.next)
+			switch {
+			case last == nil && seq == r.next:
+				_, last = r.take(seq, data)
+			case last == nil:
+				last = errNoMessage
 			}
 		}
 		if errors.Is(last, ErrDamaged) && try > 8 || r.next > before {
