@@ -61,3 +61,27 @@ func TestHeaderWordsInAnyCase(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The words of parameters and bodies are read in any case, too.
+func TestParameterWordsInAnyCase(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?RESTYPE=Container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "n\n1\n", "x-ms-blob-type", "BlockBlob", "x-ms-meta-k", "v").want(t, 201, "")
+	for _, tc := range []struct{ method, path, body, want string }{
+		{"GET", "/box?restype=CONTAINER&comp=List&include=MetaData", "", "<K>v</K>"},
+		{"GET", "/box/b?comp=BlockList", "", "<CommittedBlocks"},
+		{"POST", "/box/b?comp=QUERY", "<QueryRequest><QueryType>sql</QueryType><Expression>SELECT n FROM BlobStorage</Expression><InputSerialization><Format><Type>Delimited</Type>" +
+			"<DelimitedTextConfiguration><HasHeaders>True</HasHeaders></DelimitedTextConfiguration></Format></InputSerialization></QueryRequest>", "1\n"},
+	} {
+		if r := f.do(tc.method, tc.path, tc.body).want(t, 200, ""); !strings.Contains(r.body, tc.want) {
+			t.Errorf("%s %s: %s", tc.method, tc.path, r.body)
+		}
+	}
+	f.do("PUT", "/?restype=Service&comp=Properties", "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>True</Enabled><Days>3</Days></DeleteRetentionPolicy></StorageServiceProperties>").want(t, 202, "")
+	if r := f.do("GET", "/?restype=service&comp=properties", "").want(t, 200, ""); !strings.Contains(r.body, "<DeleteRetentionPolicy><Enabled>true</Enabled>") {
+		t.Error(r.body)
+	}
+	f.do("GET", "/box?restype=boxes&comp=list", "").want(t, 400, "InvalidQueryParameterValue")
+	f.do("GET", "/box?restype=container&comp=list&include=bogus", "").want(t, 400, "InvalidQueryParameterValue")
+}

@@ -125,7 +125,7 @@ func TestWire(t *testing.T) {
 		{"create again", "PUT", "/wire", nil, 204, "", nil},
 		{"no messages", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList />", nil},
 		{"put", "POST", "/wire/messages", text("a&lt;b"), 201, put("TIME"), nil},
-		{"peek", "GET", "/wire/messages?peekonly=true", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
+		{"peek", "GET", "/wire/messages?peekOnly=True", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
 			"<ExpirationTime>TIME</ExpirationTime><DequeueCount>0</DequeueCount><MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
 		{"get", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
 			"<ExpirationTime>TIME</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible><DequeueCount>1</DequeueCount>" +
@@ -160,7 +160,7 @@ func TestWire(t *testing.T) {
 		{"bad comp", "GET", "/wire?comp=nonsense", nil, 400, failure("InvalidQueryParameterValue", invalidQuery, query("comp", "nonsense", "")), nil},
 		{"bad include", "GET", "/?comp=list&include=x", nil, 400, failure("InvalidQueryParameterValue", invalidQuery, query("include", "x", "Invalid query parameter value.")), nil},
 		{"metadata", "PUT", "/wire?comp=metadata", nil, 204, "", []string{"x-ms-meta-a", "1"}},
-		{"list", "GET", "/?comp=list&prefix=wi&maxresults=5&include=metadata", nil, 200, head + `<EnumerationResults ServiceEndpoint="HOST/devstoreaccount1/"><Prefix>wi</Prefix><MaxResults>5</MaxResults>` +
+		{"list", "GET", "/?comp=list&prefix=wi&maxresults=5&include=Metadata", nil, 200, head + `<EnumerationResults ServiceEndpoint="HOST/devstoreaccount1/"><Prefix>wi</Prefix><MaxResults>5</MaxResults>` +
 			"<Queues><Queue><Name>wire</Name><Metadata><A>1</A></Metadata></Queue></Queues><NextMarker /></EnumerationResults>", nil},
 		{"list by an old version", "GET", "/?comp=list", nil, 200, head + `<EnumerationResults AccountName="HOST/devstoreaccount1/"><Queues><Queue><Name>wire</Name>` +
 			"<Url>HOST/devstoreaccount1/wire</Url></Queue></Queues><NextMarker /></EnumerationResults>", []string{"x-ms-version", "2012-02-12"}},

@@ -102,6 +102,7 @@ func TestFormats(t *testing.T) {
 		{"anything", "2019-02-02", "*/*", "", "200", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
 		{"plain JSON", "2019-02-02", "application/json", "", "200", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
 		{"no metadata", "2019-02-02", "application/json; odata=nometadata", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
+		{"words in any case", "2019-02-02", "Application/JSON;OData=NoMetadata", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
 		{"full metadata", "2013-08-15", "application/json;odata=fullmetadata", "", "200", "application/json;odata=fullmetadata;streaming=true;charset=utf-8"},
 		{"list", "2019-02-02", "text/html, application/json;odata=nometadata;q=0.9, */*", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
 		{"$format wins", "2019-02-02", "application/json;odata=nometadata", "?$format=application/json;odata=fullmetadata", "200", "application/json;odata=fullmetadata;streaming=true;charset=utf-8"},

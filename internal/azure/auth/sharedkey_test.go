@@ -120,6 +120,10 @@ func TestAuthenticate(t *testing.T) {
 		{name: "another path", change: func(r *wire.Request) { r.URIPath += "x" }, want: wire.ErrAuthenticationFailed},
 		{name: "another parameter", change: func(r *wire.Request) { r.Query = wire.Query{{Name: "a", Value: "b"}} }, want: wire.ErrAuthenticationFailed},
 		{name: "no date", change: func(r *wire.Request) { r.HTTP.Header.Del("x-ms-date") }, want: wire.ErrAuthenticationFailed},
+		{name: "scheme in another case", change: func(r *wire.Request) {
+			scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
+			r.HTTP.Header.Set("Authorization", strings.ToLower(scheme)+" "+credential)
+		}},
 		{name: "no signature", change: authorization("SharedKey devstoreaccount1:"), want: wire.ErrInvalidAuthenticationInfo},
 		{name: "no account", change: authorization("SharedKey :AAAA"), want: wire.ErrInvalidAuthenticationInfo},
 		{name: "unknown scheme", change: authorization("Digest devstoreaccount1:AAAA"), want: wire.ErrInvalidAuthenticationInfo},
