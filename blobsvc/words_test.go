@@ -82,6 +82,8 @@ func TestParameterWordsInAnyCase(t *testing.T) {
 	if r := f.do("GET", "/?restype=service&comp=properties", "").want(t, 200, ""); !strings.Contains(r.body, "<DeleteRetentionPolicy><Enabled>true</Enabled>") {
 		t.Error(r.body)
 	}
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "1024").want(t, 201, "")
+	f.do("PUT", "/box/p?comp=page", "", "x-ms-page-write", "Clear", "Range", "bytes=0-512").want(t, 400, "InvalidHeaderValue")
 	f.do("GET", "/box?restype=boxes&comp=list", "").want(t, 400, "InvalidQueryParameterValue")
 	f.do("GET", "/box?restype=container&comp=list&include=bogus", "").want(t, 400, "InvalidQueryParameterValue")
 }

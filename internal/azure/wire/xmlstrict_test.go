@@ -23,6 +23,9 @@ func TestParseXMLRefusesUnknownElements(t *testing.T) {
 	}{
 		{"known elements", `<?xml version="1.0"?><Doc kind="x" more="y"><!-- c --><Name>n</Name><Set><Item><K>1</K></Item><Item/></Set></Doc>`, true},
 		{"nothing", `<Doc/>`, true},
+		{"declared as ASCII", `<?xml version="1.0" encoding="US-ASCII"?><Doc/>`, true},
+		{"with a byte order mark", "\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?><Doc/>", true},
+		{"declared as Latin-1", `<?xml version="1.0" encoding="iso-8859-1"?><Doc/>`, false},
 		{"unknown at the top", `<Doc><Nam/></Doc>`, false},
 		{"another case", `<Doc><name/></Doc>`, false},
 		{"unknown on a path", `<Doc><Set><Itm/></Set></Doc>`, false},
