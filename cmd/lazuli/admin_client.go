@@ -82,7 +82,7 @@ func sendAdmin(ctx context.Context, method, address string, content io.Reader) (
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no process answers at %s: %w", address, err)
+		return nil, &noProcessError{address, err}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
@@ -101,3 +101,15 @@ func sendAdmin(ctx context.Context, method, address string, content io.Reader) (
 	}
 	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
 }
+
+// noProcessError means that no process answers at the address of an admin listener.
+type noProcessError struct {
+	address string
+	err     error
+}
+
+func (e *noProcessError) Error() string {
+	return fmt.Sprintf("no process answers at %s: %v; is it running? Its address is set by --admin-host and --admin-port", e.address, e.err)
+}
+
+func (e *noProcessError) Unwrap() error { return e.err }

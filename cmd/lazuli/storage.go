@@ -41,6 +41,9 @@ func worthARetry(answer *http.Response, err error) bool {
 // connections it adds what to do.
 func explained(err error) string {
 	text := sdkerr.Text(err)
+	if errors.As(err, new(*noProcessError)) {
+		return text
+	}
 	if errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*url.Error)) {
 		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connectionEnvVar
 	}

@@ -22,6 +22,7 @@ func TestFailuresOfStorageVerbs(t *testing.T) {
 		{absent, "queue|ls", refused},
 		{absent, "table|ls", refused},
 		{absent, "logs|query|--service|blob", refused},
+		{absent, "workers|--admin-port|1", "connect: connection refused; is it running? Its address is set by --admin-host and --admin-port"},
 	} {
 		t.Setenv(connectionEnvVar, tt.account)
 		var stderr strings.Builder

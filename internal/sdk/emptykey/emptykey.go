@@ -37,6 +37,16 @@ func With(ctx context.Context) (marked context.Context, check func() error) {
 	}
 }
 
+// Address returns the context and the key by which the SDK addresses entities of a partition, whose key may be empty. check is to be called after the
+// request.
+func Address(ctx context.Context, partitionKey string) (marked context.Context, key string, check func() error) {
+	if partitionKey != "" {
+		return ctx, partitionKey, func() error { return nil }
+	}
+	marked, check = With(ctx)
+	return marked, Placeholder, check
+}
+
 // Policy replaces the placeholder. It belongs among the policies per call, before those that sign.
 func Policy() policy.Policy { return replacer{} }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
 
 // Create creates a table. quiet ignores one that exists.
@@ -53,9 +55,9 @@ func Put(ctx context.Context, client *aztables.Client, r io.Reader, mode string)
 		if len(strings.TrimSpace(lines.Text())) == 0 {
 			continue
 		}
-		entity, err := typed(lines.Bytes())
+		entity, partition, err := typed(lines.Bytes())
 		if err == nil {
-			err = write(ctx, client, entity, mode)
+			err = write(ctx, client, entity, partition, mode)
 		}
 		if err != nil {
 			return count, fmt.Errorf("line %d: %w", n, err)
@@ -65,7 +67,17 @@ func Put(ctx context.Context, client *aztables.Client, r io.Reader, mode string)
 	return count, lines.Err()
 }
 
-func write(ctx context.Context, client *aztables.Client, entity []byte, mode string) (err error) {
+func write(ctx context.Context, client *aztables.Client, members map[string]json.RawMessage, partition, mode string) error {
+	ctx, partition, check := emptykey.Address(ctx, partition)
+	key, err := json.Marshal(partition)
+	if err != nil {
+		return err
+	}
+	members["PartitionKey"] = key
+	entity, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
 	switch mode {
 	case Insert:
 		_, err = client.AddEntity(ctx, entity, nil)
@@ -74,19 +86,24 @@ func write(ctx context.Context, client *aztables.Client, entity []byte, mode str
 	case Merge:
 		_, err = client.UpsertEntity(ctx, entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
 	default:
-		err = fmt.Errorf("there is no mode %q; want %s, %s or %s", mode, Insert, Replace, Merge)
+		return fmt.Errorf("there is no mode %q; want %s, %s or %s", mode, Insert, Replace, Merge)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return check()
 }
 
-// typed names the type of numbers with a fraction or an exponent: the SDK writes 1.0 as 1, which would be an Int32.
-func typed(entity []byte) ([]byte, error) {
-	var members map[string]json.RawMessage
+// typed parses an entity, and names the type of numbers with a fraction or an exponent: the SDK writes 1.0 as 1, which would be an Int32.
+func typed(entity []byte) (members map[string]json.RawMessage, partition string, err error) {
 	if err := json.Unmarshal(entity, &members); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if members["PartitionKey"] == nil || members["RowKey"] == nil {
-		return nil, errors.New("the entity lacks PartitionKey or RowKey")
+		return nil, "", errors.New("the entity lacks PartitionKey or RowKey")
+	}
+	if err := json.Unmarshal(members["PartitionKey"], &partition); err != nil {
+		return nil, "", fmt.Errorf("PartitionKey: %w", err)
 	}
 	for name, v := range members {
 		if isNumber(v) && strings.ContainsAny(string(v), ".eE") && members[name+"@odata.type"] == nil {
@@ -95,14 +112,18 @@ func typed(entity []byte) ([]byte, error) {
 	}
 	delete(members, "Timestamp") // The service sets it.
 	delete(members, "Timestamp@odata.type")
-	return json.Marshal(members)
+	return members, partition, nil
 }
 
 // Get returns one entity as JSON, in the form in which Query shows it.
 func Get(ctx context.Context, client *aztables.Client, partition, row string) ([]byte, error) {
 	var response *http.Response
 	format := aztables.MetadataFormatMinimal
+	ctx, partition, check := emptykey.Address(ctx, partition)
 	if _, err := client.GetEntity(policy.WithCaptureResponse(ctx, &response), partition, row, &aztables.GetEntityOptions{Format: &format}); err != nil {
+		return nil, err
+	}
+	if err := check(); err != nil {
 		return nil, err
 	}
 	body, err := runtime.Payload(response)
@@ -114,8 +135,11 @@ func Get(ctx context.Context, client *aztables.Client, partition, row string) ([
 
 // Remove deletes one entity, whatever its ETag.
 func Remove(ctx context.Context, client *aztables.Client, partition, row string) error {
-	_, err := client.DeleteEntity(ctx, partition, row, nil)
-	return err
+	ctx, partition, check := emptykey.Address(ctx, partition)
+	if _, err := client.DeleteEntity(ctx, partition, row, nil); err != nil {
+		return err
+	}
+	return check()
 }
 
 // isNumber reports whether a value of JSON is a number.

@@ -56,16 +56,6 @@ func (k *Key) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// addressed returns a context and a partition key by which the SDK addresses the entity; see package emptykey. check is to be called after the
-// request.
-func (k Key) addressed(ctx context.Context) (marked context.Context, partitionKey string, check func() error) {
-	if k.PartitionKey != "" {
-		return ctx, k.PartitionKey, func() error { return nil }
-	}
-	marked, check = emptykey.With(ctx)
-	return marked, emptykey.Placeholder, check
-}
-
 // Role moves entities from one table to a target. It has no state; one Role may serve many messages at once.
 type Role struct {
 	current *aztables.Client
@@ -126,7 +116,7 @@ func (r *Role) Archive(ctx context.Context, k Key) error {
 func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 	// The SDK's decoded entity has converted numbers to float64 and lost their types; the raw response has not.
 	var raw *http.Response
-	addressed, partitionKey, check := k.addressed(ctx)
+	addressed, partitionKey, check := emptykey.Address(ctx, k.PartitionKey)
 	got, err := r.current.GetEntity(policy.WithCaptureResponse(addressed, &raw), partitionKey, k.RowKey, nil)
 	if err := check(); err != nil {
 		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
@@ -161,7 +151,7 @@ func (r *Role) currentExists(ctx context.Context) error {
 
 // remove deletes the entity if it is still the one that was copied.
 func (r *Role) remove(ctx context.Context, k Key, etag azcore.ETag) error {
-	addressed, partitionKey, _ := k.addressed(ctx) // The read has checked the client.
+	addressed, partitionKey, _ := emptykey.Address(ctx, k.PartitionKey) // The read has checked the client.
 	_, err := r.current.DeleteEntity(addressed, partitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
 	switch {
 	case err == nil, hasCode(err, aztables.ResourceNotFound):

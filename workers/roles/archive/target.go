@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -37,7 +38,7 @@ func Table(storage *workers.Storage, name string) (Target, error) {
 }
 
 func (t tableTarget) Put(ctx context.Context, e Entity) error {
-	addressed, partitionKey, check := e.Key.addressed(ctx)
+	addressed, partitionKey, check := emptykey.Address(ctx, e.Key.PartitionKey)
 	body := e.JSON
 	if partitionKey != e.Key.PartitionKey {
 		var err error
