@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -28,6 +29,12 @@ type Audit = state.Audit
 // nothing. An error means that the check could not run to its end.
 func Check(path, extents string, report func(error)) (Audit, error) {
 	return state.Check(path, extents, report)
+}
+
+// CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are damaged.
+func CheckScopes(path string) error {
+	_, err := encryption.OpenScopes(path, func(string) []string { return nil })
+	return err
 }
 
 // Buckets are the names of the buckets in the file of a Blob service.

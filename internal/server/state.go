@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
@@ -94,13 +96,11 @@ func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
 	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace, checkCopy) })
 }
 
-// checkCopy reads everything in a copy of a data folder, so that damage does not get into a snapshot unnoticed.
+// checkCopy reads everything in a copy of a data folder, so that damage neither gets into a snapshot nor from a snapshot into the place of the state.
 func checkCopy(path string) error {
 	var damage error
 	note := func(err error) {
-		if damage == nil {
-			damage = err
-		}
+		damage = cmp.Or(damage, err)
 	}
 	examine := func(name string, buckets []store.Bucket) {
 		err := store.Examine(filepath.Join(path, name), buckets, func(d *store.DamageError) { note(d) })
@@ -116,14 +116,25 @@ func checkCopy(path string) error {
 			note(err)
 		}
 	}
+	note(blobsvc.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
+	streams, err := jetstreamfiles.VerifyTree(filepath.Join(path, "queues"))
+	note(err)
+	for _, d := range streams {
+		note(fmt.Errorf("queues: %v", d))
+	}
 	return damage
 }
 
 // Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has expired since
-// the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
+// the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown. A damaged snapshot is refused, and the state stays. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
 func (s *Stack) Restore(ctx context.Context, name string) error {
 	return s.closed(ctx, func(d *datadir.Dir) error {
-		return d.Restore(name, func(path string) error { return tablesvc.Fork(filepath.Join(path, "tables.db"), time.Now()) })
+		return d.Restore(name, func(path string) error {
+			if err := checkCopy(path); err != nil {
+				return err
+			}
+			return tablesvc.Fork(filepath.Join(path, "tables.db"), time.Now())
+		})
 	})
 }
 

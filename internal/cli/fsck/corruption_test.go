@@ -23,8 +23,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/server"
@@ -40,6 +42,8 @@ func TestCorruption(t *testing.T) {
 		flips = n
 	}
 	stopped, killed := corpus(t)
+	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "FORMAT", "encryption-scopes.json"}
+	found := map[string]bool{}
 	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
 		want := answers(t, copyOf(t, c.folder))
 		for k, v := range want {
@@ -47,12 +51,13 @@ func TestCorruption(t *testing.T) {
 				t.Fatalf("%s: %s answers %s without damage", c.state, k, v)
 			}
 		}
-		for _, pattern := range []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "FORMAT", "encryption-scopes.json"} {
+		for _, pattern := range patterns {
 			files, err := filepath.Glob(filepath.Join(c.folder, pattern))
 			files = slices.DeleteFunc(files, func(name string) bool { info, err := os.Stat(name); return err != nil || info.Size() == 0 })
 			if err != nil || len(files) == 0 {
 				continue
 			}
+			found[pattern] = true
 			t.Run(c.state+"/"+strings.ReplaceAll(pattern, "/", ","), func(t *testing.T) {
 				t.Parallel()
 				outcomes := map[string]int{}
@@ -68,6 +73,11 @@ func TestCorruption(t *testing.T) {
 				}
 				t.Logf("corruptions of %s: %v", pattern, outcomes)
 			})
+		}
+	}
+	for _, pattern := range patterns {
+		if !found[pattern] {
+			t.Errorf("no folder has a file %s", pattern)
 		}
 	}
 }
@@ -165,11 +175,21 @@ func connect(t *testing.T, s *server.Stack) clients {
 	return clients{tables, blobs}
 }
 
+// scoped are accounts with an encryption scope.
+func scoped(t *testing.T) *auth.Accounts {
+	t.Helper()
+	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Scopes: []string{"secret"}}, *auth.Development().Get(auth.DevelopmentAccount))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return accounts
+}
+
 // corpus fills a folder and returns a copy taken while the server ran, as a killed process leaves it, and the folder after its end.
 func corpus(t *testing.T) (stopped, killed string) {
 	t.Helper()
 	stopped = filepath.Join(t.TempDir(), "data")
-	s, err := server.Start(server.Config{Location: stopped, Relaxed: true})
+	s, err := server.Start(server.Config{Location: stopped, Relaxed: true, Accounts: scoped(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,6 +223,8 @@ func corpus(t *testing.T) (stopped, killed string) {
 		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n), &azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
 		must(err)
 	}
+	_, err = c.blobs.UploadBuffer(ctx, "pictures", "sealed", content(5000), &azblob.UploadBufferOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
+	must(err)
 	page := c.blobs.ServiceClient().NewContainerClient("pictures").NewPageBlobClient("pages")
 	_, err = page.Create(ctx, 1<<20, nil)
 	must(err)
@@ -230,7 +252,7 @@ func (readSeekCloser) Close() error { return nil }
 func answers(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	defer os.RemoveAll(filepath.Dir(dir))
-	s, err := server.Start(server.Config{Location: dir, Relaxed: true, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{Location: dir, Relaxed: true, Accounts: scoped(t), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil
 	}
@@ -292,7 +314,7 @@ func answers(t *testing.T, dir string) map[string]string {
 		}
 	}
 	note("blobs", err, fmt.Sprint(names))
-	for _, name := range []string{"blob0", "blob1", "blob2", "blob3", "blob4", "blob5", "blob6", "blob7", "blob8", "pages"} {
+	for _, name := range []string{"blob0", "blob1", "blob2", "blob3", "blob4", "blob5", "blob6", "blob7", "blob8", "sealed", "pages"} {
 		properties, err := box.NewBlobClient(name).GetProperties(ctx, nil)
 		value := ""
 		if err == nil {

@@ -53,7 +53,7 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		name string
 		run  func() error
 	}{
-		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {"queues", c.queues}, {"cluster", c.cluster},
+		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes}, {"queues", c.queues}, {"cluster", c.cluster},
 	} {
 		if err := c.contained(part.name, part.run); err != nil {
 			return nil, errors.Join(err, dir.Close())
@@ -106,7 +106,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, "encryption-scopes.json"}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -201,6 +201,14 @@ func (c *check) blobs() error {
 		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn}
 	if a.Torn > 0 {
 		c.torn()
+	}
+	return nil
+}
+
+// scopes checks the keys of encryption scopes.
+func (c *check) scopes() error {
+	if err := blobsvc.CheckScopes(c.dir.EncryptionScopes()); err != nil {
+		c.found(Error, datadir.ScopesFile, "%v", err)
 	}
 	return nil
 }

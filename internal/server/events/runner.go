@@ -62,6 +62,10 @@ type attempt struct {
 
 // load reads the events of a stored lane. Events that the log does not have any more are finished.
 func (r *runner) load(progress []byte) error {
+	if len(progress) == 0 { // a repair has dropped it
+		r.manager.Logger.Error("the progress of an event subscription is lost; all events in the log are delivered again", "account", r.sub.Account, "subscription", r.sub.Name)
+		return nil
+	}
 	if err := json.Unmarshal(progress, &r.lane); err != nil {
 		return err
 	}

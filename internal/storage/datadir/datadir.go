@@ -15,6 +15,9 @@ import (
 // IssuerKeyFile is the name of the file that holds the key of the development issuer.
 const IssuerKeyFile = "issuer-key.pem"
 
+// ScopesFile is the name of the file that holds the keys of the Blob service's encryption scopes.
+const ScopesFile = "encryption-scopes.json"
+
 // DamagedFolder is the name of the folder that holds the files that a repair replaced.
 const DamagedFolder = "damaged"
 
@@ -122,7 +125,7 @@ func (d *Dir) Blobs() string { return filepath.Join(d.path, "blobs.db") }
 func (d *Dir) Extents() string { return filepath.Join(d.path, "extents") }
 
 // EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
-func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, "encryption-scopes.json") }
+func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }
 
 // Queues is the path of the folder with the Queue service's streams.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
