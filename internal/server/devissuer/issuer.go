@@ -1,6 +1,7 @@
 package devissuer
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -84,6 +85,9 @@ func New(c Config) (*Issuer, error) {
 
 const pemType = "PRIVATE KEY"
 
+// shortKey is the length in bytes up to which a file can be a private key without the public one.
+const shortKey = 80
+
 func loadKey(path string) (*ecdsa.PrivateKey, error) {
 	if path == "" {
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -103,6 +107,10 @@ func loadKey(path string) (*ecdsa.PrivateKey, error) {
 	key, ok := any.(*ecdsa.PrivateKey)
 	if err != nil || !ok || key.Curve != elliptic.P256() {
 		return nil, fmt.Errorf("%s does not hold a P-256 key", path)
+	}
+	// The file has the public key as well: a private key of which a bit has changed is another valid key.
+	if public, err := key.PublicKey.Bytes(); err != nil || len(block.Bytes) > shortKey && !bytes.Contains(block.Bytes, public) {
+		return nil, fmt.Errorf("%s is damaged: its private and its public key do not belong together", path)
 	}
 	return key, nil
 }

@@ -219,6 +219,21 @@ func TestKeyFile(t *testing.T) {
 	if err := accepts(t, newIssuer(t, Config{KeyFile: path}).Trust(), token); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
+	// A flipped bit is noticed, or is where it has no effect.
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range 8 * len(text) {
+		text[bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text[bit/8] ^= 1 << (bit % 8)
+		if damaged, err := New(Config{KeyFile: path}); err == nil && damaged.kid != first.kid {
+			t.Errorf("bit %d of byte %d makes another key", bit%8, bit/8)
+		}
+	}
 	if err := os.WriteFile(path, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package peering
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +18,8 @@ import (
 // identityFile is the name of the file with the identity, in Config.Dir.
 const identityFile = "node.json"
 
-// identityVersion is the version of the file's format.
-const identityVersion = 1
+// identityVersion is the version of the file's format. Files of version 1 have no checksum.
+const identityVersion = 2
 
 // State is what a node is in its cluster.
 type State string
@@ -43,6 +45,16 @@ type Identity struct {
 	Members map[string]string `json:"members"`
 	// Removed has the incarnations that were removed from the cluster, by name; they are not accepted again.
 	Removed map[string][]string `json:"removed,omitempty"`
+	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a bit has changed.
+	Sum string `json:"sum,omitempty"`
+}
+
+// sum returns the SHA-256 of all fields but Sum.
+func (id Identity) sum() string {
+	id.Sum = ""
+	text, _ := json.Marshal(id) // texts and maps of texts
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // ErrNoIdentity means that a folder does not belong to a node of a cluster.
@@ -59,7 +71,9 @@ func ReadIdentity(dir string) (Identity, error) {
 		return Identity{}, err
 	}
 	var id Identity
-	if err := json.Unmarshal(text, &id); err != nil || id.Node == "" || id.Incarnation == "" {
+	err = json.Unmarshal(text, &id)
+	whole := id.Version == 1 || id.Version > identityVersion || id.Version == identityVersion && id.Sum == id.sum()
+	if err != nil || !whole || id.Node == "" || id.Incarnation == "" {
 		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on another node, and start it with an empty folder", path)
 	}
 	if id.Version > identityVersion {
@@ -73,6 +87,8 @@ func ReadIdentity(dir string) (Identity, error) {
 
 // write stores the identity durably.
 func (id *Identity) write(dir string) error {
+	id.Version = identityVersion
+	id.Sum = id.sum()
 	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -118,6 +119,37 @@ func TestIdentity(t *testing.T) {
 		if _, err := ReadIdentity(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// Each flipped bit of the file with the identity is noticed, or changes nothing.
+func TestDamagedIdentity(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, identityFile)
+	id := Identity{Cluster: "c1", Node: "n1", Incarnation: "abcdefgh", State: Member, Members: map[string]string{"n1": "abcdefgh", "n2": "ijklmnop"},
+		Removed: map[string][]string{"n3": {"qrstuvwx"}}}
+	check.OK(t, id.write(dir))
+	want := check.Must(ReadIdentity(dir))(t)
+	text := check.Must(os.ReadFile(path))(t)
+	refused := 0
+	for bit := range 8 * len(text) {
+		text[bit/8] ^= 1 << (bit % 8)
+		check.OK(t, os.WriteFile(path, text, 0o600))
+		text[bit/8] ^= 1 << (bit % 8)
+		got, err := ReadIdentity(dir)
+		if err != nil {
+			refused++
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("bit %d of byte %d: the identity is %+v", bit%8, bit/8, got)
+		}
+	}
+	if refused < 4*len(text) {
+		t.Errorf("%d of %d flipped bits were refused", refused, 8*len(text))
+	}
+	check.OK(t, os.WriteFile(path, []byte(`{"version": 1, "cluster": "c1", "node": "n1", "incarnation": "x", "state": "member"}`), 0o600))
+	if got, err := ReadIdentity(dir); err != nil || got.Incarnation != "x" {
+		t.Errorf("a file of version 1: %+v, %v", got, err)
 	}
 }
 
