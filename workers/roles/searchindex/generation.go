@@ -67,11 +67,15 @@ func (f *folder) openGeneration(id string) (g *generation, err error) {
 			err = fmt.Errorf("searchindex: open the index %s: %v", id, p)
 		}
 	}()
-	ix, err := bleve.Open(f.generation(id))
+	g = &generation{id: id, path: f.generation(id)}
+	if err := g.verify(); err != nil {
+		return nil, err
+	}
+	ix, err := bleve.Open(g.path)
 	if err != nil {
 		return nil, fmt.Errorf("searchindex: open the index %s: %w", id, err)
 	}
-	g = &generation{id: id, path: f.generation(id), index: ix}
+	g.index = ix
 	if _, err := g.progress(); err != nil {
 		return nil, errors.Join(err, ix.Close())
 	}
@@ -116,7 +120,10 @@ func (g *generation) close() error {
 		return nil
 	}
 	g.users.Wait()
-	return g.index.Close()
+	if err := g.index.Close(); err != nil {
+		return err
+	}
+	return g.writeSums()
 }
 
 // remove closes and deletes the generation.
