@@ -224,14 +224,14 @@ func TestKeyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bit := range 8 * len(text) {
-		text[bit/8] ^= 1 << (bit % 8)
+	for at := range text {
+		text[at] ^= 1 << (at % 8)
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		text[bit/8] ^= 1 << (bit % 8)
+		text[at] ^= 1 << (at % 8)
 		if damaged, err := New(Config{KeyFile: path}); err == nil && damaged.kid != first.kid {
-			t.Errorf("bit %d of byte %d makes another key", bit%8, bit/8)
+			t.Errorf("bit %d of byte %d makes another key", at%8, at)
 		}
 	}
 	if err := os.WriteFile(path, []byte("garbage"), 0o600); err != nil {

@@ -70,7 +70,10 @@ func ReadIdentity(dir string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	var id Identity
+	return parseIdentity(path, text)
+}
+
+func parseIdentity(path string, text []byte) (id Identity, err error) {
 	err = json.Unmarshal(text, &id)
 	whole := id.Version == 1 || id.Version > identityVersion || id.Version == identityVersion && id.Sum == id.sum()
 	if err != nil || !whole || id.Node == "" || id.Incarnation == "" {

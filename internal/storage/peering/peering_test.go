@@ -135,9 +135,8 @@ func TestDamagedIdentity(t *testing.T) {
 	refused := 0
 	for bit := range 8 * len(text) {
 		text[bit/8] ^= 1 << (bit % 8)
-		check.OK(t, os.WriteFile(path, text, 0o600))
+		got, err := parseIdentity(path, text)
 		text[bit/8] ^= 1 << (bit % 8)
-		got, err := ReadIdentity(dir)
 		if err != nil {
 			refused++
 		} else if !reflect.DeepEqual(got, want) {
