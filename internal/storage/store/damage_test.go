@@ -338,6 +338,36 @@ func TestLogDamageInTheMiddle(t *testing.T) {
 	}
 }
 
+// A log of which a whole record is gone is refused: what follows may depend on it.
+func TestLogWithoutARecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(memoryDir(t), "db")
+	db := openAt(t, path, Options{})
+	for i := range 20 {
+		put(t, db, "a", fmt.Sprint(i), strings.Repeat("x", 200))
+	}
+	copied := copyStore(t, filepath.Dir(path), "", 0)
+	log := logPath(copied, db.gen)
+	p, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := readLog(copied, db.gen)
+	if err != nil || len(records) < 10 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for _, gone := range []int{0, 4} {
+		from, to := records[gone].at, records[gone+1].at
+		if err := os.WriteFile(log, slices.Concat(p[:from], p[to:]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damage *DamageError
+		if _, err := Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) || !strings.Contains(damage.Problem, "follows group") {
+			t.Errorf("without record %d: %v", gone, err)
+		}
+	}
+}
+
 // TestDamagedMetaPage spoils each of the two meta pages. bbolt goes on with the other one, which may be older than the log needs.
 func TestDamagedMetaPage(t *testing.T) {
 	t.Parallel()
