@@ -22,7 +22,7 @@ import (
 //
 //   - a segment (store/*.zap) ends with the CRC-32 of what precedes it, big-endian. One without it is damaged, or was being written when the process
 //     was killed. It gets another name; if the index refers to it, bleve cannot load that state of the index, and uses the one before or none.
-//   - the other files have checksums in sums.json, which close writes and open removes. After a kill there is none, and they are not verified.
+//   - the other files have checksums in sums.json, which close writes and open removes. A kill leaves no sums.json, and they are not verified then.
 
 // sumsFile is the name of the file with checksums, in the folder of a generation.
 const sumsFile = "sums.json"
