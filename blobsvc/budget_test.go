@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
@@ -66,6 +67,29 @@ func FuzzTagCondition(f *testing.F) {
 		defer workbudget.Default.Start(t, len(text))()
 		if q, err := parseTagCondition("x-ms-if-tags", text); err == nil && q == nil {
 			t.Error("nothing is read")
+		}
+	})
+}
+
+// FuzzTags: any x-ms-tags are tags or refused.
+func FuzzTags(f *testing.F) {
+	f.Add("a=b&c=d%20e")
+	f.Add("&&==%")
+	f.Fuzz(func(t *testing.T, text string) {
+		defer workbudget.Default.Start(t, len(text))()
+		if list, err := parseTags(text); err == nil && (len(list) == 0 || len(list) > maxTags) {
+			t.Errorf("%q: %d tags", text, len(list))
+		}
+	})
+}
+
+// FuzzTagSearch: any condition of Find Blobs by Tags is parsed or refused.
+func FuzzTagSearch(f *testing.F) {
+	f.Add(`@container = 'box' AND "stage" >= 'a' AND "stage" < 'c'`)
+	f.Fuzz(func(t *testing.T, where string) {
+		defer workbudget.Default.Start(t, len(where))()
+		if q, ok := state.ParseTagQuery(where, false); ok && q == nil {
+			t.Errorf("%q is accepted without a query", where)
 		}
 	})
 }

@@ -267,6 +267,11 @@ func (c *call) headerTags() ([]state.Tag, error) {
 	if err := c.holdsTags(); err != nil {
 		return nil, err
 	}
+	return parseTags(s)
+}
+
+// parseTags parses the value of x-ms-tags.
+func parseTags(s string) ([]state.Tag, error) {
 	var list []state.Tag
 	for part := range strings.SplitSeq(s, "&") {
 		key, value, ok := strings.Cut(part, "=")

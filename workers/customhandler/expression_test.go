@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestExpressions(t *testing.T) {
@@ -169,6 +171,7 @@ func FuzzRoute(f *testing.F) {
 	f.Add("a/{b:int=5}/{c:regex(^[a]{{2}}$)?}", "a/5/aa")
 	f.Add("{a}.{b?}", "x.y")
 	f.Fuzz(func(t *testing.T, source, path string) {
+		defer workbudget.Default.Start(t, len(source)+len(path))()
 		if r, err := parseRoute(source); err == nil {
 			r.find(strings.Split(path, "/"))
 		}
@@ -178,6 +181,7 @@ func FuzzRoute(f *testing.F) {
 func FuzzTemplate(f *testing.F) {
 	f.Add("{datetime:yyyy'x'fff\\}{a.b}{{")
 	f.Fuzz(func(t *testing.T, source string) {
+		defer workbudget.Default.Start(t, len(source))()
 		inv := &invocation{function: &function{}}
 		inv.data.set("a", map[string]string{"b": "c"})
 		if tmpl, err := parseTemplate(source); err == nil {

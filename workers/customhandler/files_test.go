@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 func TestTimeSpan(t *testing.T) {
@@ -41,6 +43,7 @@ func TestPlainJSON(t *testing.T) {
 func FuzzPlainJSON(f *testing.F) {
 	f.Add([]byte(`{"a": 1, /* */ "b": [2,],}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer workbudget.Default.Start(t, len(text))()
 		plain := plainJSON(text)
 		if len(plain) != len(text) {
 			t.Error("the length has changed")

@@ -3,6 +3,7 @@ package faultrule
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -37,6 +38,22 @@ func FuzzFilter(f *testing.F) {
 		}
 		if json.Valid(body) && len(body) > 0 && body[0] == '{' && !json.Valid(got) {
 			t.Errorf("%q became %q, which is not JSON", body, got)
+		}
+	})
+}
+
+// FuzzRule: any text is a rule that is valid, or refused.
+func FuzzRule(f *testing.F) {
+	f.Add([]byte(`{"service":"blob","operation":"Put*","resource":"box/**","effect":{"status":503}}`))
+	f.Add([]byte(`{"resource":"***?[","probability":1e400}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		defer workbudget.Default.Start(t, len(text))()
+		r, err := Decode(text)
+		if err == nil {
+			err = r.validate()
+		}
+		if err != nil && !errors.Is(err, ErrRule) {
+			t.Errorf("%v, want ErrRule", err)
 		}
 	})
 }

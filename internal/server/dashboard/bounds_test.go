@@ -9,6 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // The indentation of nested values is not longer than a multiple of the text.
@@ -73,4 +74,17 @@ func TestRequestsWithLongHeadsAreCut(t *testing.T) {
 		t.Errorf("a usual head is cut: %v, %d headers", q.Cut, len(q.Headers()))
 	}
 	runtime.KeepAlive(l)
+}
+
+// FuzzPreview: the preview of any content of a blob has about its length.
+func FuzzPreview(f *testing.F) {
+	f.Add([]byte("a,b\n\"1\n\",2\n"), "text/csv")
+	f.Add([]byte(`{"a":[1,{"b":null}]}`), "application/json")
+	f.Add([]byte("[[[[[[[["), "application/json")
+	f.Fuzz(func(t *testing.T, text []byte, kind string) {
+		defer workbudget.Default.Start(t, len(text))()
+		if p := previewOf(text, kind, ""); len(p.Text) > (maxBlanks+2)*max(len(text), 1<<10) {
+			t.Errorf("%d bytes become %d", len(text), len(p.Text))
+		}
+	})
 }

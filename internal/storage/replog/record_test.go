@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/minio/crc64nvme"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // newer makes a message one of a later version.
@@ -35,6 +37,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(header{kind: kindMark}, nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, p []byte) {
+		defer workbudget.Default.Start(t, len(p))()
 		if h, payload, err := decode(p); err == nil && string(encode(h, payload)) != string(p) {
 			// Bytes 10 and 11 are ignored.
 			p[10], p[11] = 0, 0

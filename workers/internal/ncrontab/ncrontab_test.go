@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 const layout = "2006-01-02 15:04:05 Mon"
@@ -101,6 +103,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("0 */5 9-17 1,15 JAN-JUN MON")
 	f.Add("1.02:03:04")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer workbudget.Default.Start(t, len(text))()
 		s, err := Parse(text)
 		if err != nil {
 			return

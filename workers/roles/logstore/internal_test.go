@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
+	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
 // The sample lines of the reference, and what is not a line.
@@ -48,6 +49,7 @@ func TestParseAnalytics(t *testing.T) {
 func FuzzSplitFields(f *testing.F) {
 	f.Add(`1.0;"a;b";c`)
 	f.Fuzz(func(t *testing.T, s string) {
+		defer workbudget.Default.Start(t, len(s))()
 		_, _ = parseAnalytics([]byte(s))
 		_, _ = slotOf("queue", s)
 	})
