@@ -88,7 +88,7 @@ func FuzzTagSearch(f *testing.F) {
 	f.Add(`@container = 'box' AND "stage" >= 'a' AND "stage" < 'c'`)
 	f.Fuzz(func(t *testing.T, where string) {
 		defer workbudget.Default.Start(t, len(where))()
-		if q, ok := state.ParseTagQuery(where, false); ok && q == nil {
+		if q, err := state.ParseTagQuery(where, false); err == nil && q == nil {
 			t.Errorf("%q is accepted without a query", where)
 		}
 	})
