@@ -212,8 +212,16 @@ func (e *exporter) resource(ctx context.Context, kind, name string, export func(
 		return err
 	}
 	items, bytes := r.total()
-	e.Progress(fmt.Sprintf("%s %s: %d items, %d bytes", kind, name, items, bytes))
+	e.Progress(fmt.Sprintf("%s %s: %s, %d bytes", kind, name, counted(items), bytes))
 	return nil
+}
+
+// counted is a number of items in words.
+func counted(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return fmt.Sprintf("%d items", n)
 }
 
 func (r *Resource) total() (items int, bytes int64) {
@@ -234,7 +242,7 @@ func (e *exporter) segment(w *segmentWriter, next Position) error {
 		return err
 	}
 	items, bytes := w.resource.total()
-	e.Progress(fmt.Sprintf("%s %s: %d items, %d bytes so far", w.resource.Kind, w.resource.Name, items, bytes))
+	e.Progress(fmt.Sprintf("%s %s: %s, %d bytes so far", w.resource.Kind, w.resource.Name, counted(items), bytes))
 	return nil
 }
 

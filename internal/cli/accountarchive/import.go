@@ -125,7 +125,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		if err := i.journal.done(key, n+1); err != nil {
 			return err
 		}
-		i.Progress(fmt.Sprintf("%s: %d items of %s", key, i.result.Items-before, s.File))
+		i.Progress(fmt.Sprintf("%s: %s of %s", key, counted(i.result.Items-before), s.File))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func Transfer(ctx context.Context, from, to Account, dir string, s Selection, pa
 		return nil, Result{}, err
 	}
 	if n := m.Missing(); n > 0 && !partial {
-		return m, Result{}, fmt.Errorf("%w: %d items", ErrPartial, n)
+		return m, Result{}, fmt.Errorf("%w: %s", ErrPartial, counted(n))
 	}
 	result, err := Import(ctx, to, dir, ImportOptions{Options: o})
 	if err != nil {

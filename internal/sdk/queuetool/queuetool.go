@@ -236,7 +236,8 @@ func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay
 }
 
 // sweep takes the visible messages one after another and acts on those that the filter chooses. The others are hidden until it has
-// been through the queue, and made visible again at the end, with one attempt more on their count.
+// been through the queue, and made visible again at the end, with one attempt more on their count. It takes no more messages than the queue has when it
+// begins: a worker may put those that it moves back meanwhile.
 func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(*azqueue.DequeuedMessage) error) (n int, err error) {
 	var passed []*azqueue.DequeuedMessage
 	defer func() {
@@ -251,14 +252,20 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 	if f.ID != "" {
 		f.Limit = 1
 	}
-	for f.Limit == 0 || n < f.Limit {
-		got, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](page), VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
+	// The count is approximate, but not lower than the number of messages.
+	properties, err := client.GetProperties(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	for left := value(properties.ApproximateMessagesCount); left > 0 && (f.Limit == 0 || n < f.Limit); {
+		got, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(min(page, left))), VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
 		if err != nil {
 			return n, err
 		}
 		if len(got.Messages) == 0 {
 			return n, nil
 		}
+		left -= int64(len(got.Messages))
 		if f.needsReasons() {
 			if err := f.Reasons.readDequeued(ctx, got.Messages); err != nil {
 				passed = append(passed, got.Messages...)

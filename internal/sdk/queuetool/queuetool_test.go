@@ -135,6 +135,19 @@ func TestRequeueManyPages(t *testing.T) {
 	}
 }
 
+// Messages that come back while others are moved, as from a worker that fails again, are not moved a second time.
+func TestRequeueEnds(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	q := a.Queues.NewQueueClient(a.Queue("circle"))
+	put(t, q, "1", "2", "3")
+	n, err := queuetool.Requeue(t.Context(), q, q, queuetool.Filter{}, 0)
+	if err != nil || n != 3 {
+		t.Errorf("moved %d, %v; want 3", n, err)
+	}
+	want(t, q, "1", "2", "3")
+}
+
 // A target that does not exist: nothing is lost, everything is visible again.
 func TestRequeueToNowhere(t *testing.T) {
 	t.Parallel()
