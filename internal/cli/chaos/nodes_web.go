@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/cli/freeport"
 )
 
 // web carries the connections between nodes: for each pair of nodes a proxy, so that a node can be cut off from all others.
@@ -20,7 +20,7 @@ type web struct {
 func newWeb(nodes int) (*web, error) {
 	w := &web{}
 	for range nodes {
-		address, err := nodeproc.FreeAddress()
+		address, err := freeport.Address()
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ type link struct {
 }
 
 func newLink(target string) (*link, error) {
-	address, err := nodeproc.FreeAddress()
+	address, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/cli/freeport"
 )
 
 const (
@@ -47,7 +48,7 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 	var peers, listen []string
 	for i := range nodes {
 		name := fmt.Sprint("n", i+1)
-		address, err := FreeAddress()
+		address, err := freeport.Address()
 		if err != nil {
 			return nil, err
 		}

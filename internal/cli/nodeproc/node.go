@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
+	"github.com/lazuli-storage/lazuli/internal/cli/freeport"
 )
 
 // stopTimeout bounds an orderly stop.
@@ -42,7 +42,7 @@ func NewNode(name, folder string, command func(args ...string) *exec.Cmd, client
 	n := &Node{Name: name, Folder: folder, Command: command, HTTP: client}
 	for _, address := range []*string{&n.Queue, &n.Table, &n.Admin, &n.Blob} {
 		var err error
-		if *address, err = FreeAddress(); err != nil {
+		if *address, err = freeport.Address(); err != nil {
 			return nil, err
 		}
 	}
@@ -111,25 +111,4 @@ func (n *Node) ask(ctx context.Context) (ok bool, text string) {
 	defer answer.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
 	return answer.StatusCode == http.StatusOK, string(body)
-}
-
-// given are the addresses that FreeAddress has returned: no process listens there yet.
-var given sync.Map
-
-// FreeAddress returns an address on loopback whose port is likely to stay free while no process listens there: it is outside of the range from which
-// systems choose ports.
-func FreeAddress() (string, error) {
-	var err error
-	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
-		var l net.Listener
-		if _, taken := given.LoadOrStore(address, true); taken {
-			continue
-		}
-		if l, err = net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address, nil
-		}
-	}
-	return "", fmt.Errorf("no free port: %w", err)
 }
