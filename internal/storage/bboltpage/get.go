@@ -119,6 +119,7 @@ func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
 		}
 	}
 	l := s.replaced(t)
+	s.leaves++
 	if l.shared {
 		s.kept = append(s.kept, l.leaf)
 		l.leaf, l.shared = kept{}, false

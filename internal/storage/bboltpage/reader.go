@@ -44,6 +44,7 @@ type Snapshot struct {
 	copies  bool
 	touched func(pages int)
 
+	leaves  int // see Leaves
 	kept    []kept
 	cursors []*Cursor
 	last    [2]*lastLeaf // the last one used comes first: transactions often read two buckets in turns
@@ -89,6 +90,9 @@ func (r *Reader) Snapshot(tx *bolt.Tx, o SnapshotOptions) Snapshot {
 	f := r.File(tx)
 	return f.Snapshot(o)
 }
+
+// Leaves returns how often Get and CheckLeaf have read another leaf: for ascending keys of one bucket, the number of the leaves that they belong in.
+func (s *Snapshot) Leaves() int { return s.leaves }
 
 // Release returns the buffers. Keys and values that were read directly become invalid.
 func (s *Snapshot) Release() {

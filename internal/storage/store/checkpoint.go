@@ -22,9 +22,10 @@ const (
 	// memtableWait is the multiple of memtableSize at which writers wait.
 	memtableWait = 3
 
-	// chunkSize is the number of keys in a transaction of bbolt. Each key may need its own page, of which bbolt holds the old and the new
-	// content in memory until it commits.
-	chunkSize = 512
+	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong in, and of those that
+	// its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys is the maximum number of keys.
+	chunkPages = 640
+	chunkKeys  = 8192
 
 	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending keys.
 	fillPercent = 0.8
@@ -170,13 +171,13 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 
 // commitChunk writes the entries of a bucket from e on, and returns the first entry that it did not write.
 func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
-	if err := db.checkLeaves(tx, bucket, e); err != nil {
+	keys, err := db.checkLeaves(tx, bucket, e)
+	if err != nil {
 		return e, err
 	}
 	b := tx.Bucket([]byte(db.buckets[bucket]))
 	b.FillPercent = fillPercent
-	var err error
-	for n := 0; e != nil && n < db.chunkSize && err == nil; n++ {
+	for ; e != nil && keys > 0 && err == nil; keys-- {
 		if e.Deleted() {
 			err = b.Delete(e.Key)
 		} else if _, err = db.unseal(bucket, e.Key, e.Value); err == nil {
@@ -187,22 +188,24 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	return e, err
 }
 
-// checkLeaves verifies the leaves that a chunk changes. Otherwise bbolt would write a damaged leaf again without the lost entries, and the loss
-// could not be detected any more.
-func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) error {
+// checkLeaves determines the chunk that begins with e, and verifies the leaves that it changes. Otherwise bbolt would write a damaged leaf again
+// without the lost entries, and the loss could not be detected any more. It returns the number of keys of the chunk.
+func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, err error) {
 	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
 	defer s.Release()
 	t, ok, err := s.Bucket([]byte(db.buckets[bucket]), nil)
 	if err != nil || !ok {
-		return err
+		return db.chunkKeys, err
 	}
-	for n := 0; e != nil && n < db.chunkSize; n++ {
+	size, pageSize := 0, tx.DB().Info().PageSize
+	for ; e != nil && keys < db.chunkKeys && s.Leaves()+size/pageSize < chunkPages; keys++ {
 		if err := s.CheckLeaf(t, e.Key, e.Deleted(), db.verifiers[bucket]); err != nil {
-			return asDamage(db.path, err)
+			return 0, asDamage(db.path, err)
 		}
+		size += len(e.Key) + len(e.Value)
 		e = e.following()
 	}
-	return nil
+	return keys, nil
 }
 
 // transact runs fn in a transaction of bbolt and commits.
@@ -234,7 +237,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 		}
 	}
 	// Commit reads each page once more, and ends the transaction.
-	db.trim.add(db.chunkSize*touchSeek, tx)
+	db.trim.add(chunkPages*touchSeek, tx)
 	return tx.Commit()
 }
 

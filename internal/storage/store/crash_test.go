@@ -107,7 +107,7 @@ func TestCrashAgainstModel(t *testing.T) {
 		}
 		defer closeChecked(t, db)
 		db.memtableSize = 8 * entryOverhead
-		db.chunkSize = 2
+		db.chunkKeys = 2
 		db.log.step = 8 << 10
 		committed, next := model{}, model{}
 		copies := 0

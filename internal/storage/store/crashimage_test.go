@@ -76,7 +76,7 @@ func TestCrashImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.memtableSize = 4_000
-	db.chunkSize = 4
+	db.chunkKeys = 4
 	db.log.step = 4 << 10
 	// bbolt syncs its pages before it writes the meta page that leads to them: what was not synced are either pages that no meta
 	// page leads to, or the meta page.

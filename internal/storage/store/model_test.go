@@ -33,7 +33,7 @@ func (m model) after(key string, strictly bool) (string, bool) {
 func TestTransactionsAgainstModel(t *testing.T) {
 	db := open(t, Options{Ephemeral: true})
 	db.memtableSize = 3 * entryOverhead // so that every layer has something
-	db.chunkSize = 2
+	db.chunkKeys = 2
 	rapid.Check(t, func(rt *rapid.T) {
 		// Few keys, so that operations meet; few enough bytes that keys are prefixes of each other.
 		key := rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00")), 1, 3, -1)

@@ -101,7 +101,7 @@ type DB struct {
 	attachedSize int
 	scratch      []byte      // used by the leader: memory of a record with attachments
 	spareSets    [2]WriteSet // used by the leader: memory for those of its group
-	chunkSize    int         // keys in a transaction of bbolt
+	chunkKeys    int         // maximum number of keys in a transaction of bbolt; tests use smaller values
 	checkpoints  checkpoints
 
 	trim *trimmer
@@ -214,7 +214,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	}
 	b.AllocSize = allocSize
 	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
-		chunkSize: chunkSize, attachments: o.Attachments}
+		chunkKeys: chunkKeys, attachments: o.Attachments}
 	defer func() {
 		if err != nil {
 			err = errors.Join(openError(path, err), db.closeFiles())
