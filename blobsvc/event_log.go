@@ -1,6 +1,10 @@
 package blobsvc
 
-import "github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+import (
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+)
 
 // Event is an entry of the event log: a change of a blob.
 type Event = state.Event
@@ -21,6 +25,16 @@ var (
 	ErrSubscriptionExists   = state.ErrSubscriptionExists
 	ErrSubscriptionNotFound = state.ErrSubscriptionNotFound
 )
+
+// ErrNotWorker means that another node of the cluster delivers the events now.
+var ErrNotWorker = state.ErrNotWorker
+
+// ClaimWork reports whether this node does the work that one node of the cluster does for all, after it has tried to become that if no other node
+// is. A server alone always does.
+func (s *Service) ClaimWork(now time.Time) (bool, error) { return s.state.Claim(now) }
+
+// Worker returns the data folder of the node that does that work, as far as this node knows; "" for none.
+func (s *Service) Worker() string { return s.state.Worker() }
 
 // Topic is an account as Azure Resource Manager names it, the source of its events.
 func Topic(account string) string { return state.Topic(account) }

@@ -54,6 +54,8 @@ type Config struct {
 	// account once the write that caused an event is durable, and before the response is sent. It must not block.
 	LogEvents   bool
 	EventLogged func(account string)
+	// Subscribed, if set, is called on a node of a cluster after any node has changed an event subscription. It must not block.
+	Subscribed func()
 	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without it, and
 	// with Ephemeral, keys last as long as the process.
 	ScopeKeys string
@@ -214,7 +216,7 @@ func (s *Service) follower(c *Config) state.Follower {
 			default:
 			}
 		},
-		EventLogged: c.EventLogged,
+		EventLogged: c.EventLogged, Subscribed: c.Subscribed,
 	}
 }
 

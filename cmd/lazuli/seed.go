@@ -62,6 +62,10 @@ func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) e
 		return nil
 	}
 	m := b.Events()
+	if err := b.EventsElsewhere(); m == nil && err != nil {
+		log.Info("the event subscriptions of the seed are left to the node that delivers events", "reason", err)
+		return nil
+	}
 	if m == nil {
 		return usageError{errors.New("the seed has event subscriptions, which need --events")}
 	}

@@ -48,6 +48,8 @@ type backend interface {
 
 	// Events delivers the events of accounts; nil where that is not allowed.
 	Events() *events.Manager
+	// EventsElsewhere is the reason if another node of the cluster delivers them; nil otherwise.
+	EventsElsewhere() error
 
 	// ClockChanged wakes what waits, after the test clock was set.
 	ClockChanged()
@@ -169,6 +171,14 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 					return (*b).Events()
 				}
 				return nil
+			}
+			if c.Cluster.Enabled() {
+				o.EventsElsewhere = func() error {
+					if b := services.Load(); b != nil {
+						return (*b).EventsElsewhere()
+					}
+					return nil
+				}
 			}
 			sec.eventURL = func(account, name, code string) string {
 				return adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" + url.QueryEscape(code)

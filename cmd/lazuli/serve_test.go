@@ -61,6 +61,8 @@ func (f *fake) URL(svc wire.Service, account string) string {
 }
 func (f *fake) Path() string            { return "/somewhere" }
 func (f *fake) Events() *events.Manager { return nil }
+
+func (f *fake) EventsElsewhere() error { return nil }
 func (f *fake) Ready() error {
 	select {
 	case <-f.stopping:

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -19,9 +21,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// startNodes starts three nodes of a cluster in this process.
-func startNodes(t *testing.T) (nodes [3]*Stack) {
+// startNodes starts three nodes of a cluster in this process. jump sets their clocks forward.
+func startNodes(t *testing.T) (nodes [3]*Stack, jump func(time.Duration)) {
 	t.Helper()
+	var offset atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	var peers []peering.Peer
 	for i := range nodes {
 		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: check.FreeAddress(t)})
@@ -30,7 +34,7 @@ func startNodes(t *testing.T) (nodes [3]*Stack) {
 	for i := range nodes {
 		dir := t.TempDir()
 		start.Go(func() {
-			s, err := StartContext(t.Context(), Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+			s, err := StartContext(t.Context(), Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), Now: now, ClientsNow: time.Now, Events: true,
 				Cluster: &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}})
 			if err != nil {
 				t.Error(err)
@@ -50,7 +54,7 @@ func startNodes(t *testing.T) (nodes [3]*Stack) {
 	if t.Failed() {
 		t.FailNow()
 	}
-	return nodes
+	return nodes, func(d time.Duration) { offset.Add(int64(d)) }
 }
 
 // flipBit inverts a bit before each place where a file has the text.
@@ -79,9 +83,10 @@ func TestNodes(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	t.Parallel()
-	nodes := startNodes(t)
+	nodes, jump := startNodes(t)
 	t.Run("share blobs", func(t *testing.T) { testNodesShareBlobs(t, nodes) })
 	t.Run("join again after they diverged", func(t *testing.T) { testNodeThatDivergedJoinsAgain(t, nodes) })
+	t.Run("deliver events", func(t *testing.T) { testNodesDeliverEvents(t, nodes, jump) })
 }
 
 // A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.

@@ -31,8 +31,10 @@ type services struct {
 	tables *tablesvc.Service
 	blobs  *blobsvc.Service
 	queues *queuesvc.Service
-	events atomic.Pointer[events.Manager] // nil without Config.Events
-	nats   *natsserver.Server
+	events atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	// recorder records changes of queues and tables for the event log.
+	recorder *changes.Recorder
+	nats     *natsserver.Server
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
@@ -139,12 +141,13 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		return fmt.Errorf("start the Table service: %w", err)
 	}
 	o.closers = append(o.closers, o.tables.Close)
+	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
 	if err := s.whenElected(ctx, func() error {
 		cluster, err := s.blobCluster(ctx, nats)
 		if err == nil {
 			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
 				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
-				LogEvents: c.Events, EventLogged: o.wakeEvents, Cluster: cluster})
+				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
 		}
 		return err
 	}); err != nil {
@@ -169,13 +172,14 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	logs.Start(o.blobs.Handler(), o.tables.Handler())
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
-		m, err := events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Changes: common.Changes, Hosts: c.EventHosts,
-			HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
-		if err != nil {
+		o.recorder = common.Changes
+		node.log, node.changes, node.start = o.blobs, common.Changes, func() (*events.Manager, error) {
+			return events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Changes: common.Changes, Hosts: c.EventHosts,
+				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
+		}
+		if err := s.startEvents(o, node); err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)
 		}
-		o.events.Store(m)
-		o.closers = append(o.closers, func() error { m.Stop(); return nil })
 	}
 	s.services.Store(o)
 	return nil

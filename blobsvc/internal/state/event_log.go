@@ -15,6 +15,9 @@ import (
 //
 // An account has a log while it has a subscription. Subscriptions are stored beside the log, so a write and the subscriptions that exist at
 // that moment are one state: a write that was acknowledged after a subscription was created is in the log.
+//
+// In a cluster the worker (worker.go) delivers the events of all nodes. The transactions that change subscriptions and their progress, and that trim the
+// log, fail with [ErrNotWorker] on another node, so that a node that was paused as the worker does no harm when it continues.
 
 // maxTrimmed is the maximum number of events that one transaction removes from the log.
 const maxTrimmed = 1000
@@ -98,6 +101,9 @@ func (s *Store) AddSubscription(account, name string, config []byte, progress fu
 	s.subscribing.Lock()
 	defer s.subscribing.Unlock()
 	err := s.db.Update(func(tx *store.Tx) error {
+		if err := s.checkWorker(tx); err != nil {
+			return err
+		}
 		key := subscriptionKey(subscriptionConfig, account, name)
 		if tx.Get(subscriptionsBucket, key) != nil {
 			return ErrSubscriptionExists
@@ -117,6 +123,9 @@ func (s *Store) RemoveSubscription(account, name string) error {
 	s.subscribing.Lock()
 	defer s.subscribing.Unlock()
 	err := s.db.Update(func(tx *store.Tx) error {
+		if err := s.checkWorker(tx); err != nil {
+			return err
+		}
 		key := subscriptionKey(subscriptionConfig, account, name)
 		if tx.Get(subscriptionsBucket, key) == nil {
 			return ErrSubscriptionNotFound
@@ -134,6 +143,9 @@ func (s *Store) RemoveSubscription(account, name string) error {
 // SetSubscription stores what is not nil of config and progress. It fails with [ErrSubscriptionNotFound].
 func (s *Store) SetSubscription(account, name string, config, progress []byte) error {
 	return s.db.Update(func(tx *store.Tx) error {
+		if err := s.checkWorker(tx); err != nil {
+			return err
+		}
 		key := subscriptionKey(subscriptionConfig, account, name)
 		if tx.Get(subscriptionsBucket, key) == nil {
 			return ErrSubscriptionNotFound
@@ -218,6 +230,9 @@ func (s *Store) TrimEvents(account string, upTo uint64) (more bool, err error) {
 		return false, err
 	}
 	return more, s.db.Update(func(tx *store.Tx) error {
+		if err := s.checkWorker(tx); err != nil { // the new worker may have subscriptions of which this node does not know
+			return err
+		}
 		for _, k := range keys {
 			tx.Delete(eventsBucket, k)
 		}

@@ -32,6 +32,8 @@ type Follower struct {
 	CopyBegun func()
 	// EventLogged is called with the account after an event was logged.
 	EventLogged func(account string)
+	// Subscribed is called after an event subscription was added, changed or removed.
+	Subscribed func()
 }
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
@@ -172,6 +174,10 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 		}
 	case metaBucket:
 		s.followMeta(w)
+	case subscriptionsBucket:
+		if w.Key[0] == subscriptionConfig && f.Subscribed != nil {
+			f.Subscribed()
+		}
 	case eventsBucket:
 		if account, _, err := parseEventKey(w.Key); err == nil && !w.Deleted() && f.EventLogged != nil {
 			f.EventLogged(account)

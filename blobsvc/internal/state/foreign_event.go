@@ -5,6 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -15,7 +18,7 @@ import (
 // confirmed, kept without knowledge of the outcome, or removed. So no change lacks its event, wherever the process is killed.
 //
 // Readers of the log wait at an intent of this process, which is settled when its request ends. An intent of an earlier process has an
-// unknown outcome and is read as such.
+// unknown outcome and is read as such. In a cluster it may also be of another node: readers wait for it as long as a request may take.
 
 // ForeignEvent is an event of another service.
 type ForeignEvent struct {
@@ -143,7 +146,40 @@ func (f *Event) decodeForeign(d *decoder) error {
 	return d.err()
 }
 
-// pending reports whether a request of this process still decides about the event.
+// intentPatience is how long a reader waits for another node to settle an intent: longer than a change of a queue or table and the settlement take, with
+// their retries.
+const intentPatience = time.Minute
+
+// pending reports whether a request may still decide about the event.
 func (s *Store) pending(k []byte, f *Event) bool {
-	return f.Foreign != nil && f.Foreign.session == s.session && !s.isUnsettled(k)
+	switch {
+	case f.Foreign == nil || f.Foreign.session == 0:
+		return false
+	case f.Foreign.session == s.session:
+		return !s.isUnsettled(k)
+	}
+	return s.replicated && s.intents.waits(string(k), time.Now())
+}
+
+// seenIntents are the intents of other nodes for which readers wait, with the times at which this node first saw them.
+type seenIntents struct {
+	mu    sync.Mutex // guards first
+	first map[string]time.Time
+}
+
+// waits reports whether an intent was first seen less than intentPatience ago.
+func (s *seenIntents) waits(key string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, ok := s.first[key]
+	if !ok {
+		if s.first == nil {
+			s.first = map[string]time.Time{}
+		}
+		// Most were settled meanwhile. Others are read again soon, or were trimmed.
+		maps.DeleteFunc(s.first, func(_ string, at time.Time) bool { return now.Sub(at) > 10*intentPatience })
+		s.first[key] = now
+		return true
+	}
+	return now.Sub(first) < intentPatience
 }

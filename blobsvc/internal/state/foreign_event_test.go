@@ -3,6 +3,7 @@ package state
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,5 +82,34 @@ func TestUnsettledIntents(t *testing.T) {
 	}
 	if !s.isUnsettled(eventKey("a", numbers[0])) {
 		t.Error("the reader would wait for the intent")
+	}
+}
+
+// In a cluster, an intent of another process may be one of a node that still works on the request: a reader waits for a while.
+func TestIntentsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openForIntents(t, dir)
+	numbers, err := s.LogIntents("a", []Intent{intent("made"), intent("waiting"), intent("later")})
+	check.OK(t, err)
+	check.OK(t, s.Close())
+	s = openForIntents(t, dir)
+	s.replicated = true
+	if got := s.loggedSubjects(t); got != nil {
+		t.Errorf("while requests of another node may run, the log has %v", got)
+	}
+	made := intent("made")
+	made.Confirmed = true
+	check.OK(t, s.SettleIntents("a", []Settled{{Number: numbers[0], Intent: made}}))
+	if diff := cmp.Diff([]string{"made"}, s.loggedSubjects(t)); diff != "" {
+		t.Errorf("after one of them (-want +got):\n%s", diff)
+	}
+	s.intents.mu.Lock()
+	for _, n := range numbers[1:] {
+		s.intents.first[string(eventKey("a", n))] = time.Now().Add(-2 * intentPatience)
+	}
+	s.intents.mu.Unlock()
+	if diff := cmp.Diff([]string{"made", "waiting?", "later?"}, s.loggedSubjects(t)); diff != "" {
+		t.Errorf("after their node was lost (-want +got):\n%s", diff)
 	}
 }

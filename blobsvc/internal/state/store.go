@@ -70,6 +70,7 @@ type Store struct {
 	// session identifies this process in intents; unsettled has the keys of those that could not be settled.
 	session   uint64
 	unsettled sync.Map
+	intents   seenIntents
 }
 
 // Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.

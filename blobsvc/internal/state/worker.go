@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -16,6 +17,9 @@ type worker struct {
 	node  string
 	until ticks.Ticks
 }
+
+// ErrNotWorker means that another node of the cluster does this work now. Nothing has changed.
+var ErrNotWorker = errors.New("blob state: another node of the cluster does this work")
 
 // workerTerm is how long a node that has stopped remains the worker.
 const workerTerm = 30 * time.Second
@@ -32,6 +36,22 @@ func decodeWorker(v []byte) (w worker) {
 		w = worker{node: string(v[8:]), until: ticks.Ticks(binary.BigEndian.Uint64(v))}
 	}
 	return w
+}
+
+// Worker returns the node that does the work of the cluster, as far as this node knows; "" for none.
+func (s *Store) Worker() string {
+	if w := s.worker.Load(); w != nil {
+		return w.node
+	}
+	return ""
+}
+
+// checkWorker returns [ErrNotWorker] if another node has become the worker. Within a transaction that is certain.
+func (s *Store) checkWorker(tx *store.Tx) error {
+	if s.replicated && decodeWorker(tx.Get(metaBucket, workerKey)).node != s.cluster.Node {
+		return ErrNotWorker
+	}
+	return nil
 }
 
 // Claim reports whether this node is the worker, after it has tried to become that if no other node is. A single machine always is.

@@ -404,7 +404,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 			return row, err
 		}
 	}
-	end, err := r.pattern.census(ctx, plan.keys, true)
+	end, err := r.finalCensus(ctx, plan.keys, number)
 	if err != nil {
 		return row, err
 	}
@@ -412,6 +412,24 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	row.Took = time.Since(begun)
 	r.say.line("round %s: restarted, finished after %.1fs: %s", number, row.Recovered.Seconds(), row.verdict())
 	return row, nil
+}
+
+// lateWrites is how often a round is continued because of orphans.
+const lateWrites = 3
+
+// finalCensus counts the items at the end of a round. A write that a worker has given up may take effect after the last sweep: on a cluster, a node
+// may execute it seconds later. What it leaves is an orphan that the next sweep removes, so the work goes on until it has.
+func (r *run) finalCensus(ctx context.Context, keys []entityKey, number string) (census, error) {
+	for try := 1; ; try++ {
+		end, err := r.pattern.census(ctx, keys, true)
+		if err != nil || end.Orphaned == 0 || try > lateWrites {
+			return end, err
+		}
+		r.say.line("round %s: a late write has left an orphan; the worker goes on", number)
+		if err := r.runUntilDone(ctx, number); err != nil {
+			return end, err
+		}
+	}
 }
 
 // inspect records where a share's items are right after a worker stopped.

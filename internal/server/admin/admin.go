@@ -45,6 +45,8 @@ type Options struct {
 	Faults func() *faultrule.Set
 	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the path is refused.
 	Events func() *events.Manager
+	// EventsElsewhere returns why a node of a cluster has no Events: another node delivers them. Nil on a server alone.
+	EventsElsewhere func() error
 	// Clock answers at /admin/clock; nil is a server on the system's clock.
 	Clock Clock
 	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it the path answers 404.
@@ -103,7 +105,7 @@ func NewHandler(o Options) http.Handler {
 		e.Any("/admin/faults/*", refuseFaults)
 	}
 	if o.Events != nil {
-		eventHandler{o.Events}.routes(e)
+		eventHandler{o.Events, o.EventsElsewhere}.routes(e)
 	} else {
 		e.Any("/admin/events", refuseEvents)
 		e.Any("/admin/events/*", refuseEvents)

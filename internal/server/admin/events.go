@@ -22,7 +22,8 @@ const (
 
 // eventHandler serves /admin/events.
 type eventHandler struct {
-	manager func() *events.Manager // nil while the services start
+	manager   func() *events.Manager // nil while the services start, and on a node of a cluster that does not deliver events
+	elsewhere func() error           // the reason of the latter; nil on a server alone
 }
 
 func (h eventHandler) routes(e *echo.Echo) {
@@ -31,6 +32,11 @@ func (h eventHandler) routes(e *echo.Echo) {
 		return func(c echo.Context) error {
 			m := h.manager()
 			if m == nil {
+				if h.elsewhere != nil {
+					if err := h.elsewhere(); err != nil {
+						return answerState(c, http.StatusMisdirectedRequest, err.Error())
+					}
+				}
 				return answerState(c, http.StatusServiceUnavailable, "the services are starting")
 			}
 			return do(c, m)
@@ -134,7 +140,7 @@ func failEvent(c echo.Context, err error) error {
 	}{
 		{events.ErrInvalid, http.StatusBadRequest}, {events.ErrHandshake, http.StatusBadRequest}, {events.ErrHost, http.StatusForbidden},
 		{events.ErrExists, http.StatusConflict}, {events.ErrTooMany, http.StatusConflict}, {events.ErrNotFound, http.StatusNotFound},
-		{events.ErrCode, http.StatusForbidden},
+		{events.ErrCode, http.StatusForbidden}, {events.ErrNotHere, http.StatusMisdirectedRequest},
 	} {
 		if errors.Is(err, known.err) {
 			status = known.status

@@ -44,8 +44,8 @@ func (c *Config) validateCluster() error {
 		return errors.New("cluster-node forms a cluster of embedded NATS servers: it cannot be used with nats-url")
 	case c.InMemory:
 		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
-	case c.Events:
-		return errors.New("each node would deliver all events: events cannot be used with cluster-node")
+	case c.Events && !c.Serves("blob"):
+		return errors.New("the event subscriptions of a cluster are stored with its blobs: events need the service blob together with cluster-node")
 	case c.Durability == Relaxed && (c.Serves("table") || c.Serves("blob")):
 		return errors.New("replicated tables and blobs have no relaxed durability: durability relaxed needs services queue together with cluster-node")
 	case c.Durable.Enabled && !c.Serves("blob"):

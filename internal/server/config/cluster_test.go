@@ -28,7 +28,7 @@ func TestCluster(t *testing.T) {
 		"set cluster-node":                                           {"--cluster-secret-file", "f"},
 		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
 		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
-		"each node would deliver all events":                         append(slices.Clone(good), "--events"),
+		"events need the service blob":                               append(slices.Clone(good), "--services", "queue,table", "--events"),
 		"have no relaxed durability":                                 append(slices.Clone(good), "--services", "queue,blob", "--durability", "relaxed"),
 		"the role table-index uses blobs":                            append(slices.Clone(good), "--roles", "archive,table-index"),
 		"the role archive uses blobs":                                append(slices.Clone(good), "--roles", "archive", "--archive-to", "container:a"),

@@ -14,7 +14,7 @@ import (
 const flushPatience = 8 * time.Second
 
 // errNoEvents is the answer where event subscriptions are not allowed.
-var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not allowed", "Start lazuli with --events."}
+var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not allowed", "Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls names it."}
 
 // events shows the event subscriptions and what became of their events.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) error {

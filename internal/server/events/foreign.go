@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
@@ -72,21 +73,47 @@ func ofForeign(b *blobsvc.Event) (e Event, ok bool) {
 
 // recordChanges makes the services record what the subscriptions want. m.changing is held, or m is not in use yet.
 func (m *Manager) recordChanges() {
-	if m.Changes == nil {
+	var list []Subscription
+	for _, r := range m.all() {
+		list = append(list, r.sub)
+	}
+	recordFor(m.Changes, m.Log, list)
+}
+
+// Record makes the services of a node that does not deliver events record what the stored subscriptions want. A nil rec does nothing.
+func Record(rec *changes.Recorder, log Log) error {
+	stored, err := log.Subscriptions()
+	if err != nil {
+		return err
+	}
+	list := make([]Subscription, len(stored))
+	for i, s := range stored {
+		var r record
+		if err := json.Unmarshal(s.Config, &r); err != nil {
+			return fmt.Errorf("event subscription %s of %s: %w", s.Name, s.Account, err)
+		}
+		list[i] = r.Subscription
+	}
+	recordFor(rec, log, list)
+	return nil
+}
+
+func recordFor(rec *changes.Recorder, log Log, list []Subscription) {
+	if rec == nil {
 		return
 	}
 	accounts := map[string]changes.Interest{}
-	for _, r := range m.all() {
-		interest := accounts[r.sub.Account]
-		for _, t := range r.sub.IncludedEventTypes {
+	for _, s := range list {
+		interest := accounts[s.Account]
+		for _, t := range s.IncludedEventTypes {
 			if slices.Contains(changeTypes, t) {
 				interest.Types = append(interest.Types, t)
 			}
 		}
-		if r.sub.EndpointType == StorageQueue {
-			interest.Destinations = append(interest.Destinations, r.sub.Endpoint)
+		if s.EndpointType == StorageQueue {
+			interest.Destinations = append(interest.Destinations, s.Endpoint)
 		}
-		accounts[r.sub.Account] = interest
+		accounts[s.Account] = interest
 	}
-	m.Changes.Configure(changeLog{m.Log}, accounts)
+	rec.Configure(changeLog{log}, accounts)
 }

@@ -64,6 +64,8 @@ const maxSubscriptions = 100
 var (
 	ErrExists   = blobsvc.ErrSubscriptionExists
 	ErrNotFound = blobsvc.ErrSubscriptionNotFound
+	// ErrNotHere means that another node of the cluster delivers events now.
+	ErrNotHere = blobsvc.ErrNotWorker
 	// ErrTooMany means that the server has as many subscriptions as it can.
 	ErrTooMany = fmt.Errorf("the server has %d event subscriptions, and can have no more", maxSubscriptions)
 	// ErrHost means that the server may not call the host of a webhook.
