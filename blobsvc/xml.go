@@ -37,10 +37,6 @@ func (p *page) free() {
 // raw writes markup without escaping.
 func (p *page) raw(s string) { p.b = append(p.b, s...) }
 
-func (p *page) start(name string) { p.b = appendStart(p.b, name) }
-
-func (p *page) end(name string) { p.b = appendEnd(p.b, name) }
-
 func appendStart(b []byte, name string) []byte {
 	b = append(b, '<')
 	b = append(b, name...)
