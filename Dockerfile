@@ -37,5 +37,5 @@ USER 65532:65532
 ENV LAZULI_HOST=0.0.0.0 LAZULI_ADMIN_HOST=0.0.0.0 LAZULI_LOCATION=/data
 VOLUME /data
 EXPOSE 10000 10001 10002 10003
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --start-interval=1s CMD ["/lazuli", "health"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s CMD ["/lazuli", "health"]
 ENTRYPOINT ["/lazuli"]
