@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
@@ -36,6 +39,12 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 			_ = out.Body.Close()
 		}
 		return nil, fmt.Errorf("inproc: no service at %s", out.URL.Host)
+	}
+	if err := validHeader(out.Header); err != nil {
+		if out.Body != nil {
+			_ = out.Body.Close()
+		}
+		return nil, err
 	}
 	names := new(headercase.Names)
 	in := out.WithContext(headercase.NewContext(out.Context(), names))
@@ -201,5 +210,18 @@ func (a *answer) Read(p []byte) (int, error) {
 // Close implements io.Closer for the response's body.
 func (a *answer) Close() error {
 	a.abandon()
+	return nil
+}
+
+// validHeader refuses what net/http does not send over a connection.
+func validHeader(h http.Header) error {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("inproc: invalid header field name %q", name)
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return fmt.Errorf("inproc: invalid header field value for %q", name) // the value may be a secret
+		}
+	}
 	return nil
 }

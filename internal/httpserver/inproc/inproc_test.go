@@ -38,6 +38,23 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// What net/http does not send over a connection does not reach a service either.
+func TestInvalidHeadersAreRefused(t *testing.T) {
+	t.Parallel()
+	c := client(func(http.ResponseWriter, *http.Request) { t.Error("the request reaches the handler") })
+	for name, value := range map[string]string{"X-Ms-Meta-1a b": "x", "X-Ms-Meta-A": "a\r\nb: c", "": "x"} {
+		r, err := http.NewRequest(http.MethodGet, "http://here:1/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header[name] = []string{value}
+		if resp, err := c.Do(r); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%q: %q is sent", name, value)
+		}
+	}
+}
+
 func TestRequestAsServed(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

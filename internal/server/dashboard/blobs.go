@@ -178,7 +178,7 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 		}
 	case "tags":
 		var m map[string]*string
-		if m, err = parseMetadata(r.PostFormValue("tags")); err == nil {
+		if m, err = parseLines(r.PostFormValue("tags")); err == nil {
 			tags := make(map[string]string)
 			for k, v := range m {
 				tags[k] = value(v)
@@ -210,6 +210,9 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 
 // setContentType changes the content type and keeps the other HTTP headers.
 func setContentType(ctx context.Context, client *blob.Client, kind string) error {
+	if !metadataValue.MatchString(kind) {
+		return problem{http.StatusBadRequest, "The content type has characters that a header cannot have", "Examples are text/plain and image/png."}
+	}
 	p, err := client.GetProperties(ctx, nil)
 	if err != nil {
 		return err

@@ -80,6 +80,9 @@ func subscriptionOf(r *http.Request) events.Subscription {
 
 // eventProblem is the page of an error of event subscriptions.
 func eventProblem(err error) error {
+	if errors.Is(err, events.ErrNotFound) {
+		return problem{http.StatusNotFound, "There is no such subscription", "It may have been removed meanwhile."}
+	}
 	for _, known := range []struct {
 		err    error
 		status int
@@ -88,7 +91,7 @@ func eventProblem(err error) error {
 		{events.ErrInvalid, http.StatusBadRequest, "docs/events.md describes the fields."},
 		{events.ErrHandshake, http.StatusBadRequest, "The endpoint must run and answer the handshake; docs/events.md describes it."},
 		{events.ErrHost, http.StatusForbidden, ""}, {events.ErrExists, http.StatusConflict, "Choose another name."},
-		{events.ErrTooMany, http.StatusConflict, "Remove one first."}, {events.ErrNotFound, http.StatusNotFound, ""},
+		{events.ErrTooMany, http.StatusConflict, "Remove one first."},
 	} {
 		if errors.Is(err, known.err) {
 			return problem{known.status, err.Error(), known.help}

@@ -205,3 +205,26 @@ func TestWorkersPage(t *testing.T) {
 	})
 	s.shows("/ui/workers", "ship", "queueTrigger orders", ">2.5<", ">150<", "panic: out of reach", "goroutine 7 [running]")
 }
+
+// Input that cannot be sent as headers is refused with what helps; nothing is changed.
+func TestMetadataIsRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.post(base+"containers", "action", "create", "name", "photos")
+	if status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=a.txt", strings.NewReader("text"), http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
+		t.Fatalf("upload: %d %s", status, body)
+	}
+	for _, tc := range []struct{ page, action, value, want string }{
+		{base + "containers/photos", "metadata", "1a b: x", "The name 1a b is not one of metadata"},
+		{base + "containers/photos", "metadata", "a: \u20ac", "Values have ASCII characters"},
+		{base + "containers/photos", "metadata", "a: b\x01", "Values have ASCII characters"},
+		{base + "blob/photos?name=a.txt", "metadata", "a-b: x", "The name a-b"},
+		{base + "blob/photos?name=a.txt", "type", "a\r\nb: c", "The content type has characters"},
+	} {
+		if status, body, _ := s.send(tc.page, s.token(), "action", tc.action, tc.action, tc.value); status != http.StatusBadRequest || !strings.Contains(body, tc.want) {
+			t.Errorf("%s %q: %d\n%s", tc.page, tc.value, status, body)
+		}
+	}
+	s.post(base+"blob/photos?name=a.txt", "action", "tags", "tags", "a b: c d") // tags are not headers
+	s.shows(base+"blob/photos?name=a.txt", "a b: c d", "text/plain")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,8 +52,27 @@ func metadataText(m map[string]*string) string {
 	return out.String()
 }
 
-// parseMetadata reads lines "name: value".
+var (
+	metadataName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	metadataValue = regexp.MustCompile(`^[ -~]*$`)
+)
+
+// parseMetadata reads lines "name: value" of metadata, which is sent as headers.
 func parseMetadata(text string) (map[string]*string, error) {
+	m, err := parseLines(text)
+	for name, v := range m {
+		if !metadataName.MatchString(name) {
+			return nil, problem{http.StatusBadRequest, "The name " + name + " is not one of metadata", "Names have letters, digits and underscores, and do not begin with a digit."}
+		}
+		if !metadataValue.MatchString(value(v)) {
+			return nil, problem{http.StatusBadRequest, "The value of " + name + " has characters that metadata cannot have", "Values have ASCII characters."}
+		}
+	}
+	return m, err
+}
+
+// parseLines reads lines "name: value".
+func parseLines(text string) (map[string]*string, error) {
 	m := make(map[string]*string)
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {

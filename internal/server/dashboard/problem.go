@@ -32,7 +32,7 @@ var helps = map[string]string{
 	"TableBeingDeleted":                "The name is free again in a moment.",
 	"SnapshotsPresent":                 "Choose to delete the snapshots, too.",
 	"InvalidResourceName":              "Names have lower-case letters, digits and hyphens, 3 to 63 characters; tables have letters and digits.",
-	"OutOfRangeInput":                  "Names have 3 to 63 characters.",
+	"OutOfRangeInput":                  "Names have 3 to 63 characters; keys of entities have none of / \\ # ? and no control characters.",
 	"UpdateConditionNotSatisfied":      "The entity has changed meanwhile: reload it and try again.",
 	"ConditionNotMet":                  "It has changed meanwhile: reload the page and try again.",
 	"InvalidInput":                     "Compare the filter or the values with docs/table.md.",

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -68,7 +69,9 @@ func ask(r *http.Request, h http.Handler, method, path string) ([]byte, error) {
 	a := &answer{header: make(http.Header), status: http.StatusOK}
 	h.ServeHTTP(a, hr)
 	if a.status/100 != 2 {
-		return nil, problem{a.status, "The workers answer: " + a.body.String(), ""}
+		var refusal struct{ Error string }
+		_ = json.Unmarshal(a.body.Bytes(), &refusal) // "" of an answer of another form
+		return nil, problem{a.status, cmp.Or(refusal.Error, http.StatusText(a.status)), ""}
 	}
 	return a.body.Bytes(), nil
 }
