@@ -177,6 +177,29 @@ func TestPurge(t *testing.T) {
 	want(t, client)
 }
 
+// A purge of one message leaves the messages behind it alone.
+func TestPurgeOfOneMessage(t *testing.T) {
+	t.Parallel()
+	a := testaccount.Open(t)
+	client := a.Queues.NewQueueClient(a.Queue("one"))
+	var bodies []string
+	for i := range 40 { // more than a request returns
+		bodies = append(bodies, fmt.Sprint(i))
+	}
+	put(t, client, bodies...)
+	messages, err := queuetool.Peek(t.Context(), client, 1)
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("%v, %v", messages, err)
+	}
+	if n, err := queuetool.Purge(t.Context(), client, queuetool.Filter{ID: messages[0].ID}); n != 1 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	untouched, err := queuetool.Peek(t.Context(), client, 1)
+	if err != nil || len(untouched) != 1 || untouched[0].Attempts != 0 {
+		t.Errorf("the first message behind is %+v, %v; want one that was never received", untouched, err)
+	}
+}
+
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	if got, err := queuetool.Origin("orders-poison"); got != "orders" || err != nil {
