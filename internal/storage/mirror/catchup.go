@@ -1,20 +1,53 @@
 package mirror
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// list describes the extents of this node.
-func (m *Mirror) list() listing {
+// listPage is the number of extents in one answer, whose size is limited by that of a message.
+const listPage = 8192
+
+// list describes the extents of this node. With paged, it is a part that begins after an extent.
+func (m *Mirror) list(paged bool, after uint64) listing {
 	l := listing{Owner: m.config.Owner}
 	for _, s := range m.config.Extents.Stats() {
-		l.Extents = append(l.Extents, listed{ID: s.ID, Size: s.Size, Final: !s.Copied && s.Finished})
+		if !paged || s.ID > after {
+			l.Extents = append(l.Extents, listed{ID: s.ID, Size: s.Size, Final: !s.Copied && s.Finished})
+		}
+	}
+	slices.SortFunc(l.Extents, func(a, b listed) int { return cmp.Compare(a.ID, b.ID) })
+	if paged && len(l.Extents) > m.listPage {
+		l.Extents, l.More = l.Extents[:m.listPage], true
 	}
 	return l
+}
+
+// listOf asks a peer for all of its extents. ok is false if it does not answer.
+func (m *Mirror) listOf(p *peer) (l listing, ok bool, err error) {
+	for after := uint64(0); ; {
+		_, data, err := m.ask(p, question{Op: opList, Paged: true, Extent: after})
+		if err != nil {
+			return l, false, nil
+		}
+		var part listing
+		if err := json.Unmarshal(data, &part); err != nil {
+			return l, false, fmt.Errorf("mirror: list of extents: %w", err)
+		}
+		if l.Extents != nil && part.Owner != l.Owner {
+			return l, false, nil // it was started with another folder meanwhile
+		}
+		l.Owner, l.Extents = part.Owner, append(l.Extents, part.Extents...)
+		if !part.More || len(part.Extents) == 0 {
+			return l, true, nil
+		}
+		after = part.Extents[len(part.Extents)-1].ID
+	}
 }
 
 // keepUp copies what this node has missed until the Mirror is closed.
@@ -55,13 +88,9 @@ func (m *Mirror) keepUp() {
 // extents the last time: what was written since may be on its way. It returns how many bytes are still missing.
 func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) (behind int64, err error) {
 	held := m.config.Extents.Stats() // before the question: what the peer writes later is not in its list
-	_, data, err := m.ask(p, question{Op: opList})
-	if err != nil {
-		return 0, nil // it is not there
-	}
-	var l listing
-	if err := json.Unmarshal(data, &l); err != nil {
-		return 0, fmt.Errorf("mirror: list of extents: %w", err)
+	l, ok, err := m.listOf(p)
+	if !ok {
+		return 0, err
 	}
 	sizes := make(map[uint64]int64, len(l.Extents))
 	for _, x := range l.Extents {

@@ -85,7 +85,7 @@ func (m *Mirror) find(q *question) (at int64, data []byte, err error) {
 	case opRecords:
 		return m.config.Extents.Records(q.Extent, q.Offset, extent.MaxRecord)
 	case opList:
-		data, err = json.Marshal(m.list())
+		data, err = json.Marshal(m.list(q.Paged, q.Extent))
 		return 0, data, err
 	}
 	return 0, nil, fmt.Errorf("mirror: unknown operation %q", q.Op)

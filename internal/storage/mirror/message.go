@@ -133,6 +133,8 @@ type question struct {
 	Offset  int64  `json:"offset,omitempty"`
 	Length  int64  `json:"length,omitempty"`
 	CRC     uint32 `json:"crc,omitempty"`
+	// Paged asks for a part of the list of extents, after Extent. A release that does not know it answers with the whole list.
+	Paged bool `json:"paged,omitempty"`
 }
 
 // The operations.
@@ -144,8 +146,9 @@ const (
 
 // listing is the answer to opList.
 type listing struct {
-	Owner   uint64   `json:"owner,string"` // the number of the node
-	Extents []listed `json:"extents"`
+	Owner   uint64   `json:"owner,string"`   // the number of the node
+	Extents []listed `json:"extents"`        // in the order of their ids
+	More    bool     `json:"more,omitempty"` // others follow
 }
 
 // listed is an extent of a node.

@@ -38,7 +38,8 @@ type Config struct {
 	// BytesPerSecond limits the rate of catching up; 0 means 64 MiB, negative means no limit.
 	BytesPerSecond int64
 	// Log is for what a person should see; nil means slog.Default().
-	Log *slog.Logger
+	Log      *slog.Logger
+	listPage int // for tests; 0 is the constant
 }
 
 // MaxMessage is the size of the largest message, in bytes.
@@ -52,6 +53,8 @@ type Mirror struct {
 	epoch  uint64     // of this process: what an earlier one has acknowledged without a sync may be lost
 	peers  []*peer    // the other nodes
 	need   int        // number of peers that make a majority together with this node
+	// listPage is the constant of that name outside of tests.
+	listPage int
 
 	life context.Context
 	end  context.CancelFunc
@@ -75,7 +78,7 @@ func Open(c Config) (*Mirror, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	m := &Mirror{config: c, epoch: rand.Uint64(), tokens: map[uint64]*sent{}}
+	m := &Mirror{config: c, listPage: cmp.Or(c.listPage, listPage), epoch: rand.Uint64(), tokens: map[uint64]*sent{}}
 	for _, name := range c.Nodes {
 		if name != c.Node {
 			m.peers = append(m.peers, newPeer(name))

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
@@ -57,7 +58,7 @@ func (s *site) start(i int) {
 	var err error
 	n.extents, err = extent.Open(n.dir, extent.Options{Mirrored: true, SealSize: 64 << 10, Grace: -1})
 	check.OK(s.t, err)
-	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: names[i], Nodes: names, Extents: n.extents,
+	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: names[i], Nodes: names, Extents: n.extents, listPage: 2,
 		Owner: uint64(i + 1), CatchUpEvery: -1, BytesPerSecond: -1, Log: slog.New(slog.DiscardHandler)})
 	check.OK(s.t, err)
 }
@@ -162,6 +163,7 @@ func TestContentIsOnAMajorityBeforeCommitReturns(t *testing.T) {
 	}
 	s.wantRead(0, list, p)
 	s.start(1)
+	s.nodes[0].mirror.config.Timeout = time.Minute
 	s.mustWrite(0, p)
 }
 
@@ -201,6 +203,28 @@ func TestNodeCatchesUp(t *testing.T) {
 }
 
 // What is damaged on one node is read from another one, and replaced. What is damaged on all of them is never returned.
+// A node with many extents answers with its list in parts, and one of a release before that asks for all at once.
+func TestListsOfExtentsHaveParts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range 5 {
+		s.mustWrite(0, random(uint64(i), 70<<10))
+	}
+	owner := s.nodes[0].mirror
+	whole := owner.list(false, 0)
+	if len(whole.Extents) < 5 || whole.More {
+		t.Fatalf("the whole list: %+v", whole)
+	}
+	if part := owner.list(true, 0); len(part.Extents) != 2 || !part.More {
+		t.Errorf("the first part: %+v", part)
+	}
+	asker := s.nodes[1].mirror
+	got, ok, err := asker.listOf(asker.peer(names[0]))
+	if diff := cmp.Diff(whole, got, cmp.AllowUnexported(listing{})); diff != "" || !ok || err != nil {
+		t.Errorf("the list from another node: %v, %v (-want +got):\n%s", ok, err, diff)
+	}
+}
+
 func TestDamagedContentIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
