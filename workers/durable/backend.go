@@ -170,7 +170,7 @@ func (b *Backend) open(ctx context.Context) error {
 		b.control = append(b.control, b.queue(b.names.control(i)))
 	}
 	b.leases = &leases{container: b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.leases()), names: b.names, partitions: info.PartitionCount,
-		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log, held: map[int]string{}}
+		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log, early: make(chan struct{}, 1), held: map[int]string{}}
 	return nil
 }
 

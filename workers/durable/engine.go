@@ -221,12 +221,15 @@ func (b *Backend) Idle(ctx context.Context) (bool, error) {
 	if !b.quiet() {
 		return false, nil
 	}
-	for _, q := range append([]queue{b.workItems}, b.control...) {
+	for i, q := range append([]queue{b.workItems}, b.control...) {
 		got, err := q.client.PeekMessage(ctx, nil)
 		if err != nil {
 			return false, fmt.Errorf("durable: check for messages: %w", err)
 		}
 		if len(got.Messages) > 0 {
+			if partition := i - 1; partition >= 0 && !b.leases.owns(partition) {
+				b.leases.balanceEarly()
+			}
 			return false, nil
 		}
 	}

@@ -37,6 +37,9 @@ type leases struct {
 	// gained and lost are called when a partition comes and goes.
 	gained, lost func(partition int)
 
+	// early, with room for one, ends the pause before the next balance.
+	early chan struct{}
+
 	mu   sync.Mutex     // guards held
 	held map[int]string // lease ID by partition
 }
@@ -75,12 +78,34 @@ func (l *leases) run(ctx context.Context) {
 		l.balance(ctx)
 		// Processes that started together must not act at the same times.
 		pause := l.duration/3 - time.Duration(rand.Int64N(int64(l.duration/10)))
-		if !sleep(ctx, l.clock, pause) {
+		if !l.pause(ctx, pause) {
 			break
 		}
 		l.renew(ctx)
 	}
 	l.release()
+}
+
+// pause waits for d, or until balanceEarly is called. It returns false if ctx is done.
+func (l *leases) pause(ctx context.Context, d time.Duration) bool {
+	timer := l.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-l.early:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// balanceEarly makes run look for free partitions at once. A lease that a test's clock ended while it was being taken would stay free until the
+// clock goes on.
+func (l *leases) balanceEarly() {
+	select {
+	case l.early <- struct{}{}:
+	default:
+	}
 }
 
 // owns reports whether this process has the partition's lease, as far as it knows.
