@@ -173,14 +173,17 @@ func (b *browser) until(expression, what string) {
 	}
 }
 
-// button clicks the button with a text, below a selector.
+// button clicks the button with a text, below a selector, once it is there: a page that shows its first part may still arrive.
 func (b *browser) button(within, text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
-	var found bool
-	b.do(chromedp.Evaluate(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll(%q)].find(e => e.textContent.trim() === %s && e.checkVisibility()); b?.click(); return !!b; })()`, within+" button, "+within+" a, "+within+" summary", quoted), &found))
-	if !found {
-		b.t.Fatalf("there is no button %q", text)
+	button := fmt.Sprintf(`[...document.querySelectorAll(%q)].find(e => e.textContent.trim() === %s && e.checkVisibility())`,
+		within+" button, "+within+" a, "+within+" summary", quoted)
+	b.until(button, fmt.Sprintf("the button %q", text))
+	var clicked bool
+	b.do(chromedp.Evaluate("(() => { const b = "+button+"; b?.click(); return !!b; })()", &clicked))
+	if !clicked {
+		b.t.Fatalf("the button %q is gone", text)
 	}
 }
 
