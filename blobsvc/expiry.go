@@ -6,15 +6,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to learn whether an account has
-// a hierarchical namespace.
-func (s *Service) checkExpiry(c *call) error {
-	if s.accounts.Blob(c.Account).Expiry {
-		return nil
-	}
-	return errNoHierarchy
-}
-
 // setBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
 func (s *Service) setBlobExpiry(c *call) error {
 	if err := s.checkExpiry(c); err != nil {

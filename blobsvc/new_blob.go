@@ -204,6 +204,15 @@ func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
 	return at, c.expiryError(err)
 }
 
+// checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to learn whether an account has
+// a hierarchical namespace.
+func (s *Service) checkExpiry(c *call) error {
+	if s.accounts.Blob(c.Account).Expiry {
+		return nil
+	}
+	return errNoHierarchy
+}
+
 // expiryError names the header with an expiry time that is out of range.
 func (c *call) expiryError(err error) error {
 	if errors.Is(err, state.ErrExpiry) {

@@ -3,7 +3,6 @@ package extent
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"syscall"
@@ -13,42 +12,7 @@ import (
 
 // Bulk lanes write past the page cache (direct I/O) where the file system can, because copying into fresh pages took most of the processor time
 // of large uploads, and one of them replaced everything else in the cache. Direct writes need memory, offsets and lengths that are multiples of
-// the block size of the device. So each record of such an extent is followed by filler up to the next multiple of directAlign: a record of zeros
-// that nothing refers to. It is part of the format since version 1: filler is dead content.
-
-// directAlign is the alignment of direct writes in bytes. It is a multiple of the block sizes of devices, 512 or 4096.
-const directAlign = 4096
-
-// maxFiller is the maximum size of filler, in bytes: it has a header and at least one byte.
-const maxFiller = directAlign + recordHeaderSize
-
-// fillerCRC has the CRC-32C of n zeros at index n.
-var fillerCRC = func() (sums [maxFiller]uint32) {
-	zeros := make([]byte, maxFiller)
-	for n := range sums {
-		sums[n] = crc32.Checksum(zeros[:n], castagnoli)
-	}
-	return sums
-}()
-
-// addFiller returns p, which lies at an aligned offset of an extent, with filler behind its first n bytes. p must have room for it.
-func addFiller(p []byte, n int, id uint64, offset int64) []byte {
-	filler := int(fillerBehind(int64(n)))
-	if p = p[:n+filler]; filler > 0 {
-		clear(p[n:])
-		putRecordHeader(p[n:], fillerCRC[filler-recordHeaderSize], id, offset+int64(n))
-	}
-	return p
-}
-
-// fillerBehind returns the size of the filler behind a record that ends at an offset, 0 for none.
-func fillerBehind(end int64) int64 {
-	n := -end & (directAlign - 1)
-	if n > 0 && n <= recordHeaderSize {
-		n += directAlign
-	}
-	return n
-}
+// the block size of the device; filler (see format.go) aligns the records.
 
 // begin creates the file of an extent and writes its header. It tries direct I/O if direct is set; otherwise, or if the file system cannot do
 // that, writes go through the page cache.

@@ -113,3 +113,40 @@ func parseName(name string) (id uint64, suffix string, ok bool) {
 	id, err := strconv.ParseUint(hex, 16, 64)
 	return id, suffix, err == nil && len(hex) == 16 && id != 0
 }
+
+// Records that are written past the page cache begin at multiples of directAlign: filler, a record of zeros that nothing refers to, follows each
+// of them. It is part of the format since version 1: filler is dead content.
+
+// directAlign is the alignment of direct writes in bytes. It is a multiple of the block sizes of devices, 512 or 4096.
+const directAlign = 4096
+
+// maxFiller is the maximum size of filler, in bytes: it has a header and at least one byte.
+const maxFiller = directAlign + recordHeaderSize
+
+// fillerCRC has the CRC-32C of n zeros at index n.
+var fillerCRC = func() (sums [maxFiller]uint32) {
+	zeros := make([]byte, maxFiller)
+	for n := range sums {
+		sums[n] = crc32.Checksum(zeros[:n], castagnoli)
+	}
+	return sums
+}()
+
+// addFiller returns p, which lies at an aligned offset of an extent, with filler behind its first n bytes. p must have room for it.
+func addFiller(p []byte, n int, id uint64, offset int64) []byte {
+	filler := int(fillerBehind(int64(n)))
+	if p = p[:n+filler]; filler > 0 {
+		clear(p[n:])
+		putRecordHeader(p[n:], fillerCRC[filler-recordHeaderSize], id, offset+int64(n))
+	}
+	return p
+}
+
+// fillerBehind returns the size of the filler behind a record that ends at an offset, 0 for none.
+func fillerBehind(end int64) int64 {
+	n := -end & (directAlign - 1)
+	if n > 0 && n <= recordHeaderSize {
+		n += directAlign
+	}
+	return n
+}
