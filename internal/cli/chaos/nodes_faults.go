@@ -150,15 +150,15 @@ func setAside(n *nodeproc.Node) []string {
 
 // replace removes a node from the cluster through another one, as `lazuli cluster leave` does.
 func (r *nodesRun) replace(ctx context.Context, n, through *nodeproc.Node) error {
+	reason := "no answer"
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+through.Admin+"/admin/cluster/nodes/"+n.Name, nil)
 		if err != nil {
 			return err
 		}
-		reason := ""
-		if answer, err := r.admin.Do(request); err != nil {
+		if answer, err := r.admin.Do(request); ctx.Err() == nil && err != nil {
 			reason = err.Error()
-		} else {
+		} else if err == nil {
 			text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusNoContent {
@@ -167,7 +167,7 @@ func (r *nodesRun) replace(ctx context.Context, n, through *nodeproc.Node) error
 			reason = strings.TrimSpace(string(text))
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s cannot be removed: %s", n.Name, reason)
+			return fmt.Errorf("%s cannot be removed through %s within %v: %s\n%s", n.Name, through.Name, wholeTimeout, reason, through.Output())
 		}
 		pause(ctx, 500*time.Millisecond)
 	}

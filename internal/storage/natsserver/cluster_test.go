@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,6 +254,14 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	if kept := check.Must(filepath.Glob(c.dirs["n3"] + ".damaged-*"))(t); len(kept) != 1 {
 		t.Errorf("the damaged folder is not kept: %v", kept)
 	}
+
+	// A node that has joined knows the others as they know each other, and refuses what they refuse.
+	if got, want := c.nodes["n3"].node.site.Roster().Members, n1.node.site.Roster().Members; !maps.Equal(got, want) {
+		t.Errorf("n3 knows the nodes as %v, and n1 as %v", got, want)
+	}
+	check.Eventually(t, func() bool {
+		return maps.Equal(c.nodes["n2"].node.site.Roster().Members, n1.node.site.Roster().Members)
+	}, "n2 knows the nodes as n1 does")
 
 	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
 	c.nodes["n2"].fail(errors.New("the test"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
@@ -69,6 +71,9 @@ func (s *Server) form(ctx context.Context) error {
 	}
 	for joined := true; joined; {
 		if err := s.join(ctx, waiting); err != nil {
+			return err
+		}
+		if err := s.node.meetMembers(ctx, waiting); err != nil {
 			return err
 		}
 		if joined, err = site.BecameMember(); err != nil {
@@ -162,6 +167,40 @@ func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func
 	}
 }
 
+// meetMembers waits until a member of the cluster that this node joins has told it who the members are, and adopts that. Connections that this node makes do
+// not tell it: only a node that accepts one sees what the other one presents.
+func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
+	if n.site.Identity().State != peering.Joining {
+		return nil
+	}
+	conn, err := n.server.Connect("joining")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		var connected []string
+		if e := n.server.running(); e != nil {
+			connected = connectedNodes(e)
+		}
+		for _, name := range connected {
+			roster, err := askRoster(ctx, conn, name)
+			if err != nil {
+				continue // it joins as well, or has just lost its connection
+			}
+			if err := n.site.Adopt(roster); !errors.Is(err, peering.ErrNotAccepted) {
+				return err
+			}
+		}
+		waiting("no member of the cluster has accepted this node yet; their logs have the reason if they refuse it")
+		select {
+		case <-time.After(majorityPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for a member of the cluster: %w", context.Cause(ctx))
+		}
+	}
+}
+
 // missing says which nodes this one is not connected to, and why.
 func (n *node) missing(ctx context.Context, e *server.Server) string {
 	connected := connectedNodes(e)
@@ -187,6 +226,17 @@ func (n *node) missing(ctx context.Context, e *server.Server) string {
 		return "electing a leader"
 	}
 	return text
+}
+
+// askRoster asks a node who the members of the cluster are. Only members answer.
+func askRoster(ctx context.Context, conn *nats.Conn, name string) (r peering.Roster, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := conn.RequestWithContext(ctx, rosterSubject(name), nil)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(m.Data, &r)
 }
 
 // configure sets the options of a node of a cluster.
@@ -246,9 +296,7 @@ const (
 // Check implements server.Authentication.
 func (l localClients) Check(c server.ClientAuthentication) bool {
 	s := l.node.server
-	s.mu.Lock()
-	e := s.embedded
-	s.mu.Unlock()
+	e := s.running()
 	o := c.GetOpts()
 	own := hmac.Equal([]byte(o.Password), []byte(l.node.password))
 	if e == nil || !own && (s.config.Listen == "" || o.Username == systemUser) {
@@ -272,17 +320,31 @@ func metaLeader(e *server.Server) string {
 }
 
 // connectedNodes returns the names of the nodes to which the server has connections.
-func connectedNodes(e *server.Server) []string {
+func connectedNodes(e *server.Server) []string { return nodesOf(connectedServers(e)) }
+
+// nodesOf returns the names of the nodes that have the server names, in order.
+func nodesOf(serverNames []string) []string {
+	var names []string
+	for _, serverName := range serverNames {
+		if name := nodeOf(serverName); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// connectedServers returns the server names of the nodes to which the server has connections; there may be several connections to one.
+func connectedServers(e *server.Server) []string {
 	info, err := e.Routez(nil)
 	if err != nil {
 		return nil
 	}
 	var names []string
 	for _, r := range info.Routes {
-		if name := nodeOf(r.RemoteName); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+		if nodeOf(r.RemoteName) != "" {
+			names = append(names, r.RemoteName)
 		}
 	}
-	slices.Sort(names)
 	return names
 }

@@ -94,7 +94,11 @@ var (
 func (n *node) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.done = cancel, make(chan struct{})
-	for subject, handle := range map[string]nats.MsgHandler{reportSubject(n.site.Node()): n.answerReport, forgetSubject(n.site.Node()): n.answerForget} {
+	for subject, handle := range map[string]nats.MsgHandler{
+		reportSubject(n.site.Node()): n.answerReport,
+		forgetSubject(n.site.Node()): n.answerForget,
+		rosterSubject(n.site.Node()): n.answerRoster,
+	} {
 		if _, err := n.server.conn.Subscribe(subject, handle); err != nil {
 			cancel()
 			return fmt.Errorf("natsserver: %w", err)
@@ -131,9 +135,7 @@ func (n *node) stop() {
 
 // watch updates the status, and logs what has changed.
 func (n *node) watch() {
-	n.server.mu.Lock()
-	e := n.server.embedded
-	n.server.mu.Unlock()
+	e := n.server.running()
 	if e == nil {
 		return
 	}
@@ -141,7 +143,8 @@ func (n *node) watch() {
 		n.server.fail(errors.New("JetStream has stopped"))
 		return
 	}
-	now := nodeStatus{connected: connectedNodes(e), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
+	connected := connectedServers(e)
+	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
 	now.changes = before.changes
@@ -151,6 +154,12 @@ func (n *node) watch() {
 	n.status = now
 	n.mu.Unlock()
 	n.logChanges(before, now)
+	for _, serverName := range connected {
+		name, incarnation, _ := strings.Cut(serverName, ".")
+		if err := n.site.Learn(name, incarnation); err != nil {
+			n.server.config.Log.Error("cannot store a peer", "peer", name, "err", err)
+		}
+	}
 }
 
 func (n *node) logChanges(before, now nodeStatus) {
@@ -223,6 +232,9 @@ func reportSubject(name string) string { return "lazuli.cluster.report." + name 
 // forgetSubject is where a node is asked to forget the incarnation of another one.
 func forgetSubject(name string) string { return "lazuli.cluster.forget." + name }
 
+// rosterSubject is where a member is asked who the members are.
+func rosterSubject(name string) string { return "lazuli.cluster.members." + name }
+
 func (n *node) report() *NodeReport {
 	id := n.site.Identity()
 	n.mu.Lock()
@@ -244,6 +256,12 @@ func (n *node) report() *NodeReport {
 
 func (n *node) answerReport(m *nats.Msg) {
 	if text, err := json.Marshal(n.report()); err == nil {
+		_ = m.Respond(text)
+	}
+}
+
+func (n *node) answerRoster(m *nats.Msg) {
+	if text, err := json.Marshal(n.site.Roster()); err == nil {
 		_ = m.Respond(text)
 	}
 }
@@ -473,10 +491,7 @@ func (n *node) staysAway(ctx context.Context, name string) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
-		n.server.mu.Lock()
-		e := n.server.embedded
-		n.server.mu.Unlock()
-		if e != nil && slices.Contains(connectedNodes(e), name) {
+		if e := n.server.running(); e != nil && slices.Contains(connectedNodes(e), name) {
 			return ErrNodeConnected
 		}
 		select {

@@ -77,9 +77,7 @@ func (s *Server) Suspect(stream string) error {
 	if s.streams == "" {
 		return nil
 	}
-	s.mu.Lock()
-	e := s.embedded
-	s.mu.Unlock()
+	e := s.running()
 	if e == nil {
 		return nil
 	}

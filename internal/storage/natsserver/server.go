@@ -141,13 +141,18 @@ func (s *Server) Connect(name string) (*nats.Conn, error) {
 	return conn, nil
 }
 
+// running returns the embedded server that runs now, nil if none does.
+func (s *Server) running() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.embedded
+}
+
 // inProcess connects to the embedded server that currently runs: [Server.recoverFrom] replaces it.
 type inProcess struct{ s *Server }
 
 func (p inProcess) InProcessConn() (net.Conn, error) {
-	p.s.mu.Lock()
-	e := p.s.embedded
-	p.s.mu.Unlock()
+	e := p.s.running()
 	if e == nil {
 		return nil, errors.New("natsserver: the embedded server is not running")
 	}

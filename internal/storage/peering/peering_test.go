@@ -217,11 +217,34 @@ func TestAdmission(t *testing.T) {
 	if err := joining.Admit(hello(nil), password, ""); err != nil {
 		t.Errorf("two nodes that join: %v", err)
 	}
+	if err := joining.Adopt(member.Roster()); !errors.Is(err, ErrNotAccepted) {
+		t.Errorf("the roster of a member that has not accepted the node: %v", err)
+	}
+	user, _ := joining.Credentials()
+	check.OK(t, member.Admit(user, password, ""))
+	check.OK(t, joining.Adopt(member.Roster()))
+	if got, want := joining.Roster(), member.Roster(); !reflect.DeepEqual(got, want) || got.Members["n1"] == "" || len(got.Removed["n2"]) != 1 {
+		t.Errorf("a node that joins knows %v, and the member %v", got, want)
+	}
+	if err := joining.Admit(hello(nil), password, ""); err == nil || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("a folder that the member had removed: %v", err)
+	}
 	if joined, err := joining.BecameMember(); !joined || err != nil {
 		t.Errorf("joined %v, %v", joined, err)
 	}
 	if err := joining.Admit(own, password, ""); err != nil {
 		t.Errorf("two members: %v", err)
+	}
+
+	// A member learns from its own connections, but nothing else than before, and nothing that was removed.
+	check.OK(t, member.Forget("n2"))
+	for _, tc := range []struct{ node, incarnation, want string }{
+		{"n2", "i3", ""}, {"n2", "i4", "n2.i4"}, {"n2", "i5", "n2.i4"}, {"n4", "i1", ""},
+	} {
+		check.OK(t, member.Learn(tc.node, tc.incarnation))
+		if got := member.ServerNameOf(tc.node); got != tc.want {
+			t.Errorf("after %s was connected as %s, it is known as %q, want %q", tc.node, tc.incarnation, got, tc.want)
+		}
 	}
 }
 

@@ -224,7 +224,72 @@ func (s *Site) Refused(node string) string {
 	return s.refusals[node].reason
 }
 
-// BecameMember records durably that this node is part of a majority. It returns true if the node has joined: then it must present itself to the
+// Roster is what the members of a cluster know about each other, by the names of the nodes.
+type Roster struct {
+	Members map[string]string   `json:"members"` // incarnations, that of the node that answers included
+	Removed map[string][]string `json:"removed,omitempty"`
+}
+
+// Roster returns what this node knows.
+func (s *Site) Roster() Roster {
+	id := s.Identity()
+	id.Members[id.Node] = id.Incarnation
+	return Roster{id.Members, id.Removed}
+}
+
+// Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the other node accepted this one, and
+// so did not tell what it is. A member connects to members alone.
+func (s *Site) Learn(node, incarnation string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	if id.State != Member || node == id.Node || id.Members[node] != "" || s.config.address(node) == "" || slices.Contains(id.Removed[node], incarnation) {
+		return nil
+	}
+	id.Members = maps.Clone(id.Members)
+	id.Members[node] = incarnation
+	if err := id.write(s.config.Dir); err != nil {
+		return err
+	}
+	s.identity = id
+	return nil
+}
+
+// ErrNotAccepted means that a member has not accepted this node.
+var ErrNotAccepted = errors.New("peering: the member has not accepted this node")
+
+// Adopt stores durably what a member knows. A node that joins must know the others as they do: it would accept a node with another data folder, which
+// they refuse. It returns [ErrNotAccepted] if the member has not accepted this node.
+func (s *Site) Adopt(r Roster) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	if r.Members[id.Node] != id.Incarnation {
+		return ErrNotAccepted
+	}
+	members, removed := maps.Clone(id.Members), map[string][]string{}
+	maps.Copy(members, r.Members)
+	maps.Copy(removed, r.Removed)
+	delete(members, id.Node)
+	for name, incarnations := range id.Removed {
+		for _, i := range incarnations {
+			if !slices.Contains(removed[name], i) {
+				removed[name] = append(slices.Clip(removed[name]), i)
+			}
+		}
+	}
+	maps.DeleteFunc(members, func(name, incarnation string) bool {
+		return s.config.address(name) == "" || slices.Contains(removed[name], incarnation)
+	})
+	id.Members, id.Removed = members, removed
+	if err := id.write(s.config.Dir); err != nil {
+		return err
+	}
+	s.identity = id
+	return nil
+}
+
+// BecameMember records durably that this node is part of a majority; a node that joins has called [Site.Adopt] before. It returns true if the node has joined: then it must present itself to the
 // others as a member from now on, with new [Site.Credentials].
 func (s *Site) BecameMember() (joined bool, err error) {
 	s.mu.Lock()
