@@ -195,7 +195,8 @@ func (f *Form) appendEntry(dst, partition, row []byte, r Record) []byte {
 		dst = appendXMLString(dst, []byte("PartitionKey"), partition)
 		dst = appendXMLString(dst, []byte("RowKey"), row)
 		dst = appendXMLTime(dst, t)
-		for it := r.Properties(); it.Next(); {
+		it := r.Properties()
+		for it.Next() {
 			dst = appendXMLProperty(dst, &it)
 		}
 	} else {
@@ -215,7 +216,8 @@ func appendXMLSelected(dst []byte, name string, partition, row []byte, r Record)
 	case "Timestamp":
 		return appendXMLTime(dst, r.Timestamp())
 	}
-	for it := r.Properties(); it.Next(); {
+	it := r.Properties()
+	for it.Next() {
 		if string(it.Name) == name {
 			return appendXMLProperty(dst, &it)
 		}

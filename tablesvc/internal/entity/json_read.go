@@ -304,7 +304,8 @@ func (b *builder) add(name []byte, t Type, data []byte) error {
 	if err := checkName(name, b.rules); err != nil {
 		return err
 	}
-	for it := b.parsed.Record.Properties(); it.Next(); {
+	it := b.parsed.Record.Properties()
+	for it.Next() {
 		if len(it.Name) == len(name) && string(it.Name) == string(name) {
 			return ErrDuplicateProperties
 		}

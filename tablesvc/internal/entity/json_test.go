@@ -245,6 +245,11 @@ func TestAppendDoubleAsBySearch(t *testing.T) {
 		digits := rapid.Int64Range(-1e17, 1e17).Draw(t, "digits")
 		f, _ := strconv.ParseFloat(strconv.FormatInt(digits, 10)+"e"+strconv.Itoa(rapid.IntRange(-330, 300).Draw(t, "e")), 64)
 		check(t, f)
+		// Few decimals, and the doubles beside.
+		f = float64(rapid.Int64Range(-2e14, 2e14).Draw(t, "units")) / math.Pow10(rapid.IntRange(1, 5).Draw(t, "decimals"))
+		check(t, f)
+		check(t, math.Nextafter(f, 0))
+		check(t, math.Nextafter(f, math.Inf(1)))
 	})
 }
 

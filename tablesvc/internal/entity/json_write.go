@@ -118,7 +118,8 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 		dst = AppendQuoted(append(dst, `,"RowKey":`...), row)
 		dst = append(dst, ',')
 		dst = f.appendTimestamp(dst, &at)
-		for it := r.Properties(); it.Next(); {
+		it := r.Properties()
+		for it.Next() {
 			dst = append(dst, ',')
 			dst = f.appendProperty(dst, &it)
 		}
@@ -144,7 +145,8 @@ func (f *Form) appendSelected(dst []byte, name string, partition, row []byte, r 
 	case "Timestamp":
 		return f.appendTimestamp(dst, at)
 	}
-	for it := r.Properties(); it.Next(); {
+	it := r.Properties()
+	for it.Next() {
 		if string(it.Name) == name {
 			return f.appendProperty(dst, &it)
 		}
@@ -267,6 +269,9 @@ func AppendDouble(dst []byte, f float64) []byte {
 		dst = strconv.AppendInt(dst, int64(f), 10)
 		return append(dst, ".0"...)
 	}
+	if n, ok := decimals(f); ok {
+		return appendDecimals(dst, n)
+	}
 	var buf [32]byte
 	// The shortest text that reads back as f. If it has 15 digits at most, f written with 15 is the same: that many digits
 	// always survive the way to a double and back, but for the smallest numbers.
@@ -284,6 +289,33 @@ func AppendDouble(dst []byte, f float64) []byte {
 		d = strconv.AppendFloat(buf[:0], f, 'e', precision-1, 64)
 	}
 	return appendGeneral(dst, d, precision)
+}
+
+// decimalUnit is the number of units of the fourth decimal in 1.
+const decimalUnit = 10_000
+
+// decimals returns f in units of its fourth decimal, if it is the double that is nearest to that number of units: the common case of amounts
+// and measurements. Then these are its digits, because no two numbers of 15 digits have the same nearest double.
+func decimals(f float64) (n int64, ok bool) {
+	if f > 1e10 || f < -1e10 {
+		return 0, false
+	}
+	n = int64(math.Round(f * decimalUnit))
+	return n, n != 0 && float64(n)/decimalUnit == f
+}
+
+// appendDecimals writes a number of units of the fourth decimal, without trailing zeros. At least one decimal is not zero.
+func appendDecimals(dst []byte, n int64) []byte {
+	if n < 0 {
+		dst, n = append(dst, '-'), -n
+	}
+	dst = strconv.AppendInt(dst, n/decimalUnit, 10)
+	rest := n % decimalUnit
+	dst = append(dst, '.', byte('0'+rest/1000), byte('0'+rest/100%10), byte('0'+rest/10%10), byte('0'+rest%10))
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
+	}
+	return dst
 }
 
 // smallestNormal is the smallest double with all of its digits.

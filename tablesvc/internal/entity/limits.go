@@ -154,7 +154,8 @@ func CheckSize(partition, row []byte, r Record) *Error {
 		return nil
 	}
 	n := 0
-	for it := r.Properties(); it.Next(); {
+	it := r.Properties()
+	for it.Next() {
 		n++
 	}
 	if n > maxProperties {
@@ -165,7 +166,8 @@ func CheckSize(partition, row []byte, r Record) *Error {
 		return nil
 	}
 	size := entityOverhead + 2*utf16Len(partition) + 2*utf16Len(row)
-	for it := r.Properties(); it.Next(); {
+	it = r.Properties()
+	for it.Next() {
 		size += propertyOverhead + 2*utf16Len(it.Name) + valueSize(it.Type, it.Data)
 	}
 	if size > maxEntityBytes {

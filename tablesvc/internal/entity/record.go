@@ -140,7 +140,8 @@ type Iterator struct {
 	bad  bool
 }
 
-// Properties returns an iterator that is before the first property.
+// Properties returns an iterator that is before the first property. It is declared before the loop that uses it: a loop copies a variable that
+// it declares itself once for each pass.
 func (r Record) Properties() Iterator {
 	if len(r) < recordHeader {
 		return Iterator{bad: true}
@@ -200,7 +201,8 @@ func (it *Iterator) Value() Value { return valueOf(it.Type, it.Data) }
 
 // Lookup returns a property by its name. ok is false if the entity does not have it.
 func (r Record) Lookup(name string) (v Value, ok bool) {
-	for it := r.Properties(); it.Next(); {
+	it := r.Properties()
+	for it.Next() {
 		if string(it.Name) == name {
 			return it.Value(), true
 		}
@@ -212,9 +214,11 @@ func (r Record) Lookup(name string) (v Value, ok bool) {
 // is that of update.
 func (r Record) Merge(update Record) Record {
 	out := NewRecord(update.Timestamp(), len(r)+len(update))
-	for it := r.Properties(); it.Next(); {
+	it := r.Properties()
+	for it.Next() {
 		raw := it.raw
-		for up := update.Properties(); up.Next(); {
+		up := update.Properties()
+		for up.Next() {
 			if string(up.Name) == string(it.Name) {
 				raw = up.raw
 				break
@@ -222,7 +226,8 @@ func (r Record) Merge(update Record) Record {
 		}
 		out = append(out, raw...)
 	}
-	for up := update.Properties(); up.Next(); {
+	up := update.Properties()
+	for up.Next() {
 		if _, ok := r.Lookup(string(up.Name)); !ok {
 			out = append(out, up.raw...)
 		}
@@ -234,7 +239,8 @@ func (r Record) Merge(update Record) Record {
 func (r Record) Sorted() Record {
 	sorted := true
 	var last []byte
-	for it := r.Properties(); it.Next() && sorted; last = it.Name {
+	it := r.Properties()
+	for ; it.Next() && sorted; last = it.Name {
 		sorted = CompareStrings(last, it.Name) <= 0
 	}
 	if sorted {
@@ -242,7 +248,8 @@ func (r Record) Sorted() Record {
 	}
 	var room [32]Iterator
 	all := room[:0]
-	for it := r.Properties(); it.Next(); {
+	it = r.Properties()
+	for it.Next() {
 		all = append(all, it)
 	}
 	slices.SortFunc(all, func(a, b Iterator) int { return CompareStrings(a.Name, b.Name) })
