@@ -93,11 +93,21 @@ func (c *Cursor) Next() (k, v []byte) {
 		return nil, nil
 	case c.key == nil:
 		return c.Seek(nil)
+	case len(c.sources) == 1 && c.file.c != nil:
+		return c.nextOfFile()
 	}
 	for _, s := range c.sources {
 		s.pass(c.key)
 	}
 	return c.current()
+}
+
+// nextOfFile is Next of a cursor whose only source is the file.
+func (c *Cursor) nextOfFile() (k, v []byte) {
+	s := &c.file
+	s.moved(s.c.Next())
+	c.key, c.ended = s.k, s.k == nil
+	return s.k, s.v
 }
 
 // current returns the smallest key of all sources, from the newest source that has it, and skips deleted keys.
