@@ -154,6 +154,7 @@ func (w *blobWriter) write(item state.Item) error {
 		w.raw("</BlobPrefix>")
 		return nil
 	}
+	w.item()
 	w.raw("<Blob>")
 	w.name(item.Name)
 	if item.Blob == nil {
@@ -188,12 +189,12 @@ func (w *blobWriter) name(s string) {
 		w.raw(`<Name Encoded="true">` + url.PathEscape(s) + "</Name>")
 		return
 	}
-	w.text("Name", s)
+	w.once("Name", s)
 }
 
 // representable reports whether XML 1.0 has a form for all characters of s.
 func representable(s string) bool {
-	for i := 0; i < len(s); i++ {
+	for i := plainPrefix(s); i < len(s); i++ {
 		if c := s[i]; c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c >= utf8.RuneSelf {
 			return !strings.ContainsFunc(s, func(r rune) bool {
 				return r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"encoding/base64"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -13,10 +14,61 @@ import (
 
 // page is the document of a listing, or the part of it that was not sent yet. It has wire.XML's form, written into a buffer
 // that is used again.
-type page struct{ b []byte }
+type page struct {
+	b []byte
+	// elements are those that text and time wrote last, by their place in an item: items are often alike.
+	elements []element
+	place    int // in the current item
+}
+
+// element is an element as it was written: text has a value, time a second.
+type element struct {
+	name, value string
+	second      ticks.Ticks
+	written     []byte
+	misses      int // how often another one was written at the place
+}
+
+// Bounds of what a page remembers.
+const (
+	maxElements     = 32
+	maxElementValue = 64
+	maxMisses       = 100 // then the place is not stored again
+)
+
+// item begins an item.
+func (p *page) item() { p.place = 0 }
+
+// again writes the element once more if it is the one that was written at this place of the item before. If not, it returns where to
+// remember the element, or nil.
+func (p *page) again(name, value string, second ticks.Ticks) (written bool, e *element) {
+	if p.place >= maxElements || len(value) > maxElementValue {
+		return false, nil
+	}
+	if p.place == len(p.elements) {
+		p.elements = append(p.elements, element{})
+	}
+	e = &p.elements[p.place]
+	p.place++
+	if e.name == name && e.second == second && e.value == value {
+		p.b = append(p.b, e.written...)
+		return true, nil
+	}
+	if e.misses++; e.misses > maxMisses {
+		return false, nil
+	}
+	return false, e
+}
+
+// set remembers what was written. value may be part of a longer text.
+func (e *element) set(name, value string, second ticks.Ticks, written []byte) {
+	if e != nil {
+		e.name, e.value, e.second, e.written = name, strings.Clone(value), second, append(e.written[:0], written...)
+	}
+}
 
 // pages are buffers of pages; larger ones than maxPage are left to the collector.
-var pages = sync.Pool{New: func() any { return &page{make([]byte, 0, 64<<10)} }}
+var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 64<<10)} }}
 
 const maxPage = 1 * mib
 
@@ -24,6 +76,9 @@ const maxPage = 1 * mib
 func newPage() *page {
 	p := pages.Get().(*page)
 	p.b = append(p.b[:0], wire.NewXML(64).Bytes()...)
+	for i := range p.elements {
+		p.elements[i].misses = 0
+	}
 	return p
 }
 
@@ -53,6 +108,17 @@ func appendEnd(b []byte, name string) []byte {
 //
 // It and its like append to a local slice and store it once: each store to the heap costs a write barrier while garbage is collected.
 func (p *page) text(name, value string) {
+	written, e := p.again(name, value, 0)
+	if written {
+		return
+	}
+	start := len(p.b)
+	p.once(name, value)
+	e.set(name, value, 0, p.b[start:])
+}
+
+// once is text for a value that the next item does not have.
+func (p *page) once(name, value string) {
 	if value == "" {
 		b := append(p.b, '<')
 		b = append(b, name...)
@@ -74,7 +140,14 @@ func (p *page) int(name string, n int64) {
 }
 
 func (p *page) time(name string, t ticks.Ticks) {
+	second := t - t%ticks.Second
+	written, e := p.again(name, "", second)
+	if written {
+		return
+	}
+	start := len(p.b)
 	p.b = appendEnd(t.AppendRFC1123(appendStart(p.b, name)), name)
+	e.set(name, "", second, p.b[start:])
 }
 
 func (p *page) bool(name string, b bool) { p.text(name, strconv.FormatBool(b)) }
@@ -99,13 +172,27 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
+// plainPrefix returns a length up to which s needs no escapes. It looks at eight characters at once.
+func plainPrefix(s string) (n int) {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(s)-n >= 8; n += 8 {
+		w := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 | uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
+		lt, gt, amp, quote := w^'<'*low, w^'>'*low, w^'&'*low, w^'"'*low
+		// The high bit of a character is set if it is one of these, below U+0020, or not ASCII. A character behind one that is may be marked as well.
+		if (w|(lt-low)&^lt|(gt-low)&^gt|(amp-low)&^amp|(quote-low)&^quote|(w-0x20*low)&^w)&high != 0 {
+			break
+		}
+	}
+	return n
+}
+
 // escape writes text.
 func (p *page) escape(s string) { p.b = appendEscaped(p.b, s) }
 
 // appendEscaped appends text. Characters that XML cannot hold become U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plainPrefix(s); i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf && plain[c] {
 			i++
@@ -147,7 +234,7 @@ func (p *page) metadata(list []state.Meta) {
 	}
 	p.raw("<Metadata>")
 	for _, m := range list {
-		p.text(m.Name, m.Value)
+		p.once(m.Name, m.Value)
 	}
 	p.raw("</Metadata>")
 }
@@ -160,8 +247,8 @@ func (p *page) tagSet(list []state.Tag) {
 	p.raw("<TagSet>")
 	for _, t := range list {
 		p.raw("<Tag>")
-		p.text("Key", t.Key)
-		p.text("Value", t.Value)
+		p.once("Key", t.Key)
+		p.once("Value", t.Value)
 		p.raw("</Tag>")
 	}
 	p.raw("</TagSet>")

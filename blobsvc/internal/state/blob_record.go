@@ -260,14 +260,13 @@ func (b *Blob) encode() []byte {
 }
 
 // decodeBlob reads a record. The result shares nothing with v.
-func decodeBlob(v []byte, b *Blob) error { return decodeBlobTo(v, b, true) }
+func decodeBlob(v []byte, b *Blob) error { return decodeBlobFrom(newDecoder(v), b, true) }
 
-// decodeBlobHead is decodeBlob without the pieces, for listings.
-func decodeBlobHead(v []byte, b *Blob) error { return decodeBlobTo(v, b, false) }
+// decodeBlobHead is decodeBlob without the pieces.
+func decodeBlobHead(v []byte, b *Blob) error { return decodeBlobFrom(newDecoder(v), b, false) }
 
-func decodeBlobTo(v []byte, b *Blob, pieces bool) error {
+func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 	*b = Blob{}
-	d := newDecoder(v)
 	for d.more() {
 		switch d.byte() {
 		case btKind:

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -52,8 +53,9 @@ func (e *encoder) uvarint(n uint64) { e.b = binary.AppendUvarint(e.b, n) }
 // decoder reads fields from one string and returns substrings of it, so that decoding a record costs one allocation.
 // After an error every method returns zero values, and bad is set.
 type decoder struct {
-	s   string
-	bad bool
+	s    string
+	bad  bool
+	list []Meta // space for metadata
 }
 
 // newDecoder copies v, which may belong to a transaction, and checks the version.
@@ -62,6 +64,33 @@ func newDecoder(v []byte) decoder {
 		return decoder{bad: true}
 	}
 	return decoder{s: string(v[1:])}
+}
+
+// texts makes strings of bytes, with one allocation for many: for listings, which read hundreds of records and drop them together.
+type texts struct {
+	chunk    strings.Builder
+	metadata []Meta // of the last record
+}
+
+const textsChunk = 32 << 10
+
+// string copies v.
+func (t *texts) string(v []byte) string {
+	if t.chunk.Cap()-t.chunk.Len() < len(v) {
+		t.chunk = strings.Builder{}
+		t.chunk.Grow(max(textsChunk, len(v)))
+	}
+	at := t.chunk.Len()
+	t.chunk.Write(v)
+	return t.chunk.String()[at:]
+}
+
+// decoder is newDecoder with a copy in t.
+func (t *texts) decoder(v []byte) decoder {
+	if len(v) == 0 || v[0] != recordVersion {
+		return decoder{bad: true}
+	}
+	return decoder{s: t.string(v[1:]), list: t.metadata}
 }
 
 func (d *decoder) more() bool { return len(d.s) > 0 && !d.bad }

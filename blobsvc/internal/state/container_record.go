@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -124,7 +126,8 @@ func (e *encoder) metadata(tag byte, list []Meta) {
 }
 
 func (d *decoder) metadata() []Meta {
-	list := make([]Meta, d.count(2))
+	n := d.count(2)
+	list := slices.Grow(d.list[:0], n)[:n]
 	for i := range list {
 		list[i] = Meta{Name: d.string(), Value: d.string()}
 	}

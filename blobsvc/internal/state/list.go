@@ -28,13 +28,14 @@ type Listing struct {
 	gen  generation
 	rec  Blob // the record of the current item, used again
 	name nameState
+	text texts
 }
 
 // Item is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
 type Item struct {
 	Prefix string
 	Name   string
-	// Blob is without its pieces, and valid until the next item; nil for a prefix and for uncommitted blocks.
+	// Blob is without its pieces, and valid until the next item, its metadata too; nil for a prefix and for uncommitted blocks.
 	Blob *Blob
 	// VersionsOnly is set for the newest version of a blob without a current version.
 	VersionsOnly bool
@@ -117,11 +118,14 @@ func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err e
 		w.seek(blobKey(l.gen, string(rawName), baseSlot))
 		return item, nil, nil
 	}
-	if err := decodeBlobHead(w.value, &l.rec); err != nil {
+	if err := decodeBlobFrom(l.text.decoder(w.value), &l.rec, false); err != nil {
 		return item, nil, err
 	}
 	l.rec.slot = slot
-	item = Item{Name: string(rawName), Blob: &l.rec}
+	if l.rec.Metadata != nil {
+		l.text.metadata = l.rec.Metadata
+	}
+	item = Item{Name: l.text.string(rawName), Blob: &l.rec}
 	if err := l.readName(tx, item.Name); err != nil {
 		return item, nil, err
 	}

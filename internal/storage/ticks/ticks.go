@@ -38,27 +38,26 @@ func (t Ticks) RFC1123() string { return string(t.AppendRFC1123(make([]byte, 0, 
 // AppendRFC1123 appends [Ticks.RFC1123] to b. It avoids package time's layouts because listings format two times for each
 // item.
 func (t Ticks) AppendRFC1123(b []byte) []byte {
-	u := t.Time()
-	year, month, day := u.Date()
-	hour, minute, second := u.Clock()
-	b = append(b, "SunMonTueWedThuFriSat"[3*u.Weekday():][:3]...)
-	b = append(b, ',', ' ')
-	b = appendTwo(b, day)
-	b = append(b, ' ')
-	b = append(b, "JanFebMarAprMayJunJulAugSepOctNovDec"[3*(month-1):][:3]...)
-	b = append(b, ' ')
-	b = appendTwo(b, year/100)
-	b = appendTwo(b, year%100)
-	b = append(b, ' ')
-	b = appendTwo(b, hour)
-	b = append(b, ':')
-	b = appendTwo(b, minute)
-	b = append(b, ':')
-	b = appendTwo(b, second)
-	return append(b, " GMT"...)
+	day, second := uint64(t)/perDay, uint64(t)%perDay/Second
+	d := dateOf(day)
+	var x [len("Fri, 26 Jun 2015 23:39:12 GMT")]byte
+	copy(x[0:], "SunMonTueWedThuFriSat"[3*((day+1)%7):][:3]) // day 0 is a Monday
+	x[3], x[4] = ',', ' '
+	put2(x[5:], d.dom)
+	x[7] = ' '
+	copy(x[8:], "JanFebMarAprMayJunJulAugSepOctNovDec"[3*(d.month-1):][:3])
+	x[11] = ' '
+	put2(x[12:], d.year/100%100) // never past the table, whatever a damaged file says
+	put2(x[14:], d.year%100)
+	x[16] = ' '
+	put2(x[17:], second/3600)
+	x[19] = ':'
+	put2(x[20:], second/60%60)
+	x[22] = ':'
+	put2(x[23:], second%60)
+	copy(x[25:], " GMT")
+	return append(b, x[:]...)
 }
-
-func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10%10), byte('0'+n%10)) }
 
 // iso7 is the layout of snapshot and version ids.
 const iso7 = "2006-01-02T15:04:05.0000000Z"
