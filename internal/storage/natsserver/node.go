@@ -43,6 +43,8 @@ type node struct {
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
 
+	caches blockCaches // used by watch
+
 	cancel context.CancelFunc
 	done   chan struct{}
 }

@@ -143,6 +143,9 @@ func (n *node) watch() {
 		n.server.fail(errors.New("JetStream has stopped"))
 		return
 	}
+	if err := n.caches.adjust(e); err != nil {
+		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
+	}
 	connected := connectedServers(e)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()

@@ -1,0 +1,114 @@
+package natsserver
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// JetStream keeps each block of a stream's file in memory for ten seconds after its last use, and no option changes that
+// (https://github.com/nats-io/nats-server/issues/5740). A node that joins writes the blocks of the other nodes' streams as fast as its disk takes
+// them, so it holds what it has written in ten seconds: 1.4 GiB were measured. A blockCaches shortens the time while a stream is copied.
+//
+// The time is a private field of nats-server, found by reflection. TestBlockCachesOfCopiedStreams fails if an update of nats-server moves it.
+
+const (
+	// copiedBlockTime is the time for which blocks stay in memory that are written while their stream is copied from another node, usualBlockTime
+	// that of all others.
+	copiedBlockTime = 100 * time.Millisecond
+	usualBlockTime  = 10 * time.Second
+)
+
+// blockCaches sets how long blocks stay in memory. Its methods are for one goroutine.
+type blockCaches struct {
+	copied []reflect.Value // streams with copiedBlockTime
+	failed bool            // nats-server has other fields than expected
+}
+
+// adjust sets copiedBlockTime for the streams that are being copied from another node, and usualBlockTime for those that no longer are. It has an
+// effect on blocks that begin after the call. After an error, later calls do nothing.
+func (c *blockCaches) adjust(e *server.Server) (err error) {
+	if c.failed {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.failed = true
+			err = fmt.Errorf("natsserver: this version of nats-server has other fields than expected: %v", v)
+		}
+	}()
+	for _, s := range copiedStreams(e) {
+		known := slices.ContainsFunc(c.copied, func(k reflect.Value) bool { return k.UnsafeAddr() == s.UnsafeAddr() })
+		if !known && setBlockTime(s, copiedBlockTime) {
+			c.copied = append(c.copied, s)
+		}
+	}
+	c.copied = slices.DeleteFunc(c.copied, func(s reflect.Value) bool {
+		return !isCopied(s.FieldByName("catchup")) && setBlockTime(s, usualBlockTime)
+	})
+	return nil
+}
+
+// copiedStreams returns the streams that are being copied from another node.
+func copiedStreams(e *server.Server) (list []reflect.Value) {
+	account := reflect.ValueOf(e.GlobalAccount()).Elem()
+	lock := mutexOf(account)
+	lock.RLock()
+	js := account.FieldByName("js").Elem()
+	lock.RUnlock()
+	if !js.IsValid() {
+		return nil // JetStream is being stopped
+	}
+	lock = mutexOf(js)
+	lock.RLock()
+	defer lock.RUnlock()
+	all := js.FieldByName("streams")
+	catchup, ok := all.Type().Elem().Elem().FieldByName("catchup")
+	if !ok {
+		panic("a stream has no field catchup")
+	}
+	for i := all.MapRange(); i.Next(); {
+		if s := i.Value().Elem(); isCopied(s.FieldByIndex(catchup.Index)) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// isCopied returns the value of the field catchup of a stream.
+func isCopied(catchup reflect.Value) bool { return fieldOf[atomic.Bool](catchup).Load() }
+
+// setBlockTime sets the time for the blocks of a stream that begin after the call. It returns false if the stream has no file yet.
+func setBlockTime(stream reflect.Value, d time.Duration) bool {
+	lock := mutexOf(stream)
+	lock.RLock()
+	store := stream.FieldByName("store").Elem() // it is set once
+	lock.RUnlock()
+	if !store.IsValid() {
+		return false
+	}
+	if store = store.Elem(); store.Type().Name() != "fileStore" {
+		return true // in memory
+	}
+	lock = mutexOf(store)
+	lock.Lock()
+	defer lock.Unlock()
+	*fieldOf[time.Duration](store.FieldByName("fcfg").FieldByName("CacheExpire")) = d
+	return true
+}
+
+// mutexOf returns the lock of a struct of nats-server.
+func mutexOf(v reflect.Value) *sync.RWMutex { return fieldOf[sync.RWMutex](v.FieldByName("mu")) }
+
+// fieldOf returns a pointer to a private field. It panics if the field has another type.
+func fieldOf[T any](field reflect.Value) *T {
+	if field.Type() != reflect.TypeFor[T]() {
+		panic(fmt.Sprintf("%v in place of %v", field.Type(), reflect.TypeFor[T]()))
+	}
+	return (*T)(field.Addr().UnsafePointer())
+}
