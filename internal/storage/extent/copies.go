@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"os"
 	"slices"
-	"time"
 )
 
 // Nodes of a cluster have copies of each other's extents. An extent is written by one node, its owner, and has the same id, records and offsets on
@@ -31,6 +30,11 @@ import (
 
 // ownerShift is the position of the owner in an id.
 const ownerShift = 40
+
+// idMillis is the number of milliseconds for which a node may use one id. Its ids begin with the clock, so that none is used twice, also if its
+// extents were lost or deleted: others may still have a copy of such an extent, with other records. A node that has just started creates several
+// extents at once, and may be started again in the next second. The clock has 40 bits until the year 2109.
+const idMillis = 4
 
 // MaxOwner is the largest number of an owner.
 const MaxOwner = 1<<24 - 1
@@ -70,8 +74,7 @@ func (s *Store) Mirror(m Mirror, owner uint64) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// As in load: the clock, so that no id is used twice.
-	s.nextID = owner<<ownerShift | uint64(time.Now().Unix())
+	s.nextID = owner<<ownerShift | uint64(s.now().UnixMilli())/idMillis
 	for id := range s.extents {
 		if id>>ownerShift == owner {
 			s.nextID = max(s.nextID, id+1)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
@@ -23,13 +24,17 @@ import (
 
 // site is three nodes that share a NATS server.
 type site struct {
-	t     *testing.T
-	url   string
-	nodes [3]*node
+	t        *testing.T
+	url      string
+	names    []string
+	sealSize int64
+	majority func() bool
+	nodes    [3]*node
 }
 
 type node struct {
 	dir     string
+	fs      disk.FS
 	extents *extent.Store
 	mirror  *Mirror // nil while the node is down
 }
@@ -38,7 +43,7 @@ var names = []string{"n0", "n1", "n2"}
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, url: natscluster.Start(t, 1).URL()}
+	s := &site{t: t, url: natscluster.Start(t, 1).URL(), names: names, sealSize: 64 << 10}
 	for i := range s.nodes {
 		s.nodes[i] = &node{dir: t.TempDir()}
 		s.start(i)
@@ -56,10 +61,10 @@ func (s *site) start(i int) {
 	s.t.Helper()
 	n := s.nodes[i]
 	var err error
-	n.extents, err = extent.Open(n.dir, extent.Options{Mirrored: true, SealSize: 64 << 10, Grace: -1})
+	n.extents, err = extent.Open(n.dir, extent.Options{Mirrored: true, SealSize: s.sealSize, Grace: -1, FS: n.fs, Logged: 4 << 10})
 	check.OK(s.t, err)
-	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: names[i], Nodes: names, Extents: n.extents, listPage: 2,
-		Owner: uint64(i + 1), CatchUpEvery: -1, BytesPerSecond: -1, Log: slog.New(slog.DiscardHandler)})
+	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: s.names[i], Nodes: s.names, Extents: n.extents, listPage: 2,
+		Owner: uint64(i + 1), CatchUpEvery: -1, BytesPerSecond: -1, Majority: s.majority, Log: slog.New(slog.DiscardHandler)})
 	check.OK(s.t, err)
 }
 
@@ -202,7 +207,6 @@ func TestNodeCatchesUp(t *testing.T) {
 	s.wantRead(2, while, missed)
 }
 
-// What is damaged on one node is read from another one, and replaced. What is damaged on all of them is never returned.
 // A node with many extents answers with its list in parts, and one of a release before that asks for all at once.
 func TestListsOfExtentsHaveParts(t *testing.T) {
 	t.Parallel()
@@ -225,6 +229,7 @@ func TestListsOfExtentsHaveParts(t *testing.T) {
 	}
 }
 
+// What is damaged on one node is read from another one, and replaced. What is damaged on all of them is never returned.
 func TestDamagedContentIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
