@@ -133,6 +133,7 @@ func (q *Queue) refused(ctx context.Context, c *change, once bool) (uint64, erro
 	}
 	q.mu.Lock()
 	q.applyLocked(c.slot, current.seq, q.recordSize(len(current.body)), &current.record)
+	q.behind = max(q.behind, current.seq)
 	q.mu.Unlock()
 	same := current.kind == recordMessage && current.nonce == c.record.nonce
 	switch {

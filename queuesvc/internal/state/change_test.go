@@ -105,6 +105,43 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 	}
 }
 
+// TestPutWithAnIndexThatLags: after a refusal has shown a record of another front-end, no slot is used again until that record has been followed.
+func TestPutWithAnIndexThatLags(t *testing.T) {
+	s := memory(t)
+	q := create(t, s, "orders")
+	var sent [2]Message
+	for i := range sent {
+		m, err := q.Put(ctx, []byte("x"), 0, Forever, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent[i] = m
+	}
+	if err := q.Delete(ctx, sent[0].ID, sent[0].Receipt, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	taken := record{state: sent[1].State, nonce: sent[1].ID.nonce()}
+	taken.state.DequeueCount++
+	other := q.begin(sent[1].ID.slot(), uint64(sent[1].Receipt), taken, []byte("x")).pending
+	seq, err := other.sequence(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Delete(ctx, sent[1].ID, sent[1].Receipt, time.Now()); !errors.Is(err, ErrReceiptMismatch) {
+		t.Fatalf("delete with the receipt of before: %v", err)
+	}
+	s.shared = true
+	if at, replace := q.takeSlot(true); at == sent[0].ID.slot() || replace != 0 {
+		t.Errorf("slot %d is used again while the index lags", at)
+	}
+	q.mu.Lock()
+	q.noteFollowed(seq)
+	q.mu.Unlock()
+	if at, replace := q.takeSlot(true); at != sent[0].ID.slot() || replace == 0 {
+		t.Errorf("slot %d is new; want the free one %d", at, sent[0].ID.slot())
+	}
+}
+
 // refusal is the answer that a leader would give that was deposed and does not know it.
 func refusal(s *Store) pending {
 	p := pending{c: s.client, waiter: s.client.acquire()}

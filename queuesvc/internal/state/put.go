@@ -50,11 +50,12 @@ func (q *Queue) Put(ctx context.Context, body []byte, visibility, ttl time.Durat
 	}
 }
 
-// takeSlot returns a slot for a new message, and the record in it to replace: a free one if reuse is set and there is one.
+// takeSlot returns a slot for a new message, and the record in it to replace: a free one if reuse is set and there is one. An index that is known to
+// lag behind other front-ends has slots as free that they use; a change there is refused, often without a way to tell what became of it.
 func (q *Queue) takeSlot(reuse bool) (slot, uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if reuse {
+	if reuse && (!q.store.shared || q.followed >= q.behind) {
 		if s, seq, ok := q.index.take(); ok {
 			return s, seq
 		}

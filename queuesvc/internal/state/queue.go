@@ -44,6 +44,7 @@ type Queue struct {
 	followed uint64 // while loading, and if other processes write: all records up to this one have been seen
 	// onFollowed is closed when followed changes; nil if no call waits.
 	onFollowed chan struct{}
+	behind     uint64    // the last record that a refusal has shown, which may not have been followed yet
 	floor      uint64    // records before this one are void (floor.go)
 	stop       func()    // ends loading and following
 	follower   *follower // reads the stream; nil before loading has begun
