@@ -19,10 +19,15 @@ type Process struct {
 	err    error
 }
 
-// Start starts cmd. The last bytes of its standard error, and of its standard output if stdout is nil, are kept for [Process.Output].
+// Start starts cmd. The last bytes of its standard error, and of its standard output if stdout is nil, are kept for [Process.Output]. Standard error
+// goes to cmd.Stderr too if that is set.
 func Start(cmd *exec.Cmd, stdout io.Writer) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
-	cmd.Stderr, cmd.Stdout = &p.output, stdout
+	if cmd.Stdout = stdout; cmd.Stderr == nil {
+		cmd.Stderr = &p.output
+	} else {
+		cmd.Stderr = io.MultiWriter(&p.output, cmd.Stderr)
+	}
 	if stdout == nil {
 		cmd.Stdout = &p.output
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func NewNode(name, folder string, command func(args ...string) *exec.Cmd, client
 	return n, nil
 }
 
-// Start starts the process. It does not wait until the node is ready.
+// Start starts the process. It does not wait until the node is ready. What the process logs is added to the file Folder with the ending .log.
 func (n *Node) Start() error {
 	args := []string{"serve", "--location", n.Folder, "--admin-ui", "off"}
 	for flag, address := range map[string]string{"--blob-port": n.Blob, "--queue-port": n.Queue, "--table-port": n.Table, "--admin-port": n.Admin} {
@@ -59,10 +60,21 @@ func (n *Node) Start() error {
 		}
 		args = append(args, flag, port)
 	}
-	p, err := childproc.Start(n.Command(append(args, n.Args...)...), io.Discard)
+	log, err := os.OpenFile(n.Folder+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
+		return err
+	}
+	cmd := n.Command(append(args, n.Args...)...)
+	cmd.Stderr = log
+	p, err := childproc.Start(cmd, io.Discard)
+	if err != nil {
+		log.Close()
 		return fmt.Errorf("start %s: %w", n.Name, err)
 	}
+	go func() {
+		<-p.Exited()
+		log.Close()
+	}()
 	n.Process = p
 	return nil
 }
