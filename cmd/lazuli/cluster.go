@@ -40,7 +40,8 @@ func newClusterStatus(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "status", Short: "Show all nodes, as the asked node sees them", Args: cobra.NoArgs,
 		Long: `Show all nodes of the cluster, as the asked node sees them: the leader, which nodes have caught up, whether they sync each
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
-sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot.`,
+sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. A last line says
+how many streams have fewer current copies than they should, if there are any.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printAdmin(cmd, ask, asJSON, "the state of a cluster", writeClusterStatus)
 		}}
@@ -74,7 +75,12 @@ func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag, snapshot, strings.ReplaceAll(remark, "\n", " "))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || status.Copies.Short == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d streams have fewer current copies than they should, such as %s. Do not stop or remove another node now.\n",
+		status.Copies.Short, strings.Join(status.Copies.Examples, ", "))
+	return err
 }
 
 // tablesLog returns what a node says about the log of the tables.
@@ -118,7 +124,8 @@ func newClusterLeave(ask adminCaller) *cobra.Command {
 	return &cobra.Command{Use: "leave NODE", Short: "Remove a stopped node from the cluster", Args: cobra.ExactArgs(1),
 		Long: `Remove a stopped node from the cluster: its copies are made again on the other nodes. Use it when the data folder of a node
 is lost or damaged: afterwards a node of that name can join with an empty folder. Do not start the old folder again.
-The asked node must be another one, with a majority.`,
+The asked node must be another one, with a majority. The command is refused while a stream has no majority of current copies,
+and returns when no stream counts on the removed node.`,
 		Example: "  lazuli cluster leave n3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := ask(cmd, http.MethodDelete, "/nodes/"+url.PathEscape(args[0]), nil); err != nil {

@@ -2,16 +2,19 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // The faults of a run.
@@ -75,9 +78,13 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 }
 
 // flip kills a node, flips a bit of its streams or Raft logs, starts it, and replaces it when it has left the cluster. A bit whose change is not found does
-// no harm, or the histories show it.
+// no harm, or the histories show it. Before that, all copies are whole: the node's own ones are lost, and a cluster of three promises nothing about two
+// lost copies.
 func (r *nodesRun) flip(ctx context.Context, at int) error {
 	n := r.nodes[at]
+	if err := r.awaitCopies(ctx, r.nodes[(at+1)%len(r.nodes)]); err != nil {
+		return err
+	}
 	n.Kill()
 	path, err := r.streamFile(n)
 	if err != nil {
@@ -107,6 +114,34 @@ func (r *nodesRun) flip(ctx context.Context, at int) error {
 		pause(ctx, 50*time.Millisecond)
 	}
 	return nil
+}
+
+// awaitCopies waits until a node says that all streams have all of their copies.
+func (r *nodesRun) awaitCopies(ctx context.Context, n *nodeproc.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	reason := "no answer"
+	for {
+		var status natsserver.ClusterStatus
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/admin/cluster", nil)
+		if err != nil {
+			return err
+		}
+		if answer, err := r.admin.Do(request); err == nil {
+			err = json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&status)
+			answer.Body.Close()
+			if err == nil && answer.StatusCode == http.StatusOK {
+				if status.Copies.Short == 0 && !slices.ContainsFunc(status.Nodes, func(at natsserver.NodeStatus) bool { return at.Report == nil }) {
+					return nil
+				}
+				reason = strings.Join(status.Copies.Examples, ", ")
+			}
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("streams without all of their copies after %v: %s", wholeTimeout, reason)
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
 }
 
 // streamFile returns a file of the node with records of streams or Raft logs.

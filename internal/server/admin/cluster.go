@@ -90,7 +90,7 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusNotFound
 	case errors.Is(err, natsserver.ErrNodeConnected):
 		status = http.StatusConflict
-	case errors.Is(err, natsserver.ErrNoMajority):
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies):
 		status = http.StatusServiceUnavailable
 	}
 	return answerState(c, status, err.Error())

@@ -209,6 +209,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
 	c.start(t, "n3")
 	stream := check.Must(js.Stream(t.Context(), "s"))(t)
+	check.Eventually(t, func() bool { return check.Must(n1.ClusterStatus(t.Context()))(t).Copies.Short == 0 }, "all copies, as n1 sees it")
 	current := func() bool { // each node has a current copy of the stream
 		info, err := stream.Info(t.Context())
 		if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {

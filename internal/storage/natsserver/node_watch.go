@@ -67,6 +67,7 @@ type ClusterStatus struct {
 	Node    string       `json:"node"`    // the node that answers
 	Leader  string       `json:"leader"`
 	Nodes   []NodeStatus `json:"nodes"`
+	Copies  Copies       `json:"copies"` // of the streams of all nodes that answered
 }
 
 // NodeStatus is one node in a [ClusterStatus].
@@ -98,6 +99,7 @@ func (n *node) start() error {
 		reportSubject(n.site.Node()): n.answerReport,
 		forgetSubject(n.site.Node()): n.answerForget,
 		rosterSubject(n.site.Node()): n.answerRoster,
+		copiesSubject(n.site.Node()): n.answerCopies,
 	} {
 		if _, err := n.server.conn.Subscribe(subject, handle); err != nil {
 			cancel()
@@ -400,6 +402,7 @@ func (s *Server) ClusterStatus(ctx context.Context) (*ClusterStatus, error) {
 		reasons = n.site.CheckPeers(ctx)
 	}
 	var wait sync.WaitGroup
+	wait.Go(func() { out.Copies, _ = n.allCopies(ctx) })
 	for i := range out.Nodes {
 		at := &out.Nodes[i]
 		wait.Go(func() {
@@ -447,7 +450,7 @@ func peerID(serverName string) string {
 }
 
 // RemoveNode removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its name can join with an
-// empty folder. Errors: [ErrNotClustered], [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority].
+// empty folder. It may be called again after an error. Errors: [ErrNotClustered], [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority], [ErrCopies].
 func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	n := s.node
 	if n == nil {
@@ -468,8 +471,14 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	if err := n.staysAway(ctx, name); err != nil {
 		return err
 	}
+	if err := n.mayLoseNode(ctx); err != nil {
+		return err
+	}
 	if serverName := n.site.ServerNameOf(name); serverName != "" {
 		if err := n.removePeer(ctx, serverName); err != nil {
+			return err
+		}
+		if err := n.awaitLeft(ctx, serverName); err != nil {
 			return err
 		}
 	}

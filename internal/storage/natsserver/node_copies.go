@@ -1,0 +1,179 @@
+package natsserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Copies is what a node knows about the copies of the streams that it has: of those that it leads, and of those without a leader.
+type Copies struct {
+	// Short is the number of streams with fewer current copies than they should have, Examples are some of them.
+	Short    int      `json:"short"`
+	Examples []string `json:"examples,omitempty"`
+	// Unsafe is a stream of which no majority of the copies is current, "" if there is none.
+	Unsafe string `json:"unsafe,omitempty"`
+	// Servers are the servers, by the names that they have in Raft, that have a copy of such a stream or are to have one.
+	Servers []string `json:"servers,omitempty"`
+}
+
+// maxExamples bounds [Copies.Examples].
+const maxExamples = 5
+
+// ErrCopies means that streams have too few current copies: removing a node now, or losing another one, could lose records.
+var ErrCopies = errors.New("streams have too few current copies")
+
+// add counts a stream that a server named own has.
+func (c *Copies) add(own string, detail *server.StreamDetail) {
+	at := detail.Cluster
+	if at == nil || detail.Config == nil || at.Leader != "" && at.Leader != own {
+		return // its leader reports it
+	}
+	current := 0
+	if at.Leader == own {
+		current = 1
+		c.server(own)
+	}
+	for _, r := range at.Replicas {
+		c.server(r.Name)
+		if r.Current && !r.Offline && !r.Pending {
+			current++
+		}
+	}
+	want := detail.Config.Replicas
+	if at.Leader != "" && current >= want && at.Desired == nil {
+		return
+	}
+	c.Short++
+	if len(c.Examples) < maxExamples {
+		c.Examples = append(c.Examples, detail.Name)
+	}
+	if at.Leader == "" || current < want/2+1 {
+		c.Unsafe = detail.Name
+	}
+}
+
+func (c *Copies) server(name string) {
+	if !slices.Contains(c.Servers, name) {
+		c.Servers = append(c.Servers, name)
+	}
+}
+
+// merge adds what another node knows.
+func (c *Copies) merge(o Copies) {
+	c.Short += o.Short
+	c.Examples = append(c.Examples, o.Examples[:min(len(o.Examples), maxExamples-len(c.Examples))]...)
+	if c.Unsafe == "" {
+		c.Unsafe = o.Unsafe
+	}
+	for _, name := range o.Servers {
+		c.server(name)
+	}
+}
+
+// copies looks at the streams of this node.
+func (n *node) copies() (c Copies, err error) {
+	e := n.server.running()
+	if e == nil {
+		return c, ErrStorage
+	}
+	info, err := e.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true})
+	if err != nil {
+		return c, err
+	}
+	for _, account := range info.AccountDetails {
+		for i := range account.Streams {
+			c.add(e.Name(), &account.Streams[i])
+		}
+	}
+	return c, nil
+}
+
+// copiesSubject is where a node is asked for its [Copies].
+func copiesSubject(name string) string { return "lazuli.cluster.copies." + name }
+
+func (n *node) answerCopies(m *nats.Msg) {
+	c, err := n.copies()
+	if err != nil {
+		return // the node that asks does not get an answer, as from one that is stopped
+	}
+	if text, err := json.Marshal(c); err == nil {
+		_ = m.Respond(text)
+	}
+}
+
+// allCopies asks all nodes to which this one is connected.
+func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
+	n.mu.Lock()
+	connected := n.status.connected
+	n.mu.Unlock()
+	if all, err = n.copies(); err != nil {
+		return all, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var (
+		wait sync.WaitGroup
+		mu   sync.Mutex // guards all and err
+	)
+	for _, name := range connected {
+		wait.Go(func() {
+			var c Copies
+			m, e := n.server.conn.RequestWithContext(ctx, copiesSubject(name), nil)
+			if e == nil {
+				e = json.Unmarshal(m.Data, &c)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				err = fmt.Errorf("asking %s for its streams: %w", name, e)
+			}
+			all.merge(c)
+		})
+	}
+	wait.Wait()
+	return all, err
+}
+
+// mayLoseNode returns an [ErrCopies] if a stream has no majority of current copies: the loss of a copy that is not current could be that of the only
+// other one with a record.
+func (n *node) mayLoseNode(ctx context.Context) error {
+	all, err := n.allCopies(ctx)
+	if err == nil && all.Unsafe != "" {
+		err = fmt.Errorf("%w: %s has no majority of them; wait until the other nodes have caught up, and run the command again", ErrCopies, all.Unsafe)
+	}
+	return err
+}
+
+// copiesPoll is the interval at which the copies are looked at again.
+const copiesPoll = 100 * time.Millisecond
+
+// awaitLeft waits until no stream counts on a server that was removed. Until then, a stream can lose its majority with the next node, for good if that
+// one's folder is lost too: its members are changed by its own leader, after JetStream has been told to.
+func (n *node) awaitLeft(ctx context.Context, serverName string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	for {
+		all, err := n.allCopies(ctx)
+		if err == nil && !slices.Contains(all.Servers, serverName) && all.Unsafe == "" {
+			return nil
+		}
+		select {
+		case <-time.After(copiesPoll):
+		case <-ctx.Done():
+			reason := strings.Join(all.Examples, ", ")
+			if err != nil {
+				reason = err.Error()
+			}
+			return fmt.Errorf("%w: they still count on %s; run the command again: %s", ErrCopies, nodeOf(serverName), reason)
+		}
+	}
+}
