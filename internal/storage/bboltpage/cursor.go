@@ -3,7 +3,6 @@ package bboltpage
 import (
 	"bytes"
 	"errors"
-	"time"
 )
 
 // Verify checks a key with its value. It returns an error that describes how they differ from what was written.
@@ -24,12 +23,8 @@ type Cursor struct {
 	leaf   Page // nil at the end
 	leafID uint64
 	i      int // element of the leaf
-
-	checked *leafSet // nil unless the snapshot remembers checked leaves
-	known   bool     // the leaf is one of them
-	whole   bool     // all pairs of the leaf before i were verified
-	key     []byte
-	value   []byte
+	key    []byte
+	value  []byte
 
 	branch *[]byte // buffer for the branch above the leaf; unused if the branch is mapped
 	run    *[]byte // the last read: consecutive leaves of the file
@@ -49,9 +44,6 @@ type level struct {
 func (s *Snapshot) Cursor(t Tree, verify Verify) *Cursor {
 	c := s.mappedCursor(t)
 	c.verify = verify
-	if s.remember && verify != nil && t.inline == nil {
-		c.checked = s.File.checked.at(time.Now(), uint64(s.size)/uint64(s.r.pageSize))
-	}
 	return c
 }
 
@@ -95,8 +87,7 @@ func (c *Cursor) Seek(key []byte) error {
 	if c.i, ok = c.leaf.search(key); !ok {
 		return damaged(c.leafID, "an element reaches past the end")
 	}
-	c.whole = c.i == 0
-	if c.verify != nil && c.i > 0 && !c.known {
+	if c.verify != nil && c.i > 0 {
 		if err := c.verified(c.i - 1); err != nil {
 			return err
 		}
@@ -191,10 +182,6 @@ func (l *level) follow() (id uint64, bound []byte, err error) {
 
 // enter makes p the leaf of the position.
 func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
-	c.leaf, c.leafID, c.i, c.known, c.whole = p, id, 0, c.checked.has(id), true
-	if c.known {
-		return nil
-	}
 	pageSize := c.s.r.pageSize
 	if c.tree.inline != nil {
 		pageSize = 0
@@ -207,6 +194,7 @@ func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
 			return damaged(id, "does not begin with the key by which it was reached")
 		}
 	}
+	c.leaf, c.leafID, c.i = p, id, 0
 	return nil
 }
 
@@ -252,9 +240,6 @@ func (c *Cursor) fetch(id uint64) (Page, error) {
 // load moves to the next leaf while the position is past the last element of one, and reads the element.
 func (c *Cursor) load() error {
 	for c.leaf != nil && c.i >= c.leaf.count() {
-		if c.whole && !c.known {
-			c.checked.add(c.leafID)
-		}
 		c.leaf = nil
 		for len(c.levels) > 0 {
 			l := &c.levels[len(c.levels)-1]
@@ -283,7 +268,7 @@ func (c *Cursor) load() error {
 		return damaged(c.leafID, "element %d is not a pair", c.i)
 	}
 	c.key, c.value = k, v
-	if c.verify != nil && !c.known {
+	if c.verify != nil {
 		return c.verify(k, v)
 	}
 	return nil

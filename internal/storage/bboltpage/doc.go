@@ -24,5 +24,5 @@
 //
 // [CheckStructure] reads the free list and all pages above the leaves, some thousandths of a file, and accounts for every page. [Cursor] checks
 // each leaf that it enters: its layout, the order of its keys, and that its first key equals the key in the branch above. Values are not
-// covered; package store keeps a checksum in each. A snapshot with Remember does not check a leaf again that was checked in the last minute.
+// covered; package store keeps a checksum in each.
 package bboltpage

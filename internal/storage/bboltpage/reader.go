@@ -40,10 +40,9 @@ func NewReader(file io.ReaderAt, pageSize int) *Reader {
 // and the branches above them, with pread(2) into buffers; the upper levels are some thousandths of the file and stay mapped.
 type Snapshot struct {
 	File
-	direct   bool
-	copies   bool
-	remember bool
-	touched  func(pages int)
+	direct  bool
+	copies  bool
+	touched func(pages int)
 
 	leaves  int // see Leaves
 	kept    []kept
@@ -57,8 +56,6 @@ type SnapshotOptions struct {
 	Direct bool
 	// Copies makes Get return values that stay valid after Release.
 	Copies bool
-	// Remember lets cursors pass over leaves without checking them, if a cursor has checked them with all of their values in the last minute.
-	Remember bool
 	// Touched, if it is not nil, is called with the number of pages that a read may have made resident in the mapping.
 	Touched func(pages int)
 }
@@ -69,13 +66,11 @@ type File struct {
 	base unsafe.Pointer
 	size int64
 	root uint64
-
-	checked *checkedLeaves
 }
 
 // File returns the file as tx sees it.
 func (r *Reader) File(tx *bolt.Tx) File {
-	f := File{r: r, size: tx.Size(), root: uint64(tx.Cursor().Bucket().Root()), checked: new(checkedLeaves)}
+	f := File{r: r, size: tx.Size(), root: uint64(tx.Cursor().Bucket().Root())}
 	// The address does not point into Go's heap, so converting it to a number is safe; vet cannot know that.
 	data := tx.DB().Info().Data
 	f.base = *(*unsafe.Pointer)(unsafe.Pointer(&data))
@@ -87,7 +82,7 @@ func (f *File) Size() int64 { return f.size }
 
 // Snapshot returns a snapshot for one goroutine.
 func (f *File) Snapshot(o SnapshotOptions) Snapshot {
-	return Snapshot{File: *f, direct: o.Direct && f.r.file != nil, copies: o.Copies, touched: o.Touched, remember: o.Remember}
+	return Snapshot{File: *f, direct: o.Direct && f.r.file != nil, copies: o.Copies, touched: o.Touched}
 }
 
 // Snapshot returns the file as tx sees it.

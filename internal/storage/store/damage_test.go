@@ -260,6 +260,62 @@ func TestDamageInMemory(t *testing.T) {
 	want(t, db, "a", "k", "value")
 }
 
+// TestDamageBetweenReads changes a byte of the file between two reads of an open store, as a page has it that the kernel dropped and read again. A
+// checksum that was right a moment ago says nothing about the next read.
+func TestDamageBetweenReads(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	db := openAt(t, path, Options{})
+	for i := range 100 { // so many that the bucket has leaves of its own
+		put(t, db, "a", fmt.Sprint("k", i), strings.Repeat("value", 100))
+	}
+	closeChecked(t, db)
+	db = openAt(t, path, Options{})
+	scan := func(f func(tx *Tx) *Cursor) error {
+		return db.View(func(tx *Tx) error {
+			c := f(tx)
+			for k, _ := c.Seek(nil); k != nil; k, _ = c.Next() {
+			}
+			return nil
+		})
+	}
+	ways := map[string]func() error{
+		"cursor": func() error { return scan(func(tx *Tx) *Cursor { return tx.Cursor("a") }) },
+		"scan":   func() error { return scan(func(tx *Tx) *Cursor { return tx.Scan("a") }) },
+		"get":    func() error { return db.View(func(tx *Tx) error { tx.Get("a", []byte("k5")); return nil }) },
+	}
+	for name, read := range ways {
+		if err := read(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; ; at++ { // former pages have it as well
+		i := bytes.Index(p[at:], []byte("valuevalue"))
+		if i < 0 {
+			break
+		}
+		at += i
+		if _, err := f.WriteAt([]byte{'w'}, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, read := range ways {
+		if err := read(); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s after the damage: %v, want ErrDamaged", name, err)
+		}
+	}
+	_ = db.Close()
+}
+
 // Damage ends the closure and is counted.
 func TestDamageIsReported(t *testing.T) {
 	t.Parallel()

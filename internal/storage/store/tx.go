@@ -126,7 +126,7 @@ func (tx *Tx) open() *bboltpage.Snapshot {
 	}
 	if tx.file == nil {
 		tx.own = tx.reader.file.Snapshot(bboltpage.SnapshotOptions{
-			Direct: tx.reader.file.Size() > tx.db.directAbove, Copies: tx.group != nil, Remember: tx.group == nil, Touched: tx.touch,
+			Direct: tx.reader.file.Size() > tx.db.directAbove, Copies: tx.group != nil, Touched: tx.touch,
 		})
 		tx.file = &tx.own
 	}
