@@ -19,7 +19,7 @@ type Copies struct {
 	// Short is the number of streams with fewer current copies than they should have, Examples are some of them.
 	Short    int      `json:"short"`
 	Examples []string `json:"examples,omitempty"`
-	// Unsafe is a stream of which no majority of the copies is current, "" if there is none.
+	// Unsafe is a stream of which no majority of the copies is current, "" if all have one.
 	Unsafe string `json:"unsafe,omitempty"`
 	// Servers are the servers, by the names that they have in Raft, that have a copy of such a stream or are to have one.
 	Servers []string `json:"servers,omitempty"`
