@@ -89,6 +89,10 @@ func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name
 	c := replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Log: s.config.Log}
 	if s.config.Cluster != nil {
 		c.Node, c.Majority = nats.ClusterNode(), func() bool { return nats.ClusterView().Majority }
+		c.End = func(ctx context.Context, stream string) (uint64, error) {
+			end, err := nats.StreamEnd(ctx, stream)
+			return end.Seq, err
+		}
 	} else {
 		c.Node, _ = os.Hostname()
 	}

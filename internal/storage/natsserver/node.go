@@ -47,6 +47,8 @@ type node struct {
 
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	index *ReadIndex
 }
 
 // form starts the embedded server as a node of a cluster, and waits until the node is part of a majority.
@@ -86,6 +88,9 @@ func (s *Server) form(ctx context.Context) error {
 		}
 	}
 	if err := s.connectInProcess(); err != nil {
+		return err
+	}
+	if s.node.index, err = NewReadIndex(s.conn, s.running); err != nil {
 		return err
 	}
 	return s.node.start()

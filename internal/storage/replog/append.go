@@ -113,14 +113,15 @@ func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte
 				sent, pause = true, tryTimeout // it is processed now, unless earlier messages are missing
 				l.offer(r.seq, data)
 				l.checkProcessed(r.seq, func() bool { return a.resolved })
+				l.wakeUp()
 			case errors.Is(r.err, nats.ErrNoResponders) || errors.Is(r.err, errRefused):
-				// It is not in the stream, or an earlier copy of it is.
+				l.look() // it is not in the stream, or an earlier copy of it is
 			default:
 				sent = true
 				l.stats.note(r.err)
+				l.look()
 			}
 		}
-		l.wakeUp()
 		select {
 		case err := <-a.done:
 			return err

@@ -3,21 +3,23 @@ package replog
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 )
 
-// marksInFlight is the number of marks that are published at a time. Callers that come while there are as many share the next one.
-const marksInFlight = 4
+// roundsInFlight is the number of batches that are served at a time. Callers that come meanwhile share the next one: fewer rounds cost less
+// processor time, and that limits the rate.
+const roundsInFlight = 1
 
 // barriers are the calls of Barrier that wait.
 type barriers struct {
 	mu       sync.Mutex // guards the rest
-	next     *batch     // calls whose mark has not been published; nil for none
+	next     *batch     // calls whose round has not begun; nil for none
 	inFlight int
 }
 
-// batch are calls that share a mark. The nil batch is empty.
+// batch are calls that share a round: the question for the end of the stream, or a mark. The nil batch is empty.
 type batch struct {
 	done chan struct{}
 	err  error // set before done is closed
@@ -30,23 +32,20 @@ func (b *batch) finish(err error) {
 	}
 }
 
-// join returns the batch for a new call, and whether the caller must publish its mark.
+// join returns the batch for a new call, and whether the caller must serve batches.
 func (b *barriers) join() (c *batch, lead bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next == nil {
 		b.next = &batch{done: make(chan struct{})}
 	}
-	c = b.next
-	if b.inFlight < marksInFlight {
+	if lead = b.inFlight < roundsInFlight; lead {
 		b.inFlight++
-		b.next = nil
-		return c, true
 	}
-	return c, false
+	return b.next, lead
 }
 
-// take returns the calls whose mark has not been published: what the caller publishes takes its place.
+// take returns the calls whose round has not begun: what the caller publishes takes its place.
 func (b *barriers) take() *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +54,7 @@ func (b *barriers) take() *batch {
 	return c
 }
 
-// following returns the next batch to publish a mark for, nil if none waits.
+// following returns the next batch to serve, nil if none waits.
 func (b *barriers) following() *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +79,8 @@ func (l *Log) Barrier() error {
 	c, lead := l.barriers.join()
 	if lead {
 		go func() {
-			for b := c; b != nil; b = l.barriers.following() {
+			runtime.Gosched() // lets callers that woke at the same time join
+			for b := l.barriers.following(); b != nil; b = l.barriers.following() {
 				l.pass(b)
 			}
 		}()
@@ -98,9 +98,73 @@ func (l *Log) mark(b *batch) {
 
 // pass serves the calls of a batch.
 func (l *Log) pass(b *batch) {
+	if l.tryEnd() {
+		l.available(nil)
+		b.finish(nil)
+		return
+	}
 	err := l.tryPass()
 	l.available(err)
 	b.finish(err)
+}
+
+const (
+	// endTimeout is how long a batch waits for the end of the stream before it publishes a mark.
+	endTimeout = 250 * time.Millisecond
+	// endPause is the time without another attempt after one that failed.
+	endPause = time.Second
+)
+
+// tryEnd asks for the end of the stream, and waits until this node has processed everything up to it. It reports whether it has.
+func (l *Log) tryEnd() bool {
+	if l.config.End == nil || time.Now().UnixNano() < l.endAfter.Load() {
+		return false
+	}
+	from := l.stats.processed.Load()
+	ctx, cancel := context.WithTimeout(l.life, endTimeout)
+	defer cancel()
+	seq, err := l.config.End(ctx, l.stream)
+	if err == nil && seq >= from && l.awaitProcessed(ctx, seq) {
+		return true
+	}
+	// An end before what this node has processed before the call means that the stream has lost messages, which the mark finds.
+	l.endAfter.Store(time.Now().Add(endPause).UnixNano())
+	return false
+}
+
+// awaitProcessed returns true once this node has processed all messages up to one, and false if ctx ends before or the log has failed.
+func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
+	m := &passing{done: make(chan struct{})}
+	l.mu.Lock()
+	current := l.next > seq
+	if !current {
+		l.reads[m] = seq
+	}
+	l.mu.Unlock()
+	if !current {
+		defer func() {
+			l.mu.Lock()
+			delete(l.reads, m)
+			l.mu.Unlock()
+		}()
+		l.stats.hear(seq)
+		l.wakeUp()
+		select {
+		case <-m.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return l.Err() == nil
+}
+
+// releaseReadsLocked ends the waits of awaitProcessed for messages that were processed.
+func (l *Log) releaseReadsLocked() {
+	for m, seq := range l.reads {
+		if l.next > seq {
+			m.pass()
+		}
+	}
 }
 
 // tryPass publishes a mark and waits until this node has processed it.
@@ -148,17 +212,24 @@ func (l *Log) tryPass() error {
 	}
 }
 
-// passing is a mark that was not processed.
+// passing is a mark, or the end of the stream, that was not processed.
 type passing struct {
 	passed bool // guarded by Log.mu
 	done   chan struct{}
 }
 
+// pass ends the wait. Log.mu is held.
+func (p *passing) pass() {
+	if !p.passed {
+		p.passed = true
+		close(p.done)
+	}
+}
+
 // markLocked notes that a mark was processed.
 func (l *Log) markLocked(h header) {
-	if m := l.marks[h.counter]; h.writer == l.writer && m != nil && !m.passed {
-		m.passed = true
-		close(m.done)
+	if m := l.marks[h.counter]; h.writer == l.writer && m != nil {
+		m.pass()
 	}
 }
 

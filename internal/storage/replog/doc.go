@@ -23,8 +23,8 @@
 //
 // # Reads
 //
-// JetStream does not offer linearizable reads. [Log.Barrier] publishes a mark, a message without effect, and waits until this node has
-// processed the stream up to it. Concurrent callers share a mark.
+// JetStream does not offer linearizable reads. [Log.Barrier] asks for the confirmed end of the stream (Config.End), or else publishes a mark, a
+// message without effect, and waits until this node has processed the stream up to there. Concurrent callers share a round.
 //
 // # How messages arrive
 //

@@ -42,7 +42,7 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 	l.sub = sub
 	l.running.Add(1)
 	go l.run()
-	l.wakeUp()
+	l.look()
 	return nil
 }
 
@@ -83,6 +83,7 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	}
 	if processed > 0 {
 		l.stats.position(l.pos)
+		l.releaseReadsLocked()
 	}
 	if len(l.ahead) > 0 {
 		l.wakeUp()
@@ -170,20 +171,33 @@ func (l *Log) failLocked(err error) {
 		l.current.resolve(err)
 	}
 	for _, m := range l.marks {
-		if !m.passed {
-			m.passed = true
-			close(m.done)
-		}
+		m.pass()
+	}
+	for m := range l.reads {
+		m.pass()
 	}
 	clear(l.ahead)
 	l.aheadLen = 0
 }
 
+// wakeUp makes the follower read the stream if messages that this node has heard of do not arrive.
 func (l *Log) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// look makes the follower read the stream, although this node has not heard of messages that it lacks.
+func (l *Log) look() {
+	l.mustLook.Store(true)
+	l.wakeUp()
+}
+
+// behind reports whether this node has heard of messages that it has not processed.
+func (l *Log) behind() bool {
+	next, ok := l.state()
+	return ok && next <= l.stats.heard.Load()
 }
 
 // run fills gaps until Close.
@@ -199,6 +213,9 @@ func (l *Log) run() {
 			l.probe()
 		case <-l.wake:
 			l.pause(gapPatience)
+			if !l.mustLook.Swap(false) && !l.behind() {
+				continue // it has arrived
+			}
 		}
 		l.fill()
 	}

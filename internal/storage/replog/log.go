@@ -33,6 +33,9 @@ type Config struct {
 	// Majority reports whether this node is connected to a majority of the servers. While it is not, calls fail at once instead of after Timeout.
 	// Nil means unknown.
 	Majority func() bool
+	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been acknowledged before the
+	// call. Nil, or an error, makes Barrier write a mark.
+	End func(ctx context.Context, stream string) (uint64, error)
 	// Sync makes what the server has acknowledged for a stream durable, for a server that does not sync by itself; nil does nothing.
 	Sync func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().
@@ -73,14 +76,16 @@ type Log struct {
 	writer uint64
 	chunk  int // largest payload of a message, in bytes
 
-	counter atomic.Uint64
-	timeout atomic.Int64    // Config.Timeout
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	wake    chan struct{} // the follower has a gap to fill
-	running sync.WaitGroup
-	sub     *nats.Subscription
-	turnSub *nats.Subscription
+	counter  atomic.Uint64
+	timeout  atomic.Int64    // Config.Timeout
+	endAfter atomic.Int64    // Unix nanoseconds before which Config.End is not called
+	life     context.Context // ends with Close
+	end      context.CancelFunc
+	wake     chan struct{} // the follower has a gap to fill
+	running  sync.WaitGroup
+	mustLook atomic.Bool // see look
+	sub      *nats.Subscription
+	turnSub  *nats.Subscription
 
 	mu       sync.Mutex // guards the rest, and is held while apply runs
 	apply    func(payload []byte, p Position) error
@@ -91,6 +96,7 @@ type Log struct {
 	parts    map[uint64]*partSet
 	current  *appending
 	marks    map[uint64]*passing // own ones, by counter
+	reads    map[*passing]uint64 // by the sequence that they wait for
 	failed   error
 	closed   bool
 
@@ -113,6 +119,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	l := &Log{
 		config: c, js: js, stream: "LAZULI_LOG_" + c.Name, writer: rand.Uint64(), wake: make(chan struct{}, 1),
 		ahead: make(map[uint64][]byte), parts: make(map[uint64]*partSet), marks: make(map[uint64]*passing),
+		reads: make(map[*passing]uint64),
 	}
 	l.timeout.Store(int64(c.Timeout))
 	l.life, l.end = context.WithCancel(context.Background())

@@ -2,6 +2,7 @@ package replog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,7 +60,28 @@ func single(t *testing.T) *nats.Conn {
 
 func openLog(t *testing.T, conn *nats.Conn, replicas int, from Position) *applied {
 	t.Helper()
-	l, err := Open(t.Context(), Config{Conn: conn, Name: "test", Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
+	return openWith(t, Config{Conn: conn, Replicas: replicas}, from)
+}
+
+// openNode opens a log on a server of a cluster, which confirms the end of the stream.
+func openNode(t *testing.T, c *natscluster.Cluster, server int) *applied {
+	t.Helper()
+	conn := c.Conn(t, server)
+	index, err := natsserver.NewReadIndex(conn, c.Running(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(index.Close)
+	return openWith(t, Config{Conn: conn, Replicas: c.Size(), End: func(ctx context.Context, stream string) (uint64, error) {
+		end, err := index.End(ctx, stream)
+		return end.Seq, err
+	}}, Position{})
+}
+
+func openWith(t *testing.T, config Config, from Position) *applied {
+	t.Helper()
+	config.Name, config.Log = "test", slog.New(slog.DiscardHandler)
+	l, err := Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,6 +343,41 @@ func TestCloseReleasesCalls(t *testing.T) {
 	}
 }
 
+// While nothing is appended, reads on any of three nodes are confirmed without a message in the log.
+func TestReadsDoNotWriteToTheLog(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 3)
+	var nodes []*applied
+	for i := range 3 {
+		nodes = append(nodes, openNode(t, c, i))
+	}
+	for _, n := range nodes {
+		n.add(t, "record")
+		for _, reader := range nodes {
+			reader.barrier(t)
+			if got, want := reader.all(), n.all(); !slices.Equal(got, want) {
+				t.Fatalf("applied %q, want %q", got, want)
+			}
+		}
+	}
+	// The servers may still have elected a leader: reads use marks for some time then.
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		before := nodes[0].Position().Seq
+		for range 50 {
+			for _, n := range nodes {
+				n.barrier(t)
+			}
+		}
+		after := nodes[0].Position().Seq
+		if after == before {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("150 reads have written %d messages", after-before)
+		}
+	}
+}
+
 // A cluster that has grown keeps its logs on more servers.
 func TestExistingLogGetsMoreReplicas(t *testing.T) {
 	if testing.Short() {
@@ -356,7 +413,7 @@ func TestThreeNodes(t *testing.T) {
 	c := natscluster.Start(t, 3)
 	var nodes []*applied
 	for i := range 3 {
-		nodes = append(nodes, openLog(t, c.Conn(t, i), 3, Position{}))
+		nodes = append(nodes, openNode(t, c, i))
 	}
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
@@ -24,12 +26,25 @@ func logName(path string) string { return fmt.Sprintf("t%08x", crc32.ChecksumIEE
 // openLog opens a log as the node with the given server does.
 func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *replog.Log {
 	t.Helper()
-	l, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, server), Name: name, Replicas: c.Size(), Node: fmt.Sprint("n", server),
+	l, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, server), End: endOf(t, c, server), Name: name, Replicas: c.Size(), Node: fmt.Sprint("n", server),
 		Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// endOf confirms the end of a log as a node with the given server does.
+func endOf(t testing.TB, c *natscluster.Cluster, server int) func(context.Context, string) (uint64, error) {
+	t.Helper()
+	index, err := natsserver.NewReadIndex(c.Conn(t, server), c.Running(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, stream string) (uint64, error) {
+		end, err := index.End(ctx, stream)
+		return end.Seq, err
+	}
 }
 
 // logTimeout is above the time that a loaded machine needs for an answer, and short enough to wait for.

@@ -23,10 +23,12 @@ const startTimeout = 2 * time.Minute
 // MaxPayload is the largest message of the servers, in bytes.
 const MaxPayload = 2 << 20
 
-// Cluster is a cluster of servers. Its methods must be called by one goroutine, except Conn.
+// Cluster is a cluster of servers. Its methods must be called by one goroutine, except Conn and what Running returns.
 type Cluster struct {
 	t     testing.TB
 	nodes []*node
+
+	mu sync.Mutex // guards the servers of nodes while they are replaced
 }
 
 // node is one server, and the links by which the others reach it.
@@ -90,7 +92,9 @@ func (c *Cluster) Start(i int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.mu.Lock()
 	n.server = s
+	c.mu.Unlock()
 	s.Start()
 	if !s.ReadyForConnections(startTimeout) {
 		c.t.Fatalf("server %d does not listen", i)
@@ -127,7 +131,18 @@ func (c *Cluster) Stop(i int) {
 	if s := c.nodes[i].server; s != nil {
 		s.Shutdown()
 		s.WaitForShutdown()
+		c.mu.Lock()
 		c.nodes[i].server = nil
+		c.mu.Unlock()
+	}
+}
+
+// Running returns a function that returns a server, nil while it is stopped. It may be called by any goroutine.
+func (c *Cluster) Running(i int) func() *server.Server {
+	return func() *server.Server {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.nodes[i].server
 	}
 }
 
@@ -172,6 +187,9 @@ func (c *Cluster) Conn(t testing.TB, i int) *nats.Conn {
 	t.Cleanup(conn.Close)
 	return conn
 }
+
+// ServerURL returns the address of one server.
+func (c *Cluster) ServerURL(i int) string { return "nats://" + c.nodes[i].client }
 
 // URL returns the addresses of all servers.
 func (c *Cluster) URL() string {

@@ -1,0 +1,446 @@
+package natsserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// JetStream has no linearizable reads: a server that was cut off answers as the leader of a stream until it learns of the next one. ReadIndex finds the
+// end of a stream without writing to it. It asks the leader for its term and the end of the stream, and enough members of the Raft group, which
+// make a majority with it, for their terms. All are asked after the call began.
+//
+// If no term is later than the leader's, then no later leader had been elected when the call began: a majority would have had to vote in the later term,
+// one of those that were asked would be among them, and a server adopts the term before it votes. So everything acknowledged before the call was
+// committed by this leader or an earlier one. It is in the leader's log, and the leader waits until it has applied the log up to there. No
+// clock is involved: a server that was paused answers with what it knows after the pause, and terms do not go back.
+
+// ErrNoReadIndex means that the end of a stream could not be confirmed: it has no leader, a majority of its servers does not answer, or it has one
+// server only.
+var ErrNoReadIndex = errors.New("natsserver: no majority confirms the end of the stream")
+
+const (
+	// appliedPoll is the interval at which a leader checks whether it has applied its log.
+	appliedPoll = 100 * time.Microsecond
+	// othersPause is how long a member may take to answer before others are asked.
+	othersPause = 10 * time.Millisecond
+	// serveTimeout is how long a leader waits for that.
+	serveTimeout = time.Second
+	// maxGroups is the number of streams whose group is remembered.
+	maxGroups = 10_000
+)
+
+// StreamEnd is the end of a stream.
+type StreamEnd struct {
+	// Seq is the sequence of the last message, 0 if the stream never had one.
+	Seq uint64 `json:"seq"`
+	// Messages is the number of messages in the stream.
+	Messages uint64 `json:"messages"`
+}
+
+// ReadIndex confirms the ends of streams, and answers for its server what others ask. It is safe for concurrent use.
+type ReadIndex struct {
+	conn    *nats.Conn
+	running func() *server.Server
+	sub     *nats.Subscription
+
+	mu     sync.Mutex            // guards the rest
+	groups map[string]string     // by stream: its Raft group
+	leads  map[string]*leaderEnd // by Raft group
+	// answered is the ID of the member that has answered last.
+	answered string
+}
+
+// leaderEnd is what a leader knows of its stream.
+type leaderEnd struct {
+	node *server.Server // the process's server may be replaced
+	// term is that in which the rest was found, and floor an index of the log after all entries of earlier terms.
+	term, floor uint64
+	// applied is an index of the log that had been applied when end was read.
+	applied uint64
+	end     StreamEnd
+}
+
+// memberState is the answer of a member of a Raft group.
+type memberState struct {
+	Term uint64 `json:"term"`
+
+	// The rest is of a leader: the members of the group besides it, how many make a majority, and the end of the stream.
+	Others []string   `json:"others,omitempty"`
+	Quorum int        `json:"quorum,omitempty"`
+	End    *StreamEnd `json:"end,omitempty"`
+}
+
+// question is what a member is asked.
+type question struct {
+	Stream string `json:"stream"`
+	Group  string `json:"group"`
+}
+
+// NewReadIndex returns a ReadIndex for a server, which may be another one later. conn is a connection to that server.
+func NewReadIndex(conn *nats.Conn, running func() *server.Server) (*ReadIndex, error) {
+	r := &ReadIndex{conn: conn, running: running, groups: make(map[string]string), leads: make(map[string]*leaderEnd)}
+	node := running()
+	if node == nil {
+		return nil, errNotRunning
+	}
+	var err error
+	r.sub, err = conn.Subscribe(readIndexSubject(node.Node()), func(m *nats.Msg) { go r.answer(m) })
+	if err != nil {
+		return nil, fmt.Errorf("natsserver: %w", err)
+	}
+	return r, nil
+}
+
+// Close ends answering.
+func (r *ReadIndex) Close() { _ = r.sub.Unsubscribe() }
+
+// readIndexSubject is where a server is asked. Its ID is the same in all Raft groups.
+func readIndexSubject(id string) string { return "lazuli.readindex." + id }
+
+var errNotRunning = errors.New("natsserver: the embedded server is not running")
+
+// End returns an end of the stream that includes every message that was acknowledged, or read from the stream, before the call.
+//
+// Errors: [ErrNoReadIndex], and those of the connection and of ctx.
+func (r *ReadIndex) End(ctx context.Context, stream string) (StreamEnd, error) {
+	q, own, err := r.ask(ctx, stream)
+	switch {
+	case errors.Is(err, errNoMember):
+		return r.endElsewhere(ctx, q)
+	case err != nil:
+		return StreamEnd{}, err
+	case own.State == server.Leader.String():
+		return r.endOfOwn(ctx, q)
+	case own.Leader == "":
+		return StreamEnd{}, fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
+	}
+	leader, err := r.request(ctx, own.Leader, q)
+	if err != nil {
+		return StreamEnd{}, err
+	}
+	if leader.End == nil || own.Term > leader.Term {
+		return StreamEnd{}, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
+	}
+	others, confirmed := leader.Others, 1
+	if at := slices.Index(others, own.ID); at >= 0 {
+		others, confirmed = slices.Delete(others, at, at+1), 2 // this server and the leader
+	}
+	return *leader.End, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
+}
+
+// errNoMember means that this server is not a member of the Raft group of a stream.
+var errNoMember = errors.New("natsserver: no member of the group")
+
+// ask returns the question about a stream, and the state of its group on this server. After errNoMember the question is valid.
+func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, err error) {
+	for range 2 {
+		group, err := r.groupOf(ctx, stream)
+		if err != nil {
+			return q, own, err
+		}
+		q = question{stream, group}
+		if own, ok := r.group(group); ok {
+			return q, own, nil
+		}
+		r.mu.Lock()
+		delete(r.groups, stream) // it may have another one now
+		r.mu.Unlock()
+	}
+	return q, own, errNoMember
+}
+
+// endElsewhere is End on a server that is not a member of the group.
+func (r *ReadIndex) endElsewhere(ctx context.Context, q question) (StreamEnd, error) {
+	info, err := streamInfo(ctx, r.conn, q.Stream)
+	if err != nil {
+		return StreamEnd{}, err
+	}
+	leader, err := r.request(ctx, peerID(info.Cluster.Leader), q)
+	if err != nil {
+		return StreamEnd{}, err
+	}
+	if leader.End == nil {
+		return StreamEnd{}, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, q.Stream)
+	}
+	return *leader.End, r.confirm(ctx, q, leader.Others, leader.Term, leader.Quorum-1)
+}
+
+// endOfOwn is End on the leader's server.
+func (r *ReadIndex) endOfOwn(ctx context.Context, q question) (StreamEnd, error) {
+	own, err := r.lead(ctx, q)
+	if err != nil {
+		return StreamEnd{}, err
+	}
+	return *own.End, r.confirm(ctx, q, own.Others, own.Term, own.Quorum-1)
+}
+
+// confirm returns nil once n members have said that they know of no later term. It asks n of them, and the others only if one of these does not
+// answer soon.
+func (r *ReadIndex) confirm(ctx context.Context, q question, members []string, term uint64, n int) error {
+	if n <= 0 {
+		return nil
+	}
+	if n > len(members) {
+		return fmt.Errorf("%w: %s has too few members", ErrNoReadIndex, q.Stream)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		id  string
+		err error
+	}
+	answers := make(chan answer, len(members))
+	asked := 0
+	ask := func(members []string) {
+		asked += len(members)
+		for _, id := range members {
+			go func() {
+				m, err := r.request(ctx, id, q)
+				if err == nil && (m.Term == 0 || m.Term > term) {
+					err = fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, q.Stream)
+				}
+				answers <- answer{id, err}
+			}()
+		}
+	}
+	members = r.preferred(members)
+	ask(members[:n])
+	soon := time.NewTimer(othersPause)
+	defer soon.Stop()
+	var last error
+	for received := 0; ; {
+		select {
+		case a := <-answers:
+			received++
+			if a.err == nil {
+				r.prefer(a.id)
+				if n--; n == 0 {
+					return nil
+				}
+				continue
+			}
+			if !errors.Is(last, ErrNoReadIndex) { // a later term is the reason to report
+				last = a.err
+			}
+		case <-soon.C:
+		}
+		switch {
+		case asked < len(members):
+			ask(members[asked:])
+		case received == asked:
+			return fmt.Errorf("%w: %s: %w", ErrNoReadIndex, q.Stream, last)
+		}
+	}
+}
+
+// preferred returns the members, the one first that has answered last.
+func (r *ReadIndex) preferred(members []string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(members, r.answered); i > 0 {
+		members = slices.Clone(members)
+		members[0], members[i] = members[i], members[0]
+	}
+	return members
+}
+
+func (r *ReadIndex) prefer(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered = id
+}
+
+// request asks another member.
+func (r *ReadIndex) request(ctx context.Context, id string, q question) (m memberState, err error) {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return m, err
+	}
+	reply, err := r.conn.RequestWithContext(ctx, readIndexSubject(id), data)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(reply.Data, &m); err != nil {
+		return m, fmt.Errorf("natsserver: bad answer of a member: %w", err)
+	}
+	return m, nil
+}
+
+// answer answers a member. An answer without a term means that this server knows nothing of the group.
+func (r *ReadIndex) answer(m *nats.Msg) {
+	var q question
+	if json.Unmarshal(m.Data, &q) != nil {
+		return
+	}
+	g, ok := r.group(q.Group)
+	state := memberState{}
+	if ok {
+		state.Term = g.Term
+	}
+	if ok && g.State == server.Leader.String() {
+		ctx, cancel := context.WithTimeout(context.Background(), serveTimeout)
+		defer cancel()
+		led, err := r.lead(ctx, q)
+		if err != nil {
+			return // the other one asks again, or finds another way
+		}
+		state = led
+	}
+	if data, err := json.Marshal(state); err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// lead returns the state of this server as the leader of a group: its term at the time of the call or later, and the end of the stream after it has
+// applied everything that had been committed before the call.
+func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
+	g, ok := r.group(q.Group)
+	if !ok || g.State != server.Leader.String() {
+		return memberState{}, fmt.Errorf("%w: this server does not lead %s", ErrNoReadIndex, q.Stream)
+	}
+	node := r.running()
+	state := memberState{Term: g.Term, Quorum: g.QuorumNeeded}
+	for id, p := range g.Peers {
+		if p.Known {
+			state.Others = append(state.Others, id)
+		}
+	}
+	need, cached := r.needed(node, q.Group, &g)
+	if cached != nil {
+		state.End = cached
+		return state, nil
+	}
+	for g.Applied < need {
+		select {
+		case <-ctx.Done():
+			return memberState{}, context.Cause(ctx)
+		case <-time.After(appliedPoll):
+		}
+		if g, ok = r.group(q.Group); !ok || r.running() != node {
+			return memberState{}, fmt.Errorf("%w: this server is no member of the group of %s", ErrNoReadIndex, q.Stream)
+		}
+	}
+	info, err := streamInfo(ctx, r.conn, q.Stream)
+	if err != nil {
+		return memberState{}, err
+	}
+	if info.Cluster.Leader != node.Name() {
+		return memberState{}, fmt.Errorf("%w: another server leads %s", ErrNoReadIndex, q.Stream)
+	}
+	end := StreamEnd{Seq: info.State.LastSeq, Messages: info.State.Msgs}
+	state.End = &end
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.leads[q.Group]; l != nil && l.node == node && l.term == state.Term && l.applied <= g.Applied {
+		l.applied, l.end = g.Applied, end
+	}
+	return state, nil
+}
+
+// needed returns the index up to which the leader must have applied its log, or the end of the stream if that is known.
+//
+// What earlier terms have committed is in the log of a leader from its election on, but its own index of commits may be before it. So the first call
+// in a term notes where the log ends then.
+func (r *ReadIndex) needed(node *server.Server, group string, g *server.RaftzGroup) (need uint64, known *StreamEnd) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.leads[group]
+	if l == nil || l.node != node || l.term != g.Term {
+		if len(r.leads) >= maxGroups {
+			clear(r.leads)
+		}
+		l = &leaderEnd{node: node, term: g.Term, floor: g.PIndex}
+		r.leads[group] = l
+	}
+	need = max(g.Committed, l.floor)
+	if l.applied > 0 && need <= l.applied && g.Applied == l.applied {
+		end := l.end
+		return need, &end
+	}
+	return need, nil
+}
+
+// group returns the state of a Raft group on this server.
+func (r *ReadIndex) group(name string) (g server.RaftzGroup, ok bool) {
+	node := r.running()
+	if node == nil {
+		return g, false
+	}
+	account := node.GlobalAccount().GetName()
+	groups := node.Raftz(&server.RaftzOptions{AccountFilter: account, GroupFilter: name})
+	if groups == nil {
+		return g, false
+	}
+	g, ok = (*groups)[account][name]
+	return g, ok
+}
+
+// groupOf returns the name of a stream's Raft group.
+func (r *ReadIndex) groupOf(ctx context.Context, stream string) (string, error) {
+	r.mu.Lock()
+	group := r.groups[stream]
+	r.mu.Unlock()
+	if group != "" {
+		return group, nil
+	}
+	info, err := streamInfo(ctx, r.conn, stream)
+	if err != nil {
+		return "", err
+	}
+	if info.Cluster.RaftGroup == "" {
+		return "", fmt.Errorf("%w: %s has one server only", ErrNoReadIndex, stream)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.groups) >= maxGroups {
+		clear(r.groups)
+	}
+	r.groups[stream] = info.Cluster.RaftGroup
+	return info.Cluster.RaftGroup, nil
+}
+
+// streamInfo asks the leader of a stream for its state.
+func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info server.JSApiStreamInfoResponse, err error) {
+	m, err := conn.RequestWithContext(ctx, fmt.Sprintf(server.JSApiStreamInfoT, stream), nil)
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		return info, fmt.Errorf("natsserver: bad answer about a stream: %w", err)
+	}
+	switch {
+	case info.Error != nil:
+		return info, info.Error
+	case info.StreamInfo == nil || info.Cluster == nil:
+		return info, fmt.Errorf("%w: %s has one server only", ErrNoReadIndex, stream)
+	}
+	return info, nil
+}
+
+// ErrFormerRelease means that the end of a stream cannot be confirmed because another node runs a release that does not answer, or has not
+// started completely. This node is connected to a majority.
+var ErrFormerRelease = errors.New("natsserver: a node with a former release does not confirm the end of the stream")
+
+// StreamEnd returns an end of a stream that includes every message that was acknowledged before the call, on a node of a cluster. See [ReadIndex.End].
+//
+// Errors: also [ErrFormerRelease].
+func (s *Server) StreamEnd(ctx context.Context, stream string) (StreamEnd, error) {
+	if s.node == nil || s.node.index == nil {
+		return StreamEnd{}, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
+	}
+	end, err := s.node.index.End(ctx, stream)
+	if errors.Is(err, nats.ErrNoResponders) {
+		if e := s.running(); e != nil && 2*(len(connectedNodes(e))+1) > len(s.node.site.Peers()) {
+			return end, ErrFormerRelease
+		}
+	}
+	return end, err
+}

@@ -1,0 +1,125 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
+)
+
+// readers are a stream on three servers, and a connection and a ReadIndex for each.
+type readers struct {
+	t     *testing.T
+	c     *natscluster.Cluster
+	conns []*nats.Conn
+	index []*ReadIndex
+}
+
+const readStream = "messages"
+
+func startReaders(t *testing.T) *readers {
+	t.Helper()
+	r := &readers{t: t, c: natscluster.Start(t, 3)}
+	for i := range 3 {
+		conn := r.c.Conn(t, i)
+		index, err := NewReadIndex(conn, r.c.Running(i))
+		check.OK(t, err)
+		t.Cleanup(index.Close)
+		r.conns, r.index = append(r.conns, conn), append(r.index, index)
+	}
+	js, err := jetstream.New(r.conns[0])
+	check.OK(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Replicas: 3, Storage: jetstream.MemoryStorage})
+	check.OK(t, err)
+	return r
+}
+
+// publish publishes through a server until the message is acknowledged, and returns its sequence.
+func (r *readers) publish(i int) uint64 {
+	r.t.Helper()
+	js, err := jetstream.New(r.conns[i])
+	check.OK(r.t, err)
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+		ack, err := js.Publish(ctx, "m", nil)
+		cancel()
+		if err == nil {
+			return ack.Sequence
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("publish: %v", err)
+		}
+	}
+}
+
+// end asks a server until the end is confirmed.
+func (r *readers) end(i int) StreamEnd {
+	r.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
+		end, err := r.index[i].End(ctx, readStream)
+		cancel()
+		if err == nil {
+			return end
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("end: %v", err)
+		}
+	}
+}
+
+// A leader that was cut off goes on to believe that it leads, for some seconds. It must not confirm an end meanwhile that has been passed.
+func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
+	t.Parallel()
+	r := startReaders(t)
+	for i := range 3 {
+		last := r.publish(i)
+		for j := range 3 {
+			if end := r.end(j); end.Seq < last || end.Messages != end.Seq {
+				t.Fatalf("end at server %d: %+v, message %d is acknowledged", j, end, last)
+			}
+		}
+	}
+	leader := r.c.Leads(readStream)
+	if leader < 0 {
+		t.Fatal("the stream has no leader")
+	}
+	r.c.Cut(leader, true)
+	last := r.publish((leader + 1) % 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	info, err := streamInfo(ctx, r.conns[leader], readStream)
+	t.Logf("message %d is acknowledged; the server that was cut off answers: %s", last, func() string {
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint("last message ", info.State.LastSeq)
+	}())
+	if end, err := r.index[leader].End(ctx, readStream); err == nil {
+		t.Errorf("the server that was cut off confirms %+v, message %d is acknowledged", end, last)
+	}
+	if end := r.end((leader + 1) % 3); end.Seq < last {
+		t.Errorf("another server confirms %+v, message %d is acknowledged", end, last)
+	}
+	r.c.Cut(leader, false)
+	if end := r.end(leader); end.Seq < last {
+		t.Errorf("the server that was cut off confirms %+v later, message %d is acknowledged", end, last)
+	}
+}
+
+func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	s, err := Start(Config{Dir: t.TempDir()})
+	check.OK(t, err)
+	t.Cleanup(s.Close)
+	if _, err := s.StreamEnd(t.Context(), readStream); !errors.Is(err, ErrNoReadIndex) {
+		t.Errorf("end: %v, want ErrNoReadIndex", err)
+	}
+}
