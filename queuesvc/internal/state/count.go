@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -30,7 +31,14 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 		q.compactIfDue()
 		return q.index.live + q.index.aside, q.loadErr
 	}
+	confirmed, err := q.end(ctx)
+	if err != nil {
+		return 0, err
+	}
 	stream, err := q.store.lookupStream(ctx, q.stream) // includes free slots
+	if err == nil && stream.CachedInfo().State.LastSeq < confirmed.Seq {
+		err = errors.New("the stream's former leader has answered")
+	}
 	if err != nil {
 		return 0, q.streamError(ctx, err)
 	}

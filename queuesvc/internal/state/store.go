@@ -68,6 +68,9 @@ type Store struct {
 	receiptKey      atomic.Pointer[macKey]
 	receiptKeySeq   atomic.Uint64
 
+	// end confirms the end of a stream; nil if no majority can be asked. See [natsserver.Server.StreamEnd].
+	end func(ctx context.Context, stream string) (natsserver.StreamEnd, error)
+
 	shared     bool // others may write to the streams
 	external   bool // NATS is another process, and answers may be lost
 	replicated bool // a replica that lags may answer reads
@@ -95,6 +98,9 @@ func Open(ctx context.Context, n *natsserver.Server, log *slog.Logger) (*Store, 
 		external: n.External(), replicated: n.Replicas() > 1, slots: mathrand.Uint32(), retries: answerRetries, retryPause: retryPause, quiet: compactQuiet, slack: compactSlack,
 		parkTime: parkTime, queues: make(map[string]*Queue)}
 	s.working, s.stopWork = context.WithCancel(context.Background())
+	if s.replicated && n.ClusterNode() != "" {
+		s.end = n.StreamEnd
+	}
 	timeout := answerTimeout
 	if s.external {
 		timeout, s.retries = externalAnswerTimeout, externalRetries
