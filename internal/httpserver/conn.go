@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
-// conn is a connection over TCP. It keeps the case of metadata names and sets the system's deadlines rarely.
+// conn is a connection over TCP. It keeps the case of metadata names, sets the system's deadlines rarely, and sends small answers by one system call.
 type conn struct {
 	*net.TCPConn
 	limit     *Limiter
@@ -23,6 +23,7 @@ type conn struct {
 	// unused is set until the first request has arrived.
 	unused atomic.Bool
 	names  headercase.Names
+	held   heldWrite
 }
 
 func newConn(c *net.TCPConn, limit *Limiter, encrypted bool) *conn {
@@ -64,21 +65,25 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
+	held := c.held.take()
+	if held == nil && !c.encrypted && c.held.hold(p) {
+		return len(p), nil
+	}
 	if err := c.writing.begin(); err != nil {
 		return 0, err
 	}
 	defer c.writing.end()
-	n, err := c.TCPConn.Write(p)
-	for c.writing.firedEarly(err) {
-		var more int
-		more, err = c.TCPConn.Write(p[n:])
-		n += more
+	if held != nil {
+		return c.writeHeld(held, p)
 	}
-	return n, err
+	return c.send(p)
 }
 
 // ReadFrom implements io.ReaderFrom, so that the kernel sends files.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.sendHeld(); err != nil {
+		return 0, err
+	}
 	if err := c.writing.begin(); err != nil {
 		return 0, err
 	}
@@ -92,6 +97,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.once.Do(c.limit.Leave)
+	_ = c.sendHeld() // an answer that ends early
 	return c.TCPConn.Close()
 }
 

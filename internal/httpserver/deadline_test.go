@@ -126,6 +126,10 @@ func TestReadDeadline(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	t.Parallel()
 	own, client := connected(t)
+	// The system lets the buffer of a fast reader grow to 32 MiB, unless it is set.
+	if err := client.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than the system takes at once
 	soon := time.Now().Add(20 * time.Millisecond)
 	_ = own.SetWriteDeadline(soon)

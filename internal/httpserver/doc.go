@@ -5,7 +5,7 @@
 // # Where to start
 //
 //   - server.go: [New] and [Serve].
-//   - conn.go: the connections; deadline.go: their deadlines; unused.go: those without a request.
+//   - conn.go: the connections; deadline.go: their deadlines; held.go: answers in one write; unused.go: those without a request.
 //   - protocol_mux.go: http and https on one address.
 //   - limiter.go: limits on connections and requests.
 //

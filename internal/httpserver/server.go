@@ -40,7 +40,11 @@ func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
 		IdleTimeout:       idle,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ConnState: func(c net.Conn, state http.ConnState) {
-			if state == http.StateIdle { // the deadline of the last answer is not that of the next
+			if state == http.StateIdle {
+				if own, ok := c.(*conn); ok {
+					_ = own.sendHeld() // the next read finds a broken connection
+				}
+				// The deadline of the last answer is not that of the next.
 				_ = c.SetWriteDeadline(time.Time{})
 			}
 			unused.connState(c, state)
