@@ -32,12 +32,12 @@ func (n *Names) Scan(p []byte, cut bool) {
 		n.tail = n.tail[:0]
 	}
 	for rest := p; ; {
-		i := bytes.Index(rest, []byte("eta-")) // of "-meta-" and "-Meta-"
+		n.add(rest)
+		i := bytes.IndexByte(rest, '\n')
 		if i < 0 {
 			break
 		}
-		n.add(rest, i)
-		rest = rest[i+4:]
+		rest = rest[i+1:]
 	}
 	if cut {
 		if i := bytes.LastIndexByte(p, '\n'); len(p)-i <= maxLine {
@@ -46,19 +46,22 @@ func (n *Names) Scan(p []byte, cut bool) {
 	}
 }
 
-// add keeps the header name around p[i:], if there is one.
-func (n *Names) add(p []byte, i int) {
-	const before = len("x-ms-m")
-	if i < before || i > before && p[i-before-1] != '\n' {
+// maxName bounds the length of a name that is kept, in bytes.
+const maxName = 262
+
+// add keeps the header name at the beginning of line, if it is one of metadata.
+func (n *Names) add(line []byte) {
+	const prefix = "x-ms-meta-"
+	if len(line) < len(prefix) || line[0]|0x20 != 'x' || string(line[6:10]) != "eta-" {
 		return
 	}
-	end := bytes.IndexByte(p[i:min(len(p), i+257)], ':')
+	end := bytes.IndexByte(line[:min(len(line), maxName+1)], ':')
 	if end < 0 {
 		return
 	}
-	name := string(p[i-before : i+end])
+	name := string(line[:end])
 	lower := strings.ToLower(name)
-	if !strings.HasPrefix(lower, "x-ms-meta-") || name == lower && n.names == nil {
+	if !strings.HasPrefix(lower, prefix) || name == lower && n.names == nil {
 		return
 	}
 	n.keep(lower, name)

@@ -42,3 +42,16 @@ func TestScanIsBounded(t *testing.T) {
 		t.Errorf("%d bytes of a line are kept, want at most %d", len(n.tail), maxLine)
 	}
 }
+
+func BenchmarkScan(b *testing.B) {
+	read := make([]byte, 4096)
+	n := copy(read, "PUT /devstoreaccount1/a/b HTTP/1.1\r\nHost: 127.0.0.1:10000\r\nAuthorization: SharedKey devstoreaccount1:\r\nx-ms-date: Sun, 22 Nov 2026 23:00:00 GMT\r\n"+
+		"x-ms-version: 2021-12-02\r\nx-ms-blob-type: BlockBlob\r\nContent-Length: 4096\r\n\r\n")
+	for i := range read[n:] {
+		read[n+i] = "abcdefghijklmnopqrstuvwxyz"[i*7%26]
+	}
+	var names Names
+	for b.Loop() {
+		names.Scan(read, false)
+	}
+}
