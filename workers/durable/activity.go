@@ -156,13 +156,13 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			return nil, err
 		}
 		if err := fault.Point(pointActivity); err != nil {
-			b.activities.giveBack([]*activity{w})
-			return nil, err
+			b.postpone(ctx, w, err)
+			continue
 		}
 		m := w.first
 		if over, err := b.isOver(ctx, m); err != nil {
-			b.activities.giveBack([]*activity{w})
-			return nil, err
+			b.postpone(ctx, w, err)
+			continue
 		} else if over {
 			b.stats.dropped.Add(1)
 			b.deleteActivity(ctx, w)
@@ -175,8 +175,8 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			return wi, nil
 		}
 		if !errors.Is(err, errNoPayload) && !errors.Is(err, errBadMessage) {
-			b.activities.giveBack([]*activity{w})
-			return nil, err
+			b.postpone(ctx, w, err)
+			continue
 		}
 		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
 		x := wi.Result.GetTaskFailed()
@@ -184,6 +184,15 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 		if err := b.CompleteActivityWorkItem(ctx, wi); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// postpone gives back an activity that cannot be prepared, and waits a second. The engine would wait for five before it asked for any activity.
+func (b *Backend) postpone(ctx context.Context, w *activity, err error) {
+	b.activities.giveBack([]*activity{w})
+	if ctx.Err() == nil {
+		b.log.Warn("cannot prepare an activity; trying again", "instance", w.first.Instance, "err", sdkerr.Short(err))
+		sleep(ctx, b.clock, time.Second)
 	}
 }
 
