@@ -49,7 +49,7 @@ func TestChaos(t *testing.T) {
 func TestChaosNodes(t *testing.T) {
 	t.Parallel()
 	c := chaosConfig(t)
-	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 4, Seed: 12, Clients: 1,
+	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 4, Seed: 12, Clients: 1, Think: 60 * time.Millisecond,
 		Kinds: []string{"killed", "paused", "bit flipped", "disk full"}, MaxFault: 2 * time.Second, Progress: c.Progress})
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,8 @@ type NodesConfig struct {
 	Seed uint64
 	// Clients is the number of producers, and of consumers.
 	Clients int
+	// Think bounds the random pause of a client after a request; 0 means 10 ms.
+	Think time.Duration
 	// MaxFault bounds the random time that a node is stopped or cut off; 0 means 15 s.
 	MaxFault time.Duration
 	// Progress receives a line for each fault; nil means none.
@@ -72,6 +74,9 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	}
 	if c.MaxFault == 0 {
 		c.MaxFault = 15 * time.Second
+	}
+	if c.Think == 0 {
+		c.Think = 10 * time.Millisecond
 	}
 	folder, err := os.MkdirTemp(c.Folder, "lazuli-chaos-")
 	if err != nil {
@@ -141,7 +146,7 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if !r.whole(ctx) {
 		return r.notWhole("the cluster did not form")
 	}
-	queue, err := newSharedQueue(r.nodes)
+	queue, err := newSharedQueue(r.nodes, r.Think)
 	if err != nil {
 		return err
 	}
@@ -163,8 +168,8 @@ func (r *nodesRun) run(ctx context.Context) error {
 	if err := blobs.create(ctx); err != nil {
 		return err
 	}
-	r.table = newSharedCounters(table, "entity", len(r.nodes), 10)
-	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 20)
+	r.table = newSharedCounters(table, "entity", len(r.nodes), r.Think)
+	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 2*r.Think)
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {

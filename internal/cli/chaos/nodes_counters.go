@@ -31,7 +31,7 @@ type sharedCounters struct {
 	counterStore
 	noun  string // what a resource is called in findings
 	nodes int
-	think int // limit of the pause after an increment, in milliseconds
+	think time.Duration // limit of the pause after an increment
 
 	outcomes
 	// What follows is guarded by outcomes.mu.
@@ -41,7 +41,7 @@ type sharedCounters struct {
 	reads   int64
 }
 
-func newSharedCounters(store counterStore, noun string, nodes, think int) *sharedCounters {
+func newSharedCounters(store counterStore, noun string, nodes int, think time.Duration) *sharedCounters {
 	c := &sharedCounters{counterStore: store, noun: noun, nodes: nodes, think: think}
 	for key := range c.written {
 		c.written[key] = map[int64]bool{}
@@ -55,11 +55,11 @@ func (c *sharedCounters) increment(ctx context.Context, rnd *rand.Rand) {
 		key := rnd.IntN(counters)
 		n, etag, ok := c.read(context.WithoutCancel(ctx), rnd.IntN(c.nodes), key)
 		if !ok {
-			pause(ctx, 20*time.Millisecond)
+			pause(ctx, 2*c.think)
 			continue
 		}
 		c.write(context.WithoutCancel(ctx), rnd.IntN(c.nodes), key, n+1, etag)
-		pause(ctx, time.Duration(rnd.IntN(c.think))*time.Millisecond)
+		pause(ctx, time.Duration(rnd.Int64N(int64(c.think))))
 	}
 }
 

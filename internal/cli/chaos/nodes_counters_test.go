@@ -58,7 +58,7 @@ func TestHistoryOfCounters(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := &fakeCounters{}
-			c := newSharedCounters(f, "counter", 2, 1)
+			c := newSharedCounters(f, "counter", 2, time.Millisecond)
 			tc.do(c, f)
 			var got Kind
 			if len(c.findings) > 0 {

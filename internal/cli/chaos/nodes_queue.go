@@ -29,6 +29,7 @@ const (
 // sharedQueue is one queue that all clients use through all nodes, with the history of each message. Each message has a text of its own.
 type sharedQueue struct {
 	queues []*azqueue.QueueClient // by node
+	think  time.Duration          // limit of the pause after a request
 
 	mu       sync.Mutex // guards the rest
 	next     int
@@ -74,8 +75,8 @@ func (m *sharedMessage) conflicts(d delivery) (other delivery, found bool) {
 	return delivery{}, false
 }
 
-func newSharedQueue(nodes []*nodeproc.Node) (*sharedQueue, error) {
-	q := &sharedQueue{messages: map[string]*sharedMessage{}}
+func newSharedQueue(nodes []*nodeproc.Node, think time.Duration) (*sharedQueue, error) {
+	q := &sharedQueue{think: think, messages: map[string]*sharedMessage{}}
 	for _, n := range nodes {
 		connection := fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;QueueEndpoint=http://%s/%[1]s;",
 			auth.DevelopmentAccount, auth.DevelopmentKey, n.Queue)
@@ -148,9 +149,9 @@ func (q *sharedQueue) produce(ctx context.Context, rnd *rand.Rand) {
 			m.put = true
 			q.mu.Unlock()
 		} else {
-			pause(ctx, 20*time.Millisecond)
+			pause(ctx, 2*q.think)
 		}
-		pause(ctx, time.Duration(rnd.IntN(10))*time.Millisecond)
+		pause(ctx, time.Duration(rnd.Int64N(int64(q.think))))
 	}
 }
 
@@ -158,7 +159,7 @@ func (q *sharedQueue) produce(ctx context.Context, rnd *rand.Rand) {
 func (q *sharedQueue) consume(ctx context.Context, rnd *rand.Rand) {
 	for ctx.Err() == nil {
 		if q.receive(context.WithoutCancel(ctx), rnd, 0.9) == 0 {
-			pause(ctx, 20*time.Millisecond)
+			pause(ctx, 2*q.think)
 		}
 	}
 }
