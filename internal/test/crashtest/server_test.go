@@ -26,7 +26,20 @@ const (
 // folder is a folder for all tests. TestMain makes and removes it.
 var folder string
 
+// copyTo is the variable that makes this binary copy the program in its arguments to the file that it names, and end.
+const copyTo = "LAZULI_CRASHTEST_COPY_TO"
+
 func TestMain(m *testing.M) {
+	if to := os.Getenv(copyTo); to != "" {
+		program, err := os.ReadFile(os.Args[1])
+		if err == nil {
+			err = os.WriteFile(to, program, 0o700)
+		}
+		if err != nil {
+			panic(err)
+		}
+		return
+	}
 	var err error
 	if folder, err = os.MkdirTemp("", "lazuli-crashtest"); err != nil {
 		panic(err)
@@ -36,10 +49,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds the binary that is to be killed.
+// build builds the binary that is to be killed. It uses go run, which keeps what it links in the build cache, with a copy in place of a run.
 var build = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(folder, "lazuli")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/lazuli-storage/lazuli/cmd/lazuli").CombinedOutput(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "run", "-exec", self, "github.com/lazuli-storage/lazuli/cmd/lazuli")
+	cmd.Env = append(os.Environ(), copyTo+"="+binary)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return binary, nil
