@@ -154,6 +154,9 @@ const (
 	enough   = 45 * time.Second
 )
 
+// kills is how often a test kills front-ends in all.
+const kills = 10
+
 // killOneByOne kills and restarts the children in turn, while work goes on.
 func killOneByOne(t *testing.T, h *history.History, children []*child, kills int) {
 	t.Helper()
@@ -199,7 +202,7 @@ func TestFrontendsKilledOnOneNATS(t *testing.T) {
 	}
 	defer n.Close()
 	config := natsserver.Config{URL: n.ClientURL()}
-	recordHistory(t, []*child{startChild(t, config), startChild(t, config)}, 20)
+	recordHistory(t, []*child{startChild(t, config), startChild(t, config)}, kills)
 	checkQueues(t, n)
 }
 
@@ -211,7 +214,7 @@ func TestEmbeddedKilled(t *testing.T) {
 	}
 	config := natsserver.Config{Dir: t.TempDir()}
 	c := startChild(t, config)
-	recordHistory(t, []*child{c}, 20)
+	recordHistory(t, []*child{c}, kills)
 	c.kill()
 	config.Log = slog.New(slog.DiscardHandler)
 	n, err := natsserver.Start(config)

@@ -223,6 +223,9 @@ func variantWorker(variant string) func(WorkerSettings) *exec.Cmd {
 // patience is far beyond what a round takes, on any machine.
 const patience = 4 * time.Minute
 
+// stuckAfter is the patience with workers whose work never ends.
+const stuckAfter = 5 * time.Second
+
 func newConfig(a *testaccount.Account, variant string) Config {
 	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1, Patience: patience}
 }

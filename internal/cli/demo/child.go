@@ -49,7 +49,7 @@ func (c *child) stop(ctx context.Context) error {
 	return nil
 }
 
-// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or for four times as long as the
+// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or for nine times as long as the
 // call took: checks that read much leave the processors to the work that they wait for.
 func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
 	timer := time.NewTimer(0)
@@ -64,6 +64,6 @@ func every(ctx context.Context, interval time.Duration, done func() (bool, error
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
-		timer.Reset(max(interval, 4*time.Since(began)))
+		timer.Reset(max(interval, 9*time.Since(began)))
 	}
 }

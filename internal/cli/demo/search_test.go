@@ -123,7 +123,7 @@ func TestWrongSearchWorkersAreCaught(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point}, Records: 90, Seed: 1, Patience: patience,
-				stuckAfter: 10 * time.Second, plain: true}
+				stuckAfter: stuckAfter, plain: true}
 			if _, err := Search(t.Context(), c); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
 				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
 			}

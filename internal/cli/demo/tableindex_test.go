@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
@@ -162,7 +161,7 @@ func TestWrongTableIndexWorkersAreCaught(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: patience,
-				stuckAfter: 10 * time.Second, plain: true}
+				stuckAfter: stuckAfter, plain: true}
 			if _, err := indexDemonstrations()[c.kind](t.Context(), config); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
 				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
 			}

@@ -297,7 +297,7 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 			t.Parallel()
 			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: patience, plain: true}
 			if c.says == "orphans are left" { // For good: however long one waits.
-				config.stuckAfter = 10 * time.Second
+				config.stuckAfter = stuckAfter
 			}
 			run := LargeEntity
 			if strings.HasPrefix(variant, "log-storage") {

@@ -366,20 +366,24 @@ func (p *powerTest) step(n int, e crashimage.Event, d *crashimage.Disk) error {
 	return nil
 }
 
-// wanted reports whether an image is checked. The long form checks all. The short one leaves most out where a write was added that has
-// not been synced, since the next sync is checked.
+// wanted reports whether an image is checked. The long form checks all. The short one checks every other sync, and leaves most out where a write
+// was added that has not been synced, since a later sync is checked.
 func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool {
-	if p.few && !p.long {
-		return (e.Kind == crashimage.Remove || e.Kind == crashimage.Rename) && strings.Contains(e.Path, ".blk")
+	if p.long {
+		return true
 	}
-	if p.long || v == crashimage.Synced && e.Kind == crashimage.Sync {
-		return p.long || !strings.HasSuffix(e.Path, "index.db")
+	block := strings.Contains(e.Path, ".blk")
+	if p.few {
+		return (e.Kind == crashimage.Remove || e.Kind == crashimage.Rename) && block
 	}
-	switch e.Kind {
-	case crashimage.Remove, crashimage.Rename:
-		return strings.Contains(e.Path, ".blk")
-	case crashimage.Write, crashimage.Sync:
-		return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(60) == 0
+	oneOf := func(m int) bool { return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(m) == 0 }
+	switch {
+	case e.Kind == crashimage.Sync && v == crashimage.Synced:
+		return !strings.HasSuffix(e.Path, "index.db") && oneOf(2)
+	case e.Kind == crashimage.Remove, e.Kind == crashimage.Rename:
+		return block
+	case e.Kind == crashimage.Write, e.Kind == crashimage.Sync:
+		return oneOf(60)
 	}
 	return false
 }

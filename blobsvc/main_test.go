@@ -1,0 +1,16 @@
+package blobsvc_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// modelChecks is how many random sequences of operations a comparison with a model tries, unless the flag sets it.
+const modelChecks = "40"
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", modelChecks)
+	flag.Parse()
+	os.Exit(m.Run())
+}
