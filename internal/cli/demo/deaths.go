@@ -145,6 +145,9 @@ func (r *run) runUntilDone(ctx context.Context, number string) error {
 		return done, err
 	}
 	if done, err := isDone(); done || err != nil {
+		if ctx.Err() != nil { // Whatever request noticed it.
+			err = context.Cause(ctx)
+		}
 		return err
 	}
 	worker, err := r.start("")
@@ -159,7 +162,7 @@ func (r *run) runUntilDone(ctx context.Context, number string) error {
 	})
 	if err != nil {
 		worker.Kill()
-		if ctx.Err() != nil { // Whatever request noticed it.
+		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return err
