@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -130,30 +132,10 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	o.nats = nats
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
-	features := properties.Features{Logging: true, Metrics: true}
-	if err := s.whenElected(ctx, func() error {
-		options, err := s.tableOptions(ctx, nats)
-		if err == nil {
-			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features, Store: options})
-		}
-		return err
-	}); err != nil {
-		return fmt.Errorf("start the Table service: %w", err)
-	}
-	o.closers = append(o.closers, o.tables.Close)
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
-	if err := s.whenElected(ctx, func() error {
-		cluster, err := s.blobCluster(ctx, nats)
-		if err == nil {
-			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
-				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
-		}
+	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err
-	}); err != nil {
-		return fmt.Errorf("start the Blob service: %w", err)
 	}
-	o.closers = append(o.closers, o.blobs.Close)
 	if s.Clustered() {
 		nats.AddReport("tables", func() any { return logReport(o.tables) })
 		nats.AddReport("blobs", func() any {
@@ -162,13 +144,6 @@ func (s *Stack) open(ctx context.Context) (err error) {
 			return r
 		})
 	}
-	if err := s.whenElected(ctx, func() error {
-		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
-		return err
-	}); err != nil {
-		return fmt.Errorf("start the Queue service: %w", err)
-	}
-	o.closers = append(o.closers, o.queues.Close)
 	logs.Start(o.blobs.Handler(), o.tables.Handler())
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
@@ -183,6 +158,54 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	s.services.Store(o)
 	return nil
+}
+
+// openServices opens the three services at the same time: each of them waits for the disk, and for an election on a node of a cluster. What was
+// opened is in o, also after an error.
+func (s *Stack) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
+	c, nats := s.config, o.nats
+	features := properties.Features{Logging: true, Metrics: true}
+	var g *errgroup.Group
+	g, ctx = errgroup.WithContext(ctx)
+	start := func(name string, open func() error) {
+		g.Go(func() error {
+			if err := s.whenElected(ctx, open); err != nil {
+				return fmt.Errorf("start the %s service: %w", name, err)
+			}
+			return nil
+		})
+	}
+	start("Table", func() error {
+		options, err := s.tableOptions(ctx, nats)
+		if err == nil {
+			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features, Store: options})
+		}
+		return err
+	})
+	start("Blob", func() error {
+		cluster, err := s.blobCluster(ctx, nats)
+		if err == nil {
+			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
+				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
+				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
+		}
+		return err
+	})
+	start("Queue", func() (err error) {
+		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
+		return err
+	})
+	err := g.Wait()
+	if o.tables != nil {
+		o.closers = append(o.closers, o.tables.Close)
+	}
+	if o.blobs != nil {
+		o.closers = append(o.closers, o.blobs.Close)
+	}
+	if o.queues != nil {
+		o.closers = append(o.closers, o.queues.Close)
+	}
+	return err
 }
 
 // wakeEvents tells the delivery of events that an account has one.

@@ -7,32 +7,43 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // SyncStream makes the creation of a stream, or a change of its configuration, durable.
 func SyncStream(streamDir string) error {
-	for _, path := range []string{
-		filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, messagesFolder),
-		streamDir, filepath.Dir(streamDir),
-	} {
-		if err := syncPath(path); err != nil {
-			return fmt.Errorf("jetstreamfiles: %w", err)
-		}
-	}
-	return nil
+	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, messagesFolder),
+		streamDir, filepath.Dir(streamDir))
 }
 
 // SyncFolders makes the creation of a folder and of its parents durable, up to the existing folder top.
 func SyncFolders(path, top string) error {
-	for {
-		if err := syncPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var folders []string
+	for ; ; path = filepath.Dir(path) {
+		if _, err := os.Stat(path); err == nil {
+			folders = append(folders, path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("jetstreamfiles: %w", err)
 		}
 		if path == top || path == filepath.Dir(path) {
-			return nil
+			return syncAll(folders...)
 		}
-		path = filepath.Dir(path)
 	}
+}
+
+// syncAll syncs files and folders at the same time: file systems with a journal combine such syncs.
+func syncAll(paths ...string) error {
+	var g errgroup.Group
+	for _, path := range paths {
+		g.Go(func() error {
+			if err := syncPath(path); err != nil {
+				return fmt.Errorf("jetstreamfiles: %w", err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func syncPath(path string) error {
