@@ -6,13 +6,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // hostIDs are the values that Config.HostID accepts: they become parts of blob names.
-var hostIDs = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+var hostIDs = lazyregexp.New(`^[A-Za-z0-9_.-]{1,100}$`)
 
 // defaultHostID derives a host ID from the program: the same for all instances of it, wherever they run, and different for others.
 func defaultHostID() string {

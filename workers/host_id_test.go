@@ -19,7 +19,7 @@ func TestHostIDsDistinguishPrograms(t *testing.T) {
 		if !strings.HasPrefix(got, c.want[:strings.LastIndex(c.want, "-")+1]) {
 			t.Errorf("host ID of %s, %s: %s, want %s…", c.importPath, c.executable, got, c.want)
 		}
-		if !hostIDs.MatchString(got) || len(got) > 32 {
+		if !hostIDs().MatchString(got) || len(got) > 32 {
 			t.Errorf("host ID %q is not valid", got)
 		}
 		if again := hostIDOf(c.importPath, c.executable); again != got {

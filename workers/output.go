@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // EnqueueOption is an option of Enqueue.
@@ -110,13 +111,13 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 }
 
 // traceParent is the form of https://www.w3.org/TR/trace-context/#traceparent-header in its only version so far.
-var traceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+var traceParent = lazyregexp.New(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 type traceKey struct{}
 
 // WithTraceParent returns a context under which Enqueue sends messages of a trace. A value that is not a traceparent of version 00 is ignored.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
-	if !traceParent.MatchString(parent) {
+	if !traceParent().MatchString(parent) {
 		return ctx
 	}
 	return context.WithValue(ctx, traceKey{}, parent)
@@ -151,7 +152,7 @@ func traceIn(body []byte) string {
 	var carrier struct {
 		Parent string `json:"traceparent"`
 	}
-	if json.Unmarshal(body, &carrier) != nil || !traceParent.MatchString(carrier.Parent) {
+	if json.Unmarshal(body, &carrier) != nil || !traceParent().MatchString(carrier.Parent) {
 		return ""
 	}
 	return carrier.Parent

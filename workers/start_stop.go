@@ -39,7 +39,7 @@ func (a *App) Start(ctx context.Context) error {
 	if p := a.config.LockPeriod; p < 15*time.Second || p > time.Minute {
 		return fmt.Errorf("workers: Config.LockPeriod %v is not within 15 s to 60 s", p)
 	}
-	if !hostIDs.MatchString(a.config.HostID) {
+	if !hostIDs().MatchString(a.config.HostID) {
 		return fmt.Errorf("workers: Config.HostID %q is not 1 to 100 letters, digits, '-', '_' and '.'", a.config.HostID)
 	}
 	listeners, err := a.buildListeners()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
@@ -78,7 +78,7 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 	if f.settings.table == "" {
 		f.settings.table = name
 	}
-	if !tableName.MatchString(f.settings.table) {
+	if !tableName().MatchString(f.settings.table) {
 		fail(fmt.Errorf("table name %q does not have 3 to 63 letters and digits, starting with a letter", f.settings.table))
 	}
 	f.settings.queueName = hashedQueueName("azure-webjobs-tabletrigger-", a.config.HostID, name)
@@ -98,7 +98,7 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 }
 
 // tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
-var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+var tableName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
 // Change is a change of an entity with the entity decoded from JSON.
 type Change[T any] struct {

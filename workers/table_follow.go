@@ -51,7 +51,7 @@ func (a *App) FollowTable(name, table string, follower TableFollower) *Function 
 	if follower == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the follower is nil", name))
 	}
-	if !tableName.MatchString(table) {
+	if !tableName().MatchString(table) {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: table name %q does not have 3 to 63 letters and digits, starting with a letter", name, table))
 	}
 	f.follows = true

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
@@ -77,8 +77,8 @@ var (
 	inputKinds   = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
-	functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	bindingName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+	functionName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	bindingName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
 )
 
 // readFunctions reads every folder of a project that has a function.json.
@@ -118,7 +118,7 @@ func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function
 
 func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {
 	f := &function{name: name, retry: h.retry}
-	if len(name) > maxName || !functionName.MatchString(name) || strings.EqualFold(name, "host") {
+	if len(name) > maxName || !functionName().MatchString(name) || strings.EqualFold(name, "host") {
 		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not \"host\"", file.where, name)
 	}
 	if file.has("disabled") {
@@ -287,7 +287,7 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 		return nil, false
 	case b.name == "":
 		o.fail("name", "is missing")
-	case (len(b.name) > maxName || !bindingName.MatchString(b.name)) && (b.name != returnName || !output):
+	case (len(b.name) > maxName || !bindingName().MatchString(b.name)) && (b.name != returnName || !output):
 		o.fail("name", "%q is not a name: a letter, then letters, digits and _; $return for an output", b.name)
 	}
 	if t := o.choice("dataType", "string", "string", "binary", "stream"); t == "stream" {
@@ -362,12 +362,12 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 const dashedRule = "a name has 3 to 63 lower-case letters, digits and single dashes between them"
 
 var (
-	dashedName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	tableName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+	dashedName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	tableName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 )
 
 func dashed(name string) bool {
-	return len(name) >= 3 && len(name) <= 63 && dashedName.MatchString(name)
+	return len(name) >= 3 && len(name) <= 63 && dashedName().MatchString(name)
 }
 
 func containerName(name string) bool {
@@ -403,7 +403,7 @@ func (b *binding) readTarget(o *section, s *settings, name string, expressions b
 
 func (b *binding) readTable(o *section, s *settings, output bool) {
 	b.readTarget(o, s, "tableName", true)
-	if name := b.target.source; name != "" && !strings.Contains(name, "{") && !tableName.MatchString(name) {
+	if name := b.target.source; name != "" && !strings.Contains(name, "{") && !tableName().MatchString(name) {
 		o.fail("tableName", "%q: a name has 3 to 63 letters and digits, a letter first", name)
 	}
 	optional := func(name string) *template {

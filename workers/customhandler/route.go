@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // route is a template of ASP.NET Core: "orders/{id:int}/{format?}", "{*rest}".
@@ -157,7 +159,7 @@ func closing(text string) int {
 	return -1
 }
 
-var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var parameterName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // parseParameter reads "name:constraint:constraint(argument)=fallback?".
 func parseParameter(text string) (parameter, error) {
@@ -171,7 +173,7 @@ func parseParameter(text string) (parameter, error) {
 		rest, p.fallback, p.hasFallback = rest[:at], rest[at+1:], true
 	}
 	p.name = name
-	if !parameterName.MatchString(name) {
+	if !parameterName().MatchString(name) {
 		return p, fmt.Errorf("%q is not a parameter's name", name)
 	}
 	for rest != "" {
@@ -197,7 +199,7 @@ func parseParameter(text string) (parameter, error) {
 	return p, nil
 }
 
-var letters = regexp.MustCompile(`^[A-Za-z]*$`)
+var letters = lazyregexp.New(`^[A-Za-z]*$`)
 
 // parseConstraint knows the constraints of ASP.NET Core.
 // https://learn.microsoft.com/aspnet/core/fundamentals/routing#route-constraints
@@ -235,7 +237,7 @@ func parseConstraint(text string) (constraint, error) {
 	case "datetime":
 		return isDateTime, nil
 	case "alpha":
-		return letters.MatchString, nil
+		return letters().MatchString, nil
 	case "required":
 		return func(v string) bool { return v != "" }, nil
 	case "length":

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -18,6 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // A history is one partition of the History table:
@@ -409,7 +410,7 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 }
 
 // sentinelETag finds the ETag of the first operation in the answer to a batch, which the SDK does not return.
-var sentinelETag = regexp.MustCompile(`(?mi)^ETag:[ \t]*(.+?)[ \t]*\r?$`)
+var sentinelETag = lazyregexp.New(`(?mi)^ETag:[ \t]*(.+?)[ \t]*\r?$`)
 
 // submit writes a batch with the sentinel, which must still have the ETag. It returns the sentinel's new ETag and Commit.
 func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag, at sentinel, rest []aztables.TransactionAction, now time.Time, complete bool) (azcore.ETag, string, error) {
@@ -454,7 +455,7 @@ func (s histories) transact(ctx context.Context, instance string, actions []azta
 	if err != nil {
 		body, err = io.ReadAll(answer.Body)
 	}
-	m := sentinelETag.FindSubmatch(body)
+	m := sentinelETag().FindSubmatch(body)
 	if err != nil || m == nil {
 		return "", fmt.Errorf("durable: the answer to a batch for %q names no ETag", instance)
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -44,11 +44,11 @@ type Options struct {
 
 // hubName is the rule of Durable Functions for names of hubs, which makes valid names of tables, queues and containers.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-task-hubs#task-hub-names
-var hubName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,44}$`)
+var hubName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,44}$`)
 
 // CheckHubName returns an error for a name that a hub cannot have.
 func CheckHubName(name string) error {
-	if !hubName.MatchString(name) {
+	if !hubName().MatchString(name) {
 		return fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", name)
 	}
 	return nil

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -195,8 +195,8 @@ func lastModified(h http.Header) (t time.Time, ok bool) {
 
 // entries find the entries of lists in XML, and times the time of an entry.
 var (
-	entries = regexp.MustCompile(`(?s)<Blob>.*?</Blob>|<Container>.*?</Container>|<QueueMessage>.*?</QueueMessage>|<entry[ >].*?</entry>`)
-	times   = regexp.MustCompile(`<(?:Last-Modified|InsertionTime|d:Timestamp[^>]*)>([^<]*)<`)
+	entries = lazyregexp.New(`(?s)<Blob>.*?</Blob>|<Container>.*?</Container>|<QueueMessage>.*?</QueueMessage>|<entry[ >].*?</entry>`)
+	times   = lazyregexp.New(`<(?:Last-Modified|InsertionTime|d:Timestamp[^>]*)>([^<]*)<`)
 )
 
 // filter removes the entries of hidden times from a list: of blobs, containers and messages in XML, of entities in JSON and Atom. Entries
@@ -205,8 +205,8 @@ func (h hidden) filter(body []byte) []byte {
 	if bytes.HasPrefix(body, []byte("{")) {
 		return h.filterJSON(body)
 	}
-	return entries.ReplaceAllFunc(body, func(entry []byte) []byte {
-		m := times.FindSubmatch(entry)
+	return entries().ReplaceAllFunc(body, func(entry []byte) []byte {
+		m := times().FindSubmatch(entry)
 		if m == nil {
 			return entry
 		}

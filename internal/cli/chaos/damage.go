@@ -10,11 +10,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // damageAll damages copies of a folder and looks what becomes of each. The models are those of the folder.
@@ -138,7 +138,7 @@ func flip(dir, path string, at, bit int) (what string, err error) {
 }
 
 // generation is what differs between names of files of one kind.
-var generation = regexp.MustCompile(`[0-9a-fA-F]{8,}|[0-9]+|chaos[0-9]+|[A-Z0-9]{20,}`)
+var generation = lazyregexp.New(`[0-9a-fA-F]{8,}|[0-9]+|chaos[0-9]+|[A-Z0-9]{20,}`)
 
 // damage flips a bit of a file, of each kind of file with the same probability, and says of which.
 func damage(dir string, rnd *rand.Rand) (string, error) {
@@ -152,7 +152,7 @@ func damage(dir string, rnd *rand.Rand) (string, error) {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		kind := generation.ReplaceAllString(name, "#")
+		kind := generation().ReplaceAllString(name, "#")
 		if !strings.HasPrefix(name, "reserve") && name != "LOCK" {
 			files[kind] = append(files[kind], path)
 		}

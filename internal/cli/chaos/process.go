@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/internal/cli/childproc"
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 const (
@@ -55,7 +55,7 @@ func (c *writeCounter) CloseIdleConnections() {
 	}
 }
 
-var connectionLine = regexp.MustCompile(`^\s*(DefaultEndpointsProtocol=\S+)`)
+var connectionLine = lazyregexp.New(`^\s*(DefaultEndpointsProtocol=\S+)`)
 
 // errNotReady is the error of a process that ended before it was ready.
 var errNotReady = errors.New("the server ended before it was ready")
@@ -81,7 +81,7 @@ func (r *run) launch(folder string) (p *process, ready <-chan string, err error)
 		scanner := bufio.NewScanner(in)
 		var connection string
 		for scanner.Scan() {
-			if m := connectionLine.FindStringSubmatch(scanner.Text()); m != nil {
+			if m := connectionLine().FindStringSubmatch(scanner.Text()); m != nil {
 				connection = m[1]
 			}
 			if bytes.HasPrefix(scanner.Bytes(), []byte("Ready")) {

@@ -7,11 +7,12 @@ package sdkerr
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Text returns err's text with every refused request in it as one line: method, address, status, code and message. Addresses have no
@@ -52,7 +53,7 @@ func walk(err error, look func(error) bool) {
 }
 
 // message finds a body's first line of text, in the XML of Blob and Queue or the JSON of Table.
-var message = regexp.MustCompile(`<Message>\s*([^\n<]+)|"message":\s*(?:{[^}]*"value":\s*)?"((?:[^"\\]|\\[^n])+)`)
+var message = lazyregexp.New(`<Message>\s*([^\n<]+)|"message":\s*(?:{[^}]*"value":\s*)?"((?:[^"\\]|\\[^n])+)`)
 
 func line(r *azcore.ResponseError) string {
 	text := fmt.Sprint(r.StatusCode)
@@ -63,7 +64,7 @@ func line(r *azcore.ResponseError) string {
 		return text
 	}
 	if body, err := runtime.Payload(r.RawResponse); err == nil {
-		if m := message.FindSubmatch(body); m != nil {
+		if m := message().FindSubmatch(body); m != nil {
 			text += ": " + strings.TrimSpace(string(m[1])+string(m[2]))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -76,18 +76,18 @@ func typeName(v any) string {
 type comparison struct{ property, constant, kind string }
 
 // The tokens of a filter that matter here: texts with their prefix, words and numbers.
-var token = regexp.MustCompile(`(?:datetime|guid|binary|X)?'(?:[^']|'')*'|[-+]?[0-9][0-9A-Za-z.+-]*|[\p{L}_][\p{L}\p{N}_]*|[()]`)
+var token = lazyregexp.New(`(?:datetime|guid|binary|X)?'(?:[^']|'')*'|[-+]?[0-9][0-9A-Za-z.+-]*|[\p{L}_][\p{L}\p{N}_]*|[()]`)
 
 var (
-	operator = regexp.MustCompile(`^(?:eq|ne|gt|ge|lt|le)$`)
-	name     = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_]*$`)
+	operator = lazyregexp.New(`^(?:eq|ne|gt|ge|lt|le)$`)
+	name     = lazyregexp.New(`^[\p{L}_][\p{L}\p{N}_]*$`)
 )
 
 // comparisons finds the comparisons of a filter, keys and Timestamp left out.
 func comparisons(filter string) (list []comparison) {
-	tokens := token.FindAllString(filter, -1)
+	tokens := token().FindAllString(filter, -1)
 	for i := 1; i+1 < len(tokens); i++ {
-		if !operator.MatchString(tokens[i]) {
+		if !operator().MatchString(tokens[i]) {
 			continue
 		}
 		left, right := tokens[i-1], tokens[i+1]
@@ -95,7 +95,7 @@ func comparisons(filter string) (list []comparison) {
 			left, right = right, left
 		}
 		kind := constantType(right)
-		if kind != "" && name.MatchString(left) && constantType(left) == "" && !slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp"}, left) {
+		if kind != "" && name().MatchString(left) && constantType(left) == "" && !slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp"}, left) {
 			list = append(list, comparison{left, right, kind})
 		}
 	}

@@ -3,13 +3,14 @@ package config
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // clusterVariable matches variables that Kubernetes makes for a service called lazuli, or lazuli-something.
-var clusterVariable = regexp.MustCompile(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
+var clusterVariable = lazyregexp.New(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
 
 // otherVariables are of other verbs, and of the scripts in .ci.
 var otherVariables = []string{"LAZULI_CONFIG", "LAZULI_CONNECTION_STRING", "LAZULI_FAULT", "LAZULI_CI_CACHE", "LAZULI_SHARED"}
@@ -47,7 +48,7 @@ func environSettings(environ []string) (list []setting, notes []string, err erro
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if strings.HasPrefix(name, "LAZULI_") && !used[name] && !clusterVariable.MatchString(name) {
+		if strings.HasPrefix(name, "LAZULI_") && !used[name] && !clusterVariable().MatchString(name) {
 			notes = append(notes, "environment variable "+name+" is not an option of Lazuli's; it is ignored")
 		}
 	}

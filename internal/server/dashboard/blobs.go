@@ -210,7 +210,7 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 
 // setContentType changes the content type and keeps the other HTTP headers.
 func setContentType(ctx context.Context, client *blob.Client, kind string) error {
-	if !metadataValue.MatchString(kind) {
+	if !metadataValue().MatchString(kind) {
 		return problem{http.StatusBadRequest, "The content type has characters that a header cannot have", "Examples are text/plain and image/png."}
 	}
 	p, err := client.GetProperties(ctx, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Metadata is read from lists: in the headers of other answers, the SDK for Go does not keep the case of the names.
@@ -53,18 +54,18 @@ func metadataText(m map[string]*string) string {
 }
 
 var (
-	metadataName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	metadataValue = regexp.MustCompile(`^[ -~]*$`)
+	metadataName  = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	metadataValue = lazyregexp.New(`^[ -~]*$`)
 )
 
 // parseMetadata reads lines "name: value" of metadata, which is sent as headers.
 func parseMetadata(text string) (map[string]*string, error) {
 	m, err := parseLines(text)
 	for name, v := range m {
-		if !metadataName.MatchString(name) {
+		if !metadataName().MatchString(name) {
 			return nil, problem{http.StatusBadRequest, "The name " + name + " is not one of metadata", "Names have letters, digits and underscores, and do not begin with a digit."}
 		}
-		if !metadataValue.MatchString(value(v)) {
+		if !metadataValue().MatchString(value(v)) {
 			return nil, problem{http.StatusBadRequest, "The value of " + name + " has characters that metadata cannot have", "Values have ASCII characters."}
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // maxForm bounds the body of a token request in bytes.
@@ -158,7 +158,7 @@ func (i *Issuer) knows(client, secret string) bool {
 }
 
 // accountAudience is one account's service at Azure.
-var accountAudience = regexp.MustCompile(`^https://[a-z0-9]{3,24}\.(blob|queue|table)\.core\.windows\.net/?$`)
+var accountAudience = lazyregexp.New(`^https://[a-z0-9]{3,24}\.(blob|queue|table)\.core\.windows\.net/?$`)
 
 // audienceOf turns a scope (RESOURCE/.default) or a resource into an audience. Some libraries add the scopes of a user's sign-in, which
 // mean nothing here.
@@ -173,7 +173,7 @@ func audienceOf(scope, resource string) (string, bool) {
 		}
 		resource, _ = strings.CutSuffix(s, "/.default")
 	}
-	return resource, strings.TrimSuffix(resource, "/") == auth.StorageAudience || accountAudience.MatchString(resource)
+	return resource, strings.TrimSuffix(resource, "/") == auth.StorageAudience || accountAudience().MatchString(resource)
 }
 
 // grant answers with a token, in the fields of all the flows.

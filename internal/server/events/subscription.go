@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // The schemas of deliveries, by the names of `az eventgrid event-subscription create --event-delivery-schema`.
@@ -63,7 +64,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-var subscriptionName = regexp.MustCompile(`^[A-Za-z0-9-]{3,64}$`)
+var subscriptionName = lazyregexp.New(`^[A-Za-z0-9-]{3,64}$`)
 
 // maxSubject is the maximum length of a filter by subject, and of a text in an advanced filter.
 const maxSubject = 512
@@ -91,7 +92,7 @@ func (s *Subscription) normalize() error {
 			*d.field = d.value
 		}
 	}
-	if !subscriptionName.MatchString(s.Name) {
+	if !subscriptionName().MatchString(s.Name) {
 		return invalid("name: want 3 to 64 letters, digits and hyphens")
 	}
 	for _, n := range []struct {

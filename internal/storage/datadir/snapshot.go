@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 )
@@ -39,7 +39,7 @@ const (
 	partSuffix = ".part"
 )
 
-var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var snapshotName = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Snapshot is a copy of a data folder's content, inside the folder.
 type Snapshot struct {
@@ -172,7 +172,7 @@ func (d *Dir) Snapshots() ([]Snapshot, error) {
 		return list, nil
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && snapshotName.MatchString(e.Name()) {
+		if info, err := e.Info(); err == nil && snapshotName().MatchString(e.Name()) {
 			list = append(list, Snapshot{Name: e.Name(), Time: info.ModTime()})
 		}
 	}
@@ -198,7 +198,7 @@ func (d *Dir) snapshot(name string) (string, error) {
 	switch {
 	case d.temp:
 		return "", ErrTemporary
-	case !snapshotName.MatchString(name):
+	case !snapshotName().MatchString(name):
 		return "", ErrSnapshotName
 	}
 	return filepath.Join(d.path, SnapshotsFolder, name), nil

@@ -6,10 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // The number of nodes that a cluster may have. With two nodes, the loss of one would be the loss of the majority.
@@ -41,7 +42,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+var validName = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
 // ParsePeers parses a list of the form name=host:port,name=host:port.
 func ParsePeers(text string) ([]Peer, error) {
@@ -67,7 +68,7 @@ func FormatPeers(peers []Peer) string {
 
 // Validate returns an error that describes the first mistake. It reads no files.
 func (c *Config) Validate() error {
-	if !validName.MatchString(c.Node) {
+	if !validName().MatchString(c.Node) {
 		return fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", c.Node)
 	}
 	if err := checkAddress(c.Listen, true); err != nil {
@@ -92,7 +93,7 @@ func (c *Config) validatePeers() error {
 	}
 	names, addresses := map[string]bool{}, map[string]string{}
 	for _, p := range c.Peers {
-		if !validName.MatchString(p.Name) {
+		if !validName().MatchString(p.Name) {
 			return fmt.Errorf("the name %q of a peer must have 1 to 32 lower-case letters, digits and hyphens", p.Name)
 		}
 		if err := checkAddress(p.Address, false); err != nil {

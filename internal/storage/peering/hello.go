@@ -51,7 +51,7 @@ func decodeHello(text string) (Hello, error) {
 	if err != nil || json.Unmarshal(b, &h) != nil {
 		return h, errNoHello
 	}
-	if !validName.MatchString(h.Node) || h.Incarnation == "" || h.Cluster == "" {
+	if !validName().MatchString(h.Node) || h.Incarnation == "" || h.Cluster == "" {
 		return h, errNoHello
 	}
 	return h, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Config configures a Log.
@@ -42,13 +43,13 @@ type Config struct {
 	Log *slog.Logger
 }
 
-var nameRule = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+var nameRule = lazyregexp.New(`^[a-z0-9-]{1,64}$`)
 
 func (c *Config) validate() error {
 	switch {
 	case c.Conn == nil:
 		return errors.New("replog: Conn is missing")
-	case !nameRule.MatchString(c.Name):
+	case !nameRule().MatchString(c.Name):
 		return fmt.Errorf("replog: Name is %q: want lower-case letters, digits and hyphens", c.Name)
 	case c.Replicas < 0 || c.Replicas > 5:
 		return fmt.Errorf("replog: Replicas is %d: want 1 to 5", c.Replicas)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Pattern matches the names of blobs in one container.
@@ -20,7 +22,7 @@ type Pattern struct {
 	match *regexp.Regexp
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var validName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Parse reads a pattern. Names in braces match any text, the first as much as it can; "{{" and "}}" stand for braces. A path
 // without a slash means all blobs of the container.
@@ -55,7 +57,7 @@ func parse(path string) (Pattern, error) {
 			rest = rest[2:]
 		case rest[0] == '{':
 			name, after, closed := strings.Cut(rest[1:], "}")
-			if !closed || !validName.MatchString(name) {
+			if !closed || !validName().MatchString(name) {
 				return Pattern{}, errors.New("a brace is not closed, or what is in braces is not a name")
 			}
 			if seen[name] {

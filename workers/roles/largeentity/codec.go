@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // codec turns values of a struct type into properties and back.
@@ -30,7 +31,7 @@ type field struct {
 const maxPropertyName = 255
 
 // propertyName is stricter than the service, which allows letters of every script.
-var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var propertyName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // newCodec reads a struct type: each exported field is a property, called as the field, or as its tag says, `table:"Name"`;
 // `table:"-"` leaves it out.
@@ -52,7 +53,7 @@ func newCodec(t reflect.Type) (*codec, error) {
 			continue
 		case slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp", PointerProperty}, name):
 			return nil, fmt.Errorf("largeentity: %v cannot have a property called %s", t, name)
-		case len(name) > maxPropertyName || !propertyName.MatchString(name):
+		case len(name) > maxPropertyName || !propertyName().MatchString(name):
 			return nil, fmt.Errorf("largeentity: %q of %v is not a valid property name", name, t)
 		case slices.ContainsFunc(c.fields, func(o field) bool { return o.name == name }):
 			return nil, fmt.Errorf("largeentity: two fields of %v have the property name %s", t, name)

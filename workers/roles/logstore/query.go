@@ -82,7 +82,7 @@ func NewReader(storage *workers.Storage, container string) (*Reader, error) {
 func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
-		case !serviceName.MatchString(q.Service):
+		case !serviceName().MatchString(q.Service):
 			yield(Entry{}, fmt.Errorf("logstore: %.80q is not the name of a service", q.Service))
 			return
 		case q.From.IsZero() || !q.From.Before(q.To):

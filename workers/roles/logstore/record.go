@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Record is one line of a log. In JSON, as a message of the role's queue, it is
@@ -35,7 +36,7 @@ type Record struct {
 const MaxLine = 1 << 20
 
 // serviceName are the services that a blob's name may begin with.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+var serviceName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
 // ErrRecord is wrapped by the error for a record that can never be written.
 var ErrRecord = errors.New("logstore: the record is not valid")
@@ -43,7 +44,7 @@ var ErrRecord = errors.New("logstore: the record is not valid")
 // line returns the record as stored in a blob, with its newline.
 func (r Record) line() ([]byte, error) {
 	switch {
-	case !serviceName.MatchString(r.Service):
+	case !serviceName().MatchString(r.Service):
 		return nil, fmt.Errorf("%w: the service %.80q must have only letters, digits, dashes and underscores", ErrRecord, r.Service)
 	case r.Time.Year() < 1 || r.Time.Year() > 9999:
 		return nil, fmt.Errorf("%w: the year %d", ErrRecord, r.Time.Year())
