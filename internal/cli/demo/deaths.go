@@ -145,7 +145,7 @@ func (r *run) runUntilDone(ctx context.Context, number string) error {
 		return done, err
 	}
 	if done, err := isDone(); done || err != nil {
-		if ctx.Err() != nil { // Whatever request noticed it.
+		if err != nil && ctx.Err() != nil { // whatever request noticed it
 			err = context.Cause(ctx)
 		}
 		return err
