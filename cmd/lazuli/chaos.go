@@ -36,11 +36,13 @@ A request in progress at the end may have happened or not. fsck checks copies of
 --damage also flips bits in copies of the folder. A server on such a copy must refuse to start, answer an
 error, or have all data; missing data must be found by fsck.
 
-With --nodes 3, the processes form a cluster, and clients use a queue and a table through all of them. One node after another is killed, paused,
-restarted, cut off, or its connections carry nothing for a while; a bit of its streams is flipped while it is stopped, and it is
-replaced when it finds that; its disk is full (the last node, on Linux, if file systems can be mounted); all are killed. A message may be delivered again only after its visibility
-timeout, and not after its deletion was acknowledged; entities are incremented on condition of their ETags, and each value must have
-one writer and never be read as an older one. The longest time without an acknowledged request is reported.
+With --nodes 3, the processes form a cluster, and clients use a queue, a table and blobs through all of them. One node after another is killed,
+paused, slowed down, restarted, cut off, or its connections carry nothing for a while; a bit of its streams is flipped while it is stopped, and it is
+replaced when it finds that; its disk is full (the last node), or loses everything that was not synced (the first node; both on Linux, if file
+systems can be mounted); all are killed. A message may be delivered again only after its visibility timeout, and not after its deletion was
+acknowledged; entities and blobs are incremented on condition of their ETags, and each value must have one writer and never be read as an
+older one. For blobs that are overwritten by ETag, leased, appended to at positions, or made of block lists, some order of all requests must
+explain all answers (checked by porcupine). The longest time without an acknowledged request is reported.
 
 The report counts what was lost, stale (replaced by an acknowledged write), doubled, resurrected (deleted before),
 and wrong. The exit code is 1 if there is any. The data folder of a failed run is kept. The seed repeats the

@@ -49,8 +49,8 @@ func TestChaos(t *testing.T) {
 func TestChaosNodes(t *testing.T) {
 	t.Parallel()
 	c := chaosConfig(t)
-	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 4, Seed: 12, Clients: 1, Think: 60 * time.Millisecond,
-		Kinds: []string{"killed", "paused", "bit flipped", "disk full"}, MaxFault: 2 * time.Second, Progress: c.Progress})
+	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 5, Seed: 12, Clients: 1, Think: 60 * time.Millisecond,
+		Kinds: []string{"killed", "slow", "bit flipped", "disk full", "power lost"}, MaxFault: 2 * time.Second, Progress: c.Progress})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestChaosNodes(t *testing.T) {
 	if !report.OK() {
 		t.Error("the cluster broke a promise")
 	}
-	if len(report.Faults) < 3 || report.Replaced != report.Faults["bit flipped"] || report.Puts == 0 || report.Deletes == 0 {
+	if len(report.Faults) < 3 || report.Replaced != report.Faults["bit flipped"] || report.Puts == 0 || report.Deletes == 0 || report.Histories < 4 {
 		t.Errorf("the run left out what it is for: %+v", report)
 	}
 }

@@ -24,11 +24,13 @@ const (
 	Wrong Kind = "wrong"
 	// Refused is an answer or an end of the process that the model does not allow.
 	Refused Kind = "refused"
+	// Nonlinear is a history that no order of its requests explains.
+	Nonlinear Kind = "not linearizable"
 	// Unclean is a data folder in which fsck finds errors.
 	Unclean Kind = "fsck errors"
 )
 
-var kinds = []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Refused, Unclean}
+var kinds = []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Nonlinear, Refused, Unclean}
 
 // Finding is one broken promise. It is an error, so that a client can return it.
 type Finding struct {

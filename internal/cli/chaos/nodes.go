@@ -61,7 +61,9 @@ type nodesRun struct {
 	queue  *sharedQueue
 	table  *sharedCounters
 	blobs  *sharedCounters
+	hist   *sharedHistories
 	disk   *smallDisk // where the last node has its folder; nil if it cannot be mounted
+	power  *powerDisk // the same for the first node
 	admin  *http.Client
 	report NodesReport
 }
@@ -96,6 +98,9 @@ func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	}
 	if r.disk != nil {
 		err = errors.Join(err, r.disk.close())
+	}
+	if r.power != nil {
+		err = errors.Join(err, r.power.close())
 	}
 	r.report.Took = time.Since(begun)
 	if err == nil && r.report.OK() {
@@ -134,6 +139,12 @@ func (r *nodesRun) prepare(folder string) error {
 			r.Kinds = slices.DeleteFunc(r.Kinds, func(kind string) bool { return kind == faultFull })
 		}
 	}
+	if slices.Contains(r.Kinds, faultPower) {
+		if r.power, err = newPowerDisk(r.nodes[0].Folder, filepath.Join(folder, "power.img")); err != nil {
+			r.say("no node will lose power: %v", err)
+			r.Kinds = slices.DeleteFunc(r.Kinds, func(kind string) bool { return kind == faultPower })
+		}
+	}
 	return nil
 }
 
@@ -170,12 +181,14 @@ func (r *nodesRun) run(ctx context.Context) error {
 	}
 	r.table = newSharedCounters(table, "entity", len(r.nodes), r.Think)
 	r.blobs = newSharedCounters(blobs, "blob", len(r.nodes), 2*r.Think)
+	r.hist = newSharedHistories(historyBlobs{blobs}, len(r.nodes), 3*r.Think)
 	load, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range r.Clients {
 		all.Go(func() { queue.produce(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+2)))) })
 		all.Go(func() { r.table.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(1000+i)))) })
 		all.Go(func() { r.blobs.increment(load, rand.New(rand.NewPCG(r.Seed, uint64(2000+i)))) })
+		all.Go(func() { r.hist.use(load, rand.New(rand.NewPCG(r.Seed, uint64(3000+i)))) })
 		all.Go(func() { queue.consume(load, rand.New(rand.NewPCG(r.Seed, uint64(2*i+3)))) })
 	}
 	err = r.faults(ctx)
@@ -185,10 +198,12 @@ func (r *nodesRun) run(ctx context.Context) error {
 		queue.drain(ctx)
 		r.table.last(ctx)
 		r.blobs.last(ctx)
+		r.hist.last(ctx, rand.New(rand.NewPCG(r.Seed, 4000)))
 	}
 	queue.fill(&r.report)
 	r.table.fill(&r.report, &r.report.Increments, &r.report.Reads)
 	r.blobs.fill(&r.report, &r.report.BlobWrites, &r.report.BlobReads)
+	r.hist.fill(&r.report)
 	return errors.Join(err, ctx.Err())
 }
 
@@ -203,8 +218,11 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		if r.report.faults() < len(r.Kinds) { // each one once
 			kind = r.Kinds[r.report.faults()]
 		}
-		if kind == faultFull {
+		switch kind {
+		case faultFull:
 			at = len(r.nodes) - 1
+		case faultPower:
+			at = 0
 		}
 		length := r.MaxFault/10 + time.Duration(r.rnd.Int64N(int64(r.MaxFault*9/10)))
 		before := r.queue.acknowledged()

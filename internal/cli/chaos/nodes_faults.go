@@ -27,9 +27,17 @@ const (
 	faultFlip      = "bit flipped"
 	faultFull      = "disk full"
 	faultKillAll   = "all killed"
+	faultPower     = "power lost"
+	faultSlow      = "slow"
 )
 
-var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull, faultKillAll}
+var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull, faultKillAll, faultPower, faultSlow}
+
+// A slow node stands still for slowStop, works for slowRun, and so on.
+const (
+	slowStop = 150 * time.Millisecond
+	slowRun  = 30 * time.Millisecond
+)
 
 // fault makes a fault at a node and ends it.
 func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.Duration) error {
@@ -57,6 +65,23 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 		n.Pause()
 		pause(ctx, length)
 		n.Resume()
+	case faultSlow:
+		for begun := time.Now(); time.Since(begun) < length && ctx.Err() == nil; {
+			n.Pause()
+			pause(ctx, slowStop)
+			n.Resume()
+			pause(ctx, slowRun)
+		}
+	case faultPower:
+		n.Kill() // a process without power answers no more, not even with the errors of its disk
+		if err := r.power.stop(); err != nil {
+			return err
+		}
+		pause(ctx, length)
+		if err := r.power.start(); err != nil {
+			return err
+		}
+		return n.Start()
 	case faultCut:
 		r.web.cut(at)
 		pause(ctx, length)

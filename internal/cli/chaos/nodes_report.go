@@ -25,6 +25,9 @@ type NodesReport struct {
 	Increments, Reads int64
 	// BlobWrites and BlobReads are acknowledged requests to blobs.
 	BlobWrites, BlobReads int64
+	// Histories is the number of blobs whose HistoryRequests were checked, and Undecided that of those for which that took too long.
+	Histories, Undecided int
+	HistoryRequests      int64
 	// LongestGap is the longest time without any acknowledged request, through all nodes.
 	LongestGap time.Duration
 	// SlowestRecovery is the longest time from the end of a fault until all nodes were ready.
@@ -65,8 +68,9 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "nodes replaced\t%d of %d with a flipped bit\n", r.Replaced, r.Faults[faultFlip])
 	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads; blobs %d writes, %d reads\n",
 		r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads+r.BlobWrites+r.BlobReads, r.Puts, r.Gets, r.Deletes, r.Increments, r.Reads, r.BlobWrites, r.BlobReads)
+	fmt.Fprintf(t, "histories\t%d of blobs with %d acknowledged requests; %d took too long to check\n", r.Histories, r.HistoryRequests, r.Undecided)
 	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503 or 507\n", r.Unknown, r.Unavailable)
-	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Refused} {
+	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Nonlinear, Refused} {
 		n := 0
 		for _, f := range r.Findings {
 			if f.Kind == k {

@@ -138,7 +138,7 @@ var libraries = map[string][]string{
 
 // testLibraries must not be linked into the binary.
 var testLibraries = []string{
-	"testing", "net/http/httptest", "github.com/google/go-cmp", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
+	"testing", "net/http/httptest", "github.com/google/go-cmp", "pgregory.net/rapid",
 	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/hanwen/go-fuse/v2/fs", module + "lazulitest",
 	module + testSupport[0],
 }
