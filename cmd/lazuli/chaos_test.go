@@ -58,7 +58,7 @@ func TestChaosNodes(t *testing.T) {
 	if !report.OK() {
 		t.Error("the cluster broke a promise")
 	}
-	if len(report.Faults) < 3 || report.Replaced != report.Faults["bit flipped"] || report.Puts == 0 || report.Deletes == 0 || report.Histories < 4 {
+	if len(report.Faults) < 3 || report.Replaced > report.Faults["bit flipped"] || report.Puts == 0 || report.Deletes == 0 || report.Histories < 4 {
 		t.Errorf("the run left out what it is for: %+v", report)
 	}
 }
