@@ -29,7 +29,7 @@ func blockFiles(t *testing.T, dir string, q *Queue) []string {
 // deletions are in the second one, so that it says something else without the second one.
 func twoOldBlocks(t *testing.T, dir string, q *Queue) (live []string) {
 	t.Helper()
-	body := strings.Repeat("x", 30<<10)
+	body := strings.Repeat("x", 60<<10)
 	remove := func(list ...Message) {
 		t.Helper()
 		for _, m := range list {
