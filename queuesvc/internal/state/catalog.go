@@ -305,7 +305,7 @@ func (s *Store) openCatalog(ctx context.Context) error {
 		return fmt.Errorf("queue catalog: %w", err)
 	}
 	s.catalog.void(s.catalogFloor.Load())
-	if !mustMigrate(stream.CachedInfo()) {
+	if !s.mustMigrate(stream.CachedInfo()) {
 		return nil
 	}
 	// An earlier version of this program created the stream, and JetStream removed replaced records. See migrateStream.

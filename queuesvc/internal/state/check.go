@@ -132,7 +132,7 @@ func (c *checker) queue(account, queue string, entry *catalogEntry) {
 	}
 	info := stream.CachedInfo()
 	prefix := subjectPrefix(account, queue, entry.Incarnation)
-	if per := info.Config.MaxMsgsPerSubject; per > 1 && per < manyRecords || len(info.Config.Subjects) != 1 || info.Config.Subjects[0] != prefix+"*" {
+	if per := info.Config.MaxMsgsPerSubject; per > 1 || len(info.Config.Subjects) != 1 || info.Config.Subjects[0] != prefix+"*" {
 		c.problem("queue %s of account %s: stream %s is not configured as a queue's", queue, account, name)
 	}
 	if info.State.LastSeq+1 < entry.Floor {

@@ -43,17 +43,13 @@ func (s *Store) streamConfig(accountName, queue, incarnation string) jetstream.S
 	}
 }
 
-// manyRecords is a number of records that no slot reaches. For a stream with a limit of records per subject JetStream makes blocks of 4 MiB, not of
-// 8 MiB, and there is no other setting for their size. It holds several blocks in memory under load.
-const manyRecords = 1 << 40
-
-// recordsPerSubject is the number of records that JetStream keeps of a subject. With more than one it must remove none by itself; on disk, such
+// recordsPerSubject is the number of records that JetStream keeps of a subject. Without a limit it removes none by itself; on disk, such
 // removals would not be safe.
 func (s *Store) recordsPerSubject() int64 {
 	if s.nats.InMemory() {
 		return 1
 	}
-	return manyRecords
+	return -1
 }
 
 // createStream creates a queue's stream, durably, unless it exists.
@@ -230,7 +226,7 @@ func (s *Store) restoreConfigurations(ctx context.Context) error {
 // removed the others. Removed and cleared records must not reappear: the floor is set after them.
 func (s *Store) migrateStream(ctx context.Context, account, queue, incarnation string, info *jetstream.StreamInfo) error {
 	config := s.streamConfig(account, queue, incarnation)
-	if !mustMigrate(info) {
+	if !s.mustMigrate(info) {
 		return nil
 	}
 	floor := info.State.FirstSeq
@@ -254,11 +250,11 @@ func (s *Store) migrateStream(ctx context.Context, account, queue, incarnation s
 }
 
 // mustMigrate reports whether JetStream removes records of a stream by itself, on disk.
-func mustMigrate(info *jetstream.StreamInfo) bool {
-	return info.Config.Storage == jetstream.FileStorage && info.Config.MaxMsgsPerSubject == 1
+func (s *Store) mustMigrate(info *jetstream.StreamInfo) bool {
+	return info.Config.Storage == jetstream.FileStorage && info.Config.MaxMsgsPerSubject != s.recordsPerSubject()
 }
 
-// liftLimit durably raises the limit on records per subject of a stream.
+// liftLimit durably removes the limit on records per subject from a stream.
 func (s *Store) liftLimit(ctx context.Context, info *jetstream.StreamInfo) error {
 	config := info.Config
 	config.MaxMsgsPerSubject = s.recordsPerSubject()

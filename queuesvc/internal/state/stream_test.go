@@ -23,24 +23,6 @@ func hasStream(t testing.TB, q *Queue) bool {
 	return err == nil
 }
 
-// JetStream keeps blocks in memory while they are written and read: with blocks of 8 MiB the process took a quarter more memory under load.
-func TestBlocksOfAStreamHave4MiB(t *testing.T) {
-	t.Parallel()
-	n := startNATS(t, natsserver.Config{Dir: t.TempDir()})
-	q := create(t, open(t, n), "large")
-	body := make([]byte, 64<<10)
-	for range 6 << 20 / len(body) {
-		if _, err := q.Put(ctx, body, 0, Forever, epoch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A cut is made between two blocks, so its point tells where the second one begins.
-	point, err := n.CutPoint(q.stream, 6<<20/uint64(len(body)))
-	if err != nil || point < 60 || point > 64 {
-		t.Errorf("the second block begins at record %d (%v), want one of 60 to 64: 4 MiB of 64 KiB each, and their heads", point, err)
-	}
-}
-
 func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
