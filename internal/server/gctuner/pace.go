@@ -2,8 +2,8 @@
 //
 // Go's default collects when the heap has doubled. That is too often for a small heap (a server with 5 MiB of live data
 // collects after every 5 MiB) and too seldom for a large one (a million queued messages have 300 MiB and would use 600). Here
-// a small heap grows by [Pace.Most], a large one by [Pace.Share] of the live data, one in between up to [Pace.Heap], and free memory is returned
-// to the system when the process is idle.
+// the heap grows by [Pace.Least] or by [Pace.Share] of the live data, whichever is more, and free memory is returned to the
+// system when the process is idle.
 package gctuner
 
 import (
@@ -15,21 +15,16 @@ import (
 	"sync"
 )
 
-// Pace is how much garbage accumulates before a collection: Most, but no more than fits into Heap; at least Least and Share.
+// Pace is how much garbage accumulates before a collection.
 type Pace struct {
-	// Most is the amount for a small heap, in bytes.
-	Most int64
-	// Heap is the size, in bytes, that live data and garbage together have at most while there is room for Least.
-	Heap int64
-	// Least is the amount that live data near Heap leaves, in bytes.
+	// Least is the amount for a small heap, in bytes.
 	Least int64
-	// Share is the least amount as a share of the live data: 1 is Go's default.
+	// Share is the amount for a large one, as a share of its live data: 1 is Go's default.
 	Share float64
 }
 
-// Default suits a server whose live data is small and whose requests are many. Under the load of queues and of transactions 35 to 50 MiB are live, mostly
-// buffers without pointers, which cost little to mark.
-var Default = Pace{Most: 40 << 20, Heap: 72 << 20, Least: 24 << 20, Share: 0.3}
+// Default suits a server whose live data is small and whose requests are many.
+var Default = Pace{Least: 40 << 20, Share: 0.3}
 
 // Start applies p until stop is called, which restores the previous setting; stop may be called more than once. If the
 // environment variable GOGC is set, Start does nothing.
@@ -55,8 +50,7 @@ const (
 
 // percent returns the GOGC value for a number of live bytes.
 func (p Pace) percent(live uint64) int {
-	amount := max(p.Least, min(p.Most, p.Heap-int64(live)))
-	share := max(p.Share, float64(amount)/float64(max(live, 1)))
+	share := max(p.Share, float64(p.Least)/float64(max(live, 1)))
 	return int(math.Round(100 * min(max(share, percentMin/100.), percentMax/100.)))
 }
 

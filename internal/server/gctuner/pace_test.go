@@ -9,7 +9,7 @@ import (
 )
 
 func TestPercent(t *testing.T) {
-	p := Pace{Most: 40 << 20, Heap: 72 << 20, Least: 24 << 20, Share: .25}
+	p := Pace{Least: 40 << 20, Share: .5}
 	for _, tt := range []struct {
 		name string
 		live uint64
@@ -18,10 +18,9 @@ func TestPercent(t *testing.T) {
 		{"nothing live", 0, 1000},
 		{"4 MiB may grow by 40", 4 << 20, 1000},
 		{"20 MiB may grow by 40", 20 << 20, 200},
-		{"40 MiB may grow to 72", 40 << 20, 80},
-		{"48 MiB may grow by 24", 48 << 20, 50},
-		{"80 MiB may grow by 24", 80 << 20, 30},
-		{"1 GiB may grow by its share", 1 << 30, 25},
+		{"40 MiB may grow by 40", 40 << 20, 100},
+		{"80 MiB may grow by 40, the share", 80 << 20, 50},
+		{"1 GiB may grow by its share", 1 << 30, 50},
 	} {
 		if got := p.percent(tt.live); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
@@ -36,7 +35,7 @@ func TestStartFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	former := debug.SetGCPercent(123)
 	defer debug.SetGCPercent(former)
-	stop := Pace{Most: 8 << 20, Heap: 16 << 20, Least: 8 << 20, Share: .25}.Start()
+	stop := Pace{Least: 8 << 20, Share: .25}.Start()
 	held = append(held, make([]byte, 64<<20))
 	defer func() { held = nil }()
 	percent := func() int { // without setting anything: the runner may do that at any moment
