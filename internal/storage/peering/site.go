@@ -70,6 +70,23 @@ func (s *Site) Identity() Identity {
 	return id
 }
 
+// store makes an identity durable and takes it. The caller holds the lock.
+func (s *Site) store(id Identity) error {
+	if err := id.write(s.config.Dir); err != nil {
+		return err
+	}
+	s.identity = id
+	return nil
+}
+
+// remember stores durably the incarnation of a node. The caller holds the lock.
+func (s *Site) remember(node, incarnation string) error {
+	id := s.identity
+	id.Members = maps.Clone(id.Members)
+	id.Members[node] = incarnation
+	return s.store(id)
+}
+
 // Peers returns the names and addresses of all nodes, this one included.
 func (s *Site) Peers() []Peer { return s.config.Peers }
 
@@ -191,9 +208,7 @@ func (s *Site) admit(user, password string) (Hello, error) {
 		return h, errWaiting
 	}
 	if id.Members[h.Node] != h.Incarnation {
-		id.Members[h.Node] = h.Incarnation
-		if err := id.write(s.config.Dir); err != nil {
-			delete(id.Members, h.Node)
+		if err := s.remember(h.Node, h.Incarnation); err != nil {
 			return h, fmt.Errorf("this node cannot store its peers: %w", err)
 		}
 		s.log.Info("accepted a node of the cluster", "node", h.Node, "incarnation", h.Incarnation)
@@ -246,13 +261,7 @@ func (s *Site) Learn(node, incarnation string) error {
 	if id.State != Member || node == id.Node || id.Members[node] != "" || s.config.address(node) == "" || slices.Contains(id.Removed[node], incarnation) {
 		return nil
 	}
-	id.Members = maps.Clone(id.Members)
-	id.Members[node] = incarnation
-	if err := id.write(s.config.Dir); err != nil {
-		return err
-	}
-	s.identity = id
-	return nil
+	return s.remember(node, incarnation)
 }
 
 // ErrNotAccepted means that a member has not accepted this node.
@@ -282,11 +291,7 @@ func (s *Site) Adopt(r Roster) error {
 		return s.config.address(name) == "" || slices.Contains(removed[name], incarnation)
 	})
 	id.Members, id.Removed = members, removed
-	if err := id.write(s.config.Dir); err != nil {
-		return err
-	}
-	s.identity = id
-	return nil
+	return s.store(id)
 }
 
 // BecameMember records durably that this node is part of a majority; a node that joins has called [Site.Adopt] before. It returns true if the node has joined: then it must present itself to the
@@ -322,10 +327,9 @@ func (s *Site) Forget(node string) error {
 		id.Removed = map[string][]string{}
 	}
 	id.Removed[node] = append(slices.Clone(id.Removed[node]), known)
-	if err := id.write(s.config.Dir); err != nil {
+	if err := s.store(id); err != nil {
 		return err
 	}
-	s.identity = id
 	delete(s.refusals, node)
 	return nil
 }
@@ -373,10 +377,9 @@ func (s *Site) settle(cluster string, state State) error {
 	defer s.mu.Unlock()
 	id := s.identity
 	id.Cluster, id.State, id.Members = cluster, state, map[string]string{}
-	if err := id.write(s.config.Dir); err != nil {
+	if err := s.store(id); err != nil {
 		return err
 	}
-	s.identity = id
 	s.log.Info("the node has a cluster", "node", id.Node, "cluster", cluster, "state", string(state))
 	return nil
 }
