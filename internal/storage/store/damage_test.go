@@ -260,6 +260,30 @@ func TestDamageInMemory(t *testing.T) {
 	want(t, db, "a", "k", "value")
 }
 
+// damageValues changes a bit of each "valuevalue" in a file, in place.
+func damageValues(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; ; at++ { // former pages have it as well
+		i := bytes.Index(p[at:], []byte("valuevalue"))
+		if i < 0 {
+			return
+		}
+		at += i
+		if _, err := f.WriteAt([]byte{p[at] ^ 1}, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestDamageBetweenReads changes a byte of the file between two reads of an open store, as a page has it that the kernel dropped and read again. A
 // checksum that was right a moment ago says nothing about the next read.
 func TestDamageBetweenReads(t *testing.T) {
@@ -289,25 +313,7 @@ func TestDamageBetweenReads(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := 0; ; at++ { // former pages have it as well
-		i := bytes.Index(p[at:], []byte("valuevalue"))
-		if i < 0 {
-			break
-		}
-		at += i
-		if _, err := f.WriteAt([]byte{'w'}, int64(at)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	damageValues(t, path)
 	for name, read := range ways {
 		if err := read(); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s after the damage: %v, want ErrDamaged", name, err)
@@ -323,22 +329,8 @@ func TestDamageIsReported(t *testing.T) {
 	db := openAt(t, path, Options{})
 	put(t, db, "a", "k", strings.Repeat("value", 100))
 	closeChecked(t, db)
-	p, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := 0; ; at++ { // former pages have it as well
-		i := bytes.Index(p[at:], []byte("valuevalue"))
-		if i < 0 {
-			break
-		}
-		at += i
-		p[at] ^= 1
-	}
-	if err := os.WriteFile(path, p, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err = Open(path, Options{Buckets: []Bucket{"a", "b"}})
+	damageValues(t, path)
+	db, err := Open(path, Options{Buckets: []Bucket{"a", "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
