@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -236,14 +235,10 @@ func (n *node) missing(ctx context.Context, e *server.Server) string {
 }
 
 // askRoster asks a node who the members of the cluster are. Only members answer.
-func askRoster(ctx context.Context, conn *nats.Conn, name string) (r peering.Roster, err error) {
+func askRoster(ctx context.Context, conn *nats.Conn, name string) (peering.Roster, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	m, err := conn.RequestWithContext(ctx, rosterSubject(name), nil)
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(m.Data, &r)
+	return askJSON[peering.Roster](ctx, conn, rosterSubject(name), nil)
 }
 
 // configure sets the options of a node of a cluster.

@@ -2,7 +2,6 @@ package natsserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -105,9 +104,7 @@ func (n *node) answerCopies(m *nats.Msg) {
 	if err != nil {
 		return // the node that asks does not get an answer, as from one that is stopped
 	}
-	if text, err := json.Marshal(c); err == nil {
-		_ = m.Respond(text)
-	}
+	answerJSON(m, c)
 }
 
 // allCopies asks all nodes to which this one is connected.
@@ -126,11 +123,7 @@ func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
 	)
 	for _, name := range connected {
 		wait.Go(func() {
-			var c Copies
-			m, e := n.server.conn.RequestWithContext(ctx, copiesSubject(name), nil)
-			if e == nil {
-				e = json.Unmarshal(m.Data, &c)
-			}
+			c, e := askJSON[Copies](ctx, n.server.conn, copiesSubject(name), nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {

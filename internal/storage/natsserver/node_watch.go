@@ -259,16 +259,33 @@ func (n *node) report() *NodeReport {
 	return r
 }
 
-func (n *node) answerReport(m *nats.Msg) {
-	if text, err := json.Marshal(n.report()); err == nil {
+func (n *node) answerReport(m *nats.Msg) { answerJSON(m, n.report()) }
+
+func (n *node) answerRoster(m *nats.Msg) { answerJSON(m, n.site.Roster()) }
+
+// answerJSON answers a node with a value as JSON. If it cannot, the node that asks does not get an answer, as from one that is stopped.
+func answerJSON(m *nats.Msg, value any) {
+	if text, err := json.Marshal(value); err == nil {
 		_ = m.Respond(text)
 	}
 }
 
-func (n *node) answerRoster(m *nats.Msg) {
-	if text, err := json.Marshal(n.site.Roster()); err == nil {
-		_ = m.Respond(text)
+// askJSON asks a node for a value of type T. question is nil, or sent as JSON.
+func askJSON[T any](ctx context.Context, conn *nats.Conn, subject string, question any) (value T, err error) {
+	var data []byte
+	if question != nil {
+		if data, err = json.Marshal(question); err != nil {
+			return value, err
+		}
 	}
+	m, err := conn.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return value, err
+	}
+	if err := json.Unmarshal(m.Data, &value); err != nil {
+		return value, fmt.Errorf("natsserver: bad answer of a node: %w", err)
+	}
+	return value, nil
 }
 
 // ask asks a node for its report, and returns how far its clock is ahead.
@@ -276,16 +293,11 @@ func (n *node) ask(ctx context.Context, name string) (*NodeReport, time.Duration
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	sent := time.Now()
-	m, err := n.server.conn.RequestWithContext(ctx, reportSubject(name), nil)
+	r, err := askJSON[NodeReport](ctx, n.server.conn, reportSubject(name), nil)
 	if err != nil {
 		return nil, 0, err
 	}
-	took := time.Since(sent)
-	r := new(NodeReport)
-	if err := json.Unmarshal(m.Data, r); err != nil {
-		return nil, 0, err
-	}
-	return r, clockOffset(sent, took, r.Now), nil
+	return &r, clockOffset(sent, time.Since(sent), r.Now), nil
 }
 
 // clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time within took.

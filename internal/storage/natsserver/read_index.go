@@ -259,19 +259,8 @@ func (r *ReadIndex) prefer(id string) {
 }
 
 // request asks another member.
-func (r *ReadIndex) request(ctx context.Context, id string, q question) (m memberState, err error) {
-	data, err := json.Marshal(q)
-	if err != nil {
-		return m, err
-	}
-	reply, err := r.conn.RequestWithContext(ctx, readIndexSubject(id), data)
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(reply.Data, &m); err != nil {
-		return m, fmt.Errorf("natsserver: bad answer of a member: %w", err)
-	}
-	return m, nil
+func (r *ReadIndex) request(ctx context.Context, id string, q question) (memberState, error) {
+	return askJSON[memberState](ctx, r.conn, readIndexSubject(id), q)
 }
 
 // answer answers a member. An answer without a term means that this server knows nothing of the group.
@@ -294,9 +283,7 @@ func (r *ReadIndex) answer(m *nats.Msg) {
 		}
 		state = led
 	}
-	if data, err := json.Marshal(state); err == nil {
-		_ = m.Respond(data)
-	}
+	answerJSON(m, state)
 }
 
 // lead returns the state of this server as the leader of a group: its term at the time of the call or later, and the end of the stream after it has
@@ -409,12 +396,9 @@ func (r *ReadIndex) groupOf(ctx context.Context, stream string) (string, error) 
 
 // streamInfo asks the leader of a stream for its state.
 func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info server.JSApiStreamInfoResponse, err error) {
-	m, err := conn.RequestWithContext(ctx, fmt.Sprintf(server.JSApiStreamInfoT, stream), nil)
+	info, err = askJSON[server.JSApiStreamInfoResponse](ctx, conn, fmt.Sprintf(server.JSApiStreamInfoT, stream), nil)
 	if err != nil {
 		return info, err
-	}
-	if err := json.Unmarshal(m.Data, &info); err != nil {
-		return info, fmt.Errorf("natsserver: bad answer about a stream: %w", err)
 	}
 	switch {
 	case info.Error != nil:
