@@ -50,11 +50,7 @@ func (t Ticks) Text() (x Text) {
 	b[7] = '-'
 	put2(b[8:], date.dom)
 	b[10] = 'T'
-	put2(b[11:], second/3600)
-	b[13] = ':'
-	put2(b[14:], second/60%60)
-	b[16] = ':'
-	put2(b[17:], second%60)
+	putClock(b[11:], second)
 	x.n = 19
 	if fraction > 0 {
 		b[19] = '.'
@@ -70,6 +66,15 @@ func (t Ticks) Text() (x Text) {
 	b[x.n] = 'Z'
 	x.n++
 	return x
+}
+
+// putClock writes seconds of a day as "23:39:12".
+func putClock(b []byte, second uint64) {
+	put2(b, second/3600)
+	b[2] = ':'
+	put2(b[3:], second/60%60)
+	b[5] = ':'
+	put2(b[6:], second%60)
 }
 
 // put2 writes a number below 100 as two digits.

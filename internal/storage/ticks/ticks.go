@@ -50,11 +50,7 @@ func (t Ticks) AppendRFC1123(b []byte) []byte {
 	put2(x[12:], d.year/100%100) // never past the table, whatever a damaged file says
 	put2(x[14:], d.year%100)
 	x[16] = ' '
-	put2(x[17:], second/3600)
-	x[19] = ':'
-	put2(x[20:], second/60%60)
-	x[22] = ':'
-	put2(x[23:], second%60)
+	putClock(x[17:], second)
 	copy(x[25:], " GMT")
 	return append(b, x[:]...)
 }
