@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // countWait is how long ApproximateCount waits for the index to be loaded, and to catch up with what other processes have written.
@@ -31,9 +33,12 @@ func (q *Queue) ApproximateCount(ctx context.Context, now time.Time) (int, error
 		q.compactIfDue()
 		return q.index.live + q.index.aside, q.loadErr
 	}
-	confirmed, err := q.end(ctx)
-	if err != nil {
-		return 0, err
+	var confirmed natsserver.StreamEnd
+	if q.store.end != nil {
+		var err error
+		if confirmed, err = q.end(ctx); err != nil {
+			return 0, err
+		}
 	}
 	stream, err := q.store.lookupStream(ctx, q.stream) // includes free slots
 	if err == nil && stream.CachedInfo().State.LastSeq < confirmed.Seq {
