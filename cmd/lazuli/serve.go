@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -253,29 +250,6 @@ func stop(b backend, patience time.Duration) error {
 	return nil
 }
 
-// listenAdmin opens the admin listener. Azurite has none, so a script that starts two Azurites with different ports, or one for each service, names
-// no port for it: if the default port is taken then, a free one is used.
-func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
-	l, err := net.Listen("tcp", c.Admin.Address())
-	if errors.Is(err, syscall.EADDRINUSE) && c.Source("admin-port") == config.FromDefault &&
-		(len(c.Services) > 0 || c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault && c.Source("table-port") != config.FromDefault) {
-		log.Warn("the default admin port is in use; using another one", "in_use", c.Admin.Port)
-		l, err = net.Listen("tcp", net.JoinHostPort(c.Admin.Host, "0"))
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		beside := ""
-		if c.Source("admin-port") == config.FromDefault {
-			beside = "; to run a second Lazuli, use --blob-port 0 --queue-port 0 --table-port 0 and another --location"
-		}
-		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port%s",
-			c.Admin.Address(), errPortTaken, beside)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w", c.Admin.Address(), err)
-	}
-	return l, nil
-}
-
 // newLogger makes the log that the configuration asks for, and a function that closes it.
 func newLogger(c *config.Config, stderr io.Writer) (*slog.Logger, func() error, error) {
 	w, done := stderr, func() error { return nil }
@@ -294,58 +268,4 @@ func newLogger(c *config.Config, stderr io.Writer) (*slog.Logger, func() error, 
 		return slog.New(slog.NewJSONHandler(w, o)), done, nil
 	}
 	return slog.New(slog.NewTextHandler(w, o)), done, nil
-}
-
-// reachable is an address that this machine can call for one that a listener has: a wildcard cannot be called.
-func reachable(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// newHealthCommand makes `lazuli health`, for container images that have no shell and no curl.
-func newHealthCommand(m *Main) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "health",
-		Short: "Check whether the server on this machine is ready; the result is the exit code",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-			if err != nil {
-				return usageError{err}
-			}
-			return askReady(cmd.Context(), "http://"+reachable(c.Admin.Address())+"/readyz", m.Stdout)
-		},
-	}
-	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
-	return cmd
-}
-
-// healthTimeout bounds the question.
-const healthTimeout = 3 * time.Second
-
-func askReady(ctx context.Context, url string, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the server is here
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return fmt.Errorf("no server answers at %s: %w", url, err)
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, text)
-	}
-	_, err = out.Write(text)
-	return err
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+)
+
+// newHealthCommand makes `lazuli health`, for container images that have no shell and no curl.
+func newHealthCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Check whether the server on this machine is ready; the result is the exit code",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+			if err != nil {
+				return usageError{err}
+			}
+			return askReady(cmd.Context(), "http://"+reachable(c.Admin.Address())+"/readyz", m.Stdout)
+		},
+	}
+	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
+	return cmd
+}
+
+// healthTimeout bounds the question.
+const healthTimeout = 3 * time.Second
+
+func askReady(ctx context.Context, url string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the server is here
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("no server answers at %s: %w", url, err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, text)
+	}
+	_, err = out.Write(text)
+	return err
+}
