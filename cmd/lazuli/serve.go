@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +89,48 @@ func addServeOf(cmd *cobra.Command, m *Main, service string) *cobra.Command {
 	return cmd
 }
 
+// lateBackend is a backend that may not have started yet.
+type lateBackend struct{ p atomic.Pointer[backend] }
+
+// errStarting is the answer to what needs the backend before it has started.
+var errStarting = errors.New("starting")
+
+func (l *lateBackend) set(b backend) { l.p.Store(&b) }
+
+// get returns the backend, nil before it has started.
+func (l *lateBackend) get() backend {
+	if b := l.p.Load(); b != nil {
+		return *b
+	}
+	return nil
+}
+
+// late returns a function that calls f with the backend, and returns the zero value before that has started.
+func late[T any](l *lateBackend, f func(backend) T) func() T {
+	return func() (v T) {
+		if b := l.get(); b != nil {
+			return f(b)
+		}
+		return v
+	}
+}
+
+// serving is what the parts of a running process share.
+type serving struct {
+	config  *config.Result
+	sec     *security
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	seed    *seed.Seed // nil without one
+
+	backend lateBackend
+	waiting atomic.Pointer[string] // why the start waits
+
+	adminURL string              // "" without an admin listener
+	requests *dashboard.Requests // nil without a dashboard
+	clock    *serverClock        // nil without --test-clock
+}
+
 // serve runs the services until ctx is cancelled.
 func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr io.Writer, began time.Time) (err error) {
 	log, closeLog, err := newLogger(&c.Config, stderr)
@@ -108,137 +148,78 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	defer sec.watch(c.AccountsFile, log)()
 	defer gctuner.Default.Start()()
 
-	var services atomic.Pointer[backend]
-	var waiting atomic.Pointer[string] // why the start waits
-	onWaiting := func(reason string) { waiting.Store(&reason) }
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	var seeding *seed.Seed
+	s := &serving{config: c, sec: sec, log: log, metrics: prometheus.NewRegistry()}
+	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if c.Seed != "" {
-		if seeding, err = loadSeed(c.Seed, sec.accounts); err != nil {
+		if s.seed, err = loadSeed(c.Seed, sec.accounts); err != nil {
 			return usageError{err}
 		}
 	}
-	adminURL := ""
-	var requests *dashboard.Requests // nil without a dashboard
-	var clock *serverClock           // nil without --test-clock
 	if !c.NoAdmin {
-		l, err := listenAdmin(c, log)
+		server, err := s.startAdmin()
 		if err != nil {
 			return err
 		}
-		adminURL = "http://" + reachable(l.Addr().String())
-		o := admin.Options{Metrics: metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: log,
-			Ready: func() error {
-				if b := services.Load(); b != nil {
-					return (*b).Ready()
-				}
-				if reason := waiting.Load(); reason != nil {
-					return fmt.Errorf("waiting for the cluster: %s", *reason)
-				}
-				return errors.New("starting")
-			}}
-		if c.AdminState {
-			o.State = func() admin.State {
-				if b := services.Load(); b != nil {
-					return *b
-				}
-				return nil
-			}
-		}
-		if c.Cluster.Enabled() {
-			o.Cluster = func() admin.Cluster {
-				if b := services.Load(); b != nil {
-					return *b
-				}
-				return nil
-			}
-		}
-		if c.Faults {
-			o.Faults = func() *faultrule.Set {
-				if b := services.Load(); b != nil {
-					return (*b).Faults()
-				}
-				return nil
-			}
-		}
-		if c.Events {
-			o.Events = func() *events.Manager {
-				if b := services.Load(); b != nil {
-					return (*b).Events()
-				}
-				return nil
-			}
-			if c.Cluster.Enabled() {
-				o.EventsElsewhere = func() error {
-					if b := services.Load(); b != nil {
-						return (*b).EventsElsewhere()
-					}
-					return nil
-				}
-			}
-			sec.eventURL = func(account, name, code string) string {
-				return adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" + url.QueryEscape(code)
-			}
-		}
-		if seeding != nil {
-			o.Seed = func(ctx context.Context) error { return applySeed(ctx, seeding, *services.Load()) }
-		}
-		if len(c.Roles.Enabled) > 0 {
-			o.Workers = workersOf(&services)
-			if slices.Contains(c.Roles.Enabled, "search-index") {
-				o.Search = searchOf(&services)
-			}
-		}
-		if c.TestClock {
-			clock = &serverClock{services: &services}
-			o.Clock = clock
-		}
-		if c.Dashboard() {
-			requests = dashboard.NewRequests(clock.now())
-			o.UI = newDashboard(c, sec, &services, requests, clock, o, log)
-		}
-		if sec.issuer != nil {
-			o.Issuer = sec.issuer
-			o.TLS = sec.tls
-		}
-		server := admin.Start(l, o)
 		defer func() { // last: while the services drain, /readyz says so
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			_ = server.Stop(ctx) // an interrupted scrape is not an error
 		}()
 	}
+	return s.run(ctx, start, stdout, began)
+}
 
-	b, err := start(ctx, &c.Config, sec, startOptions{metrics, log, requests.Observer(), onWaiting, clock})
+// run starts the services and stops them when ctx is cancelled.
+func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, began time.Time) error {
+	c := s.config
+	b, err := start(ctx, &c.Config, s.sec, startOptions{s.metrics, s.log, s.requests.Observer(), s.wait, s.clock})
 	if err != nil {
 		return err
 	}
-	if seeding != nil {
-		err := applySeed(ctx, seeding, b)
-		if err == nil {
-			err = addEvents(ctx, seeding, b, log)
-		}
-		if err == nil {
-			err = addFaults(seeding, b) // last: the seed itself must not meet them
-		}
-		if err != nil {
-			return errors.Join(err, stop(b, c.ShutdownTimeout))
-		}
+	if err := s.applySeed(ctx, b); err != nil {
+		return errors.Join(err, stop(b, c.ShutdownTimeout))
 	}
-	services.Store(&b)
-	writeBanner(stdout, banner{config: c, accounts: sec.accounts.Names(), backend: b, admin: adminURL, took: time.Since(began)})
+	s.backend.set(b)
+	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL, took: time.Since(began)})
 	if _, err := gctuner.ReleaseProgram(); err != nil {
-		log.Debug("the memory of the start could not be released", "err", err)
+		s.log.Debug("the memory of the start could not be released", "err", err)
 	}
 
 	<-ctx.Done()
-	log.Info("stopping", "wait", c.ShutdownTimeout.String())
+	s.log.Info("stopping", "wait", c.ShutdownTimeout.String())
 	if err := stop(b, c.ShutdownTimeout); err != nil {
 		return err
 	}
-	log.Info("stopped")
+	s.log.Info("stopped")
 	return nil
+}
+
+// wait records why the start waits.
+func (s *serving) wait(reason string) { s.waiting.Store(&reason) }
+
+// ready returns nil while the services serve, and otherwise why they do not.
+func (s *serving) ready() error {
+	if b := s.backend.get(); b != nil {
+		return b.Ready()
+	}
+	if reason := s.waiting.Load(); reason != nil {
+		return fmt.Errorf("waiting for the cluster: %s", *reason)
+	}
+	return errStarting
+}
+
+// applySeed creates what the seed has, if there is one.
+func (s *serving) applySeed(ctx context.Context, b backend) error {
+	if s.seed == nil {
+		return nil
+	}
+	if err := applySeed(ctx, s.seed, b); err != nil {
+		return err
+	}
+	if err := addEvents(ctx, s.seed, b, s.log); err != nil {
+		return err
+	}
+	return addFaults(s.seed, b) // last: the seed itself must not meet them
 }
 
 func stop(b backend, patience time.Duration) error {

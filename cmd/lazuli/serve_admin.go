@@ -1,14 +1,87 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
+	"slices"
 	"syscall"
 
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 )
+
+// startAdmin starts the admin listener, which answers from now on, also while the services start.
+func (s *serving) startAdmin() (*admin.Server, error) {
+	l, err := listenAdmin(s.config, s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.adminURL = "http://" + reachable(l.Addr().String())
+	return admin.Start(l, s.adminOptions()), nil
+}
+
+// adminOptions returns what the admin listener answers, as far as the configuration has it.
+func (s *serving) adminOptions() admin.Options {
+	c, b := s.config, &s.backend
+	o := admin.Options{Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log, Ready: s.ready}
+	if c.AdminState {
+		o.State = late(b, func(b backend) admin.State { return b })
+	}
+	if c.Cluster.Enabled() {
+		o.Cluster = late(b, func(b backend) admin.Cluster { return b })
+	}
+	if c.Faults {
+		o.Faults = late(b, backend.Faults)
+	}
+	if c.Events {
+		o.Events = late(b, backend.Events)
+		if c.Cluster.Enabled() {
+			o.EventsElsewhere = late(b, backend.EventsElsewhere)
+		}
+		s.sec.eventURL = s.validationURL
+	}
+	if s.seed != nil {
+		o.Seed = s.seedAgain
+	}
+	if len(c.Roles.Enabled) > 0 {
+		o.Workers = workersOf(b)
+		if slices.Contains(c.Roles.Enabled, "search-index") {
+			o.Search = searchOf(b)
+		}
+	}
+	if c.TestClock {
+		s.clock = &serverClock{services: b}
+		o.Clock = s.clock
+	}
+	if c.Dashboard() {
+		s.requests = dashboard.NewRequests(s.clock.now())
+		o.UI = s.newDashboard(o)
+	}
+	if s.sec.issuer != nil {
+		o.Issuer = s.sec.issuer
+		o.TLS = s.sec.tls
+	}
+	return o
+}
+
+// seedAgain creates what is missing of the seed.
+func (s *serving) seedAgain(ctx context.Context) error {
+	b := s.backend.get()
+	if b == nil {
+		return errStarting
+	}
+	return applySeed(ctx, s.seed, b)
+}
+
+// validationURL returns the address at which the owner of a webhook confirms an event subscription by hand.
+func (s *serving) validationURL(account, name, code string) string {
+	return s.adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" + url.QueryEscape(code)
+}
 
 // listenAdmin opens the admin listener. Azurite has none, so a script that starts two Azurites with different ports, or one for each service, names
 // no port for it: if the default port is taken then, a free one is used.

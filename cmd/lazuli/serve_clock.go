@@ -1,7 +1,6 @@
 package main
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/server/testclock"
@@ -10,7 +9,7 @@ import (
 // serverClock is the test clock of a server, which wakes the services when it is set.
 type serverClock struct {
 	testclock.Clock
-	services *atomic.Pointer[backend]
+	services *lateBackend
 }
 
 // now returns the clock's function; nil is the system's clock.
@@ -26,8 +25,8 @@ func (c *serverClock) Change(text string) error {
 	if err := c.Clock.Change(text); err != nil {
 		return err
 	}
-	if b := c.services.Load(); b != nil {
-		(*b).ClockChanged()
+	if b := c.services.get(); b != nil {
+		b.ClockChanged()
 	}
 	return nil
 }

@@ -102,28 +102,24 @@ func (r *serverRoles) stop(ctx context.Context) error {
 }
 
 // workersOf shows the state of the roles of a backend that may not be there yet, as `lazuli workers` asks for it.
-func workersOf(services *atomic.Pointer[backend]) http.Handler {
+func workersOf(services *lateBackend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if b := services.Load(); b != nil {
-			if with, ok := (*b).(workerBackend); ok && with.roles != nil {
-				workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
-				return
-			}
+		if with, ok := services.get().(workerBackend); ok && with.roles != nil {
+			workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
+			return
 		}
-		http.Error(w, "starting", http.StatusServiceUnavailable)
+		http.Error(w, errStarting.Error(), http.StatusServiceUnavailable)
 	})
 }
 
 // searchOf serves the index of the search-index role of a backend that may not be there yet.
-func searchOf(services *atomic.Pointer[backend]) http.Handler {
+func searchOf(services *lateBackend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if b := services.Load(); b != nil {
-			if with, ok := (*b).(workerBackend); ok && with.roles != nil {
-				with.roles.set.searchHandler().ServeHTTP(w, q)
-				return
-			}
+		if with, ok := services.get().(workerBackend); ok && with.roles != nil {
+			with.roles.set.searchHandler().ServeHTTP(w, q)
+			return
 		}
-		http.Error(w, "starting", http.StatusServiceUnavailable)
+		http.Error(w, errStarting.Error(), http.StatusServiceUnavailable)
 	})
 }
 

@@ -5,29 +5,26 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )
 
 // newDashboard makes the dashboard of a server whose admin listener has the options o.
-func newDashboard(c *config.Result, sec *security, services *atomic.Pointer[backend], requests *dashboard.Requests, clock *serverClock, o admin.Options, log *slog.Logger) http.Handler {
+func (s *serving) newDashboard(o admin.Options) http.Handler {
 	return dashboard.New(dashboard.Options{
-		Backend: func() dashboard.Backend {
-			if b := services.Load(); b != nil {
-				return *b
-			}
-			return nil
-		},
-		Accounts: sec.accounts, Requests: requests, Workers: o.Workers, State: c.AdminState, Seed: o.Seed, ReadOnly: c.AdminUI == "read-only",
+		Backend: late(&s.backend, func(b backend) dashboard.Backend { return b }), Accounts: s.sec.accounts, Requests: s.requests,
+		Workers: o.Workers, State: s.config.AdminState, Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
 		Workflows: func(ctx context.Context, account, hub string) (http.Handler, error) {
-			return workflowsOf(ctx, *services.Load(), account, hub, log)
+			b := s.backend.get()
+			if b == nil {
+				return nil, errStarting
+			}
+			return workflowsOf(ctx, b, account, hub, s.log)
 		},
-		InMemory: c.InMemory, Version: versionText(), Now: clock.now(), Clock: o.Clock, Log: log,
+		InMemory: s.config.InMemory, Version: versionText(), Now: s.clock.now(), Clock: o.Clock, Log: s.log,
 	})
 }
 
