@@ -248,53 +248,78 @@ func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 
 // readBinding reads one binding and reports whether it is an output.
 func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding, output bool) {
-	b = &binding{name: o.text("name", "")}
-	kind := o.text("type", "")
-	switch o.text("direction", "in") {
-	case "in", "In", "IN":
-	case "out", "Out", "OUT":
-		output = true
-	default:
-		o.fail("direction", "%q is neither in nor out", o.text("direction", ""))
+	output, ok := readDirection(o)
+	if !ok {
 		return nil, false
 	}
-	if strings.EqualFold(kind, "entityTrigger") {
-		o.fail("type", "entityTrigger is not supported: durable entities are not implemented")
+	b = &binding{name: o.text("name", ""), kind: readKind(o, output)}
+	if b.kind == "" {
 		return nil, false
 	}
-	if strings.EqualFold(kind, "orchestrationClient") { // The name in version 1 of the extension.
-		kind = kindDurableClient
-	}
-	known := outputKinds
-	if !output {
-		known = append(slices.Clone(triggerKinds), inputKinds...)
-	}
-	for _, k := range known {
-		if strings.EqualFold(k, kind) {
-			b.kind = k
-		}
-	}
-	switch {
-	case kind == "":
-		o.fail("type", "is missing")
-		return nil, false
-	case b.kind == "":
-		direction := "in"
-		if output {
-			direction = "out"
-		}
-		o.fail("type", "%q is not supported with direction %s; there are %s", kind, direction, strings.Join(known, ", "))
-		return nil, false
-	case b.name == "":
-		o.fail("name", "is missing")
-	case (len(b.name) > maxName || !bindingName().MatchString(b.name)) && (b.name != returnName || !output):
-		o.fail("name", "%q is not a name: a letter, then letters, digits and _; $return for an output", b.name)
-	}
+	b.checkName(o, output)
 	if t := o.choice("dataType", "string", "string", "binary", "stream"); t == "stream" {
 		o.fail("dataType", "stream is not supported; want string or binary")
 	} else {
 		b.binary = t == "binary"
 	}
+	b.readOptions(o, s, h, f, output)
+	b.readConnection(o, s)
+	o.done()
+	return b, output
+}
+
+// readDirection reports whether a binding is an output. ok is false if it is neither that nor an input.
+func readDirection(o *section) (output, ok bool) {
+	switch direction := o.text("direction", "in"); direction {
+	case "in", "In", "IN":
+		return false, true
+	case "out", "Out", "OUT":
+		return true, true
+	default:
+		o.fail("direction", "%q is neither in nor out", direction)
+		return false, false
+	}
+}
+
+// readKind returns the kind of a binding, or "" if there is none of that name and direction.
+func readKind(o *section, output bool) string {
+	name := o.text("type", "")
+	switch {
+	case name == "":
+		o.fail("type", "is missing")
+		return ""
+	case strings.EqualFold(name, "entityTrigger"):
+		o.fail("type", "entityTrigger is not supported: durable entities are not implemented")
+		return ""
+	case strings.EqualFold(name, "orchestrationClient"): // The name in version 1 of the extension.
+		name = kindDurableClient
+	}
+	known, direction := outputKinds, "out"
+	if !output {
+		known, direction = append(slices.Clone(triggerKinds), inputKinds...), "in"
+	}
+	for _, kind := range known {
+		if strings.EqualFold(kind, name) {
+			return kind
+		}
+	}
+	o.fail("type", "%q is not supported with direction %s; there are %s", name, direction, strings.Join(known, ", "))
+	return ""
+}
+
+// checkName checks the name of the binding's value.
+func (b *binding) checkName(o *section, output bool) {
+	switch {
+	case b.name == "":
+		o.fail("name", "is missing")
+	case b.name == returnName && output:
+	case len(b.name) > maxName || !bindingName().MatchString(b.name):
+		o.fail("name", "%q is not a name: a letter, then letters, digits and _; $return for an output", b.name)
+	}
+}
+
+// readOptions reads what bindings of the kind have.
+func (b *binding) readOptions(o *section, s *settings, h *hostFile, f *function, output bool) {
 	switch b.kind {
 	case kindQueueTrigger, kindQueue:
 		b.readTarget(o, s, "queueName", output)
@@ -302,59 +327,75 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 			o.fail("queueName", "%q: %s", name, dashedRule)
 		}
 	case kindBlobTrigger:
-		if b.path = b.expand(o, s, "path"); b.path != "" {
-			pattern, err := blobpath.Parse(b.path)
-			if err != nil {
-				o.fail("path", "%v", err)
-			} else if !containerName(pattern.Container) {
-				o.fail("path", "%q: %s", pattern.Container, dashedRule)
-			}
-		}
-		b.events = o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid"
+		b.readBlobTrigger(o, s)
 	case kindEventTrigger:
 		if o.choice("cardinality", "one", "one", "many") == "many" {
 			o.fail("cardinality", "many is not supported; leave it out, and the function is called for each event")
 		}
 	case kindBlob:
-		b.readTarget(o, s, "path", true)
-		container, _, ok := strings.Cut(b.target.source, "/")
-		switch {
-		case b.target.source == "":
-		case !ok:
-			o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
-		case !strings.Contains(container, "{") && !containerName(container):
-			o.fail("path", "%q: %s", container, dashedRule)
-		}
+		b.readBlob(o, s)
 	case kindTable:
 		b.readTable(o, s, output)
 	case kindTimerTrigger:
-		if b.schedule = b.expand(o, s, "schedule"); b.schedule != "" {
-			if _, err := ncrontab.Parse(b.schedule); err != nil {
-				o.fail("schedule", "%v", err)
-			}
-		}
-		b.runOnStartup = o.boolean("runOnStartup", false)
-		if o.has("useMonitor") {
-			monitor := o.boolean("useMonitor", true)
-			b.monitor = &monitor
-		}
+		b.readTimerTrigger(o, s)
 	case kindHTTPTrigger:
 		f.readHTTPTrigger(o)
 	case kindOrchestrationTrigger, kindActivityTrigger, kindDurableClient:
 		b.readDurable(o, s, h, f)
 	}
-	switch b.kind {
-	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable:
-		b.connection = strings.Trim(o.text("connection", ""), "%")
-		if b.connection == "" {
-			b.connection = workers.DefaultConnection
-		}
-		if _, err := s.connection(b.connection); err != nil {
-			o.fail("connection", "%v", err)
+}
+
+func (b *binding) readBlobTrigger(o *section, s *settings) {
+	if b.path = b.expand(o, s, "path"); b.path != "" {
+		pattern, err := blobpath.Parse(b.path)
+		if err != nil {
+			o.fail("path", "%v", err)
+		} else if !containerName(pattern.Container) {
+			o.fail("path", "%q: %s", pattern.Container, dashedRule)
 		}
 	}
-	o.done()
-	return b, output
+	b.events = o.choice("source", "LogsAndContainerScan", "LogsAndContainerScan", "EventGrid") == "EventGrid"
+}
+
+func (b *binding) readBlob(o *section, s *settings) {
+	b.readTarget(o, s, "path", true)
+	container, _, ok := strings.Cut(b.target.source, "/")
+	switch {
+	case b.target.source == "":
+	case !ok:
+		o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
+	case !strings.Contains(container, "{") && !containerName(container):
+		o.fail("path", "%q: %s", container, dashedRule)
+	}
+}
+
+func (b *binding) readTimerTrigger(o *section, s *settings) {
+	if b.schedule = b.expand(o, s, "schedule"); b.schedule != "" {
+		if _, err := ncrontab.Parse(b.schedule); err != nil {
+			o.fail("schedule", "%v", err)
+		}
+	}
+	b.runOnStartup = o.boolean("runOnStartup", false)
+	if o.has("useMonitor") {
+		monitor := o.boolean("useMonitor", true)
+		b.monitor = &monitor
+	}
+}
+
+// readConnection reads which storage account a binding of storage uses.
+func (b *binding) readConnection(o *section, s *settings) {
+	switch b.kind {
+	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable:
+	default:
+		return
+	}
+	b.connection = strings.Trim(o.text("connection", ""), "%")
+	if b.connection == "" {
+		b.connection = workers.DefaultConnection
+	}
+	if _, err := s.connection(b.connection); err != nil {
+		o.fail("connection", "%v", err)
+	}
 }
 
 // dashedRule are the rules for the names of queues and containers.
