@@ -83,7 +83,7 @@ func readDirection(o *section) (output, ok bool) {
 	}
 }
 
-// readKind returns the kind of a binding, or "" if there is none of that name and direction.
+// readKind returns the kind of a binding, or "" if bindings of that direction have no such kind.
 func readKind(o *section, output bool) string {
 	name := o.text("type", "")
 	switch {
