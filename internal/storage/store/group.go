@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"time"
 )
 
 const (
@@ -64,6 +65,7 @@ func (db *DB) Update(fn func(*Tx) error) error {
 		return ErrClosed
 	}
 	db.queue = append(db.queue, c)
+	db.gathering.arrived(len(db.queue))
 	if db.leading {
 		c.wake = make(chan struct{}, 1)
 		db.mu.Unlock()
@@ -93,6 +95,7 @@ type group struct {
 	writes WriteSet
 	own    WriteSet // of the closure that runs
 	began  bool
+	taken  time.Time // when calls was taken from the queue
 	failed bool
 	ended  bool
 }
@@ -108,8 +111,10 @@ func (g *group) run() {
 	if !g.began {
 		g.began = true
 		runtime.Gosched() // lets callers that woke at the same time join the group
+		g.gather()
 		g.awaitTurn()
 		g.take()
+		g.taken = time.Now()
 		g.writes, g.own = g.db.spareSets[0], g.db.spareSets[1]
 		g.begin()
 	}
@@ -279,6 +284,9 @@ func (g *group) finish() {
 	db.mu.Lock()
 	if len(rest) > 0 {
 		db.queue = append(rest[:len(rest):len(rest)], db.queue...)
+	}
+	if db.replica != nil {
+		db.gathering.groupEnded(len(served), len(db.queue), g.taken, time.Now())
 	}
 	if len(db.queue) > 0 {
 		heir := db.queue[0]

@@ -106,11 +106,12 @@ type DB struct {
 
 	trim *trimmer
 
-	mu      sync.Mutex // guards queue, leading, closed
-	idle    sync.Cond  // signalled when leading becomes false
-	queue   []*call
-	leading bool
-	closed  bool
+	mu        sync.Mutex // guards queue, leading, closed, gathering
+	gathering gathering
+	idle      sync.Cond // signalled when leading becomes false
+	queue     []*call
+	leading   bool
+	closed    bool
 
 	found  format                // the file's format when it was opened
 	failed atomic.Pointer[error] // the cause of ErrFailed
