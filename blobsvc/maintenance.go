@@ -7,6 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -42,6 +43,16 @@ func Buckets() []store.Bucket { return state.Buckets() }
 
 // Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the extents.
 func Recover(path, extents string) error { return state.Recover(path, extents) }
+
+// Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left is put in order. keys is the
+// file with the keys of encryption scopes.
+func Settle(path, extents, keys string) error { return state.Settle(path, extents, keys) }
+
+// Seed creates the replicated log of a cluster from the file of a service that was stopped and settled. keys is the file with the keys of encryption scopes,
+// node the name that the cluster has for the data folder.
+func Seed(ctx context.Context, path, keys, node string, c replog.Config) error {
+	return state.Seed(ctx, path, keys, node, c)
+}
 
 // References calls yield for every slice that the records in the file at path refer to, until yield returns false.
 func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }

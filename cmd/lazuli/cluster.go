@@ -31,7 +31,7 @@ No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
-	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterImport(), newClusterExport())
+	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterConvert(), newClusterImport(), newClusterExport())
 	return cmd
 }
 

@@ -39,13 +39,17 @@ func (s *Stack) checkFolder() error {
 			return nil
 		}
 		if _, err := os.Stat(s.dir.Queues()); err == nil {
-			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of the cluster with an empty folder",
+			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
 				s.dir.Path(), s.config.Cluster.Node)
 		}
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if s.config.Cluster == nil && id.Seed {
+		return fmt.Errorf("the data folder %s was converted for node %s of a cluster that has not begun: start that node with --cluster-node, --cluster-listen and --cluster-peers, or take the conversion back with `lazuli cluster convert --undo`",
+			s.dir.Path(), id.Node)
 	}
 	if s.config.Cluster == nil {
 		return fmt.Errorf("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start it with --cluster-node, --cluster-listen and --cluster-peers",
@@ -86,6 +90,11 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 }
 
 func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
+	return replog.Open(ctx, s.logConfig(nats, name))
+}
+
+// logConfig is the configuration of a replicated log.
+func (s *Stack) logConfig(nats *natsserver.Server, name string) replog.Config {
 	c := replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Log: s.config.Log}
 	if s.config.Cluster != nil {
 		c.Node, c.Majority = nats.ClusterNode(), func() bool { return nats.ClusterView().Majority }
@@ -96,7 +105,7 @@ func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name
 	} else {
 		c.Node, _ = os.Hostname()
 	}
-	return replog.Open(ctx, c)
+	return c
 }
 
 // blobCluster configures the Blob service of a node of a cluster; nil for a server alone.

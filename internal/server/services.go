@@ -132,6 +132,9 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	o.nats = nats
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
+	if err := s.awaitConversion(ctx, nats); err != nil {
+		return err
+	}
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
 	if err := s.openServices(ctx, o, common, node); err != nil {
 		return err

@@ -176,18 +176,32 @@ func (s *Scopes) declare(account string, names []string) error {
 		return nil
 	}
 	if s.path != "" {
-		withSum := maps.Clone(keys)
-		withSum[sumID] = sumOf(keys)
-		b, err := json.MarshalIndent(withSum, "", "\t")
-		if err != nil {
-			return err
-		}
-		if err := secretfile.Write(s.path, append(b, '\n')); err != nil {
+		if err := WriteKeys(s.path, keys); err != nil {
 			return err
 		}
 	}
 	s.keys = keys
 	return nil
+}
+
+// ReadKeys returns the keys in a file, by their ids, for [WriteKeys] and the keys of a cluster. There are none if the file does not exist.
+func ReadKeys(path string) (map[string][]byte, error) {
+	s, err := OpenScopes(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.keys, nil
+}
+
+// WriteKeys writes a file of keys durably.
+func WriteKeys(path string, keys map[string][]byte) error {
+	withSum := maps.Clone(keys)
+	withSum[sumID] = sumOf(keys)
+	b, err := json.MarshalIndent(withSum, "", "\t")
+	if err != nil {
+		return err
+	}
+	return secretfile.Write(path, append(b, '\n'))
 }
 
 // Unused reports whether no container or blob of the account can be in a scope: it has none and never had one.

@@ -18,7 +18,7 @@ import (
 //
 //	id   owner (24 bits) | number of the extent (40 bits)
 //
-// Extents of a single machine have owner 0.
+// Extents of a single machine have owner 0, which becomes the number of its folder if the folder becomes that of a node.
 //
 //	Put ──> <id>.copy: has holes; a new process reads it to learn where
 //	           │  Complete: everything that the owner has, synced
@@ -69,8 +69,8 @@ type mirrored struct {
 // Mirror makes writers copy what they write, and readers fetch what is missing or damaged. owner is the number of this node. It must be called
 // before the first writer.
 func (s *Store) Mirror(m Mirror, owner uint64) error {
-	if owner == 0 || owner > MaxOwner {
-		return fmt.Errorf("extent: the owner is %d: want 1 to %d", owner, MaxOwner)
+	if owner > MaxOwner {
+		return fmt.Errorf("extent: the owner is %d: want 0 to %d", owner, MaxOwner)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

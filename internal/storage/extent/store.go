@@ -137,7 +137,9 @@ func (s *Store) load() error {
 		if s.extents[id] != nil {
 			return fmt.Errorf("extent %x exists both finished and unfinished", id)
 		}
-		s.nextID = max(s.nextID, id+1)
+		if OwnerOf(id) == 0 { // others were written by nodes of a cluster
+			s.nextID = max(s.nextID, id+1)
+		}
 		e := newExtent(s, id)
 		e.partial = suffix == copySuffix
 		e.named, e.sealed, e.finished = suffix == sealedSuffix, true, suffix == sealedSuffix || s.opts.ReadOnly

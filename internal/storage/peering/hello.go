@@ -9,9 +9,13 @@ import (
 
 // The versions of the format in which nodes exchange and replicate data. A node understands the formats from OldestFormat to Format, and writes
 // the newest one that all nodes understand. A node that has no format in common with another one is not accepted by it.
+//
+//	1  the first one
+//	2  a cluster may be a converted one; other clusters do not need it
 const (
-	Format       = 1
-	OldestFormat = 1
+	Format          = 2
+	OldestFormat    = 1
+	ConvertedFormat = 2
 )
 
 // Hello is what a node says about itself when it connects to another one.
@@ -57,13 +61,13 @@ func decodeHello(text string) (Hello, error) {
 	return h, nil
 }
 
-// checkFormats returns an error if this program and the other one have no format in common.
+// checkFormats returns an error if this program and the other one have no format in common that their cluster can use.
 func (h *Hello) checkFormats() error {
 	switch {
 	case h.Oldest > Format:
 		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: update this node", h.Oldest, Format)
-	case h.Format < OldestFormat:
-		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this program needs %d or newer: update that node", h.Format, OldestFormat)
+	case h.Format < oldestFormat(h.Cluster):
+		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this cluster needs %d or newer: update that node", h.Format, oldestFormat(h.Cluster))
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 func (s *Site) Credentials() (user, password string) {
 	id := s.Identity()
 	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
-		Format: Format, Oldest: OldestFormat, Members: id.Members}
+		Format: Format, Oldest: oldestFormat(id.Cluster), Members: id.Members}
 	return h.encode(), s.credentials.password
 }
 
@@ -388,7 +388,7 @@ func (s *Site) settle(cluster string, state State) error {
 // up an ID while its peers could not be reached. It then takes their ID and returns true: the caller must start from an empty state.
 func (s *Site) Reconsider(ctx context.Context) (changed bool, err error) {
 	id := s.Identity()
-	if id.State == Member || id.Cluster == "" {
+	if id.State == Member || id.Cluster == "" || id.Seed { // a node with data keeps the cluster that it was converted for
 		return false, nil
 	}
 	votes := map[string]int{}

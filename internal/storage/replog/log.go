@@ -41,6 +41,8 @@ type Config struct {
 	Sync func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().
 	Log *slog.Logger
+
+	seeded bool // Open creates a seeded log
 }
 
 var nameRule = lazyregexp.New(`^[a-z0-9-]{1,64}$`)
@@ -74,6 +76,7 @@ type Log struct {
 	js     jetstream.JetStream
 	stream string
 	id     string
+	seeded bool // the log begins with a snapshot, see Seed
 	writer uint64
 	chunk  int // largest payload of a message, in bytes
 
@@ -165,11 +168,13 @@ func (l *Log) create(ctx context.Context) error {
 	if l.config.InMemory {
 		config.Storage = jetstream.MemoryStorage
 	}
+	if l.config.seeded {
+		config.Metadata[metadataSeeded] = "true"
+	}
 	// A request to a server that was just lost has no answer, the next one has it at once; a busy machine takes longer.
 	for limit := time.Second; ; limit = min(2*limit, createTimeout) {
-		id, err := l.createOnce(ctx, limit, config)
+		err := l.createOnce(ctx, limit, config)
 		if err == nil {
-			l.id = id
 			return nil
 		}
 		if errors.As(err, new(permanent)) {
@@ -189,7 +194,7 @@ type permanent struct{ error }
 // createTimeout is the longest time limit of one attempt to open the stream.
 const createTimeout = 8 * time.Second
 
-func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstream.StreamConfig) (id string, err error) {
+func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstream.StreamConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := l.js.Stream(ctx, l.stream)
@@ -197,17 +202,17 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 		s, err = l.js.CreateStream(ctx, config)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	found := s.CachedInfo().Config
-	id = found.Metadata[metadataID]
+	l.id, l.seeded = found.Metadata[metadataID], found.Metadata[metadataSeeded] != ""
 	switch {
-	case id == "":
-		return "", permanent{errors.New("the stream was not created by Lazuli")}
+	case l.id == "":
+		return permanent{errors.New("the stream was not created by Lazuli")}
 	case found.RePublish == nil || !found.AllowDirect:
-		return "", permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
+		return permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
 	}
-	return id, l.addReplicas(ctx, found)
+	return l.addReplicas(ctx, found)
 }
 
 // addReplicas gives an existing stream more replicas if the cluster has grown. It never takes replicas away.

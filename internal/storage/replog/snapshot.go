@@ -442,8 +442,11 @@ func (r *pieceReader) take(seq uint64, data []byte) (more bool, err error) {
 	return true, nil
 }
 
-// Holds reports whether the log has all messages after a position.
+// Holds reports whether the log has all messages after a position. It is false for the zero Position if the log begins with a snapshot.
 func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
+	if l.seeded && p.Last == 0 {
+		return false, nil
+	}
 	s, err := l.js.Stream(ctx, l.stream)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// A converted cluster begins with the data of a server alone, in the folder of one node, the seed. No node opens its services before the data is in the
+// logs and streams. One stream says how far that is:
+//
+//	no stream ──> begun ──> done
+//	               │  ^
+//	               └──┘ the seed was restarted: it deletes what it has written, and writes it again
+//
+// The seed keeps its files unchanged until then. Afterwards it deletes what the logs have, and opens its services as a node with an empty folder does.
+// Only the extents stay, under the number that they have (blobsvc/internal/state/seed.go).
+
+const (
+	conversionStream  = "LAZULI_CONVERSION"
+	conversionSubject = "lazuli.conversion"
+
+	conversionBegun = "begun"
+	conversionDone  = "done"
+
+	// conversionPoll is the interval of asking whether the data is in the logs, and conversionTimeout bounds a question.
+	conversionPoll    = time.Second
+	conversionTimeout = 5 * time.Second
+)
+
+// errSeed is an error that another attempt does not remove.
+type errSeed struct{ error }
+
+// Unwrap returns the cause.
+func (e errSeed) Unwrap() error { return e.error }
+
+// awaitConversion returns when the logs have the data with which a converted cluster begins. Of other clusters, it returns at once.
+func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) error {
+	if !nats.Converted() {
+		return nil
+	}
+	js, err := jetstream.New(nats.Conn(), jetstream.WithDefaultTimeout(conversionTimeout))
+	if err != nil {
+		return err
+	}
+	c := conversion{stack: s, nats: nats, js: js}
+	for said := ""; ; {
+		done, err := c.step(ctx)
+		switch {
+		case done:
+			return nil
+		case errors.As(err, new(errSeed)):
+			return err
+		}
+		reason := "waiting until the node that was converted has put its data into the cluster"
+		if nats.HasSeed() {
+			reason = "the data of this folder is being put into the cluster"
+		}
+		if err != nil {
+			reason += "; trying again: " + err.Error()
+		}
+		if s.config.Waiting != nil {
+			s.config.Waiting(reason)
+		}
+		if reason != said {
+			s.config.Log.Info("the cluster does not serve yet", "reason", reason)
+			said = reason
+		}
+		select {
+		case <-time.After(conversionPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
+		}
+	}
+}
+
+// conversion is the part of one node in the beginning of a converted cluster.
+type conversion struct {
+	stack *Stack
+	nats  *natsserver.Server
+	js    jetstream.JetStream
+}
+
+// step asks how far the conversion is, and makes it if this node has the data.
+func (c *conversion) step(ctx context.Context) (done bool, err error) {
+	state, err := c.state(ctx)
+	if err != nil || !c.nats.HasSeed() {
+		return state == conversionDone, err
+	}
+	if state != conversionDone {
+		if err := c.begin(ctx, state); err != nil {
+			return false, err
+		}
+		if err := c.seed(ctx); err != nil {
+			return false, err
+		}
+		if err := c.note(ctx, conversionDone); err != nil {
+			return false, err
+		}
+		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.nats.ClusterNode())
+	}
+	if err := c.leave(); err != nil {
+		return false, errSeed{fmt.Errorf("removing what the cluster has from %s: %w", c.stack.dir.Path(), err)}
+	}
+	return true, nil
+}
+
+// state returns how far the conversion is; "" if it has not begun. It may be out of date.
+func (c *conversion) state(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
+	defer cancel()
+	stream, err := c.js.Stream(ctx, conversionStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	m, err := stream.GetLastMsgForSubject(ctx, conversionSubject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return conversionBegun, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(m.Data), nil
+}
+
+// begin notes that this node writes the data, and deletes what an earlier attempt has written.
+func (c *conversion) begin(ctx context.Context, state string) error {
+	if state == "" {
+		names, err := c.nats.StreamNames(ctx)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(names, func(name string) bool { return name != conversionStream }); i >= 0 {
+			return errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its beginning: a node was started with another release or folder",
+				names[i], c.stack.dir.Path())}
+		}
+		if _, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
+			Subjects: []string{conversionSubject}, Replicas: c.nats.Replicas(), DenyDelete: true, DenyPurge: true}); err != nil {
+			return err
+		}
+	}
+	if err := c.note(ctx, conversionBegun); err != nil {
+		return err
+	}
+	return c.nats.DeleteStreams(ctx, func(name string) bool { return name == conversionStream })
+}
+
+// note stores how far the conversion is.
+func (c *conversion) note(ctx context.Context, state string) error {
+	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
+	defer cancel()
+	_, err := c.js.Publish(ctx, conversionSubject, []byte(state))
+	return err
+}
+
+// seed writes the data of the folder to the logs and streams of the cluster.
+func (c *conversion) seed(ctx context.Context) error {
+	s := c.stack
+	for _, path := range []string{s.dir.Tables(), s.dir.Blobs()} { // they would be created
+		if _, err := os.Stat(path); err != nil {
+			return errSeed{err}
+		}
+	}
+	tables, err := tablesvc.Open(s.dir.Tables(), store.Options{})
+	if err != nil {
+		return errSeed{err}
+	}
+	err = tables.Seed(ctx, s.logConfig(c.nats, "tables"))
+	if err := errors.Join(permanent(err), tables.Close()); err != nil {
+		return err
+	}
+	if err := permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(), s.logConfig(c.nats, "blobs"))); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.dir.Queues()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	queues, err := natsserver.Start(natsserver.Config{Dir: s.dir.Queues(), Log: s.config.Log})
+	if err != nil {
+		return errSeed{err}
+	}
+	defer queues.Close()
+	if lost := queues.LostStreams(); len(lost) > 0 {
+		return errSeed{fmt.Errorf("records of the queues were lost (stream %s): run `lazuli fsck --repair` before the conversion", lost[0])}
+	}
+	return permanent(c.nats.CopyStreams(ctx, queues))
+}
+
+// permanent marks errors of the folder, as opposed to those of the cluster.
+func permanent(err error) error {
+	switch {
+	case err == nil, errors.Is(err, replog.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, natsserver.ErrSource), errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrFormat), errors.Is(err, store.ErrLocked),
+		errors.Is(err, store.ErrReplicated), errors.Is(err, replog.ErrExists):
+		return errSeed{err}
+	}
+	return err
+}
+
+// leave removes from the folder what the logs and streams have.
+func (c *conversion) leave() error {
+	dir := c.stack.dir
+	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.Queues()} {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	if err := disk.SyncDir(dir.Path()); err != nil {
+		return err
+	}
+	return c.nats.Seeded()
+}

@@ -1,0 +1,57 @@
+package peering
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// A cluster that begins with the data of a server alone is a converted cluster. Its ID says so, which every node knows before its server starts: no node
+// may serve before the data is in the logs, and a program that does not know that must not take part. The node with the data has Identity.Seed until it is.
+
+// convertedSuffix ends the IDs of converted clusters.
+const convertedSuffix = "-converted"
+
+// Converted reports whether the cluster with an ID begins with the data of a server alone.
+func Converted(cluster string) bool { return strings.HasSuffix(cluster, convertedSuffix) }
+
+// oldestFormat returns the oldest format that the nodes of a cluster must understand.
+func oldestFormat(cluster string) int {
+	if Converted(cluster) {
+		return ConvertedFormat
+	}
+	return OldestFormat
+}
+
+// Convert makes the folder dir, which it creates, that of a node that founds a converted cluster. The file is written in one step, durably. It fails if
+// the folder has an identity.
+func Convert(dir, node string) (Identity, error) {
+	if !validName().MatchString(node) {
+		return Identity{}, fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", node)
+	}
+	if id, err := ReadIdentity(dir); err == nil {
+		return id, fmt.Errorf("the folder belongs to node %s of cluster %s", id.Node, id.Cluster)
+	}
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
+		return Identity{}, err
+	}
+	id := Identity{Cluster: newToken(12) + convertedSuffix, Node: node, Incarnation: newToken(8), State: Founding, Members: map[string]string{}, Seed: true}
+	if err := id.write(dir); err != nil {
+		return Identity{}, err
+	}
+	return id, disk.SyncDir(filepath.Dir(dir))
+}
+
+// Folder returns the name of the node's data folder, under which the node takes part in Raft.
+func (id Identity) Folder() string { return serverName(id.Node, id.Incarnation) }
+
+// Seeded records durably that the data of the node's folder is in the logs of the cluster.
+func (s *Site) Seeded() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.identity
+	id.Seed = false
+	return s.store(id)
+}
