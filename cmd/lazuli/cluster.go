@@ -23,10 +23,11 @@ import (
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and copy accounts into and out of it",
-		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, and copy accounts between the
-cluster and the data folder of a server alone. docs/cluster.md describes clusters. --admin-host and --admin-port say where the admin
-listener of one running node is; a node accepts snapshot and leave only from its own machine. import and export are clients of an account.
+		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and begin a cluster with the data of a server alone",
+		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
+beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
+say where the admin listener of one running node is; a node accepts snapshot and leave only from its own machine. convert works on a folder that
+no process uses; import and export are clients of an account.
 No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}

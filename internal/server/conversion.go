@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
@@ -27,6 +28,16 @@ import (
 //
 // The seed keeps its files unchanged until then. Afterwards it deletes what the logs have, and opens its services as a node with an empty folder does.
 // Only the extents stay, under the number that they have (blobsvc/internal/state/seed.go).
+
+// The moments at which tests kill the node with the data.
+var (
+	pointBegun   = fault.Declare("conversion/begun")
+	pointTables  = fault.Declare("conversion/tables")
+	pointBlobs   = fault.Declare("conversion/blobs")
+	pointQueues  = fault.Declare("conversion/queues")
+	pointDone    = fault.Declare("conversion/done")
+	pointRemoved = fault.Declare("conversion/removed")
+)
 
 const (
 	conversionStream  = "LAZULI_CONVERSION"
@@ -65,11 +76,11 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) er
 			return err
 		}
 		reason := "waiting until the node that was converted has put its data into the cluster"
-		if nats.HasSeed() {
-			reason = "the data of this folder is being put into the cluster"
-		}
-		if err != nil {
-			reason += "; trying again: " + err.Error()
+		switch {
+		case err != nil && nats.HasSeed():
+			reason = "the data of this folder cannot be put into the cluster; trying again: " + err.Error()
+		case err != nil:
+			reason = "it is not known whether the cluster has its data; trying again: " + err.Error()
 		}
 		if s.config.Waiting != nil {
 			s.config.Waiting(reason)
@@ -103,10 +114,13 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 		if err := c.begin(ctx, state); err != nil {
 			return false, err
 		}
-		if err := c.seed(ctx); err != nil {
+		if err := errors.Join(fault.Point(pointBegun), c.seed(ctx)); err != nil {
 			return false, err
 		}
 		if err := c.note(ctx, conversionDone); err != nil {
+			return false, err
+		}
+		if err := fault.Point(pointDone); err != nil {
 			return false, err
 		}
 		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.nats.ClusterNode())
@@ -181,10 +195,11 @@ func (c *conversion) seed(ctx context.Context) error {
 		return errSeed{err}
 	}
 	err = tables.Seed(ctx, s.logConfig(c.nats, "tables"))
-	if err := errors.Join(permanent(err), tables.Close()); err != nil {
+	if err := errors.Join(permanent(err), tables.Close(), fault.Point(pointTables)); err != nil {
 		return err
 	}
-	if err := permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(), s.logConfig(c.nats, "blobs"))); err != nil {
+	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(), s.logConfig(c.nats, "blobs")))
+	if err := errors.Join(err, fault.Point(pointBlobs)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(s.dir.Queues()); errors.Is(err, os.ErrNotExist) {
@@ -198,7 +213,7 @@ func (c *conversion) seed(ctx context.Context) error {
 	if lost := queues.LostStreams(); len(lost) > 0 {
 		return errSeed{fmt.Errorf("records of the queues were lost (stream %s): run `lazuli fsck --repair` before the conversion", lost[0])}
 	}
-	return permanent(c.nats.CopyStreams(ctx, queues))
+	return errors.Join(permanent(c.nats.CopyStreams(ctx, queues)), fault.Point(pointQueues))
 }
 
 // permanent marks errors of the folder, as opposed to those of the cluster.
@@ -221,7 +236,7 @@ func (c *conversion) leave() error {
 			return err
 		}
 	}
-	if err := disk.SyncDir(dir.Path()); err != nil {
+	if err := errors.Join(disk.SyncDir(dir.Path()), fault.Point(pointRemoved)); err != nil {
 		return err
 	}
 	return c.nats.Seeded()

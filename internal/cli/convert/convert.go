@@ -52,7 +52,7 @@ func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, er
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if err := checkAlone(folder); err != nil {
+	if err := errors.Join(peering.CheckName(o.Node), checkAlone(folder)); err != nil {
 		return peering.Identity{}, err
 	}
 	report, err := fsck.Check(ctx, folder, fsck.Options{TempDir: o.TempDir})

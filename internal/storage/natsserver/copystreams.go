@@ -100,10 +100,11 @@ func (c *streamCopy) run(config jetstream.StreamConfig) error {
 	}
 	state := stream.CachedInfo().State
 	config.FirstSeq = state.FirstSeq
-	if _, err := c.target.CreateStream(c.ctx, config); err != nil {
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return ErrStreamExists
-		}
+	created, err := c.target.CreateStream(c.ctx, config) // no error if a stream has the same configuration
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse), err == nil && created.CachedInfo().State.LastSeq >= max(config.FirstSeq, 1):
+		return ErrStreamExists
+	case err != nil:
 		return err
 	}
 	c.next = max(state.FirstSeq, 1)
@@ -117,9 +118,6 @@ func (c *streamCopy) run(config jetstream.StreamConfig) error {
 		if err := c.acknowledge(); err != nil {
 			return err
 		}
-	}
-	if c.next != state.LastSeq+1 {
-		return fmt.Errorf("%w: its last records are missing: record %d is the last of %d", ErrSource, c.next-1, state.LastSeq)
 	}
 	return nil
 }
@@ -150,9 +148,6 @@ func (c *streamCopy) records(stream jetstream.Stream, last uint64) error {
 			if err := c.publish(m); err != nil {
 				return err
 			}
-		}
-		if about.NumPending == 0 {
-			return nil
 		}
 	}
 	return nil

@@ -68,8 +68,8 @@ func FormatPeers(peers []Peer) string {
 
 // Validate returns an error that describes the first mistake. It reads no files.
 func (c *Config) Validate() error {
-	if !validName().MatchString(c.Node) {
-		return fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", c.Node)
+	if err := CheckName(c.Node); err != nil {
+		return err
 	}
 	if err := checkAddress(c.Listen, true); err != nil {
 		return fmt.Errorf("the address to listen on: %w", err)

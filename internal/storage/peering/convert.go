@@ -25,11 +25,19 @@ func oldestFormat(cluster string) int {
 	return OldestFormat
 }
 
+// CheckName returns an error unless a node can have the name.
+func CheckName(node string) error {
+	if !validName().MatchString(node) {
+		return fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", node)
+	}
+	return nil
+}
+
 // Convert makes the folder dir, which it creates, that of a node that founds a converted cluster. The file is written in one step, durably. It fails if
 // the folder has an identity.
 func Convert(dir, node string) (Identity, error) {
-	if !validName().MatchString(node) {
-		return Identity{}, fmt.Errorf("the node's name %q must have 1 to 32 lower-case letters, digits and hyphens", node)
+	if err := CheckName(node); err != nil {
+		return Identity{}, err
 	}
 	if id, err := ReadIdentity(dir); err == nil {
 		return id, fmt.Errorf("the folder belongs to node %s of cluster %s", id.Node, id.Cluster)
