@@ -184,7 +184,7 @@ func (s *Scopes) declare(account string, names []string) error {
 	return nil
 }
 
-// ReadKeys returns the keys in a file, by their ids, for [WriteKeys] and the keys of a cluster. There are none if the file does not exist.
+// ReadKeys returns the keys in a file, by their ids, for [WriteKeys] and the keys of a cluster. The map is empty if the file does not exist.
 func ReadKeys(path string) (map[string][]byte, error) {
 	s, err := OpenScopes(path, nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, er
 }
 
 func toNode(ctx context.Context, dir *datadir.Dir, o Options) (peering.Identity, error) {
-	if err := checkAlone(dir.Path()); err != nil { // somebody was faster
+	if err := checkAlone(dir.Path()); err != nil { // another process was faster
 		return peering.Identity{}, err
 	}
 	if err := settle(ctx, dir, o.Log); err != nil {
