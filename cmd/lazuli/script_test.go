@@ -25,7 +25,10 @@ func TestMain(m *testing.M) {
 		serveTestHandler()
 		return
 	}
-	testscript.Main(m, map[string]func(){"lazuli": main})
+	testscript.Main(m, map[string]func(){"lazuli": func() {
+		actAsOtherRelease()
+		main()
+	}})
 }
 
 // TestScripts runs testdata/script/*.txtar. Beside testscript's own commands there are:

@@ -245,7 +245,7 @@ func (n *node) report() *NodeReport {
 	n.mu.Lock()
 	st, reports := n.status, maps.Clone(n.reports)
 	n.mu.Unlock()
-	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Format, Now: time.Now(), Leader: st.leader,
+	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Supported.Newest, Now: time.Now(), Leader: st.leader,
 		Current: st.current, Connected: st.connected, SyncAlways: !n.server.config.Relaxed}
 	if err := n.server.Healthy(); err != nil {
 		r.NotReady = err.Error()

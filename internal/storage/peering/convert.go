@@ -20,9 +20,9 @@ func Converted(cluster string) bool { return strings.HasSuffix(cluster, converte
 // oldestFormat returns the oldest format that the nodes of a cluster must understand.
 func oldestFormat(cluster string) int {
 	if Converted(cluster) {
-		return ConvertedFormat
+		return max(ConvertedFormat, Supported.Oldest)
 	}
-	return OldestFormat
+	return Supported.Oldest
 }
 
 // CheckName returns an error unless a node can have the name.

@@ -7,16 +7,20 @@ import (
 	"fmt"
 )
 
-// The versions of the format in which nodes exchange and replicate data. A node understands the formats from OldestFormat to Format, and writes
-// the newest one that all nodes understand. A node that has no format in common with another one is not accepted by it.
+// Formats are versions of the format in which nodes exchange and replicate data.
+type Formats struct{ Oldest, Newest int }
+
+// Supported are the formats that this program understands. It writes the newest one that all nodes understand. A node that has no format in common
+// with another one is not accepted by it.
 //
 //	1  the first one
 //	2  a cluster may be a converted one; other clusters do not need it
-const (
-	Format          = 2
-	OldestFormat    = 1
-	ConvertedFormat = 2
-)
+//
+// Only tests change the variable, before anything else, to act as another release.
+var Supported = Formats{Oldest: 1, Newest: 2}
+
+// ConvertedFormat is the first format that knows converted clusters.
+const ConvertedFormat = 2
 
 // Hello is what a node says about itself when it connects to another one.
 type Hello struct {
@@ -64,8 +68,8 @@ func decodeHello(text string) (Hello, error) {
 // checkFormats returns an error if this program and the other one have no format in common that their cluster can use.
 func (h *Hello) checkFormats() error {
 	switch {
-	case h.Oldest > Format:
-		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: update this node", h.Oldest, Format)
+	case h.Oldest > Supported.Newest:
+		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: update this node", h.Oldest, Supported.Newest)
 	case h.Format < oldestFormat(h.Cluster):
 		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this cluster needs %d or newer: update that node", h.Format, oldestFormat(h.Cluster))
 	}

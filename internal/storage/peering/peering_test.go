@@ -165,7 +165,7 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("password %q", password)
 	}
 	hello := func(change func(*Hello)) string {
-		h := Hello{Node: "n2", Incarnation: "i2", Process: "p2", Cluster: "c1", State: Joining, Format: Format, Oldest: OldestFormat}
+		h := Hello{Node: "n2", Incarnation: "i2", Process: "p2", Cluster: "c1", State: Joining, Format: Supported.Newest, Oldest: Supported.Oldest}
 		if change != nil {
 			change(&h)
 		}
@@ -181,8 +181,8 @@ func TestAdmission(t *testing.T) {
 		{"another cluster", hello(func(h *Hello) { h.Cluster = "c2" }), password, "it belongs to cluster c2"},
 		{"a stranger", hello(func(h *Hello) { h.Node = "n4" }), password, "not among the peers"},
 		{"this node's name", hello(func(h *Hello) { h.Node = "n1" }), password, "two nodes are named n1"},
-		{"a newer format", hello(func(h *Hello) { h.Format, h.Oldest = Format+2, Format+1 }), password, "update this node"},
-		{"an older format", hello(func(h *Hello) { h.Format, h.Oldest = OldestFormat-1, 0 }), password, "update that node"},
+		{"a newer format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Newest+2, Supported.Newest+1 }), password, "update this node"},
+		{"an older format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Oldest-1, 0 }), password, "update that node"},
 		{"it knows another incarnation", hello(func(h *Hello) { h.Members = map[string]string{"n1": "other"} }), password, "knows this node with another data folder"},
 		{"the first time", hello(nil), password, ""},
 		{"again", hello(nil), password, ""},

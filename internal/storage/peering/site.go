@@ -129,7 +129,7 @@ func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 func (s *Site) Credentials() (user, password string) {
 	id := s.Identity()
 	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
-		Format: Format, Oldest: oldestFormat(id.Cluster), Members: id.Members}
+		Format: Supported.Newest, Oldest: oldestFormat(id.Cluster), Members: id.Members}
 	return h.encode(), s.credentials.password
 }
 

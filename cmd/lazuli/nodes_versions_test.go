@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// formatsVar makes this test binary, started as the command, announce other formats of a cluster's data: OLDEST-NEWEST.
+const formatsVar = "TEST_CLUSTER_FORMATS"
+
+func actAsOtherRelease() {
+	if text := os.Getenv(formatsVar); text != "" {
+		if _, err := fmt.Sscanf(text, "%d-%d", &peering.Supported.Oldest, &peering.Supported.Newest); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// release returns the command of a release with the given formats.
+func release(t *testing.T, formats string) func(args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	check.OK(t, err)
+	return func(args ...string) *exec.Cmd {
+		cmd := lazuliCommand(self, args...)
+		cmd.Env = append(cmd.Env, formatsVar+"="+formats)
+		return cmd
+	}
+}
+
+// Three nodes are updated one after the other to a release that understands a newer format as well, and back, while clients write: nothing that
+// was acknowledged is lost. It runs only with LAZULI_TEST_KILL_NODES. LAZULI_TEST_OTHER_RELEASE is the path of a program that takes the place of the
+// other release.
+func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
+	t.Parallel()
+	cluster := startNodes(t)
+	supported := peering.Supported
+	other := release(t, fmt.Sprintf("%d-%d", supported.Oldest, supported.Newest+1))
+	if path := os.Getenv("LAZULI_TEST_OTHER_RELEASE"); path != "" {
+		other = func(args ...string) *exec.Cmd { return lazuliCommand(path, args...) }
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	load := startWriting(ctx, t, cluster)
+	own := cluster.Nodes[0].Command
+	for _, command := range []func(...string) *exec.Cmd{other, own} {
+		for _, n := range cluster.Nodes {
+			check.OK(t, n.Terminate())
+			n.Command = command
+			check.OK(t, n.Start())
+			check.OK(t, cluster.Whole(t.Context()))
+		}
+	}
+	stop()
+	load.check(t)
+}
+
+// A node whose release has no format in common with the others is refused with a clear message, in both directions; the others serve, and the node
+// takes part again with its own release. It runs only with LAZULI_TEST_KILL_NODES.
+func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
+	t.Parallel()
+	cluster := startNodes(t)
+	ctx, stop := context.WithCancel(t.Context())
+	load := startWriting(ctx, t, cluster)
+	n3 := cluster.Nodes[2]
+	own := n3.Command
+	for _, other := range []struct{ formats, want string }{
+		{"3-4", "it needs format 3 of the cluster's data or newer, and this program supports formats up to 2: update this node"},
+		{"0-0", "it supports formats of the cluster's data up to 0, and this cluster needs 1 or newer: update that node"},
+	} {
+		check.OK(t, n3.Terminate())
+		n3.Command = release(t, other.formats)
+		check.OK(t, n3.Start())
+		for _, n := range cluster.Nodes[:2] {
+			check.Eventually(t, func() bool { return logged(t, n, other.want) }, "node %s does not say why it refuses the other one", n.Name)
+		}
+		before := load.count()
+		check.Eventually(t, func() bool { return load.count() > before+20 }, "the other nodes do not serve")
+		if n3.Ready(t.Context()) {
+			t.Errorf("node n3 with formats %s is ready", other.formats)
+		}
+		n3.Kill() // it waits for a majority
+		n3.Command = own
+		check.OK(t, n3.Start())
+		check.OK(t, cluster.Whole(t.Context()))
+	}
+	stop()
+	load.check(t)
+}
+
+// logged reports whether a node has logged a text.
+func logged(t *testing.T, n *nodeproc.Node, text string) bool {
+	t.Helper()
+	log, err := os.ReadFile(n.Folder + ".log")
+	check.OK(t, err)
+	return strings.Contains(string(log), text)
+}
+
+// writers is the number of clients that write at a time: one alone would wait most of the time to try again.
+const writers = 8
+
+// writing are clients that write entities, blobs and messages with the same names.
+type writing struct {
+	entities *aztables.Client
+	blobs    *azblob.Client
+	messages *azqueue.QueueClient
+	done     sync.WaitGroup
+
+	mu           sync.Mutex
+	acknowledged [3][]string // names of entities, blobs and messages
+}
+
+func startWriting(ctx context.Context, t *testing.T, cluster *nodeproc.Cluster) *writing {
+	t.Helper()
+	w := &writing{}
+	var err error
+	connection := cluster.ConnectionString()
+	tables, err := aztables.NewServiceClientFromConnectionString(connection, nil)
+	check.OK(t, err)
+	w.entities = tables.NewClient("written")
+	w.blobs, err = azblob.NewClientFromConnectionString(connection, nil)
+	check.OK(t, err)
+	w.messages, err = azqueue.NewQueueClientFromConnectionString(connection, "written", nil)
+	check.OK(t, err)
+	_, err = w.entities.CreateTable(ctx, nil)
+	check.OK(t, err)
+	_, err = w.blobs.CreateContainer(ctx, "written", nil)
+	check.OK(t, err)
+	_, err = w.messages.Create(ctx, nil)
+	check.OK(t, err)
+	for writer := range writers {
+		w.done.Go(func() {
+			for i := writer; ctx.Err() == nil; i += writers {
+				w.write(ctx, fmt.Sprintf("%06d", i))
+			}
+		})
+	}
+	return w
+}
+
+func (w *writing) write(ctx context.Context, name string) {
+	_, err := w.entities.UpsertEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, name), nil)
+	w.note(0, name, err)
+	_, err = w.blobs.UploadBuffer(ctx, "written", name, []byte(strings.Repeat(name, 10_000)), nil)
+	w.note(1, name, err)
+	_, err = w.messages.EnqueueMessage(ctx, name, nil)
+	w.note(2, name, err)
+}
+
+func (w *writing) note(kind int, name string, err error) {
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.acknowledged[kind] = append(w.acknowledged[kind], name)
+	}
+}
+
+// count returns the number of acknowledged writes.
+func (w *writing) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acknowledged[0]) + len(w.acknowledged[1]) + len(w.acknowledged[2])
+}
+
+// check waits until writing has ended, and reads everything that was acknowledged.
+func (w *writing) check(t *testing.T) {
+	t.Helper()
+	w.done.Wait()
+	for kind, names := range w.acknowledged {
+		if len(names) == 0 {
+			t.Fatalf("nothing of kind %d was acknowledged", kind)
+		}
+	}
+	for _, name := range w.acknowledged[0] {
+		if _, err := w.entities.GetEntity(t.Context(), "p", name, nil); err != nil {
+			t.Errorf("entity %s: %v", name, err)
+		}
+	}
+	content := make([]byte, 60_000)
+	for _, name := range w.acknowledged[1] {
+		if _, err := w.blobs.DownloadBuffer(t.Context(), "written", name, content, nil); err != nil || string(content) != strings.Repeat(name, 10_000) {
+			t.Errorf("blob %s: other content, or %v", name, err)
+		}
+	}
+	missing := map[string]bool{}
+	for _, name := range w.acknowledged[2] {
+		missing[name] = true
+	}
+	n := int32(32)
+	for empty := 0; len(missing) > 0 && empty < 3; {
+		list, err := w.messages.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: &n})
+		check.OK(t, err)
+		if empty++; len(list.Messages) > 0 {
+			empty = 0
+		}
+		for _, m := range list.Messages {
+			delete(missing, *m.MessageText)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("%d of %d messages are lost: %v", len(missing), len(w.acknowledged[2]), missing)
+	}
+	t.Logf("%d entities, %d blobs and %d messages, all there", len(w.acknowledged[0]), len(w.acknowledged[1]), len(w.acknowledged[2]))
+}
