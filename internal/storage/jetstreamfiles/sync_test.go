@@ -61,6 +61,29 @@ func TestSyncerSharesTheNextSync(t *testing.T) {
 	}
 }
 
+// A sync waits for the callers that the last one has answered.
+func TestCallersThatWereAnsweredShareTheNextSync(t *testing.T) {
+	const callers = 8
+	g := &gate{make(chan struct{}, callers), make(chan error, callers)}
+	y := newSyncer(g)
+	now := time.Now()
+	y.gather.Limit = time.Hour
+	y.gather.Committed(callers, 0, now.Add(-time.Hour), now)
+	var wg sync.WaitGroup
+	for range callers {
+		g.leave <- nil
+		wg.Go(func() {
+			if err := y.wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(g.entered) != 1 {
+		t.Errorf("%d syncs for %d calls, want 1", len(g.entered), callers)
+	}
+}
+
 func TestSyncerFailsForGood(t *testing.T) {
 	g := &gate{make(chan struct{}, 9), make(chan error, 9)}
 	y := newSyncer(g)

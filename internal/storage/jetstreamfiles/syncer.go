@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/gather"
 )
 
 // Syncer makes a stream's records durable. Callers share syncs: a call waits for the first sync that starts after it. While one sync runs, new
@@ -20,6 +22,7 @@ type Syncer struct {
 	next    *round     // the round that has not started
 	running bool
 	failed  error // set once, never reset
+	gather  gather.Gatherer
 }
 
 // round is one sync and the calls that wait for it.
@@ -80,6 +83,7 @@ func (y *Syncer) wait() error {
 	y.mu.Lock()
 	r := y.next
 	r.waiters++
+	y.gather.Arrived(r.waiters)
 	if !y.running {
 		y.running = true
 		y.runLocked()
@@ -97,14 +101,22 @@ func (y *Syncer) runLocked() {
 	y.mu.Unlock()
 	runtime.Gosched()
 	y.mu.Lock()
+	if limit, full := y.gather.Begin(y.next.waiters, time.Now()); limit > 0 {
+		y.mu.Unlock()
+		gather.Wait(limit, full)
+		y.mu.Lock()
+		y.gather.End(y.next.waiters)
+	}
 	r := y.next
 	y.next = &round{done: make(chan struct{})}
 	err := y.failed
 	y.mu.Unlock()
+	began := time.Now()
 	if err == nil {
 		err = y.target.sync()
 	}
 	y.mu.Lock()
+	y.gather.Committed(r.waiters, y.next.waiters, began, time.Now())
 	if err != nil && y.failed == nil {
 		y.failed = err
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/gather"
 )
 
 const (
@@ -65,7 +67,7 @@ func (db *DB) Update(fn func(*Tx) error) error {
 		return ErrClosed
 	}
 	db.queue = append(db.queue, c)
-	db.gathering.arrived(len(db.queue))
+	db.gathering.Arrived(len(db.queue))
 	if db.leading {
 		c.wake = make(chan struct{}, 1)
 		db.mu.Unlock()
@@ -135,6 +137,27 @@ func (g *group) run() {
 	g.own.reset()
 	g.db.spareSets = [2]WriteSet{g.writes, g.own}
 	g.finish()
+}
+
+// gathers reports whether a commit costs enough for a group to wait for more calls.
+func (db *DB) gathers() bool { return db.replica != nil || db.log != nil && db.log.sync }
+
+// gather waits for more calls.
+func (g *group) gather() {
+	db := g.db
+	if !db.gathers() {
+		return
+	}
+	db.mu.Lock()
+	limit, full := db.gathering.Begin(len(db.queue), time.Now())
+	db.mu.Unlock()
+	if limit == 0 {
+		return
+	}
+	gather.Wait(limit, full)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.gathering.End(len(db.queue))
 }
 
 // awaitTurn lets other nodes of a cluster append that were overtaken.
@@ -285,8 +308,8 @@ func (g *group) finish() {
 	if len(rest) > 0 {
 		db.queue = append(rest[:len(rest):len(rest)], db.queue...)
 	}
-	if db.replica != nil {
-		db.gathering.groupEnded(len(served), len(db.queue), g.taken, time.Now())
+	if db.gathers() {
+		db.gathering.Committed(len(served), min(len(db.queue), maxGroup-len(served)), g.taken, time.Now())
 	}
 	if len(db.queue) > 0 {
 		heir := db.queue[0]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/gather"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
@@ -107,7 +108,7 @@ type DB struct {
 	trim *trimmer
 
 	mu        sync.Mutex // guards queue, leading, closed, gathering
-	gathering gathering
+	gathering gather.Gatherer
 	idle      sync.Cond // signalled when leading becomes false
 	queue     []*call
 	leading   bool
