@@ -94,18 +94,25 @@ func (d *damaged) repair() {
 // drain gets all messages of a queue and returns the beginnings of their bodies.
 func drain(t *testing.T, q *Queue) (bodies []string) {
 	t.Helper()
+	for _, m := range allMessages(t, q) {
+		body, _, _ := strings.Cut(string(m.Body), "-x")
+		bodies = append(bodies, body)
+	}
+	return bodies
+}
+
+// allMessages gets all visible messages of a queue.
+func allMessages(t *testing.T, q *Queue) (all []Message) {
+	t.Helper()
 	for {
 		list, err := q.Get(ctx, 32, time.Hour, epoch.Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(list) == 0 {
-			return bodies
+			return all
 		}
-		for _, m := range list {
-			body, _, _ := strings.Cut(string(m.Body), "-x")
-			bodies = append(bodies, body)
-		}
+		all = append(all, list...)
 	}
 }
 
@@ -226,6 +233,32 @@ func TestADamagedMessageIsSetAside(t *testing.T) {
 				t.Errorf("the kept record is %q, %v", text, err)
 			}
 		})
+	}
+}
+
+// A queue that only has messages which cannot be read keeps its stream when the process stops: an operator can still see and keep them.
+func TestADamagedMessageKeepsTheStream(t *testing.T) {
+	t.Parallel()
+	d := stopped(t, true, "orders")
+	d.flip(d.file(d.q["orders"].stream, "msgs/1.blk"), "orders-1-", 30)
+	s, n := d.start()
+	s.parkTime = time.Minute
+	q := find(t, s, "orders")
+	for _, m := range allMessages(t, q) {
+		if err := q.Delete(ctx, m.ID, m.Receipt, epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	n.Close()
+	s, n = d.start()
+	q = find(t, s, "orders")
+	wantBodies(t, q)
+	if got := count(t, q, epoch); got != 1 || q.SetAside() != 1 {
+		t.Errorf("%d messages after a restart, %d of them set aside; want the 1 that cannot be read", got, q.SetAside())
+	}
+	if _, list := problems(t, n); len(list) != 1 || !strings.Contains(list[0], "checksum") {
+		t.Errorf("the check finds %v", list)
 	}
 }
 

@@ -59,6 +59,7 @@ func (q *Queue) readStream(ctx context.Context) error {
 		var stuck stuckAt
 		if errors.As(err, &stuck) {
 			f.stop()
+			q.noteUnreadable()
 			q.logger().Error("a record cannot be read; its message is unknown", "record", stuck.seq)
 			from = stuck.seq + 1
 			continue
@@ -72,6 +73,13 @@ func (q *Queue) readStream(ctx context.Context) error {
 		f.stop()
 		return err
 	}
+}
+
+// noteUnreadable records that the stream has a record that cannot be read.
+func (q *Queue) noteUnreadable() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unreadable = true
 }
 
 // outOfOrder reports whether an entry is beyond the part of the stream that was read so far, so that older messages may follow. The caller must hold
@@ -112,6 +120,7 @@ func (q *Queue) take(m *nats.Msg, seq uint64) {
 	case ok:
 		defer q.setAside(at, seq, err)
 	default:
+		q.unreadable = true
 		q.logger().Warn("the queue's stream has a record that does not belong to a message", "subject", m.Subject, "seq", seq)
 	}
 	q.mu.Unlock()

@@ -49,6 +49,7 @@ type Queue struct {
 	stop       func()    // ends loading and following
 	follower   *follower // reads the stream; nil before loading has begun
 	gone       bool
+	unreadable bool // the stream has a record that cannot be read, and it is unknown whether it is a message's
 
 	marks      [2]mark // if other processes write: the positions that were followed at two times
 	logBytes   int64   // approximate size of the stream
@@ -169,7 +170,7 @@ func (q *Queue) reset() {
 	}
 	q.index = newIndex()
 	q.loading, q.loadErr = unloaded, nil
-	q.followed, q.cut, q.logBytes = 0, 0, 0
+	q.followed, q.cut, q.logBytes, q.unreadable = 0, 0, 0, false
 	q.marks = [2]mark{}
 	q.synced.Store(0)
 	if err := lossOf(q.store.nats, q.stream); err != nil && q.loss() == nil {

@@ -115,10 +115,7 @@ func (s *Store) park(queues map[string]*Queue) {
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, q := range queues {
-		q.mu.Lock()
-		empty := !q.gone && q.loading == loaded && q.loadErr == nil && q.index.live == 0 && !q.streamless.Load()
-		q.mu.Unlock()
-		if !empty {
+		if !q.unneededStream() {
 			continue
 		}
 		g.Go(func() error {
@@ -139,6 +136,13 @@ func (s *Store) park(queues map[string]*Queue) {
 		})
 	}
 	_ = g.Wait()
+}
+
+// unneededStream reports whether the queue has a stream that is known to have no message, readable or not.
+func (q *Queue) unneededStream() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.gone && q.loading == loaded && q.loadErr == nil && !q.unreadable && q.index.live+q.index.aside == 0 && !q.streamless.Load()
 }
 
 // createStreams creates the streams of all queues.
