@@ -20,10 +20,14 @@ type change struct {
 	pending pending
 }
 
-// change publishes a new record that replaces another (0 for no record) and waits for the acknowledgement.
+// change publishes a new record of a message that replaces another and waits for the acknowledgement. It returns ErrReceiptMismatch, and changes
+// nothing, if the record to replace became void after the caller had read it: the message was cleared, or copied.
 func (q *Queue) change(ctx context.Context, at slot, replace uint64, r record, body []byte) (uint64, error) {
 	q.changing.RLock()
 	defer q.changing.RUnlock()
+	if q.isVoid(replace) {
+		return 0, ErrReceiptMismatch
+	}
 	return q.finish(ctx, q.begin(at, replace, r, body))
 }
 

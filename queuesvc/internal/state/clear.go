@@ -21,23 +21,8 @@ func (q *Queue) Clear(ctx context.Context) error {
 		}
 		return nil
 	}
-	r := record{kind: recordCleared, writer: q.store.client.newWriter()}
-	value := r.encode()
-	m := &nats.Msg{Subject: q.prefix + clearedToken, Header: nats.Header{
-		headerRecord: {value}, headerSum: {sumText(clearedToken, value)}}}
-	q.addSynced(m)
-	p := q.store.client.send(q.stream, m)
-	seq, err := p.sequence(ctx)
+	seq, err := q.markCleared(ctx)
 	if err != nil {
-		if errors.Is(err, errNoStream) {
-			err = q.streamMissing(ctx)
-		}
-		return err
-	}
-	if err := q.sync(ctx, seq); err != nil {
-		return err
-	}
-	if err := q.raiseFloor(context.WithoutCancel(ctx), seq); err != nil {
 		return err
 	}
 	if q.store.shared {
@@ -49,4 +34,28 @@ func (q *Queue) Clear(ctx context.Context) error {
 	}
 	q.compactNow()
 	return nil
+}
+
+// markCleared publishes the record that marks the position and raises the floor to it. No change of this front-end is in flight meanwhile: one that
+// was begun before, such as a copy by compaction, would be behind the mark, and bring its message back.
+func (q *Queue) markCleared(ctx context.Context) (uint64, error) {
+	r := record{kind: recordCleared, writer: q.store.client.newWriter()}
+	value := r.encode()
+	m := &nats.Msg{Subject: q.prefix + clearedToken, Header: nats.Header{
+		headerRecord: {value}, headerSum: {sumText(clearedToken, value)}}}
+	q.changing.Lock()
+	defer q.changing.Unlock()
+	q.addSynced(m)
+	p := q.store.client.send(q.stream, m)
+	seq, err := p.sequence(ctx)
+	if err != nil {
+		if errors.Is(err, errNoStream) {
+			err = q.streamMissing(ctx)
+		}
+		return 0, err
+	}
+	if err := q.sync(ctx, seq); err != nil {
+		return 0, err
+	}
+	return seq, q.raiseFloor(context.WithoutCancel(ctx), seq)
 }

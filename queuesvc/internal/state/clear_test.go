@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -92,5 +93,62 @@ func testPutAfterClear(t *testing.T, s *Store) {
 		if m := getOne(t, q, epoch); m == nil || string(m.Body) != "y" {
 			t.Fatalf("got %v, want a message that was put after Clear", m)
 		}
+	}
+}
+
+// Clear removes every message that was put before it, also those that are being changed, or copied to the stream's new end, at the same time.
+func TestClearRemovesMessagesThatAreBeingChanged(t *testing.T) {
+	t.Parallel()
+	type work func(q *Queue, messages []Message) error
+	for name, during := range map[string]work{
+		"copied": func(q *Queue, messages []Message) error {
+			batch := make([]entry, len(messages))
+			for i, m := range messages {
+				batch[i] = entry{slot: m.ID.slot(), seq: uint64(m.Receipt)}
+			}
+			_, err := q.copy(ctx, batch)
+			return err
+		},
+		"received": func(q *Queue, messages []Message) error {
+			_, err := q.Get(ctx, len(messages), time.Hour, epoch.Add(time.Minute))
+			return err
+		},
+		"updated": func(q *Queue, messages []Message) error {
+			for _, m := range messages {
+				if _, err := q.Update(ctx, m.ID, m.Receipt, nil, time.Hour, epoch); err != nil && !errors.Is(err, ErrMessageNotFound) {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := create(t, memory(t), "orders")
+			for round := range 50 {
+				var messages []Message
+				for range 16 {
+					putOne(t, q, "x", epoch)
+				}
+				for len(messages) < 16 {
+					list, err := q.Get(ctx, 16, time.Second, epoch)
+					if err != nil || len(list) == 0 {
+						t.Fatal(len(list), err)
+					}
+					messages = append(messages, list...)
+				}
+				done := make(chan error)
+				go func() { done <- during(q, messages) }()
+				if err := q.Clear(ctx); err != nil {
+					t.Error(err)
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if n := count(t, q, epoch); n != 0 {
+					t.Fatalf("round %d: %d messages after Clear, want 0", round, n)
+				}
+			}
+		})
 	}
 }

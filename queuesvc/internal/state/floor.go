@@ -42,6 +42,13 @@ func (q *Queue) takeFloor(floor uint64) {
 	}
 }
 
+// isVoid reports whether a record is before the floor.
+func (q *Queue) isVoid(seq uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return seq < q.floor
+}
+
 // prepareFloor makes sure, once, that the stream's next record is above the floor. That is the case unless files of the stream were lost; then
 // the used sequences are skipped.
 func (q *Queue) prepareFloor(ctx context.Context) error {

@@ -25,7 +25,7 @@ type Queue struct {
 	prefix string // of the subjects, with a dot at the end
 
 	// changing is held for reading while a change is published and until the index has it. It is held for writing while compaction determines
-	// the records that are not needed (compact.go).
+	// the records that are not needed (compact.go), and until the floor is raised when messages are cleared (clear.go).
 	changing sync.RWMutex
 
 	streamless atomic.Bool // the queue has no stream, and no message (stream.go)
