@@ -13,8 +13,8 @@ import (
 // web carries the connections between nodes: for each pair of nodes a proxy, so that a node can be cut off from all others.
 type web struct {
 	listen []string  // where each node listens
-	links  [][]*link // from node, to node
-	own    []*link   // what a node gives as its own address: a link that is never open, so that each connection uses a proxy
+	links  [][]*link // from node, to another node; nil from a node to itself
+	own    []string  // what a node gives as its own address: nothing listens there, so that each connection uses a proxy
 }
 
 func newWeb(nodes int) (*web, error) {
@@ -24,20 +24,22 @@ func newWeb(nodes int) (*web, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.listen = append(w.listen, address)
+		own, err := freeport.Address()
+		if err != nil {
+			return nil, err
+		}
+		w.listen, w.own = append(w.listen, address), append(w.own, own)
 	}
 	for from := range nodes {
-		var row []*link
+		row := make([]*link, nodes)
 		for to := range nodes {
-			l, err := newLink(w.listen[to])
-			if err != nil {
+			if from == to {
+				continue
+			}
+			var err error
+			if row[to], err = newLink(w.listen[to]); err != nil {
 				return nil, err
 			}
-			if from == to {
-				l.set(linkCut)
-				w.own = append(w.own, l)
-			}
-			row = append(row, l)
 		}
 		w.links = append(w.links, row)
 	}
@@ -48,7 +50,11 @@ func newWeb(nodes int) (*web, error) {
 func (w *web) arguments(node int, name string) []string {
 	var peers []string
 	for to, l := range w.links[node] {
-		peers = append(peers, fmt.Sprintf("n%d=%s", to+1, l.listener.Addr()))
+		address := w.own[node]
+		if to != node {
+			address = l.listener.Addr().String()
+		}
+		peers = append(peers, fmt.Sprintf("n%d=%s", to+1, address))
 	}
 	return []string{"--cluster-node", name, "--cluster-listen", w.listen[node], "--cluster-peers", strings.Join(peers, ",")}
 }
@@ -71,8 +77,10 @@ func (w *web) restore(node int) { w.each(node, func(l *link) { l.set(linkOpen) }
 func (w *web) close() {
 	for _, row := range w.links {
 		for _, l := range row {
-			l.listener.Close()
-			l.set(linkCut)
+			if l != nil {
+				l.listener.Close()
+				l.set(linkCut)
+			}
 		}
 	}
 }
