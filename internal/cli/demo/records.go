@@ -30,19 +30,25 @@ func loadRecords(limit int) ([]entity, error) {
 	}
 	entities := make([]entity, 0, len(terms))
 	for _, t := range terms {
-		years := t.End.Sub(t.Start).Hours() / 24 / 365.25
-		body, err := json.Marshal(map[string]any{
-			"PartitionKey": t.PartitionKey(), "RowKey": t.RowKey(),
-			"Name": t.Name, "Chamber": t.Chamber, "District": t.District, "Class": t.Class, "Party": t.Party, "Term": t.Number,
-			"Start": t.Start.Format(time.RFC3339), "Start@odata.type": "Edm.DateTime",
-			"End": t.End.Format(time.RFC3339), "End@odata.type": "Edm.DateTime",
-			// Mostly 2 and 6: whole numbers that must stay doubles.
-			"Years": math.Round(years*10) / 10, "Years@odata.type": "Edm.Double",
-		})
+		e, err := newEntity(t)
 		if err != nil {
 			return nil, err
 		}
-		entities = append(entities, entity{key: entityKey{t.PartitionKey(), t.RowKey()}, json: body, old: t.Over(cutoff)})
+		entities = append(entities, e)
 	}
 	return entities, nil
+}
+
+// newEntity returns a record as an entity.
+func newEntity(t records.Term) (entity, error) {
+	years := t.End.Sub(t.Start).Hours() / 24 / 365.25
+	body, err := json.Marshal(map[string]any{
+		"PartitionKey": t.PartitionKey(), "RowKey": t.RowKey(),
+		"Name": t.Name, "Chamber": t.Chamber, "District": t.District, "Class": t.Class, "Party": t.Party, "Term": t.Number,
+		"Start": t.Start.Format(time.RFC3339), "Start@odata.type": "Edm.DateTime",
+		"End": t.End.Format(time.RFC3339), "End@odata.type": "Edm.DateTime",
+		// Mostly 2 and 6: whole numbers that must stay doubles.
+		"Years": math.Round(years*10) / 10, "Years@odata.type": "Edm.Double",
+	})
+	return entity{key: entityKey{t.PartitionKey(), t.RowKey()}, json: body, old: t.Over(cutoff)}, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/cli/demo/records"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/tableindex"
@@ -368,37 +369,57 @@ func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *wor
 		if err := w.change(ctx, k); err != nil {
 			return err
 		}
-		return w.role.Handle(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}, w.targets(k))
+		targets, err := w.targets(k)
+		if err != nil {
+			return err
+		}
+		return w.role.Handle(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}, targets)
 	}, s.Options()...)
 	return runSweeping(ctx, app, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
 }
 
-// recordStates are a worker's table and the states of all records.
+// recordStates are a worker's table and the records, whose states are computed when they are asked for: a worker that is killed after some messages
+// needs few.
 type recordStates struct {
-	source        *tables.Table[tables.Entity]
-	before, after map[entityKey]*tables.Entity
+	source  *tables.Table[tables.Entity]
+	records map[entityKey]records.Term
 }
 
 func openRecords(storage *workers.Storage, s WorkerSettings) (r recordStates, err error) {
-	r = recordStates{before: map[entityKey]*tables.Entity{}, after: map[entityKey]*tables.Entity{}}
 	if r.source, err = tables.New[tables.Entity](storage.Tables, s.Current); err != nil {
 		return r, err
 	}
-	entities, err := loadRecords(0)
+	terms, err := records.Load()
 	if err != nil {
 		return r, err
 	}
-	for _, e := range entities {
-		if r.before[e.key], r.after[e.key], err = states(e); err != nil {
-			return r, err
-		}
+	r.records = make(map[entityKey]records.Term, len(terms))
+	for _, t := range terms {
+		r.records[entityKey{t.PartitionKey(), t.RowKey()}] = t
 	}
 	return r, nil
 }
 
+// states returns a record before and after its change.
+func (r *recordStates) states(k entityKey) (before, after *tables.Entity, err error) {
+	t, ok := r.records[k]
+	if !ok {
+		return nil, nil, fmt.Errorf("there is no record %v", k)
+	}
+	e, err := newEntity(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	return states(e)
+}
+
 // change makes the change of a record.
 func (r *recordStates) change(ctx context.Context, k entityKey) error {
-	return applyState(ctx, r.source, k, r.after[k])
+	_, after, err := r.states(k)
+	if err != nil {
+		return err
+	}
+	return applyState(ctx, r.source, k, after)
 }
 
 // indexWorker has the tables and the role of a worker.
@@ -421,6 +442,11 @@ func openIndexWorker(storage *workers.Storage, s WorkerSettings) (*indexWorker, 
 	return w, err
 }
 
-func (w *indexWorker) targets(k entityKey) []tables.Key {
-	return w.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, w.before[k], w.after[k]).Targets
+// targets returns the targets that the change of a record concerns.
+func (w *indexWorker) targets(k entityKey) ([]tables.Key, error) {
+	before, after, err := w.states(k)
+	if err != nil {
+		return nil, err
+	}
+	return w.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, before, after).Targets, nil
 }

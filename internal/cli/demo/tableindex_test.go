@@ -29,11 +29,15 @@ func init() {
 		}
 	}
 	otherVariants["table-index: index before the change"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
-		return errors.Join(w.handle(ctx, k, w.targets(k)), w.change(ctx, k))
+		return errors.Join(w.handleTargets(ctx, k), w.change(ctx, k))
 	})
 	otherVariants["table-index: old entry left"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
+		_, after, err := w.states(k)
+		if err != nil {
+			return err
+		}
 		key := tables.Key{PartitionKey: k.partition, RowKey: k.row}
-		return errors.Join(w.change(ctx, k), w.handle(ctx, k, w.role.Message(key, nil, w.after[k]).Targets))
+		return errors.Join(w.change(ctx, k), w.handle(ctx, k, w.role.Message(key, nil, after).Targets))
 	})
 	otherVariants["table-index: message deleted first"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, m workers.QueueMessage, storage *workers.Storage, s WorkerSettings) error {
 		if err := w.change(ctx, k); err != nil {
@@ -42,7 +46,7 @@ func init() {
 		if _, err := storage.Queues.NewQueueClient(s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil); err != nil {
 			return err
 		}
-		return w.handle(ctx, k, w.targets(k))
+		return w.handleTargets(ctx, k)
 	})
 	otherVariants["table-index: counts by adding"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
 		if err := w.change(ctx, k); err != nil {
@@ -62,9 +66,22 @@ func (w *indexWorker) handle(ctx context.Context, k entityKey, targets []tables.
 	return w.role.Handle(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}, targets)
 }
 
+// handleTargets brings the targets that a record's change concerns up to date.
+func (w *indexWorker) handleTargets(ctx context.Context, k entityKey) error {
+	targets, err := w.targets(k)
+	if err != nil {
+		return err
+	}
+	return w.handle(ctx, k, targets)
+}
+
 // add changes the counts by one: a message that comes twice counts twice.
 func (w *indexWorker) add(ctx context.Context, k entityKey) error {
-	for state, by := range map[*tables.Entity]int64{w.before[k]: -1, w.after[k]: 1} {
+	before, after, err := w.states(k)
+	if err != nil {
+		return err
+	}
+	for state, by := range map[*tables.Entity]int64{before: -1, after: 1} {
 		if state == nil {
 			continue
 		}
@@ -90,12 +107,20 @@ func (w *indexWorker) add(ctx context.Context, k entityKey) error {
 func (w *indexWorker) overwrite(ctx context.Context, k entityKey) error {
 	projection := projectionOf(IndexLists)
 	key := tables.Key{PartitionKey: k.partition, RowKey: k.row}
-	for _, t := range w.targets(k) {
+	_, after, err := w.states(k)
+	if err != nil {
+		return err
+	}
+	targets, err := w.targets(k)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
 		var old *tables.Entity
 		if e, err := w.target.Get(ctx, t); err == nil {
 			old = &e
 		}
-		now := w.after[k]
+		now := after
 		if now != nil {
 			if of, _ := projection.Target(now); of != t {
 				now = nil
