@@ -19,9 +19,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -37,7 +39,7 @@ const patience = 2 * time.Minute
 
 const account = "/ui/accounts/devstoreaccount1/"
 
-// browser is a tab that shows the dashboard of its own server.
+// browser is a tab, with cookies and storage of its own, that shows the dashboard of its own server.
 type browser struct {
 	t     *testing.T
 	ctx   context.Context
@@ -63,6 +65,64 @@ func find(t *testing.T) string {
 	return ""
 }
 
+// process is the browser that all tests share. Starting one takes as much time as a test.
+type process struct {
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+var shared struct {
+	sync.Mutex
+	process *process
+}
+
+// startBrowser starts the browser for the first test that asks.
+func startBrowser(program string) *process {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.process != nil {
+		return shared.process
+	}
+	p := &process{stop: func() {}}
+	shared.process = p
+	profile, err := os.MkdirTemp("", "lazuli-browser-")
+	if err != nil {
+		p.err = err
+		return p
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
+	ctx, cancelProgram := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancelTab := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	p.ctx, p.err = ctx, chromedp.Run(ctx)
+	p.stop = func() {
+		_ = chromedp.Cancel(ctx)
+		cancelTab()
+		cancelProgram()
+		_ = os.RemoveAll(profile) // the browser's last process may still write to it
+	}
+	return p
+}
+
+// newTab opens a window with cookies and storage of its own, as in a browser that has just started.
+func (p *process) newTab() (target.ID, error) {
+	ctx := cdp.WithExecutor(p.ctx, chromedp.FromContext(p.ctx).Browser)
+	own, err := target.CreateBrowserContext().WithDisposeOnDetach(true).Do(ctx)
+	if err != nil {
+		return "", err
+	}
+	return target.CreateTarget("about:blank").WithBrowserContextID(own).WithNewWindow(true).Do(ctx)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.process != nil {
+		shared.process.stop()
+	}
+	os.Exit(code)
+}
+
 func open(t *testing.T) *browser {
 	t.Helper()
 	program := find(t)
@@ -86,16 +146,15 @@ func open(t *testing.T) *browser {
 		defer cancel()
 		_ = a.Stop(ctx)
 	})
-	profile, err := os.MkdirTemp("", "lazuli-browser-")
+	started := startBrowser(program)
+	if started.err != nil {
+		t.Fatal(started.err)
+	}
+	tab, err := started.newTab()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // the browser's last process may still write to it
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	ctx, cancel := chromedp.NewContext(started.ctx, chromedp.WithTargetID(tab))
 	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
 	b := &browser{t: t, ctx: ctx, base: "http://" + l.Addr().String(), stack: s}
 	chromedp.ListenTarget(ctx, func(event any) {
