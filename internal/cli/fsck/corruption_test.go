@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -45,16 +46,16 @@ func TestCorruption(t *testing.T) {
 	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "FORMAT", "encryption-scopes.json"}
 	found := map[string]bool{}
 	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
-		want := answers(t, copyOf(t, c.folder))
+		image := imageOf(t, c.folder)
+		want := answers(t, image.write(t))
 		for k, v := range want {
 			if strings.HasPrefix(v, "error") {
 				t.Fatalf("%s: %s answers %s without damage", c.state, k, v)
 			}
 		}
 		for _, pattern := range patterns {
-			files, err := filepath.Glob(filepath.Join(c.folder, pattern))
-			files = slices.DeleteFunc(files, func(name string) bool { info, err := os.Stat(name); return err != nil || info.Size() == 0 })
-			if err != nil || len(files) == 0 {
+			files := image.match(t, pattern)
+			if len(files) == 0 {
 				continue
 			}
 			found[pattern] = true
@@ -63,13 +64,9 @@ func TestCorruption(t *testing.T) {
 				outcomes := map[string]int{}
 				rng := rand.New(rand.NewPCG(3, uint64(len(pattern)*len(c.state))))
 				for range flips {
-					file, err := filepath.Rel(c.folder, files[rng.IntN(len(files))])
-					if err != nil {
-						t.Fatal(err)
-					}
-					dir := copyOf(t, c.folder)
-					at := flipOne(t, filepath.Join(dir, file), rng)
-					outcomes[examineCorruption(t, dir, file, at, want)]++
+					file := files[rng.IntN(len(files))]
+					damaged, at := image.flipOne(file, rng)
+					outcomes[examineCorruption(t, damaged, file, at, want)]++
 				}
 				t.Logf("corruptions of %s: %v", pattern, outcomes)
 			})
@@ -83,11 +80,11 @@ func TestCorruption(t *testing.T) {
 }
 
 // examineCorruption says what becomes of a damaged folder.
-func examineCorruption(t *testing.T, dir, file string, at int, want map[string]string) string {
+func examineCorruption(t *testing.T, damaged folderImage, file string, at int, want map[string]string) string {
 	t.Helper()
-	r, err := Check(t.Context(), copyOf(t, dir), Options{TempDir: t.TempDir()})
+	r, err := Check(t.Context(), damaged.write(t), Options{TempDir: t.TempDir()})
 	found := err != nil || len(r.Findings) > 0
-	got := answers(t, dir)
+	got := answers(t, damaged.write(t))
 	outcome := "as written"
 	if got == nil {
 		outcome = "refused"
@@ -112,40 +109,98 @@ func examineCorruption(t *testing.T, dir, file string, at int, want map[string]s
 	return outcome
 }
 
-// flipOne flips a bit in the part of a file that is in use and returns its offset.
-func flipOne(t *testing.T, path string, rng *rand.Rand) int {
+// folderImage is the content of a folder's files by their names, without its queues, whose own tests spoil them.
+type folderImage map[string]fileImage
+
+// fileImage is the content of a file without the zeros at its end: most files are larger than what is in use.
+type fileImage struct {
+	used []byte
+	size int64
+}
+
+func imageOf(t *testing.T, dir string) folderImage {
 	t.Helper()
-	p, err := os.ReadFile(path)
+	image := folderImage{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == "queues" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		p, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		image[name] = fileImage{bytes.Clone(bytes.TrimRight(p, "\x00")), int64(len(p))}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := len(bytes.TrimRight(p, "\x00"))
-	at := rng.IntN(max(used, 1))
-	if strings.HasSuffix(path, ".db") && rng.IntN(3) == 0 {
-		at = min(at/4096*4096+rng.IntN(64), used-1) // heads of pages
-	}
-	p[at] ^= 1 << rng.IntN(8)
-	if err := os.WriteFile(path, p, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return at
+	return image
 }
 
-// copyOf copies a folder, without its queues, whose own tests spoil them.
-func copyOf(t *testing.T, from string) string {
+// match returns the names of the files that match a pattern and are not empty, in order.
+func (image folderImage) match(t *testing.T, pattern string) (names []string) {
+	t.Helper()
+	for name, f := range image {
+		ok, err := filepath.Match(pattern, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok && f.size > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// flipOne returns an image with a flipped bit in the part of a file that is in use, and the bit's offset in bytes.
+func (image folderImage) flipOne(name string, rng *rand.Rand) (damaged folderImage, at int) {
+	used := len(image[name].used)
+	at = rng.IntN(max(used, 1))
+	if strings.HasSuffix(name, ".db") && rng.IntN(3) == 0 {
+		at = min(at/4096*4096+rng.IntN(64), used-1) // heads of pages
+	}
+	p := bytes.Clone(image[name].used)
+	if used == 0 {
+		p = []byte{0}
+	}
+	p[at] ^= 1 << rng.IntN(8)
+	damaged = maps.Clone(image)
+	damaged[name] = fileImage{p, image[name].size}
+	return damaged, at
+}
+
+// write writes the files to a new folder.
+func (image folderImage) write(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "lazuli-corruption")
 	if err != nil {
 		dir = t.TempDir()
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.CopyFS(filepath.Join(dir, "data"), os.DirFS(from)); err != nil {
-		t.Fatal(err)
+	dir = filepath.Join(dir, "data")
+	for name, f := range image {
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, f.used, 0o600)
+		}
+		if err == nil {
+			err = os.Truncate(path, f.size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "data", "queues")); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "data")
+	return dir
 }
 
 type clients struct {
