@@ -43,20 +43,27 @@ func snapshotDir(t testing.TB, from, to string) {
 
 // copySparse copies a file that has content in its first MiB only.
 func copySparse(from, to string) error {
-	src, err := os.Open(from)
+	p, size, err := beginOf(from)
 	if err != nil {
 		return err
 	}
-	defer src.Close()
-	info, err := src.Stat()
+	return errors.Join(os.WriteFile(to, p, 0o600), os.Truncate(to, size))
+}
+
+// beginOf returns the part of a file that is in use, its first MiB or less, and the file's size.
+func beginOf(path string) (p []byte, size int64, err error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	p := make([]byte, min(info.Size(), 1<<20))
-	if _, err := io.ReadFull(src, p); err != nil {
-		return err
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
 	}
-	return errors.Join(os.WriteFile(to, p, 0o600), os.Truncate(to, info.Size()))
+	p = make([]byte, min(info.Size(), 1<<20))
+	_, err = io.ReadFull(f, p)
+	return p, info.Size(), err
 }
 
 // contentOf reads bucket a of the store in dir, opened as o says.
@@ -87,6 +94,7 @@ func contentOf(t testing.TB, dir string, o Options) model {
 // and before bbolt commits. Each copy must open with exactly what was acknowledged, or with that and the transaction
 // under way.
 func TestCrashAgainstModel(t *testing.T) {
+	t.Parallel()
 	var rounds, inLog, inBolt atomic.Int64
 	root := memoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -217,6 +225,7 @@ func damageTail(rt *rapid.T, db *DB, dir string) {
 
 // Records of an earlier generation that a file still has are never taken for those of a later one.
 func TestLogFilesAreReused(t *testing.T) {
+	t.Parallel()
 	dir := memoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{})
 	db.memtableSize = 1 // a generation for each transaction
@@ -239,6 +248,7 @@ func TestLogFilesAreReused(t *testing.T) {
 
 // A checkpoint that fails keeps nobody from writing until memory is full; then writes fail; then they go on.
 func TestCheckpointThatFailsForAWhile(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	db.memtableSize = 10_000
 	full := &os.PathError{Op: "write", Path: "db", Err: errors.New("full")}
@@ -272,6 +282,7 @@ func TestCheckpointThatFailsForAWhile(t *testing.T) {
 
 // A crash while one generation is being written to bbolt and the next has begun: both are read.
 func TestCrashWithTwoGenerations(t *testing.T) {
+	t.Parallel()
 	dir := memoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{})
 	reached, release := make(chan struct{}), make(chan struct{})

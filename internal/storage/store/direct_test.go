@@ -27,6 +27,7 @@ func randomPair(rng *rand.Rand, keys, large int) (k, v []byte) {
 // TestDirectAgainstBolt builds trees at random, and compares every key, keys that are not there, and walks from anywhere
 // with what bbolt itself says, while the tree grows and shrinks.
 func TestDirectAgainstBolt(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name              string
 		keys, puts, large int
@@ -38,6 +39,7 @@ func TestDirectAgainstBolt(t *testing.T) {
 		{"three levels", 20_000, 8_000, 2_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(7, uint64(c.keys)))
 			db := open(t, Options{MaxMapped: 1, Ephemeral: true})
 			served := 0
@@ -152,6 +154,7 @@ func compareDirect(t *testing.T, db *DB, rng *rand.Rand, keys int) (served int) 
 
 // TestDirectWhileWriting reads snapshots while every key is overwritten again and again, and pages with them.
 func TestDirectWhileWriting(t *testing.T) {
+	t.Parallel()
 	const n, rounds = 200, 60
 	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
 	db.memtableSize = 64 << 10
@@ -215,6 +218,7 @@ func TestDirectWhileWriting(t *testing.T) {
 
 // TestDirectWrongDepth begins with hints that are wrong in either direction.
 func TestDirectWrongDepth(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
 	fill(t, db, 20_000)
 	db.toFile(t)
@@ -230,6 +234,7 @@ func TestDirectWrongDepth(t *testing.T) {
 
 // TestDirectValuesLast keeps the values of many Gets to the end of the View, and writes them elsewhere in an Update.
 func TestDirectValuesLast(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{MaxMapped: 1, Ephemeral: true})
 	key := func(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
 	const n = 100

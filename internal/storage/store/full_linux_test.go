@@ -12,6 +12,7 @@ import (
 // TestDiskFull fills the disk until writes fail, then makes room: everything acknowledged must be there, nothing of
 // what was refused, and writes must go on without opening the file again.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	if !fulldisk.Alone(t) {
 		return
 	}

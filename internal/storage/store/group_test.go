@@ -59,6 +59,7 @@ func putting(key, value string) func(*Tx) error {
 }
 
 func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	sawFirst, sawFailed := false, false
 	errs := inGroup(t, db,
@@ -92,6 +93,7 @@ func TestGroupMembersDoNotDisturbEachOther(t *testing.T) {
 }
 
 func TestGroupSharesOneCommit(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	commits := 0
 	faults(db).SetHook(onSync(func() error { commits++; return nil }))
@@ -110,6 +112,7 @@ func TestGroupSharesOneCommit(t *testing.T) {
 }
 
 func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	faults(db).SetHook(onSync(func() error { t.Error("committed nothing"); return nil }))
 	defer faults(db).SetHook(nil)
@@ -120,6 +123,7 @@ func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
 
 // A closure that ends its goroutine, as t.FailNow does, takes neither the group nor the store with it.
 func TestGoexitInGroup(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	done := make(chan struct{})
 	go func() {
@@ -141,6 +145,7 @@ func TestGoexitInGroup(t *testing.T) {
 }
 
 func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	faults(db).FailNth(1, syscall.ENOSPC, faultdisk.Write)
 	errs := inGroup(t, db, putting("x", "1"), func(*Tx) error { return errAbort }, putting("y", "1"))
@@ -157,6 +162,7 @@ func TestFailedCommitReachesTheWholeGroup(t *testing.T) {
 }
 
 func TestFailedSyncStopsWrites(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	db, err := Open(path, Options{Buckets: []Bucket{"a"}, FS: &faultdisk.FS{}})
 	if err != nil {
@@ -185,6 +191,7 @@ func TestFailedSyncStopsWrites(t *testing.T) {
 // TestConcurrentCounters checks isolation: increments of a few counters by many goroutines, some of them aborted, are
 // neither lost nor doubled, and snapshots are consistent.
 func TestConcurrentCounters(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{Relaxed: true})
 	const workers, rounds = 16, 200
 	var added atomic.Int64
@@ -236,6 +243,7 @@ func TestConcurrentCounters(t *testing.T) {
 // TestSnapshotsWhileLayersMove passes a token from key to key while generations turn as fast as they can: every
 // snapshot sees it exactly once, also one that is taken between two layers.
 func TestSnapshotsWhileLayersMove(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{Ephemeral: true})
 	db.memtableSize = 1
 	put(t, db, "a", "token0", "x")

@@ -10,6 +10,7 @@ import (
 
 // TestMemtableSnapshots inserts many versions of a few keys while readers look at old snapshots.
 func TestMemtableSnapshots(t *testing.T) {
+	t.Parallel()
 	const keys, groups = 20, 500
 	m := newMemtable(1)
 	value := func(key, group int) string { return fmt.Sprint(key, "/", group) }

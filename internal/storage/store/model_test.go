@@ -31,6 +31,7 @@ func (m model) after(key string, strictly bool) (string, bool) {
 // TestTransactionsAgainstModel runs random transactions, aborted ones among them, on the store and on a map, and
 // compares every Get and every cursor step, also while the transaction writes under the cursor.
 func TestTransactionsAgainstModel(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{Ephemeral: true})
 	db.memtableSize = 3 * entryOverhead // so that every layer has something
 	db.chunkKeys = 2
@@ -140,6 +141,7 @@ func clearBucket(rt *rapid.T, db *DB, b Bucket) {
 
 // TestWriteSetManyKeys drives a write set through many runs, in three orders of insertion.
 func TestWriteSetManyKeys(t *testing.T) {
+	t.Parallel()
 	const n = 5000
 	for name, order := range map[string]func(i int) int{
 		"ascending":  func(i int) int { return i },

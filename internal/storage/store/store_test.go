@@ -16,6 +16,7 @@ import (
 )
 
 func TestReopenKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	db := openAt(t, path, Options{})
 	put(t, db, "a", "k", "1")
@@ -36,6 +37,7 @@ func TestReopenKeepsWhatWasWritten(t *testing.T) {
 }
 
 func TestEmptyValueIsNotAbsent(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	err := db.Update(func(tx *Tx) error {
 		tx.Put("a", []byte("nil"), nil)
@@ -56,6 +58,7 @@ func TestEmptyValueIsNotAbsent(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	busy := openAt(t, filepath.Join(dir, "busy"), Options{})
 	_ = busy
@@ -120,6 +123,7 @@ func setVersion(t *testing.T, path, version string) {
 }
 
 func TestEphemeralLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "db")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
@@ -136,6 +140,7 @@ func TestEphemeralLeavesNothing(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	db := openAt(t, path, Options{})
 	put(t, db, "a", "k", "1")
@@ -152,6 +157,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestSizesOutOfRange(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	long := bytes.Repeat([]byte("k"), MaxKeySize+1)
 	for name, write := range map[string]func(*Tx){
@@ -175,6 +181,7 @@ func TestSizesOutOfRange(t *testing.T) {
 }
 
 func TestUnknownBucketPanicsAtOnce(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	defer func() {
 		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "misspelt") {
@@ -192,6 +199,7 @@ func (db *DB) refuses() bool {
 }
 
 func TestClose(t *testing.T) {
+	t.Parallel()
 	db := open(t, Options{})
 	started, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
