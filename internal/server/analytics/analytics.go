@@ -49,10 +49,12 @@ type Analytics struct {
 	lost    int // lines that were dropped since the last flush
 	periods map[periodKey]*period
 
-	flushing sync.Mutex // held by a flush; guards the next fields
-	counters map[logKey]int
-	written  [2]time.Time // per resolution, the last interval whose idle rows were written
-	expired  time.Time    // when retention was last enforced
+	flushing  sync.Mutex // held by a flush; guards the next fields
+	counters  map[logKey]int
+	unwritten []interval
+	logs      []*logBlob
+	written   [2]time.Time // per resolution, the last interval whose idle rows were written
+	expired   time.Time    // when retention was last enforced
 
 	wake   chan struct{}
 	cancel context.CancelFunc
@@ -126,9 +128,41 @@ func (a *Analytics) Stop(ctx context.Context) error {
 		}
 		a.cancel()
 		<-a.done
-		err = a.flush(ctx, true)
+		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		for err = a.flush(ctx, true); a.waiting() && ctx.Err() == nil; err = a.flush(ctx, true) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(stopPause):
+			}
+		}
 	})
 	return err
+}
+
+const (
+	// stopTimeout is how long Stop tries to write while the services are not available, as during an election in a cluster.
+	stopTimeout = 5 * time.Second
+	stopPause   = 100 * time.Millisecond
+)
+
+// waiting reports whether something waits until the services are available.
+func (a *Analytics) waiting() bool {
+	a.flushing.Lock()
+	defer a.flushing.Unlock()
+	return len(a.unwritten) > 0 || len(a.logs) > 0
+}
+
+// unavailable reports whether a write failed for a reason that goes away: not one that the request has.
+func unavailable(err error) bool {
+	var answer *azcore.ResponseError
+	return err != nil && (!errors.As(err, &answer) || answer.StatusCode >= http.StatusInternalServerError)
+}
+
+// unknownOutcome reports whether a write that failed may have been made: the services answer 503 to one that was not.
+func unknownOutcome(err error) bool {
+	var answer *azcore.ResponseError
+	return unavailable(err) && !(errors.As(err, &answer) && answer.StatusCode == http.StatusServiceUnavailable)
 }
 
 // Flush writes all log lines, and the metrics of the intervals that are over.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -85,59 +86,118 @@ func (a *Analytics) log(p *properties.Properties, r *wire.Request, o frontend.Ou
 	}
 }
 
-// flushLogs writes each page as a new blob.
+// logBlob is a page that is to be written as a new blob.
+type logBlob struct {
+	key logKey
+	*page
+	tried string // name of a write whose outcome is unknown, or ""
+}
+
+// flushLogs writes each page as a new blob. When the blobs are not available, the next flush tries again what is left.
 func (a *Analytics) flushLogs(ctx context.Context) error {
 	a.mu.Lock()
 	pages, lost := a.pages, a.lost
 	a.pages, a.lost = make(map[logKey]*page), 0
 	a.mu.Unlock()
-	var errs []error
-	if lost > 0 {
-		errs = append(errs, fmt.Errorf("%d log lines came faster than they could be written and are lost", lost))
-	}
 	for key, pg := range pages {
-		if err := a.writeLog(ctx, key, pg); err != nil {
-			errs = append(errs, fmt.Errorf("write the %s log of %s: %w", key.service, key.account, err))
+		a.logs = append(a.logs, &logBlob{key: key, page: pg})
+	}
+	list := a.logs
+	a.logs = nil
+	var errs []error
+	for i, next := range list {
+		err := a.writeLog(ctx, next)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("write the %s log of %s: %w", next.key.service, next.key.account, err))
 		}
+		if unavailable(err) {
+			a.logs = append(append(a.logs, list[i+1:]...), next)
+			break
+		}
+	}
+	if lost += a.dropLogs(); lost > 0 {
+		errs = append(errs, fmt.Errorf("%d log lines came faster than they could be written and are lost", lost))
 	}
 	return errors.Join(errs...)
 }
 
-func (a *Analytics) writeLog(ctx context.Context, key logKey, pg *page) error {
-	client, err := a.blobs(key.account)
+// dropLogs drops pages until those that wait are not too long together. It returns the number of their lines.
+func (a *Analytics) dropLogs() (lines int) {
+	length := 0
+	for _, l := range a.logs {
+		length += l.lines.Len()
+	}
+	for ; length > maxBuffered; a.logs = a.logs[1:] {
+		length -= a.logs[0].lines.Len()
+		lines += bytes.Count(a.logs[0].lines.Bytes(), []byte("\n"))
+	}
+	return lines
+}
+
+// writeLog writes a page as a new blob. If it is called again after a write whose outcome is unknown, it looks for that first.
+func (a *Analytics) writeLog(ctx context.Context, l *logBlob) error {
+	client, err := a.blobs(l.key.account)
 	if err != nil {
 		return err
 	}
-	prefix := key.service.String() + "/" + key.hour + "/"
-	options := &blockblob.UploadBufferOptions{
-		// Another node of a cluster may have taken the name.
-		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
-		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
-		Metadata: map[string]*string{
-			"LogType":    to.Ptr(logType(pg.kinds)),
-			"LogVersion": to.Ptr(pg.version),
-			"StartTime":  to.Ptr(pg.first.UTC().Format("2006-01-02T15:04:05Z")),
-			"EndTime":    to.Ptr(pg.last.UTC().Format("2006-01-02T15:04:05Z")),
-		},
-	}
+	prefix := l.key.service.String() + "/" + l.key.hour + "/"
+	name := l.tried
 	for range nameConflicts {
-		var counter int
-		if counter, err = a.nextCounter(ctx, client, key, prefix); err != nil {
-			return err
+		if name == "" {
+			counter, err := a.nextCounter(ctx, client, l.key, prefix)
+			if err != nil {
+				return err
+			}
+			name = fmt.Sprintf("%s%06d.log", prefix, counter)
 		}
-		name := fmt.Sprintf("%s%06d.log", prefix, counter)
-		_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
-		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-			if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
-				_, err = client.UploadBuffer(ctx, LogsContainer, name, pg.lines.Bytes(), options)
+		err = l.upload(ctx, client, name)
+		if bloberror.HasCode(err, bloberror.BlobAlreadyExists) && name == l.tried {
+			if same, err := l.is(ctx, client, name); same || err != nil {
+				return err
 			}
 		}
 		if !bloberror.HasCode(err, bloberror.BlobAlreadyExists) {
+			if unknownOutcome(err) {
+				l.tried = name
+			}
 			return err
 		}
-		delete(a.counters, key)
+		delete(a.counters, l.key) // another node of a cluster has taken the name
+		name, l.tried = "", ""
 	}
 	return err
+}
+
+// upload writes a page as a blob that must not exist.
+func (l *logBlob) upload(ctx context.Context, client *azblob.Client, name string) error {
+	options := &blockblob.UploadBufferOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
+		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
+		Metadata: map[string]*string{
+			"LogType":    to.Ptr(logType(l.kinds)),
+			"LogVersion": to.Ptr(l.version),
+			"StartTime":  to.Ptr(l.first.UTC().Format("2006-01-02T15:04:05Z")),
+			"EndTime":    to.Ptr(l.last.UTC().Format("2006-01-02T15:04:05Z")),
+		},
+	}
+	_, err := client.UploadBuffer(ctx, LogsContainer, name, l.lines.Bytes(), options)
+	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+		if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			_, err = client.UploadBuffer(ctx, LogsContainer, name, l.lines.Bytes(), options)
+		}
+	}
+	return err
+}
+
+// is reports whether a blob has the lines of a page. Lines have numbers of requests, so that no other page has the same.
+func (l *logBlob) is(ctx context.Context, client *azblob.Client, name string) (bool, error) {
+	answer, err := client.DownloadStream(ctx, LogsContainer, name, nil)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	stored, err := io.ReadAll(io.LimitReader(answer.Body, int64(l.lines.Len())+1))
+	return bytes.Equal(stored, l.lines.Bytes()), err
 }
 
 // nameConflicts is how often the name of a new log blob may be taken by other nodes.

@@ -61,7 +61,24 @@ type counts struct {
 	total, billable, ingress, egress, succeeded int64
 	latency                                     time.Duration // of all requests that succeeded
 	by                                          [callers][outcomes]int64
+
+	// tried is the ETag that the stored row had before a write whose outcome is unknown, "" if there was no row; nil without such a write.
+	tried *azcore.ETag
 }
+
+// interval is a period whose rows are to be written.
+type interval struct {
+	key periodKey
+	*period
+	doubts int // writes whose outcome is unknown
+}
+
+const (
+	// maxUnwritten bounds the intervals that wait until the tables can be written.
+	maxUnwritten = 2000
+	// maxDoubts is how often an interval is tried again after a write of unknown outcome: a row may be damaged, and others wait for it.
+	maxDoubts = 100
+)
 
 // count adds a request to its interval.
 func (a *Analytics) count(m *properties.Metrics, res resolution, r *wire.Request, o frontend.Outcome) {
@@ -116,16 +133,39 @@ func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
 	}
 	a.mu.Unlock()
 	a.addIdle(over, now)
-	var errs []error
 	for key, p := range over {
 		for _, row := range []string{"user;All", "system;All"} { // every interval has these rows
 			if p.rows[row] == nil {
 				p.rows[row] = new(counts)
 			}
 		}
-		if err := a.writePeriod(ctx, key, p); err != nil {
-			errs = append(errs, fmt.Errorf("write the %s metrics of %s: %w", key.service, key.account, err))
+		a.unwritten = append(a.unwritten, interval{key: key, period: p})
+	}
+	return a.writeIntervals(ctx)
+}
+
+// writeIntervals writes the rows of all intervals. When the tables are not available, the next flush tries again what is left.
+func (a *Analytics) writeIntervals(ctx context.Context) error {
+	list := a.unwritten
+	a.unwritten = nil
+	var errs []error
+	for i, next := range list {
+		err := a.writePeriod(ctx, next.key, next.period)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("write the %s metrics of %s: %w", next.key.service, next.key.account, err))
 		}
+		if unknownOutcome(err) {
+			next.doubts++
+		}
+		if unavailable(err) && next.doubts < maxDoubts {
+			// The interval stays the first: others that change its rows would hide whether it was written.
+			a.unwritten = append(append(a.unwritten, next), list[i+1:]...)
+			break
+		}
+	}
+	if n := len(a.unwritten) - maxUnwritten; n > 0 {
+		a.unwritten = a.unwritten[n:]
+		errs = append(errs, fmt.Errorf("the metrics of %d intervals are lost: the tables could not be written for a long time", n))
 	}
 	return errors.Join(errs...)
 }
@@ -155,7 +195,7 @@ func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
 	}
 }
 
-// writePeriod writes the rows of an interval. It adds to the rows that an earlier process, or another node of a cluster, wrote for the interval.
+// writePeriod writes the rows of an interval, and removes them from p. It adds to the rows that an earlier process, or another node of a cluster, wrote for the interval.
 func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) error {
 	table := key.resolution.tableName(key.service)
 	client, err := a.tables(key.account, table)
@@ -167,6 +207,7 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 		if err := addToRow(ctx, client, pk, row, c); err != nil {
 			return err
 		}
+		delete(p.rows, row)
 	}
 	return nil
 }
@@ -174,7 +215,8 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 // rowConflicts is how often a row may be changed by other nodes while this one adds to it.
 const rowConflicts = 100
 
-// addToRow adds the sums of c to a stored row, which may not exist.
+// addToRow adds the sums of c to a stored row, which may not exist. If it is called again after a write whose outcome is unknown, it writes only if
+// the row has not changed since. Another node may have changed it: then the sums are missing, but never counted twice.
 func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *counts) error {
 	var err error
 	for range rowConflicts {
@@ -187,6 +229,10 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 			sum.addRow(old.Value)
 		case !hasCode(err, "TableNotFound") && !hasCode(err, "ResourceNotFound"):
 			return err
+		}
+		before := old.ETag // "" without a row
+		if c.tried != nil && *c.tried != before {
+			return nil
 		}
 		entity, failed := json.Marshal(sum.row(pk, row))
 		if failed != nil {
@@ -202,6 +248,9 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 			if _, failed := client.CreateTable(ctx, nil); failed != nil && !hasCode(failed, "TableAlreadyExists") {
 				return failed
 			}
+		case unknownOutcome(err):
+			c.tried = &before
+			return err
 		case !hasCode(err, "UpdateConditionNotSatisfied") && !hasCode(err, "EntityAlreadyExists") && !hasCode(err, "ResourceNotFound"):
 			return err
 		}
