@@ -106,18 +106,18 @@ type conversion struct {
 
 // step asks how far the conversion is, and makes it if this node has the data.
 func (c *conversion) step(ctx context.Context) (done bool, err error) {
-	state, err := c.state(ctx)
+	state, seq, err := c.state(ctx)
 	if err != nil || !c.nats.HasSeed() {
 		return state == conversionDone, err
 	}
 	if state != conversionDone {
-		if err := c.begin(ctx, state); err != nil {
+		if seq, err = c.begin(ctx, state, seq); err != nil {
 			return false, err
 		}
 		if err := errors.Join(fault.Point(pointBegun), c.seed(ctx)); err != nil {
 			return false, err
 		}
-		if err := c.note(ctx, conversionDone); err != nil {
+		if _, err := c.note(ctx, conversionDone, seq); err != nil {
 			return false, err
 		}
 		if err := fault.Point(pointDone); err != nil {
@@ -131,55 +131,61 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// state returns how far the conversion is; "" if it has not begun. It may be out of date.
-func (c *conversion) state(ctx context.Context) (string, error) {
+// state returns how far the conversion is, "" if it has not begun, and the sequence of the message that says so. Both may be out of date: a server that was
+// cut off answers as the leader.
+func (c *conversion) state(ctx context.Context) (state string, seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
 	defer cancel()
 	stream, err := c.js.Stream(ctx, conversionStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return "", nil
+		return "", 0, nil
 	}
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, conversionSubject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return conversionBegun, nil
+		return conversionBegun, 0, nil
 	}
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	return string(m.Data), nil
+	return string(m.Data), m.Sequence, nil
 }
 
-// begin notes that this node writes the data, and deletes what an earlier attempt has written.
-func (c *conversion) begin(ctx context.Context, state string) error {
+// begin notes that this node writes the data, and deletes what an earlier attempt has written. It deletes nothing if state, of the message with the sequence
+// seq, is out of date: clients may have changed what is there. It returns the sequence of its own message.
+func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint64, error) {
 	if state == "" {
 		names, err := c.nats.StreamNames(ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if i := slices.IndexFunc(names, func(name string) bool { return name != conversionStream }); i >= 0 {
-			return errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its beginning: a node was started with another release or folder",
+			return 0, errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its beginning: a node was started with another release or folder",
 				names[i], c.stack.dir.Path())}
 		}
 		if _, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
 			Subjects: []string{conversionSubject}, Replicas: c.nats.Replicas(), DenyDelete: true, DenyPurge: true}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if err := c.note(ctx, conversionBegun); err != nil {
-		return err
+	seq, err := c.note(ctx, conversionBegun, seq)
+	if err != nil {
+		return 0, err
 	}
-	return c.nats.DeleteStreams(ctx, func(name string) bool { return name == conversionStream })
+	return seq, c.nats.DeleteStreams(ctx, func(name string) bool { return name == conversionStream })
 }
 
-// note stores how far the conversion is.
-func (c *conversion) note(ctx context.Context, state string) error {
+// note stores how far the conversion is, if nothing was stored since the message with the sequence after. It returns the sequence of the new message.
+func (c *conversion) note(ctx context.Context, state string, after uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
 	defer cancel()
-	_, err := c.js.Publish(ctx, conversionSubject, []byte(state))
-	return err
+	ack, err := c.js.Publish(ctx, conversionSubject, []byte(state), jetstream.WithExpectLastSequence(after))
+	if err != nil {
+		return 0, fmt.Errorf("storing that the conversion is %s: %w", state, err)
+	}
+	return ack.Sequence, nil
 }
 
 // seed writes the data of the folder to the logs and streams of the cluster.
