@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 func TestMain(m *testing.M) {
@@ -25,10 +27,19 @@ func TestMain(m *testing.M) {
 		serveTestHandler()
 		return
 	}
-	testscript.Main(m, map[string]func(){"lazuli": func() {
+	testscript.Main(parallel{m}, map[string]func(){"lazuli": func() {
 		actAsOtherRelease()
 		main()
 	}})
+}
+
+// parallel runs tests with more of them at a time: many wait, for processes or elections.
+type parallel struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (p parallel) Run() int {
+	check.MoreParallel(4)
+	return p.M.Run()
 }
 
 // TestScripts runs testdata/script/*.txtar. Beside testscript's own commands there are:

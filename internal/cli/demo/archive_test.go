@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ import (
 const variantEnv = "LAZULI_DEMO_TEST_WORKER"
 
 func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // heaps of a few MiB, in some hundred processes: collecting them was a tenth of the work
+	}
 	if text := os.Getenv(sagaEnv); text != "" {
 		os.Exit(runSagaVariant(text))
 	}
