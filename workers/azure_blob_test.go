@@ -124,7 +124,9 @@ func TestBlobTrigger(t *testing.T) {
 	b.upload("old.txt", "1")
 	b.wantSeen("old=1", "folder/old=2", "new ü?#=3", "old=changed", "old=1")
 
-	// What was handled is not handled again after a restart; what came meanwhile is.
+	// What was handled is not handled again after a restart; what came meanwhile is. The receipt is put after the message: an app that stops in
+	// between puts the message again.
+	eventually(t, "all blobs have receipts", func() bool { return b.receipts() == 3 })
 	if err := app.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
