@@ -226,8 +226,9 @@ func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Repl
 // Snapshot puts a snapshot of the metadata into the replicated log, for nodes that join; see [store.DB.Snapshot].
 func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
 
-// MissingContent returns how many bytes of content this node of a cluster is known to lack. It fetches them on demand.
-func (s *Service) MissingContent() int64 { return s.state.Behind() }
+// MissingContent returns how many bytes of content this node of a cluster lacks. It fetches them on demand, and copies them in the background. known
+// is false until all other nodes have said since its start what they have.
+func (s *Service) MissingContent() (missing int64, known bool) { return s.state.Behind() }
 
 // HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
 func (s *Service) HealedContent() int64 { return s.state.Healed() }

@@ -41,8 +41,9 @@ func newClusterStatus(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "status", Short: "Show all nodes, as the asked node sees them", Args: cobra.NoArgs,
 		Long: `Show all nodes of the cluster, as the asked node sees them: the leader, which nodes have caught up, whether they sync each
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
-sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. A last line says
-how many streams have fewer current copies than they should, if there are any.`,
+sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. Of the blobs: how much
+content of the other nodes each node has not copied yet, "-" while it does not know; it serves that content all the same. A last
+line says how many streams have fewer current copies than they should, if there are any.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printAdmin(cmd, ask, asJSON, "the state of a cluster", writeClusterStatus)
 		}}
@@ -57,10 +58,10 @@ func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 	}
 	fmt.Fprintf(w, "cluster %s, leader %s, as node %s sees it\n\n", status.Cluster, leader, status.Node)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tREMARK")
+	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tSYNC\tCLOCK\tAPPLIED\tLAG\tSNAPSHOT\tMISSING\tREMARK")
 	for _, n := range status.Nodes {
 		state, sync, clock, remark := "unreachable", "-", "-", n.Problem
-		applied, lag, snapshot := "-", "-", "-"
+		applied, lag, snapshot, missing := "-", "-", "-", "-"
 		if r := n.Report; r != nil {
 			state, sync, remark = "ready", "relaxed", r.NotReady
 			if r.NotReady != "" {
@@ -70,11 +71,14 @@ func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 				sync = "always"
 			}
 			clock = (time.Duration(n.Clock * float64(time.Second))).Round(time.Millisecond).String()
-			if log, ok := tablesLog(r); ok {
+			if log, ok := logOf(r, "tables"); ok {
 				applied, lag, snapshot = fmt.Sprint(log.Applied), fmt.Sprint(log.Lag), fmt.Sprint(log.Snapshot)
 			}
+			if log, ok := logOf(r, "blobs"); ok && log.Missing != nil {
+				missing = contentSize(*log.Missing)
+			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag, snapshot, strings.ReplaceAll(remark, "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag, snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
 	}
 	if err := t.Flush(); err != nil || status.Copies.Short == 0 {
 		return err
@@ -84,9 +88,21 @@ func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 	return err
 }
 
-// tablesLog returns what a node says about the log of the tables.
-func tablesLog(r *natsserver.NodeReport) (log server.LogReport, ok bool) {
-	detail, ok := r.Details["tables"]
+// contentSize writes a number of bytes for people.
+func contentSize(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+}
+
+// logOf returns what a node says about one of its logs.
+func logOf(r *natsserver.NodeReport, name string) (log server.LogReport, ok bool) {
+	detail, ok := r.Details[name]
 	if !ok {
 		return log, false
 	}

@@ -92,8 +92,8 @@ func TestServeCluster(t *testing.T) {
 	}
 	check.Eventually(t, func() bool {
 		text, code := command("status", "--admin-port", admins[0])
-		return code == 0 && strings.Count(text, "ready  always") == 3 && regexp.MustCompile(`n3 .* [1-9]\d* +0 +0`).MatchString(text)
-	}, "three ready nodes in lazuli cluster status")
+		return code == 0 && strings.Count(text, "ready  always") == 3 && len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
+	}, "three ready nodes that lack nothing in lazuli cluster status")
 	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "stop it first") {
 		t.Errorf("removing a running node: %d, %s", code, text)
 	}
@@ -102,7 +102,7 @@ func TestServeCluster(t *testing.T) {
 	}
 	_, metrics, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/metrics")
 	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") || !strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") ||
-		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) {
+		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) || !strings.Contains(metrics, "lazuli_content_missing_bytes 0\n") {
 		t.Errorf("metrics: %v", err)
 	}
 

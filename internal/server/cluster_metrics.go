@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
@@ -15,7 +17,7 @@ var (
 	clusterCurrent  = prometheus.NewDesc("lazuli_cluster_current", "1 while this node has caught up with the cluster's metadata.", nil, nil)
 	clusterNodes    = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.", nil, nil)
 	clusterChanges  = prometheus.NewDesc("lazuli_cluster_leader_changes_total", "Changes of the leader that this node has seen.", nil, nil)
-	contentMissing  = prometheus.NewDesc("lazuli_content_missing_bytes", "Content of blobs that this node is known to lack and copies in the background.", nil, nil)
+	contentMissing  = prometheus.NewDesc("lazuli_content_missing_bytes", "Content of blobs that other nodes have and this node lacks. It copies it in the background. NaN until all other nodes have answered since its start.", nil, nil)
 	contentHealed   = prometheus.NewDesc("lazuli_content_healed_total", "Damaged records of content that were replaced by copies of other nodes.", nil, nil)
 	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
@@ -43,10 +45,18 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(clusterNodes, float64(v.Connected))
 	out <- prometheus.MustNewConstMetric(clusterChanges, prometheus.CounterValue, float64(v.LeaderChanges))
 	if open != nil {
-		gauge(contentMissing, float64(open.blobs.MissingContent()))
+		gauge(contentMissing, missingContent(open.blobs.MissingContent()))
 		out <- prometheus.MustNewConstMetric(contentHealed, prometheus.CounterValue, float64(open.blobs.HealedContent()))
 	}
 	for peer, offset := range v.Clocks {
 		gauge(clusterClock, offset.Seconds(), peer)
 	}
+}
+
+// missingContent is the value of contentMissing. NaN is neither 0 nor more than 0, so that no alert and no script takes it for either.
+func missingContent(n int64, known bool) float64 {
+	if !known {
+		return math.NaN()
+	}
+	return float64(n)
 }

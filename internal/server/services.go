@@ -143,7 +143,9 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		nats.AddReport("tables", func() any { return logReport(o.tables) })
 		nats.AddReport("blobs", func() any {
 			r := logReport(o.blobs)
-			r.Missing = o.blobs.MissingContent()
+			if missing, known := o.blobs.MissingContent(); known {
+				r.Missing = &missing
+			}
 			return r
 		})
 	}

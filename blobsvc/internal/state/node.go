@@ -162,13 +162,12 @@ func (s *Store) nodeGone(number uint64) bool {
 	return name != "" && len(members) > 0 && !slices.Contains(members, name)
 }
 
-// Behind returns how many bytes of content this node is known to lack. It fetches them on demand.
-func (s *Store) Behind() int64 {
+// Behind returns how many bytes of content this node lacks, see [mirror.Mirror.Behind].
+func (s *Store) Behind() (missing int64, known bool) {
 	if s.mirror == nil {
-		return 0
+		return 0, true
 	}
-	missing, _ := s.mirror.Behind()
-	return missing
+	return s.mirror.Behind()
 }
 
 // Healed returns the number of damaged records of content that were replaced by copies of other nodes.

@@ -502,6 +502,25 @@ func (s *Store) PutRecords(id uint64, at int64, data []byte) error {
 // Missing returns the first range of an extent, from an offset on and before size, that this node does not have. n is 0 if it has everything. A copy
 // that an earlier process has made is read for that once.
 func (s *Store) Missing(id uint64, from, size int64) (at, n int64, err error) {
+	if from = max(from, fileHeaderSize); from >= size {
+		return 0, 0, nil
+	}
+	err = s.covered(id, func(c *coverage) { at, n = c.gap(from, size) })
+	return at, n, err
+}
+
+// Lacking returns how many bytes before size this node does not have of an extent: all of them if its copy cannot be read. A copy that an earlier
+// process has made is read for that once.
+func (s *Store) Lacking(id uint64, size int64) (n int64) {
+	if err := s.covered(id, func(c *coverage) { n = c.lacking(fileHeaderSize, size) }); err != nil {
+		return max(size-fileHeaderSize, 0)
+	}
+	return n
+}
+
+// covered calls f with the ranges that this node has of an extent, which f must not keep. It does not call f if this node has, or had, the whole
+// extent.
+func (s *Store) covered(id uint64, f func(*coverage)) error {
 	s.mu.RLock()
 	e, removed := s.extents[id], s.removed[id]
 	if e != nil {
@@ -509,23 +528,22 @@ func (s *Store) Missing(id uint64, from, size int64) (at, n int64, err error) {
 		defer e.readers.Add(-1)
 	}
 	s.mu.RUnlock()
-	from = max(from, fileHeaderSize)
 	switch {
-	case removed || from >= size:
-		return 0, 0, nil
+	case removed:
+		return nil
 	case e == nil:
-		return from, size - from, nil
+		f(&coverage{})
+		return nil
 	}
 	if err := e.cover(); err != nil {
-		return 0, 0, err
+		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.partial {
-		return 0, 0, nil
+	if e.partial {
+		f(e.coverage)
 	}
-	at, n = e.coverage.gap(from, size)
-	return at, n, nil
+	return nil
 }
 
 // cover reads a partial extent to learn which records this node has.
@@ -649,4 +667,13 @@ func (c *coverage) gap(from, size int64) (at, n int64) {
 		}
 	}
 	return from, max(size-from, 0)
+}
+
+// lacking returns how many bytes between from and to are not covered.
+func (c *coverage) lacking(from, to int64) int64 {
+	n := max(to-from, 0)
+	for _, r := range c.ranges {
+		n -= max(min(r.to, to)-max(r.from, from), 0)
+	}
+	return n
 }

@@ -55,21 +55,23 @@ func (m *Mirror) keepUp() {
 	seen := make([]map[uint64]int64, len(m.peers)) // sizes of the extents that each peer had the last time
 	tick := time.NewTicker(m.config.CatchUpEvery)
 	defer tick.Stop()
+	missing := m.survey()
+	if missing > 0 {
+		m.config.Log.Info("copying content that this node lacks", "bytes", missing)
+	}
 	var problem string
 	for {
-		var behind int64
 		var failed error
 		for i, p := range m.peers {
-			n, err := m.catchUp(p, &seen[i])
-			behind += n
-			if err != nil {
+			if err := m.catchUp(p, &seen[i]); err != nil {
 				failed = fmt.Errorf("from node %s: %w", p.name, err)
 			}
 		}
 		if err := m.config.Extents.SyncAllPuts(); err != nil {
 			failed = err
 		}
-		if before := m.behind.Swap(behind); before > 0 && behind == 0 {
+		before := missing
+		if missing, _ = m.Behind(); before > 0 && missing == 0 {
 			m.config.Log.Info("this node has all content of the nodes that it reaches")
 		}
 		if text := fmt.Sprint(failed); failed != nil && text != problem && m.life.Err() == nil {
@@ -84,39 +86,64 @@ func (m *Mirror) keepUp() {
 	}
 }
 
-// catchUp copies what this node has missed of the extents that a peer has written, and of those of nodes that are gone. seen has the sizes of the
-// extents the last time: what was written since may be on its way. It returns how many bytes are still missing.
-func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) (behind int64, err error) {
+// want is an extent of a peer that this node must have as well.
+type want struct {
+	id      uint64
+	copy    int64 // the size up to which it is copied now
+	count   int64 // the size up to which Behind counts what is missing
+	final   int64 // the final size; 0 if it is not known
+	written bool  // the peer has written it
+}
+
+// wants returns what this node must have of a peer's extents: those that the peer has written, and those of nodes that are gone. seen has the sizes
+// of the extents the last time, nil before the first one: what was written since may be on its way, and is not copied.
+func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
+	for _, x := range l.Extents {
+		written := extent.OwnerOf(x.ID) == l.Owner
+		if extent.OwnerOf(x.ID) == m.config.Owner || !written && !m.gone(x.ID) {
+			continue
+		}
+		w := want{id: x.ID, copy: x.Size, count: x.Size, written: written}
+		if x.Final {
+			w.final = x.Size
+		} else if written {
+			w.copy = min(seen[x.ID], x.Size)
+		}
+		if seen != nil {
+			w.count = w.copy
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last time.
+func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
 	held := m.config.Extents.Stats() // before the question: what the peer writes later is not in its list
 	l, ok, err := m.listOf(p)
 	if !ok {
-		return 0, err
+		return err
 	}
-	sizes := make(map[uint64]int64, len(l.Extents))
-	for _, x := range l.Extents {
-		sizes[x.ID] = x.Size
-		mine, written := extent.OwnerOf(x.ID) == m.config.Owner, extent.OwnerOf(x.ID) == l.Owner
-		if mine || !written && !m.gone(x.ID) {
-			continue
+	list := m.wants(&l, *seen)
+	m.behind.note(p.name, m.lacking(list))
+	for _, w := range list {
+		complete, failed := m.copyMissing(p, w.id, w.copy, w.written)
+		if complete && w.final > 0 {
+			_, failed = m.config.Extents.Complete(w.id, w.final)
 		}
-		limit := x.Size
-		if !x.Final && written {
-			limit = min((*seen)[x.ID], x.Size)
-		}
-		n, failed := m.copyMissing(p, x.ID, limit, written)
-		if behind += n; failed != nil {
+		if failed != nil {
 			err = failed
-			continue
 		}
-		if x.Final && n == 0 {
-			if _, failed := m.config.Extents.Complete(x.ID, x.Size); failed != nil {
-				err = failed
-			}
+		if complete && w.copy >= w.count {
+			m.behind.has(p.name, w.id)
 		}
 	}
-	*seen = sizes
-	m.release(held, &l, sizes)
-	return behind, err
+	*seen = make(map[uint64]int64, len(l.Extents))
+	for _, x := range l.Extents {
+		(*seen)[x.ID] = x.Size
+	}
+	m.release(held, &l, *seen)
+	return err
 }
 
 // release marks the copies of extents that a peer has deleted, and of those of nodes that are gone.
@@ -132,35 +159,35 @@ func (m *Mirror) gone(id uint64) bool {
 	return m.config.Gone != nil && m.config.Gone(extent.OwnerOf(id))
 }
 
-// copyMissing copies what this node lacks of an extent, up to a size. written is set if the peer has written the extent. It returns the number of
-// bytes that the peer does not have either, or that were not copied.
-func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (left int64, err error) {
+// copyMissing copies what this node lacks of an extent, up to a size. written is set if the peer has written the extent. complete is false if the
+// peer does not have something either, or something was not copied.
+func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (complete bool, err error) {
+	complete = true
 	for from := int64(0); ; {
 		at, n, err := m.config.Extents.Missing(id, from, size)
 		if err != nil || n == 0 {
-			return left, err
+			return complete && err == nil, err
 		}
 		begun := time.Now()
 		found, data, err := m.records(p, id, at)
 		if err != nil {
-			return left + n, err
+			return false, err
 		}
 		if len(data) == 0 || found >= at+n { // the peer has nothing there
 			found, data = at+n, nil
 		}
 		if err := m.config.Extents.PutRecords(id, found, data); err != nil {
-			return left + n, err
+			return false, err
 		}
 		if found > at {
 			if written {
 				m.config.Extents.Void(id, at, found-at)
 			} else {
-				left += found - at
+				complete = false
 			}
 		}
-		m.copied.Add(int64(len(data)))
 		if from = found + int64(len(data)); !m.pause(begun, len(data)) {
-			return left, m.life.Err()
+			return false, m.life.Err()
 		}
 	}
 }

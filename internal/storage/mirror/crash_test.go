@@ -278,7 +278,7 @@ func (r *crashRun) follow(i int) {
 	for _, p := range n.mirror.peers {
 		var seen map[uint64]int64
 		for range 2 {
-			_, err := n.mirror.catchUp(p, &seen)
+			err := n.mirror.catchUp(p, &seen)
 			r.try("catch up", err)
 		}
 	}

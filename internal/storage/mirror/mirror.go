@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,8 +63,7 @@ type Mirror struct {
 	tokens map[uint64]*sent
 	token  uint64
 
-	behind atomic.Int64 // bytes that this node is known to lack
-	copied atomic.Int64 // bytes that this node has copied while catching up
+	behind behind
 }
 
 var _ extent.Mirror = (*Mirror)(nil)
@@ -167,10 +165,6 @@ func (m *Mirror) sleep(d time.Duration) bool {
 		return false
 	}
 }
-
-// Behind returns how many bytes this node is known to lack, and how many it has copied since it was opened, without those that it received when
-// they were written.
-func (m *Mirror) Behind() (missing, copied int64) { return m.behind.Load(), m.copied.Load() }
 
 func putSubject(node string) string        { return "lazuli.content." + node + ".put" }
 func ackSubject(node, token string) string { return "lazuli.content." + node + ".ack." + token }

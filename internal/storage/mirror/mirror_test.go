@@ -115,7 +115,7 @@ func (s *site) catchUp(i int) {
 	for _, p := range n.mirror.peers {
 		var seen map[uint64]int64
 		for range 2 {
-			check.Must(n.mirror.catchUp(p, &seen))(s.t)
+			check.OK(s.t, n.mirror.catchUp(p, &seen))
 		}
 	}
 	check.OK(s.t, n.extents.SyncAllPuts())
@@ -205,6 +205,52 @@ func TestNodeCatchesUp(t *testing.T) {
 	s.stop(0)
 	s.stop(1)
 	s.wantRead(2, while, missed)
+}
+
+// Behind is unknown until all nodes have answered, and then the number of bytes that the node lacks, also while it copies them.
+func TestBehindCountsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.stop(2)
+	const n = 70_000
+	var lists [4][]extent.Slice
+	for i := range lists { // two nodes, two extents each
+		lists[i] = s.mustWrite(i%2, random(uint64(i), n))
+	}
+	const content = 4 * n
+	s.start(2)
+	m := s.nodes[2].mirror
+	want := func(when string, least, most int64, known bool) int64 {
+		t.Helper()
+		n, ok := m.Behind()
+		if n < least || n > most || ok != known {
+			t.Errorf("%s: %d bytes are missing, known %v; want %d to %d, known %v", when, n, ok, least, most, known)
+		}
+		return n
+	}
+	const records = 20_000 // more than the headers and fillers of the records
+	want("before the first answer", 0, 0, false)
+	s.stop(1)
+	m.survey()
+	want("when one of two nodes has answered", content/2, content/2+records, false)
+	s.start(1)
+	m.survey()
+	all := want("when both have answered", content, content+2*records, true)
+	s.wantRead(2, lists[3][:1], random(3, n)[:lists[3][0].Length])
+	all = want("after a part was fetched on demand", all-n-records, all-lists[3][0].Length, true)
+
+	seen := make([]map[uint64]int64, len(m.peers))
+	check.OK(t, m.catchUp(m.peers[0], &seen[0]))
+	part := want("after the first node's finished extents were copied", all-content/2-records, all-n, true)
+	s.stop(1)
+	check.OK(t, m.catchUp(m.peers[1], &seen[1]))
+	want("when a node does not answer any more", part, part, true)
+	s.start(1)
+	s.catchUp(2)
+	want("when everything was copied", 0, 0, true)
+	s.mustWrite(0, random(9, 70_000)) // the node receives it at once
+	s.catchUp(2)
+	want("after more was written", 0, 0, true)
 }
 
 // A node with many extents answers with its list in parts, and one of a release before that asks for all at once.
