@@ -55,7 +55,23 @@ func (c *blockCaches) adjust(e *server.Server) (err error) {
 }
 
 // copiedStreams returns the streams that are being copied from another node.
-func copiedStreams(e *server.Server) (list []reflect.Value) {
+func copiedStreams(e *server.Server) []reflect.Value {
+	return chosenStreams(e, func(all reflect.Value) (list []reflect.Value) {
+		catchup, ok := all.Type().Elem().Elem().FieldByName("catchup")
+		if !ok {
+			panic("a stream has no field catchup")
+		}
+		for i := all.MapRange(); i.Next(); {
+			if s := i.Value().Elem(); isCopied(s.FieldByIndex(catchup.Index)) {
+				list = append(list, s)
+			}
+		}
+		return list
+	})
+}
+
+// chosenStreams returns what choose returns for the map of a server's streams, by name. choose must not block.
+func chosenStreams(e *server.Server, choose func(all reflect.Value) []reflect.Value) []reflect.Value {
 	account := reflect.ValueOf(e.GlobalAccount()).Elem()
 	lock := mutexOf(account)
 	lock.RLock()
@@ -67,17 +83,7 @@ func copiedStreams(e *server.Server) (list []reflect.Value) {
 	lock = mutexOf(js)
 	lock.RLock()
 	defer lock.RUnlock()
-	all := js.FieldByName("streams")
-	catchup, ok := all.Type().Elem().Elem().FieldByName("catchup")
-	if !ok {
-		panic("a stream has no field catchup")
-	}
-	for i := all.MapRange(); i.Next(); {
-		if s := i.Value().Elem(); isCopied(s.FieldByIndex(catchup.Index)) {
-			list = append(list, s)
-		}
-	}
-	return list
+	return choose(js.FieldByName("streams"))
 }
 
 // isCopied returns the value of the field catchup of a stream.
@@ -85,21 +91,28 @@ func isCopied(catchup reflect.Value) bool { return fieldOf[atomic.Bool](catchup)
 
 // setBlockTime sets the time for the blocks of a stream that begin after the call. It returns false if the stream has no file yet.
 func setBlockTime(stream reflect.Value, d time.Duration) bool {
-	lock := mutexOf(stream)
-	lock.RLock()
-	store := stream.FieldByName("store").Elem() // it is set once
-	lock.RUnlock()
-	if !store.IsValid() {
-		return false
+	store, ok := fileStoreOf(stream)
+	if !ok {
+		return store.IsValid()
 	}
-	if store = store.Elem(); store.Type().Name() != "fileStore" {
-		return true // in memory
-	}
-	lock = mutexOf(store)
+	lock := mutexOf(store)
 	lock.Lock()
 	defer lock.Unlock()
 	*fieldOf[time.Duration](store.FieldByName("fcfg").FieldByName("CacheExpire")) = d
 	return true
+}
+
+// fileStoreOf returns what holds the records of a stream. ok is false if that is not a file; store is not valid if it was not created yet.
+func fileStoreOf(stream reflect.Value) (store reflect.Value, ok bool) {
+	lock := mutexOf(stream)
+	lock.RLock()
+	store = stream.FieldByName("store").Elem() // it is set once
+	lock.RUnlock()
+	if !store.IsValid() {
+		return store, false
+	}
+	store = store.Elem()
+	return store, store.Type().Name() == "fileStore"
 }
 
 // mutexOf returns the lock of a struct of nats-server.

@@ -216,6 +216,9 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	case !e.JetStreamEnabled():
 		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
 	default:
+		if s.streams != "" && s.node == nil {
+			s.warnLargeBlocks(limitAllBlocks(e))
+		}
 		return e, nil
 	}
 	e.Shutdown()

@@ -39,10 +39,10 @@ func twoOldBlocks(t *testing.T, dir string, q *Queue) (live []string) {
 		}
 	}
 	var first, second []Message
-	for i := range 120 { // not quite a block of 8 MiB
+	for i := range 60 { // not quite a block of 4 MiB
 		first = append(first, putOne(t, q, fmt.Sprint("first", i, " ", body), epoch))
 	}
-	for extra := 0; extra < 70; { // they use one slot
+	for extra := 0; extra < 20; { // they use one slot
 		remove(putOne(t, q, body, epoch))
 		switch n := len(blockFiles(t, dir, q)); {
 		case n == 2:

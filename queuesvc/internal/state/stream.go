@@ -58,6 +58,7 @@ func (s *Store) createStream(ctx context.Context, accountName, queue, incarnatio
 	if _, err := s.js.CreateStream(ctx, config); err != nil {
 		return s.nats.Refused(fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err))
 	}
+	s.nats.LimitBlocks(config.Name)
 	return s.nats.SyncConfig(config.Name)
 }
 

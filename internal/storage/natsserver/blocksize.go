@@ -1,0 +1,67 @@
+package natsserver
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// JetStream writes a stream in blocks of 8 MiB, and of 4 MiB if the stream has a limit of records per subject; no option sets the size. It keeps the
+// block that is written in memory, in a buffer of that size, and the last ones for a while. So streams of the embedded server get blocks of 4 MiB.
+//
+// The size is a private field of nats-server, found by reflection. TestBlocksAreSmall fails if an update of nats-server moves it.
+
+// blockSize is the size of the blocks of queues' streams on an embedded server that is not a node of a cluster, in bytes.
+const blockSize = 4 << 20
+
+// LimitBlocks gives a stream that was created small blocks. Without an embedded server with files it does nothing. If it fails, it logs the reason,
+// and the stream keeps large blocks.
+func (s *Server) LimitBlocks(stream string) {
+	e := s.running()
+	if e == nil || s.streams == "" || s.node != nil {
+		return
+	}
+	s.warnLargeBlocks(limitBlocks(e, func(all reflect.Value) []reflect.Value {
+		if m := all.MapIndex(reflect.ValueOf(stream)); m.IsValid() {
+			return []reflect.Value{m.Elem()}
+		}
+		return nil
+	}))
+}
+
+func (s *Server) warnLargeBlocks(err error) {
+	if err != nil {
+		s.config.Log.Warn("queues need more memory than they should: the size of blocks cannot be set", "err", err)
+	}
+}
+
+// limitAllBlocks gives all streams of a server small blocks.
+func limitAllBlocks(e *server.Server) error {
+	return limitBlocks(e, func(all reflect.Value) (list []reflect.Value) {
+		for i := all.MapRange(); i.Next(); {
+			list = append(list, i.Value().Elem())
+		}
+		return list
+	})
+}
+
+// limitBlocks sets the size of the blocks that begin after the call, for the streams that choose returns from the account's map of streams.
+func limitBlocks(e *server.Server, choose func(all reflect.Value) []reflect.Value) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("natsserver: this version of nats-server has other fields than expected: %v", v)
+		}
+	}()
+	for _, stream := range chosenStreams(e, choose) {
+		store, ok := fileStoreOf(stream)
+		if !ok {
+			continue
+		}
+		lock := mutexOf(store)
+		lock.Lock()
+		*fieldOf[uint64](store.FieldByName("fcfg").FieldByName("BlockSize")) = blockSize
+		lock.Unlock()
+	}
+	return nil
+}
