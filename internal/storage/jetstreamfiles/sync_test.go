@@ -100,6 +100,33 @@ func TestSyncerFailsForGood(t *testing.T) {
 	}
 }
 
+// A syncer that failed is not idle: what it lost has to be noted.
+func TestAFailedSyncerIsNotClosed(t *testing.T) {
+	stream := t.TempDir()
+	folder := filepath.Join(stream, messagesFolder)
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "1.blk"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	y := NewSyncer(stream, LastBlock{})
+	defer y.Close()
+	later := time.Now().Add(time.Hour)
+	if err := y.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if !y.CloseIdle(later) {
+		t.Error("an idle syncer was not closed")
+	}
+	if err := os.RemoveAll(stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Sync(); err == nil {
+		t.Fatal("no error without the folder")
+	}
+	if y.CloseIdle(later) {
+		t.Error("a failed syncer was closed")
+	}
+}
+
 func TestBlocksFollowTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	b := &blocks{dir: dir}

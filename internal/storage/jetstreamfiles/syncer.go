@@ -49,10 +49,12 @@ func NewSyncer(streamDir string, known LastBlock) *Syncer {
 func (y *Syncer) Sync() error { return y.wait() }
 
 // CloseIdle closes the file descriptor of a stream that was not synced since a time, and reports whether it is closed. The next Sync opens the
-// file again.
+// file again. A Syncer that failed or is in use stays as it is.
 func (y *Syncer) CloseIdle(since time.Time) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
 	b, ok := y.target.(*blocks)
-	return ok && b.closeIdle(since)
+	return ok && y.failed == nil && !y.running && b.closeIdle(since)
 }
 
 // Lost returns a block that was synced and no longer exists or became shorter, if there is one. The files do not show that: a stream can end before

@@ -13,19 +13,31 @@ import (
 var ErrBusy = errors.New("too many queues in use at once")
 
 // JetStream keeps the last block of a stream open until the stream has not been written for closeIdleAfter, which it looks for at every
-// syncInterval. Its options have no limit on open files.
+// periodic sync. Its options have no limit on open files.
 const (
-	closeIdleAfter = 30 * time.Second
-	syncInterval   = 20 * time.Second // the default is two minutes
-	// closedAfter is the time after the last write of a stream from which on JetStream has no open file of it.
-	closedAfter = closeIdleAfter + syncInterval + 10*time.Second
+	closeIdleAfter    = 30 * time.Second
+	shortSyncInterval = 20 * time.Second
+	longSyncInterval  = 2 * time.Minute // JetStream's default
 )
+
+// syncInterval is the interval of JetStream's periodic sync, in a process that may open a number of files.
+func syncInterval(files int) time.Duration {
+	if files < plentyOfFiles {
+		return shortSyncInterval
+	}
+	return longSyncInterval
+}
+
+// closedAfter is the time after the last write of a stream from which on JetStream has no open file of it, with an interval of its periodic sync.
+func closedAfter(interval time.Duration) time.Duration {
+	return closeIdleAfter + interval + 10*time.Second
+}
 
 const (
 	// leastFiles is the minimum number of files that a process with an embedded server must be allowed to open.
 	leastFiles = 256
-	// plentyOfFiles is the number of open files from which on JetStream keeps its default interval.
-	plentyOfFiles = 16 << 10
+	// plentyOfFiles is the number of open files from which on JetStream keeps its default interval: tens of thousands of queues may be in use then.
+	plentyOfFiles = 64 << 10
 )
 
 // streamsLimit returns how many streams may have open files in a process that may open a number of files. JetStream and the syncer have one
@@ -35,6 +47,7 @@ func streamsLimit(files int) int { return (files*13/16 - 96) / 2 }
 // openStreams limits the number of streams of which JetStream has open files.
 type openStreams struct {
 	limit int
+	after time.Duration // how long a stream counts after its last use
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -44,8 +57,8 @@ type openStreams struct {
 	warned time.Time
 }
 
-func newOpenStreams(limit int, log *slog.Logger) *openStreams {
-	return &openStreams{limit: limit, log: log, now: time.Now, used: make(map[string]time.Time)}
+func newOpenStreams(limit int, after time.Duration, log *slog.Logger) *openStreams {
+	return &openStreams{limit: limit, after: after, log: log, now: time.Now, used: make(map[string]time.Time)}
 }
 
 // use records that a stream is about to be written.
@@ -57,7 +70,7 @@ func (o *openStreams) use(stream string) error {
 		if now.Sub(o.pruned) >= time.Second { // it reads the whole map
 			o.pruned = now
 			for name, last := range o.used {
-				if now.Sub(last) > closedAfter {
+				if now.Sub(last) > o.after {
 					delete(o.used, name)
 				}
 			}

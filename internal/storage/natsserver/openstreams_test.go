@@ -11,8 +11,9 @@ import (
 // A stream counts until JetStream has closed its file; streams that are open stay usable when others are refused.
 func TestOpenStreamsAreLimited(t *testing.T) {
 	t.Parallel()
+	const after = time.Minute
 	now := time.Unix(1e9, 0)
-	o := newOpenStreams(3, slog.New(slog.DiscardHandler))
+	o := newOpenStreams(3, after, slog.New(slog.DiscardHandler))
 	o.now = func() time.Time { return now }
 	for i := range 3 {
 		if err := o.use(fmt.Sprint("s", i)); err != nil {
@@ -22,7 +23,7 @@ func TestOpenStreamsAreLimited(t *testing.T) {
 	if err := o.use("s3"); !errors.Is(err, ErrBusy) {
 		t.Errorf("a fourth stream: %v, want ErrBusy", err)
 	}
-	now = now.Add(closedAfter)
+	now = now.Add(after)
 	if err := o.use("s0"); err != nil {
 		t.Errorf("a stream that is open: %v", err)
 	}
@@ -33,7 +34,7 @@ func TestOpenStreamsAreLimited(t *testing.T) {
 	if err := o.use("s3"); err != nil {
 		t.Errorf("when the others are closed: %v", err)
 	}
-	now = now.Add(closedAfter / 2)
+	now = now.Add(after / 2)
 	_ = o.use("s4")
 	if err := o.use("s5"); !errors.Is(err, ErrBusy) {
 		t.Errorf("with s0, s3 and s4 open: %v, want ErrBusy", err)

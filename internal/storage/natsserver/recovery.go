@@ -176,7 +176,7 @@ func (s *Server) probe() error {
 func (s *Server) restart(ctx context.Context) error {
 	s.mu.Lock()
 	e, syncers := s.embedded, s.syncers
-	s.embedded, s.syncers = nil, make(map[string]*jetstreamfiles.Syncer)
+	s.embedded, s.syncers = nil, make(map[string]*streamSyncer)
 	s.mu.Unlock()
 	if e != nil {
 		e.Shutdown()

@@ -48,17 +48,21 @@ type Server struct {
 	damaged []jetstreamfiles.Damage
 	recover recovery
 	open    *openStreams // nil unless the embedded server has files
-	node    *node        // nil unless the server is a node of a cluster
+	// closeIdleFrom is the number of streams from which on the files of those are closed that were not synced for idleTime.
+	closeIdleFrom int
+	idleTime      time.Duration
+	node          *node // nil unless the server is a node of a cluster
 
-	mu       sync.Mutex                        // guards the rest
-	embedded *server.Server                    // nil with an external NATS
-	syncers  map[string]*jetstreamfiles.Syncer // by stream
+	mu       sync.Mutex               // guards the rest
+	embedded *server.Server           // nil with an external NATS
+	syncers  map[string]*streamSyncer // by stream
 	// lastBlocks has what is known of streams without a syncer.
 	lastBlocks map[string]jetstreamfiles.LastBlock
 	lost       map[string][]jetstreamfiles.Damage // by stream
 	closed     bool
 	// foldersSynced is set once the folders above the streams are durable.
 	foldersSynced bool
+	idleClosed    time.Time // when idle syncers were last closed
 }
 
 // Start is [StartContext] without a time limit.
@@ -70,7 +74,8 @@ func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, syncers: make(map[string]*jetstreamfiles.Syncer), lastBlocks: make(map[string]jetstreamfiles.LastBlock)}
+	s := &Server{config: c, syncers: make(map[string]*streamSyncer), lastBlocks: make(map[string]jetstreamfiles.LastBlock),
+		closeIdleFrom: closeIdleFrom(disk.OpenFiles()), idleTime: idleTime}
 	var err error
 	switch {
 	case c.URL != "":
@@ -108,7 +113,7 @@ func (s *Server) embed() error {
 		if files < leastFiles {
 			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files, leastFiles)
 		}
-		s.open = newOpenStreams(streamsLimit(files), s.config.Log)
+		s.open = newOpenStreams(streamsLimit(files), closedAfter(syncInterval(files)), s.config.Log)
 		if err := s.prepare(); err != nil {
 			return err
 		}
@@ -168,12 +173,8 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	if s.config.Listen != "" && port == 0 {
 		port = server.RANDOM_PORT
 	}
-	var interval time.Duration // 0 is the default
-	if disk.OpenFiles() < plentyOfFiles {
-		interval = syncInterval
-	}
 	options := &server.Options{
-		SyncInterval: interval,
+		SyncInterval: syncInterval(disk.OpenFiles()),
 		ServerName:   "lazuli",
 		JetStream:    true,
 		StoreDir:     dir,

@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
@@ -27,17 +27,21 @@ func (s *Server) Sync(stream string) error {
 	}
 	s.mu.Lock()
 	y := s.syncers[stream]
-	if y == nil {
+	created := y == nil
+	if created {
 		if s.closed || s.syncers == nil {
 			s.mu.Unlock()
 			return errors.New("natsserver: closed")
 		}
-		y = jetstreamfiles.NewSyncer(s.streamDir(stream), s.lastBlocks[stream])
+		y = &streamSyncer{Syncer: jetstreamfiles.NewSyncer(s.streamDir(stream), s.lastBlocks[stream])}
 		delete(s.lastBlocks, stream)
 		s.syncers[stream] = y
-		if len(s.syncers) >= s.closeIdleAt() {
-			s.closeIdleLocked()
-		}
+	}
+	y.calls.Add(1)
+	defer y.calls.Add(-1)
+	if now := time.Now(); created && len(s.syncers) >= s.closeIdleFrom && now.Sub(s.idleClosed) >= closeIdlePause {
+		s.idleClosed = now
+		s.closeIdleLocked(now.Add(-s.idleTime))
 	}
 	s.mu.Unlock()
 	if err := y.Sync(); err != nil {
@@ -156,18 +160,27 @@ func (s *Server) Forget(stream string) error {
 	return jetstreamfiles.SyncFolders(s.streams, s.streams)
 }
 
-// idleTime is the time without a sync after which the file of a stream may be closed.
-const idleTime = 10 * time.Second
+// streamSyncer is the syncer of a stream.
+type streamSyncer struct {
+	*jetstreamfiles.Syncer
+	calls atomic.Int32 // calls of [Server.Sync] that use it; it grows only while the server's mu is held
+}
 
-// closeIdleAt is the number of streams from which on the files of idle streams are closed: a small part of the files that the process may open.
-func (s *Server) closeIdleAt() int { return max(16, disk.OpenFiles()/16) }
+// idleTime is the time without a sync after which the file of a stream may be closed, and closeIdlePause the minimum time between two searches for
+// such streams, which look at all of them.
+const (
+	idleTime       = 10 * time.Second
+	closeIdlePause = time.Second
+)
 
-// closeIdleLocked closes the files of streams that were not synced recently. It is called when a stream is synced for the first time, and
-// removes the syncers that it closed, so that it has to check few.
-func (s *Server) closeIdleLocked() {
-	before := time.Now().Add(-idleTime)
+// closeIdleFrom is the number of streams from which on the files of idle streams are closed: a small part of the files that the process may open.
+func closeIdleFrom(files int) int { return max(16, files/16) }
+
+// closeIdleLocked closes the files of streams that were not synced since a time, and removes their syncers. One that a call is about to use stays: a
+// failure of a syncer that was removed would not be noticed, and its file would not be closed.
+func (s *Server) closeIdleLocked(since time.Time) {
 	for name, y := range s.syncers {
-		if y.CloseIdle(before) {
+		if y.calls.Load() == 0 && y.CloseIdle(since) {
 			s.lastBlocks[name] = y.Last()
 			delete(s.syncers, name)
 		}
