@@ -114,12 +114,32 @@ func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
 	}
 }
 
+// No majority confirms the end of a stream that has a single server, of a cluster or alone: the answer of that server alone is not one of a majority.
 func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	s, err := Start(Config{Dir: t.TempDir()})
-	check.OK(t, err)
-	t.Cleanup(s.Close)
-	if _, err := s.StreamEnd(t.Context(), readStream); !errors.Is(err, ErrNoReadIndex) {
-		t.Errorf("end: %v, want ErrNoReadIndex", err)
+	for _, servers := range []int{1, 3} {
+		t.Run(fmt.Sprint("servers ", servers), func(t *testing.T) {
+			t.Parallel()
+			c := natscluster.Start(t, servers)
+			js := check.Must(jetstream.New(c.Conn(t, 0)))(t)
+			check.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Storage: jetstream.MemoryStorage}))(t)
+			check.Must(js.Publish(t.Context(), "m", nil))(t)
+			for i := range servers {
+				index := check.Must(NewReadIndex(c.Conn(t, i), c.Running(i)))(t)
+				t.Cleanup(index.Close)
+				end, err := index.End(t.Context(), readStream)
+				if !errors.Is(err, ErrNoReadIndex) || end != (StreamEnd{}) {
+					t.Errorf("end at server %d: %+v, %v; want none, and ErrNoReadIndex", i, end, err)
+				}
+			}
+		})
 	}
+	t.Run("no cluster", func(t *testing.T) {
+		t.Parallel()
+		s := check.Must(Start(Config{Dir: t.TempDir()}))(t)
+		t.Cleanup(s.Close)
+		if end, err := s.StreamEnd(t.Context(), readStream); !errors.Is(err, ErrNoReadIndex) {
+			t.Errorf("end: %+v, %v; want ErrNoReadIndex", end, err)
+		}
+	})
 }
