@@ -26,35 +26,66 @@ func startNodes(t *testing.T) (nodes [3]*Stack, jump func(time.Duration)) {
 	t.Helper()
 	var offset atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+	c := newTestCluster(t, len(nodes))
+	for i := range c.configs {
+		c.configs[i].Now, c.configs[i].ClientsNow, c.configs[i].Events = now, time.Now, true
+	}
+	c.start(0, 1, 2)
+	return [3]*Stack(c.nodes), func(d time.Duration) { offset.Add(int64(d)) }
+}
+
+// testCluster is a cluster of nodes in this process.
+type testCluster struct {
+	t       *testing.T
+	configs []Config
+	nodes   []*Stack // nil while they are stopped
+}
+
+// newTestCluster returns a cluster of n nodes that were not started. They are stopped at the end of the test.
+func newTestCluster(t *testing.T, n int) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, nodes: make([]*Stack, n)}
 	var peers []peering.Peer
-	for i := range nodes {
+	for i := range n {
 		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: check.FreeAddress(t)})
 	}
+	for _, p := range peers {
+		c.configs = append(c.configs, Config{Location: t.TempDir(), Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+			Cluster: &peering.Config{Node: p.Name, Listen: p.Address, Peers: peers}})
+	}
+	t.Cleanup(func() {
+		for i := range c.nodes {
+			c.stop(i)
+		}
+	})
+	return c
+}
+
+// start starts nodes at the same time: they wait for each other.
+func (c *testCluster) start(nodes ...int) {
+	c.t.Helper()
 	var start sync.WaitGroup
-	for i := range nodes {
-		dir := t.TempDir()
+	for _, i := range nodes {
 		start.Go(func() {
-			s, err := StartContext(t.Context(), Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), Now: now, ClientsNow: time.Now, Events: true,
-				Cluster: &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}})
+			s, err := StartContext(c.t.Context(), c.configs[i])
 			if err != nil {
-				t.Error(err)
+				c.t.Error(err)
 				return
 			}
-			nodes[i] = s
+			c.nodes[i] = s
 		})
 	}
 	start.Wait()
-	t.Cleanup(func() {
-		for _, s := range nodes {
-			if s != nil {
-				_ = s.Stop(context.Background())
-			}
-		}
-	})
-	if t.Failed() {
-		t.FailNow()
+	if c.t.Failed() {
+		c.t.FailNow()
 	}
-	return nodes, func(d time.Duration) { offset.Add(int64(d)) }
+}
+
+func (c *testCluster) stop(i int) {
+	if s := c.nodes[i]; s != nil {
+		_ = s.Stop(context.Background())
+		c.nodes[i] = nil
+	}
 }
 
 // flipBit inverts a bit before each place where a file has the text.

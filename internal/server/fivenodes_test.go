@@ -1,0 +1,215 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// fiveNodes is a cluster whose queues and logs are on three of five nodes each.
+type fiveNodes struct{ *testCluster }
+
+// patient are options with retries for the time of an election, once those without.
+var (
+	patient = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 200, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond}}
+	once    = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
+)
+
+func (c fiveNodes) queue(node int, name string, o policy.ClientOptions) *azqueue.QueueClient {
+	c.t.Helper()
+	s := check.Must(azqueue.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(), &azqueue.ClientOptions{ClientOptions: o}))(c.t)
+	return s.NewQueueClient(name)
+}
+
+// servers returns the nodes that keep each stream, by its name.
+func (c fiveNodes) servers() map[string][]int {
+	c.t.Helper()
+	nats := c.nodes[0].services.Load().nats
+	js := check.Must(jetstream.New(nats.Conn()))(c.t)
+	streams := map[string][]int{}
+	for _, name := range check.Must(nats.StreamNames(c.t.Context()))(c.t) {
+		check.Eventually(c.t, func() bool { // it may have no leader for a moment
+			s, err := js.Stream(c.t.Context(), name)
+			if err != nil || s.CachedInfo().Cluster == nil || s.CachedInfo().Cluster.Leader == "" {
+				return false
+			}
+			at := s.CachedInfo().Cluster
+			folders := []string{at.Leader}
+			for _, r := range at.Replicas {
+				folders = append(folders, r.Name)
+			}
+			streams[name] = nil
+			for i, n := range c.nodes {
+				if slices.Contains(folders, n.services.Load().nats.Folder()) {
+					streams[name] = append(streams[name], i)
+				}
+			}
+			return true
+		}, "stream %s has no leader", name)
+		if at := streams[name]; len(at) != 3 {
+			c.t.Fatalf("stream %s is on the nodes %v, want three of five", name, at)
+		}
+	}
+	return streams
+}
+
+// pair returns two nodes such that the logs, the list of queues and the queue free do not have both of them, and the queue lost has. It creates queues
+// until there are such. The three streams have nine of the ten pairs at most.
+func (c fiveNodes) pair() (pair [2]int, free, lost string) {
+	c.t.Helper()
+	for i := range 50 {
+		check.Must(c.queue(i%5, fmt.Sprint("queue", i), patient).Create(c.t.Context(), nil))(c.t)
+		streams := c.servers()
+		for a := range 5 {
+			for b := range a {
+				free, lost, shared := "", "", false
+				for name, at := range streams {
+					both := slices.Contains(at, a) && slices.Contains(at, b)
+					queue := strings.Split(name, "_")
+					switch {
+					case strings.HasPrefix(name, "LAZULI_SNAPSHOT_"): // only nodes that join need them
+					case queue[0] != "queue":
+						shared = shared || both
+					case both:
+						lost = queue[2]
+					default:
+						free = queue[2]
+					}
+				}
+				if !shared && free != "" && lost != "" {
+					return [2]int{a, b}, free, lost
+				}
+			}
+		}
+	}
+	c.t.Fatalf("no two nodes to stop among the servers of the streams: %v", c.servers())
+	panic("unreachable")
+}
+
+// serve checks that all nodes that run serve tables, blobs and queues, and that each of them sees at once what another one has written. when names
+// what is written.
+func (c fiveNodes) serve(when string, queues ...string) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	content := random(1, 100<<10) // more than what is in the log
+	for i, n := range c.nodes {
+		if n == nil {
+			continue
+		}
+		name := fmt.Sprint(when, "-", i)
+		_, err := c.table(i).AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q}`, name), nil)
+		if err != nil {
+			c.t.Fatalf("%s: node %d does not insert an entity: %v", when, i, err)
+		}
+		if _, err := c.blobs(i).UploadBuffer(ctx, "box", name, content, nil); err != nil {
+			c.t.Fatalf("%s: node %d does not store a blob: %v", when, i, err)
+		}
+		for j, n := range c.nodes {
+			if n == nil {
+				continue
+			}
+			if _, err := c.table(j).GetEntity(ctx, "p", name, nil); err != nil {
+				c.t.Errorf("%s: node %d does not read an entity that node %d has acknowledged: %v", when, j, i, err)
+			}
+			got := make([]byte, len(content))
+			if _, err := c.blobs(j).DownloadBuffer(ctx, "box", name, got, nil); err != nil || !bytes.Equal(got, content) {
+				c.t.Errorf("%s: node %d does not read a blob that node %d has acknowledged: %v", when, j, i, err)
+			}
+		}
+		for _, queue := range queues {
+			if _, err := c.queue(i, queue, patient).EnqueueMessage(ctx, name, nil); err != nil {
+				c.t.Fatalf("%s: node %d does not put a message into %s: %v", when, i, queue, err)
+			}
+			other := i // the next node
+			for other = (other + 1) % 5; c.nodes[other] == nil; other = (other + 1) % 5 {
+			}
+			c.receive(when, other, queue, name)
+		}
+	}
+}
+
+// receive checks that a node receives one message, and deletes it.
+func (c fiveNodes) receive(when string, node int, queue, want string) {
+	c.t.Helper()
+	q := c.queue(node, queue, patient)
+	got, err := q.DequeueMessage(c.t.Context(), nil)
+	if err != nil || len(got.Messages) != 1 || *got.Messages[0].MessageText != want {
+		c.t.Fatalf("%s: node %d receives %d messages of %s, %v; want %q", when, node, len(got.Messages), queue, err, want)
+	}
+	check.Must(q.DeleteMessage(c.t.Context(), *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil))(c.t)
+}
+
+func (c fiveNodes) table(node int) *aztables.Client {
+	c.t.Helper()
+	s := check.Must(aztables.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(), &aztables.ClientOptions{ClientOptions: patient}))(c.t)
+	return s.NewClient("people")
+}
+
+func (c fiveNodes) blobs(node int) *azblob.Client {
+	c.t.Helper()
+	return check.Must(azblob.NewClientFromConnectionString(c.nodes[node].ConnectionString(), &azblob.ClientOptions{ClientOptions: patient}))(c.t)
+}
+
+// Queues and logs are on three of five nodes. All nodes serve all of them, also those that have none of it, while any one node is gone. While two are
+// gone, a queue that has both answers 503, and what does not have both is served.
+func TestFiveNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts five nodes")
+	}
+	t.Parallel()
+	c := fiveNodes{newTestCluster(t, 5)}
+	c.start(0, 1, 2, 3, 4)
+	check.Must(c.table(0).CreateTable(t.Context(), nil))(t)
+	check.Must(c.blobs(0).CreateContainer(t.Context(), "box", nil))(t)
+	pair, free, lost := c.pair()
+	t.Logf("the nodes of the streams are %v", c.servers())
+	c.serve("five", free, lost)
+	t.Logf("stopping node %d", pair[0])
+	c.stop(pair[0])
+	c.serve("four", free, lost)
+	for i, n := range c.nodes {
+		if n != nil {
+			check.Must(c.queue(i, lost, patient).EnqueueMessage(t.Context(), "kept", nil))(t)
+			break
+		}
+	}
+	t.Logf("stopping node %d: %s loses its majority, %s does not", pair[1], lost, free)
+	c.stop(pair[1])
+	c.serve("three", free)
+	// Each request waits for a majority for some seconds. One that is refused may have an effect later.
+	var requests sync.WaitGroup
+	second := &azqueue.DequeueMessageOptions{VisibilityTimeout: new(int32(1))}
+	for i, n := range c.nodes {
+		if n == nil {
+			continue
+		}
+		q := c.queue(i, lost, once)
+		requests.Go(func() {
+			_, err := q.EnqueueMessage(t.Context(), "refused", nil)
+			check.Code(t, err, "503 ServerBusy")
+		})
+		requests.Go(func() {
+			_, err := q.DequeueMessage(t.Context(), second)
+			check.Code(t, err, "503 ServerBusy")
+		})
+	}
+	requests.Wait()
+	c.start(pair[1])
+	q := c.queue(pair[1], lost, patient)
+	check.Eventually(t, func() bool {
+		got, err := q.DequeueMessage(t.Context(), second)
+		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "kept"
+	}, "%s has lost a message that was acknowledged", lost)
+}
