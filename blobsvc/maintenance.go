@@ -44,6 +44,12 @@ func Buckets() []store.Bucket { return state.Buckets() }
 // Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the extents.
 func Recover(path, extents string) error { return state.Recover(path, extents) }
 
+// Extract writes the state of a node of a cluster to new files of a server alone: the database at path, content in the folder extents, and at keys the keys of
+// encryption scopes.
+func (s *Service) Extract(ctx context.Context, path, extents, keys string) error {
+	return s.state.Extract(ctx, path, extents, keys)
+}
+
 // Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left is put in order. keys is the
 // file with the keys of encryption scopes.
 func Settle(path, extents, keys string) error { return state.Settle(path, extents, keys) }

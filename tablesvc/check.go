@@ -23,6 +23,9 @@ func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFi
 // had become unknown. A file that does not exist is not created.
 func Fork(path string, now time.Time) error { return state.Fork(path, now) }
 
+// Extract writes the tables to a new file, that of a server alone. Positions in the logs of changes that come later in this service are unknown there.
+func (s *Service) Extract(path string, now time.Time) error { return s.state.Extract(path, now) }
+
 // Buckets are the names of the buckets in the file of a Table service.
 func Buckets() []store.Bucket { return state.Buckets() }
 

@@ -102,6 +102,10 @@ func TestConvert(t *testing.T) {
 	if left, err := os.Stat(filepath.Join(folder, "queues")); err == nil {
 		t.Errorf("the folder still has %s", left.Name())
 	}
+	back := check.Must(nodes[2].Extract(t.Context(), "back"))(t)
+	if _, err := nodes[2].Extract(t.Context(), "back"); !errors.Is(err, datadir.ErrSnapshotExists) {
+		t.Errorf("a second folder of the name: %v", err)
+	}
 	a := open(t, nodes[2].ConnectionString())
 	updated := check.Must(a.queues.NewQueueClient("orders").UpdateMessage(t.Context(), got.id, got.receipt, "changed", &azqueue.UpdateMessageOptions{}))(t)
 	check.Must(open(t, nodes[0].ConnectionString()).queues.NewQueueClient("orders").DeleteMessage(t.Context(), got.id, *updated.PopReceipt, nil))(t)
@@ -110,6 +114,15 @@ func TestConvert(t *testing.T) {
 	if err := Undo(folder); !errors.Is(err, ErrBegun) {
 		t.Errorf("undoing the conversion of a cluster that serves: %v", err)
 	}
+
+	// The way back.
+	wantClean(t, back)
+	alone(t, back, func(a account) {
+		compare(t, "the folder for a server alone", describe(t, a), was)
+		check.Must(a.queues.NewQueueClient("orders").DeleteMessage(t.Context(), got.id, got.receipt, nil))(t)
+	})
+	wantClean(t, back)
+	check.Must(ToNode(t.Context(), back, Options{Node: "n1", Log: quiet}))(t)
 }
 
 // The node with the data is killed after each step. The others do not serve before it has put everything into the cluster.

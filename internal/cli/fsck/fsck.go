@@ -106,7 +106,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder}
+var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {

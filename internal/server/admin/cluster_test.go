@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
@@ -23,6 +24,14 @@ func (f *fakeCluster) RemoveNode(context.Context, string) error { f.changes++; r
 func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport, error) {
 	f.changes++
 	return map[string]server.LogReport{}, nil
+}
+
+func (f *fakeCluster) Extract(_ context.Context, name string) (string, error) {
+	f.changes++
+	if name == "taken" {
+		return "", datadir.ErrSnapshotExists
+	}
+	return "/data/extracted/" + name, nil
 }
 
 // Other machines may see the state of a cluster, and not change it.
@@ -41,6 +50,9 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"POST", "/admin/cluster/snapshot", "10.0.0.9:4000", 403},
 		{"DELETE", "/admin/cluster/nodes/n3", "127.0.0.1:4000", 204},
 		{"POST", "/admin/cluster/snapshot", "[::1]:4000", 200},
+		{"POST", "/admin/cluster/extract/a", "10.0.0.9:4000", 403},
+		{"POST", "/admin/cluster/extract/a", "127.0.0.1:4000", 200},
+		{"POST", "/admin/cluster/extract/taken", "127.0.0.1:4000", 409},
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", tc.from

@@ -58,6 +58,14 @@ type Compacted struct {
 	LookedAtSize int64 // their total size
 }
 
+// Hold keeps all extents until release is called: Compact does nothing meanwhile. It waits for a Compact that runs.
+func (s *Store) Hold() (release func()) {
+	s.held.Add(1)
+	s.compacting.Lock()
+	defer s.compacting.Unlock()
+	return func() { s.held.Add(-1) }
+}
+
 // Compact runs once: it deletes dead extents and moves the content of extents that are mostly dead. The owner calls it at intervals.
 //
 // It examines extents that are finished and that no Writer holds: the metadata then refers to all of their live content. An extent is deleted if
@@ -81,6 +89,9 @@ func (s *Store) Compact(ctx context.Context, owner Owner, o CompactOptions) (Com
 	}
 	s.compacting.Lock()
 	defer s.compacting.Unlock()
+	if s.held.Load() > 0 {
+		return Compacted{}, nil
+	}
 	c := &compaction{s: s, ctx: ctx, owner: owner, o: o, usage: map[uint64]*usage{}}
 	err := c.run()
 	return c.result, err

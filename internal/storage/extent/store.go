@@ -65,7 +65,8 @@ type Store struct {
 
 	notDirect atomic.Bool // the file system cannot write directly
 
-	compacting sync.Mutex // one Compact at a time
+	compacting sync.Mutex   // one Compact at a time
+	held       atomic.Int32 // calls of Hold without a release
 
 	mirror   atomic.Pointer[mirrored] // nil for a single machine
 	creating sync.Mutex               // held while a copy is created

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +32,14 @@ const (
 // ErrSource is the error of CopyStreams for a stream that cannot be copied as it is: trying again does not help.
 var ErrSource = errors.New("natsserver: the stream cannot be copied")
 
+// ErrChanged is the error of CopyStreams if the streams were changed meanwhile: what one of them says about another may be wrong in the copies.
+var ErrChanged = errors.New("natsserver: the streams were changed while they were copied")
+
 // ErrStreamExists is the error of CopyStreams for a stream that the target has.
 var ErrStreamExists = errors.New("natsserver: the stream exists")
 
-// CopyStreams copies all streams of another server that is closed for writers, except those of replicated logs, with the sequences of their records. The
-// copies are durable when it returns. After an error, some streams may have been copied, one of them in part. Only the last record of a subject may have a
+// CopyStreams copies all streams of another server, except those of replicated logs, with the sequences of their records. Nothing may write to them meanwhile.
+// The copies are durable when it returns. After an error, some streams may have been copied, one of them in part. Only the last record of a subject may have a
 // meaning in these streams: where a sequence has no record, the copy has the next record twice.
 func (s *Server) CopyStreams(ctx context.Context, from *Server) error {
 	source, err := jetstream.New(from.conn)
@@ -46,15 +50,9 @@ func (s *Server) CopyStreams(ctx context.Context, from *Server) error {
 	if err != nil {
 		return fmt.Errorf("natsserver: %w", err)
 	}
-	list := source.ListStreams(ctx)
-	var found []*jetstream.StreamInfo
-	for info := range list.Info() {
-		if !strings.HasPrefix(info.Config.Name, ownPrefix) {
-			found = append(found, info)
-		}
-	}
-	if err := list.Err(); err != nil {
-		return fmt.Errorf("natsserver: listing streams: %w", err)
+	found, err := from.streamInfos(ctx, source)
+	if err != nil {
+		return err
 	}
 	for _, info := range found {
 		c := streamCopy{ctx: ctx, name: info.Config.Name, source: source, target: target}
@@ -65,7 +63,39 @@ func (s *Server) CopyStreams(ctx context.Context, from *Server) error {
 			return err
 		}
 	}
+	after, err := from.streamInfos(ctx, source)
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(found, after, func(a, b *jetstream.StreamInfo) bool {
+		return a.Config.Name == b.Config.Name && a.State.FirstSeq == b.State.FirstSeq && a.State.LastSeq == b.State.LastSeq
+	}) {
+		return ErrChanged
+	}
 	return nil
+}
+
+// streamInfos returns what is known of the streams to copy, by name.
+func (s *Server) streamInfos(ctx context.Context, js jetstream.JetStream) (found []*jetstream.StreamInfo, err error) {
+	list := js.ListStreams(ctx)
+	for info := range list.Info() {
+		if strings.HasPrefix(info.Config.Name, ownPrefix) {
+			continue
+		}
+		found = append(found, info)
+		if s.node == nil {
+			continue
+		}
+		// A server that was cut off answers as a stream's leader for a while.
+		if end, err := s.StreamEnd(ctx, info.Config.Name); err != nil || end.Seq > info.State.LastSeq {
+			return nil, errors.Join(fmt.Errorf("%w: stream %s ends at %d", ErrChanged, info.Config.Name, end.Seq), err)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, fmt.Errorf("natsserver: listing streams: %w", err)
+	}
+	slices.SortFunc(found, func(a, b *jetstream.StreamInfo) int { return strings.Compare(a.Config.Name, b.Config.Name) })
+	return found, nil
 }
 
 // copyConfig returns the configuration of the copy of a stream.

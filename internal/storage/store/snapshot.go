@@ -173,18 +173,15 @@ func restore(path string, o Options, p replog.Position, r *bufio.Reader) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	b, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType})
-	if err != nil {
-		return err
-	}
-	b.AllocSize = allocSize
-	err = restoreAll(b, o, p, r)
-	return errors.Join(err, b.Sync(), b.Close())
+	return createFile(path, o.Buckets, r, func(tx *bolt.Tx) error {
+		return errors.Join(putProgress(tx, 0, p.Last, true), putFormat(tx, replicaKey, encodeReplica(o.Log.ID(), p, p)))
+	})
 }
 
-func restoreAll(b *bolt.DB, o Options, p replog.Position, r *bufio.Reader) error {
+// restoreAll restores all frames, to buckets that it creates.
+func restoreAll(b *bolt.DB, buckets []Bucket, r *bufio.Reader) error {
 	err := b.Update(func(tx *bolt.Tx) error {
-		for _, name := range o.Buckets {
+		for _, name := range buckets {
 			if _, err := tx.CreateBucket([]byte(name)); err != nil {
 				return err
 			}
@@ -197,13 +194,7 @@ func restoreAll(b *bolt.DB, o Options, p replog.Position, r *bufio.Reader) error
 			return err
 		})
 	}
-	if err != nil {
-		return err
-	}
-	return b.Update(func(tx *bolt.Tx) error {
-		return errors.Join(putProgress(tx, 0, p.Last, true), putFormat(tx, replicaKey, encodeReplica(o.Log.ID(), p, p)),
-			putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion))))
-	})
+	return err
 }
 
 // restoreSome restores frames until a transaction is large enough. more is false at the end.

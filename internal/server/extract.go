@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+)
+
+// ErrNoSpace means that the disk has no room for an extracted folder.
+var ErrNoSpace = errors.New("the disk has no room for another copy of the data")
+
+// extractTries is how often the queues are copied: a node that moves old messages changes streams as clients do.
+const extractTries = 3
+
+// Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node, and returns its path. The folder has
+// everything that was acknowledged before the call. Requests are served meanwhile, but the call fails if queues are changed.
+//
+// Errors: [natsserver.ErrNotClustered], [natsserver.ErrChanged], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
+func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {
+	if err := s.gate.enter(ctx); err != nil {
+		return "", err
+	}
+	defer s.gate.leave()
+	open := s.services.Load()
+	if open == nil {
+		return "", errNotOpen
+	}
+	if !s.Clustered() {
+		return "", natsserver.ErrNotClustered
+	}
+	if err := s.roomToExtract(open); err != nil {
+		return "", err
+	}
+	return s.dir.Extracted(name, func(d *datadir.Dir) error {
+		if err := open.tables.Extract(d.Tables(), s.config.Now()); err != nil {
+			return err
+		}
+		if err := open.blobs.Extract(ctx, d.Blobs(), d.Extents(), d.EncryptionScopes()); err != nil {
+			return err
+		}
+		if err := s.extractQueues(ctx, open, d); err != nil {
+			return fmt.Errorf("queues: %w", err)
+		}
+		return checkCopy(d.Path())
+	})
+}
+
+// roomToExtract returns an error if the disk has less room than the data may need.
+func (s *Stack) roomToExtract(open *services) error {
+	free, ok := s.space.Free()
+	if !ok {
+		return nil
+	}
+	tables, err := open.tables.Size()
+	if err != nil {
+		return err
+	}
+	u, err := open.blobs.Usage()
+	if err != nil {
+		return err
+	}
+	if need := tables + u.Metadata + u.Content + folderSize(s.dir.Cluster()); need > free {
+		return fmt.Errorf("%w: it may need %d bytes, and %d are free", ErrNoSpace, need, free)
+	}
+	return nil
+}
+
+// extractQueues copies the queues into a folder.
+func (s *Stack) extractQueues(ctx context.Context, open *services, d *datadir.Dir) error {
+	alone, err := natsserver.Start(natsserver.Config{Dir: d.Queues(), Log: s.config.Log})
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	for try := 1; ; try++ {
+		err := alone.CopyStreams(ctx, open.nats)
+		if err == nil {
+			return queuesvc.Settle(ctx, alone, s.config.Log)
+		}
+		if try == extractTries || !errors.Is(err, natsserver.ErrChanged) {
+			return err
+		}
+		if err := alone.DeleteStreams(ctx, func(string) bool { return false }); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
