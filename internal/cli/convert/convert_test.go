@@ -103,7 +103,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("the folder still has %s", left.Name())
 	}
 	back := check.Must(nodes[2].Extract(t.Context(), "back"))(t)
-	if _, err := nodes[2].Extract(t.Context(), "back"); !errors.Is(err, datadir.ErrSnapshotExists) {
+	if _, err := nodes[2].Extract(t.Context(), "back"); !errors.Is(err, datadir.ErrExtracted) {
 		t.Errorf("a second folder of the name: %v", err)
 	}
 	a := open(t, nodes[2].ConnectionString())

@@ -105,9 +105,9 @@ func failCluster(c echo.Context, err error) error {
 	switch {
 	case errors.Is(err, natsserver.ErrUnknownNode), errors.Is(err, natsserver.ErrNotClustered):
 		status = http.StatusNotFound
-	case errors.Is(err, datadir.ErrSnapshotName):
+	case errors.Is(err, datadir.ErrExtractedName):
 		status = http.StatusBadRequest
-	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, natsserver.ErrChanged), errors.Is(err, datadir.ErrSnapshotExists):
+	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, natsserver.ErrChanged), errors.Is(err, datadir.ErrExtracted):
 		status = http.StatusConflict
 	case errors.Is(err, server.ErrNoSpace):
 		status = http.StatusInsufficientStorage

@@ -29,7 +29,7 @@ func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport
 func (f *fakeCluster) Extract(_ context.Context, name string) (string, error) {
 	f.changes++
 	if name == "taken" {
-		return "", datadir.ErrSnapshotExists
+		return "", datadir.ErrExtracted
 	}
 	return "/data/extracted/" + name, nil
 }

@@ -7,15 +7,21 @@ import (
 	"path/filepath"
 )
 
+// ErrExtracted means that the folder to make exists.
+var ErrExtracted = errors.New("a folder of that name exists")
+
+// ErrExtractedName means that the name of a folder to make is not valid.
+var ErrExtractedName = errors.New("the name of the folder has 1 to 64 letters, digits, dashes and underscores")
+
 // Extracted makes a data folder of a name inside the data folder of a node, in the folder [ExtractedFolder]. fill gets the new folder, open and empty. If
-// it returns an error, or the process is killed, nothing has the name. Errors: [ErrSnapshotName], [ErrSnapshotExists], and that of fill.
+// it returns an error, or the process is killed, nothing has the name. Errors: [ErrExtractedName], [ErrExtracted], and that of fill.
 func (d *Dir) Extracted(name string, fill func(*Dir) error) (path string, err error) {
 	if !snapshotName().MatchString(name) {
-		return "", ErrSnapshotName
+		return "", ErrExtractedName
 	}
 	path = filepath.Join(d.path, ExtractedFolder, name)
 	if _, err := os.Lstat(path); err == nil {
-		return "", ErrSnapshotExists
+		return "", fmt.Errorf("%w: %s", ErrExtracted, path)
 	}
 	part := path + partSuffix
 	if err := os.RemoveAll(part); err != nil {

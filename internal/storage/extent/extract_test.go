@@ -58,7 +58,10 @@ func TestExtract(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "extents")
 	release := s.Hold()
-	nothing := Owner{Refs: func(context.Context, func(Ref) bool) error { t.Error("Compact runs while extents are held"); return nil }}
+	nothing := Owner{Refs: func(context.Context, func(Ref) bool) error {
+		t.Error("Compact runs while extents are held")
+		return nil
+	}}
 	if done, err := s.Compact(t.Context(), nothing, CompactOptions{}); err != nil || done != (Compacted{}) {
 		t.Errorf("compacted while extents are held: %+v, %v", done, err)
 	}
@@ -99,7 +102,10 @@ func TestExtract(t *testing.T) {
 		t.Errorf("content of another node: %v", err)
 	}
 
-	missing := func(yield func(Ref) bool) error { yield(Ref{Slice: Slice{Extent: 1, Offset: 48, Length: 3, CRC: 1}}); return nil }
+	missing := func(yield func(Ref) bool) error {
+		yield(Ref{Slice: Slice{Extent: 1, Offset: 48, Length: 3, CRC: 1}})
+		return nil
+	}
 	if err := s.Extract(t.Context(), filepath.Join(t.TempDir(), "extents"), missing); !errors.Is(err, ErrNotFound) {
 		t.Errorf("content that is missing: %v", err)
 	}
