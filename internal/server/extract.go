@@ -6,13 +6,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
+// pointExtracted is the moment at which tests kill a node that makes a folder.
+var pointExtracted = fault.Declare("extract/written")
+
 // ErrNoSpace means that the disk has no room for an extracted folder.
 var ErrNoSpace = errors.New("the disk has no room for another copy of the data")
+
+// ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
+var ErrNotReady = errors.New("the node is not ready")
 
 // extractTries is how often the queues are copied: a node that moves old messages changes streams as clients do.
 const extractTries = 3
@@ -20,7 +27,7 @@ const extractTries = 3
 // Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node, and returns its path. The folder has
 // everything that was acknowledged before the call. Requests are served meanwhile, but the call fails if queues are changed.
 //
-// Errors: [natsserver.ErrNotClustered], [natsserver.ErrChanged], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
+// Errors: [natsserver.ErrNotClustered], [ErrNotReady], [natsserver.ErrChanged], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
 func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return "", err
@@ -32,6 +39,9 @@ func (s *Stack) Extract(ctx context.Context, name string) (path string, err erro
 	}
 	if !s.Clustered() {
 		return "", natsserver.ErrNotClustered
+	}
+	if err := open.nats.Healthy(); err != nil { // what is current would only be unknown after a timeout
+		return "", fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
 	if err := s.roomToExtract(open); err != nil {
 		return "", err
@@ -46,7 +56,7 @@ func (s *Stack) Extract(ctx context.Context, name string) (path string, err erro
 		if err := s.extractQueues(ctx, open, d); err != nil {
 			return fmt.Errorf("queues: %w", err)
 		}
-		return checkCopy(d.Path())
+		return errors.Join(checkCopy(d.Path()), fault.Point(pointExtracted))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -157,11 +158,38 @@ func TestConversionSurvivesKills(t *testing.T) {
 			}
 		}
 	}
+	// The way back: the node dies when it has written everything.
+	c.Extract = "alone"
+	c.dieAt(t, "extract/written")
+	if _, err := os.Stat(filepath.Join(folder, "extracted", "alone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder exists after the node died: %v", err)
+	}
+	if entries := check.Must(os.ReadDir(filepath.Join(folder, "extracted")))(t); len(entries) == 0 {
+		t.Error("the node died before it wrote anything")
+	}
 	nodes := []*server.Stack{startNode(t, folder, peers, 0), others[0].Load(), others[1].Load()}
 	t.Cleanup(func() { stopNodes(nodes) })
 	for i, s := range nodes {
 		compare(t, peers[i].Name, describe(t, open(t, s.ConnectionString())), was)
 	}
+	back := check.Must(nodes[0].Extract(t.Context(), "alone"))(t)
+	for _, name := range []string{"", "..", "a/b", "x.part"} {
+		if _, err := nodes[0].Extract(t.Context(), name); !errors.Is(err, datadir.ErrExtractedName) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+	stopNodes(nodes[1:])
+	check.Eventually(t, func() bool { return nodes[0].Ready() != nil }, "the node is ready without the others")
+	if _, err := nodes[0].Extract(t.Context(), "minority"); !errors.Is(err, server.ErrNotReady) {
+		t.Errorf("without the other nodes: %v", err)
+	}
+	stopNodes(nodes[:1])
+	for _, name := range []string{"minority", "minority.part", "alone.part"} {
+		if _, err := os.Stat(filepath.Join(folder, "extracted", name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left: %v", name, err)
+		}
+	}
+	alone(t, back, func(a account) { compare(t, "the folder for a server alone", describe(t, a), was) })
 }
 
 // What cannot be converted stays as it is.

@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 // Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
@@ -111,7 +112,8 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusConflict
 	case errors.Is(err, server.ErrNoSpace):
 		status = http.StatusInsufficientStorage
-	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies):
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies), errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
+		errors.Is(err, server.ErrBusy):
 		status = http.StatusServiceUnavailable
 	}
 	return answerState(c, status, err.Error())

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 // fakeCluster counts the changes.
@@ -28,8 +30,11 @@ func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport
 
 func (f *fakeCluster) Extract(_ context.Context, name string) (string, error) {
 	f.changes++
-	if name == "taken" {
+	switch name {
+	case "taken":
 		return "", datadir.ErrExtracted
+	case "alone":
+		return "", fmt.Errorf("tables: %w", replog.ErrUnavailable)
 	}
 	return "/data/extracted/" + name, nil
 }
@@ -53,6 +58,7 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"POST", "/admin/cluster/extract/a", "10.0.0.9:4000", 403},
 		{"POST", "/admin/cluster/extract/a", "127.0.0.1:4000", 200},
 		{"POST", "/admin/cluster/extract/taken", "127.0.0.1:4000", 409},
+		{"POST", "/admin/cluster/extract/alone", "127.0.0.1:4000", 503},
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", tc.from

@@ -95,7 +95,20 @@ func (s *Server) streamInfos(ctx context.Context, js jetstream.JetStream) (found
 		return nil, fmt.Errorf("natsserver: listing streams: %w", err)
 	}
 	slices.SortFunc(found, func(a, b *jetstream.StreamInfo) int { return strings.Compare(a.Config.Name, b.Config.Name) })
-	return found, nil
+	return found, s.allFound(ctx, found)
+}
+
+// allFound returns an error if a stream to copy is not in found: the list has only streams whose leaders have answered.
+func (s *Server) allFound(ctx context.Context, found []*jetstream.StreamInfo) error {
+	names, err := s.StreamNames(ctx)
+	for _, name := range names {
+		if _, ok := slices.BinarySearchFunc(found, name, func(info *jetstream.StreamInfo, name string) int {
+			return strings.Compare(info.Config.Name, name)
+		}); !ok && !strings.HasPrefix(name, ownPrefix) {
+			return fmt.Errorf("%w: stream %s has no leader", ErrCopies, name)
+		}
+	}
+	return err
 }
 
 // copyConfig returns the configuration of the copy of a stream.
