@@ -37,3 +37,13 @@ func (s *Store) lookupStream(ctx context.Context, name string) (stream jetstream
 	})
 	return stream, err
 }
+
+// makeStream creates a stream, unless there is one with the same configuration. The errors are those of JetStream: if the name is taken,
+// [jetstream.ErrStreamNameAlreadyInUse].
+func (s *Store) makeStream(ctx context.Context, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	err = attempt(ctx, s.external, func(ctx context.Context) error {
+		stream, err = s.js.CreateStream(ctx, config)
+		return err
+	})
+	return stream, err
+}

@@ -286,7 +286,7 @@ func (s *Store) openCatalog(ctx context.Context) error {
 	}
 	stream, err := s.lookupStream(ctx, catalogStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if stream, err = s.js.CreateStream(ctx, config); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		if stream, err = s.makeStream(ctx, config); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = s.lookupStream(ctx, catalogStream) // another front-end was faster
 		}
 		if err == nil {

@@ -55,7 +55,7 @@ func (s *Store) recordsPerSubject() int64 {
 // createStream creates a queue's stream, durably, unless it exists.
 func (s *Store) createStream(ctx context.Context, accountName, queue, incarnation string) error {
 	config := s.streamConfig(accountName, queue, incarnation)
-	if _, err := s.js.CreateStream(ctx, config); err != nil {
+	if _, err := s.makeStream(ctx, config); err != nil {
 		return s.nats.Refused(fmt.Errorf("%w: creating stream %s: %w", ErrUnavailable, config.Name, err))
 	}
 	s.nats.LimitBlocks(config.Name)
