@@ -12,6 +12,7 @@ import (
 // While a cluster's leader changes, the deposed one might refuse what the new one carries out, and its answer might come
 // first (change.go). The outcome must be found out: a Put that was made and is tried again in another slot makes two messages of one.
 func TestARefusalIsNoProofOnACluster(t *testing.T) {
+	t.Parallel()
 	claim := func(r record) record { r.state.DequeueCount++; return r }
 	tombstone := func(r record) record { return record{kind: recordTombstone, nonce: r.nonce} }
 	cases := []struct {
@@ -107,6 +108,7 @@ func TestARefusalIsNoProofOnACluster(t *testing.T) {
 
 // TestPutWithAnIndexThatLags: after a refusal has shown a record of another front-end, no slot is used again until that record has been followed.
 func TestPutWithAnIndexThatLags(t *testing.T) {
+	t.Parallel()
 	s := memory(t)
 	q := create(t, s, "orders")
 	var sent [2]Message

@@ -20,6 +20,7 @@ func problems(t *testing.T, n *natsserver.Server) (Counts, []string) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, natsserver.Config{})
 	if c, list := problems(t, n); c != (Counts{}) || list != nil {
 		t.Errorf("where nothing is: %+v, %v", c, list)

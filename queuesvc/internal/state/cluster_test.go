@@ -145,6 +145,7 @@ func TestClusterWithNodesStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	c := startCluster(t)
 	var queues []history.Queue
 	for range 2 {
@@ -187,6 +188,7 @@ func TestClusterWithNodesStopped(t *testing.T) {
 
 // TestTwoFrontendsShareAQueue is the same without faults, on a server of one node.
 func TestTwoFrontendsShareAQueue(t *testing.T) {
+	t.Parallel()
 	first := startNATS(t, natsserver.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	second := startNATS(t, natsserver.Config{URL: first.ClientURL()})
 	queues := []*Queue{create(t, open(t, first), "orders")}

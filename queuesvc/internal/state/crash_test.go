@@ -28,6 +28,7 @@ func crashClone(t *testing.T, dir string) *Store {
 // After a crash JetStream reads its files again, in which replaced records still are. Nothing that was deleted may come
 // back with them: not from slots that are free, that were used again, or that were trimmed away.
 func TestDeletedMessagesStayDeletedAfterACrash(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	s := open(t, n)
@@ -123,6 +124,7 @@ const longTime = 1 << 40
 
 // A trim keeps what others have put meanwhile, though the index may not know of it yet.
 func TestTrimKeepsWhatOthersPut(t *testing.T) {
+	t.Parallel()
 	first := startNATS(t, natsserver.Config{Listen: "127.0.0.1:0"})
 	second := startNATS(t, natsserver.Config{URL: first.ClientURL()})
 	mine := create(t, open(t, first), "orders")
@@ -155,6 +157,7 @@ func TestTrimKeepsWhatOthersPut(t *testing.T) {
 
 // Deleted queues do not fill the catalog for ever.
 func TestCatalogIsCompacted(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	create(t, s, "kept")

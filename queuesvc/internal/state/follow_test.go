@@ -13,6 +13,7 @@ import (
 
 // The records at the end of a stream may vanish while it is read: tombstones do after a while.
 func TestFollowEndsWhereRecordsVanished(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	q := create(t, s, "orders")

@@ -60,6 +60,7 @@ func (k *modelSlot) holds() bool { return !k.vacant && !k.taken && !k.aside }
 
 // TestIndexModel compares the index with a plain map.
 func TestIndexModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := newIndex()
 		model := make(map[slot]*modelSlot)

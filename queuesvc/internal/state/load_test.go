@@ -10,6 +10,7 @@ import (
 
 // While the index is being read, records may come later than what callers have made of them.
 func TestLateRecordsAreIgnored(t *testing.T) {
+	t.Parallel()
 	q := newQueue(nil, "acct", "orders", "s", "p.")
 	q.loading = loading
 	s := record{state: State{Inserted: 1, NextVisible: 1}}
@@ -33,6 +34,7 @@ func TestLateRecordsAreIgnored(t *testing.T) {
 
 // A message that is put after a start comes after those that were there before, though their records are still to be read.
 func TestOrderAfterStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	s := open(t, n)
@@ -61,6 +63,7 @@ func TestOrderAfterStart(t *testing.T) {
 
 // Get does not wait for the whole index, and misses nothing of it.
 func TestGetWhileLoading(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir, Relaxed: true})
 	q := create(t, open(t, n), "orders")

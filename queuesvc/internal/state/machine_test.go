@@ -9,6 +9,7 @@ import (
 
 // TestMachine is the whole matrix: what a message is, down; what is asked, across.
 func TestMachine(t *testing.T) {
+	t.Parallel()
 	const now = int64(1_000_000_000_000)
 	sec := int64(time.Second)
 	var (

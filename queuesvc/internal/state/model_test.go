@@ -41,6 +41,7 @@ func (m *modelMessage) renew(r Receipt) {
 // answer with the model's. Which of several visible messages is handed out is left open; that a visible message is
 // handed out when all are asked for is not.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	shared := startNATS(t, natsserver.Config{Listen: "127.0.0.1:0"})
 	second := startNATS(t, natsserver.Config{URL: shared.ClientURL()})
 	stores := []*Store{open(t, shared), open(t, second)}

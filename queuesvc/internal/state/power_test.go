@@ -288,6 +288,7 @@ func powerFailure(t *testing.T, listen string) {
 	if testing.Short() && !long {
 		t.Skip("takes a minute")
 	}
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "queues")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

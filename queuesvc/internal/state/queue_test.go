@@ -252,6 +252,7 @@ func testDeletedQueueCanBeMadeAgainAtOnce(t *testing.T, s *Store) {
 
 // What was acknowledged is there after a restart: bodies, receipts, visibility, dequeue counts, deletions.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
@@ -321,6 +322,7 @@ func TestRestart(t *testing.T) {
 // A process that is killed between making a stream and entering the queue, or between taking the queue out and
 // removing the stream, leaves a stream that the next start removes.
 func TestOrphansAreRemoved(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, natsserver.Config{})
 	s := open(t, n)
 	create(t, s, "orders")
@@ -398,6 +400,7 @@ func testConcurrentCallers(t *testing.T, s *Store) {
 
 // A record that JetStream does not deliver, though nobody removed it, is not taken for a deleted message.
 func TestUnreadableMessagesAreKept(t *testing.T) {
+	t.Parallel()
 	s := memory(t)
 	q := create(t, s, "orders")
 	if _, err := q.Put(ctx, nil, time.Minute, Forever, epoch); err != nil { // so that the stream begins before the others

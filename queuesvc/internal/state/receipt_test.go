@@ -10,6 +10,7 @@ import (
 )
 
 func TestReceiptText(t *testing.T) {
+	t.Parallel()
 	s := memory(t)
 	q, other := create(t, s, "orders"), create(t, s, "others")
 	id, number := makeID(1, 2), Receipt(0x0123456789abcdef)
@@ -35,6 +36,7 @@ func TestReceiptText(t *testing.T) {
 
 // No receipt but those that were given out is accepted: every change of one bit makes it worthless.
 func TestReceiptsCannotBeMade(t *testing.T) {
+	t.Parallel()
 	q := create(t, memory(t), "orders")
 	id := makeID(1, 2)
 	given, err := base64.StdEncoding.DecodeString(q.ReceiptText(id, 7))
@@ -52,6 +54,7 @@ func TestReceiptsCannotBeMade(t *testing.T) {
 
 // All front-ends on one NATS accept the same receipts, also after a start.
 func TestReceiptsAreSharedAndKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	s := open(t, n)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestIDForms(t *testing.T) {
+	t.Parallel()
 	id := makeID(0x0123456789abcdef, 0xfedcba9876543210)
 	if s := id.String(); s != "01234567-89ab-cdef-fedc-ba9876543210" || id.slot() != 0x0123456789abcdef || id.nonce() != 0xfedcba9876543210 {
 		t.Errorf("%s of slot %x, nonce %x", s, id.slot(), id.nonce())
@@ -25,6 +26,7 @@ func TestIDForms(t *testing.T) {
 }
 
 func TestSlotTokens(t *testing.T) {
+	t.Parallel()
 	for s, want := range map[slot]string{0: "0", 1: "1", 0xdeadbeef_00000001: "3dwoaqqwp9ce9", 0xfeef_80000001: "0000feef80000001", math.MaxUint64: "ffffffffffffffff"} {
 		if s.token() != want {
 			t.Errorf("%x is written %s, want %s", uint64(s), s.token(), want)
@@ -41,6 +43,7 @@ func TestSlotTokens(t *testing.T) {
 }
 
 func TestRecordRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := record{kind: recordKind(rapid.IntRange(0, 2).Draw(t, "kind")), writer: rapid.StringMatching(`[a-z0-9.]{1,20}`).Draw(t, "writer")}
 		if r.kind == recordMessage {
@@ -60,6 +63,7 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestRecordRefuses(t *testing.T) {
+	t.Parallel()
 	for _, s := range []string{"", "1", "1 deleted", "3 f 1 0 1 0 0 0 w", "2 f 1 0 1 0 w", "2 f 1 0 1 0 0 100000000 w", "2 f 1 0 1 0 -1 0 w", "1 f 1 0 1 0", "1 f 1 0 1 w", "1 f -1 0 1 0 w",
 		"1 f x 0 1 0 w", "1 g 1 0 1 0 w", "1 f 1 0 1 4294967296 w", "1 f 1 0 1 0 "} {
 		if r, err := decodeRecord(s); err == nil {

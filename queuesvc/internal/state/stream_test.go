@@ -24,6 +24,7 @@ func hasStream(t testing.TB, q *Queue) bool {
 }
 
 func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
@@ -91,6 +92,7 @@ func TestAQueueHasAStreamFromItsFirstMessage(t *testing.T) {
 
 // Queues that are empty at the end lose their streams; others keep theirs.
 func TestEmptyQueuesArePutAside(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
@@ -126,6 +128,7 @@ func TestEmptyQueuesArePutAside(t *testing.T) {
 
 // Where others can look, and write, all queues have streams.
 func TestStreamsAreMadeWhereOthersLook(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
@@ -162,6 +165,7 @@ func TestStreamsAreMadeWhereOthersLook(t *testing.T) {
 
 // A process can be killed after a stream was made and before the catalog says so.
 func TestAStreamThatTheCatalogDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir})
 	s := open(t, n)
