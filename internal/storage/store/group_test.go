@@ -272,7 +272,7 @@ func TestSnapshotsWhileLayersMove(t *testing.T) {
 			}
 		})
 	}
-	for i := range 1000 {
+	for i := range 300 {
 		err := db.Update(func(tx *Tx) error {
 			tx.Delete("a", fmt.Append(nil, "token", i))
 			tx.Put("a", fmt.Append(nil, "token", i+1), []byte("x"))
