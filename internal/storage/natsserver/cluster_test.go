@@ -340,6 +340,34 @@ func TestClusterRefusesStrangers(t *testing.T) {
 	}
 }
 
+// The founder of a cluster waits for nodes that were connected and start again, and for those that come meanwhile, but not without end.
+func TestFounderAwaitsMembers(t *testing.T) {
+	t.Parallel()
+	round, asked := 0, map[string]int{}
+	connected := func() []string {
+		round++
+		return map[int][]string{1: {"n2"}, 2: {}, 3: {"n3"}}[round]
+	}
+	err := awaitMembers(t.Context(), check.Patience, connected, func(_ context.Context, name string) bool {
+		asked[name]++
+		return asked[name] == 4
+	})
+	if want := map[string]int{"n2": 4, "n3": 4}; err != nil || !maps.Equal(asked, want) {
+		t.Errorf("the nodes were asked %v times, want %v: %v", asked, want, err)
+	}
+
+	always := func() []string { return []string{"n2"} }
+	never := func(context.Context, string) bool { return false }
+	if err := awaitMembers(t.Context(), time.Millisecond, always, never); err != nil {
+		t.Errorf("a node that does not become a member: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := awaitMembers(ctx, check.Patience, always, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("a start that was cancelled: %v", err)
+	}
+}
+
 func TestClusterClocks(t *testing.T) {
 	t.Parallel()
 	sent := time.Unix(1000, 0)

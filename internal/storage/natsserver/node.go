@@ -69,6 +69,7 @@ func (s *Server) form(ctx context.Context) error {
 		waiting = func(string) {}
 	}
 	s.node = &node{server: s, site: site, password: rand.Text(), reports: map[string]func() any{}, clocks: map[string]time.Duration{}}
+	founds := false
 	if err := site.Discover(ctx, waiting); err != nil {
 		return fmt.Errorf("waiting for the cluster: %w", err)
 	}
@@ -76,6 +77,7 @@ func (s *Server) form(ctx context.Context) error {
 		if err := s.join(ctx, waiting); err != nil {
 			return err
 		}
+		founds = site.Identity().State == peering.Founding
 		if err := s.node.meetMembers(ctx, waiting); err != nil {
 			return err
 		}
@@ -92,7 +94,16 @@ func (s *Server) form(ctx context.Context) error {
 	if s.node.index, err = NewReadIndex(s.conn, s.running); err != nil {
 		return err
 	}
-	return s.node.start()
+	if err := s.node.start(); err != nil || !founds {
+		return err
+	}
+	connected := func() (names []string) {
+		if e := s.running(); e != nil {
+			names = connectedNodes(e)
+		}
+		return names
+	}
+	return awaitMembers(ctx, joinTime, connected, s.node.isMember)
 }
 
 // join starts the embedded server, and returns when it is part of a majority.
@@ -141,6 +152,7 @@ const (
 	majorityPoll    = 20 * time.Millisecond
 	reconsiderEvery = 2 * time.Second
 	waitingEvery    = 10 * time.Second
+	memberTimeout   = 500 * time.Millisecond // of one question
 )
 
 // awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has changed.
@@ -205,6 +217,46 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 			return fmt.Errorf("waiting for a member of the cluster: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// joinTime is how long the founder of a cluster waits for the nodes that are connected to it; see awaitMembers.
+const joinTime = 10 * time.Second
+
+// awaitMembers waits until the nodes that are or were connected to the founder of a cluster have become members, or the limit has passed. They start
+// again when they are accepted. A stream that is created before that may lose its leader, and cannot be used until an election timeout has passed.
+func awaitMembers(ctx context.Context, limit time.Duration, connected func() []string, isMember func(ctx context.Context, name string) bool) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	members := map[string]bool{}
+	for limited.Err() == nil {
+		for _, name := range connected() {
+			members[name] = members[name] // false for a new one, which counts also when its connection is lost
+		}
+		all := true
+		for name, is := range members {
+			members[name] = is || isMember(limited, name)
+			all = all && members[name]
+		}
+		if all {
+			return nil
+		}
+		select {
+		case <-time.After(majorityPoll):
+		case <-limited.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting for the nodes of the cluster: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// isMember reports whether a node is a member: others do not answer.
+func (n *node) isMember(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	_, err := askRoster(ctx, n.server.conn, name)
+	return err == nil
 }
 
 // missing says which nodes this one is not connected to, and why.
