@@ -130,7 +130,31 @@ func (c *testCluster) last(t *testing.T, node string) string {
 	return text
 }
 
-// TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses each majority and each node, and replaces a node whose folder is lost.
+// createStream creates the stream s on three nodes.
+func (c *testCluster) createStream(t *testing.T) {
+	t.Helper()
+	js := check.Must(jetstream.New(c.nodes["n1"].Conn()))(t)
+	check.Eventually(t, func() bool {
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "s", Subjects: []string{"s.*"}, Replicas: 3})
+		return err == nil
+	}, "a stream on three nodes")
+}
+
+// awaitCopies waits until each node has a current copy of the stream s.
+func (c *testCluster) awaitCopies(t *testing.T) {
+	t.Helper()
+	js := check.Must(jetstream.New(c.nodes["n1"].Conn()))(t)
+	stream := check.Must(js.Stream(t.Context(), "s"))(t)
+	check.Eventually(t, func() bool {
+		info, err := stream.Info(t.Context())
+		if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
+			return false
+		}
+		return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
+	}, "three current copies")
+}
+
+// TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses a majority, and replaces a node whose folder is lost.
 func TestClusterLosesAndReplacesANode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -139,11 +163,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	if n1.Replicas() != 3 || !n1.Shared() || !n1.External() || n1.InMemory() || n1.ClusterNode() != "n1" {
 		t.Errorf("replicas %d, shared %v, external %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.External(), n1.InMemory(), n1.ClusterNode())
 	}
-	js := check.Must(jetstream.New(n1.Conn()))(t)
-	check.Eventually(t, func() bool {
-		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "s", Subjects: []string{"s.*"}, Replicas: 3})
-		return err == nil
-	}, "a stream on three nodes")
+	c.createStream(t)
 	c.publish(t, "n2", "one")
 	if got := c.last(t, "n3"); got != "one" {
 		t.Errorf("n3 has %q", got)
@@ -208,16 +228,8 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	}
 	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
 	c.start(t, "n3")
-	stream := check.Must(js.Stream(t.Context(), "s"))(t)
 	check.Eventually(t, func() bool { return check.Must(n1.ClusterStatus(t.Context()))(t).Copies.Short == 0 }, "all copies, as n1 sees it")
-	current := func() bool { // each node has a current copy of the stream
-		info, err := stream.Info(t.Context())
-		if err != nil || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
-			return false
-		}
-		return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
-	}
-	check.Eventually(t, current, "three current copies")
+	c.awaitCopies(t)
 
 	// The folder that was removed does not come back as a member, not even in place of the new one.
 	c.stop("n3")
@@ -239,11 +251,23 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 		t.Errorf("a node with the old folder started: %v", err)
 	}
 	c.start(t, "n3")
+}
+
+// TestClusterHealsNodes flips a bit in the files of one node, and stops JetStream on another one. In the end they are the majority.
+func TestClusterHealsNodes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start(t, "n1", "n2", "n3")
+	n1 := c.nodes["n1"]
+	c.createStream(t)
+	c.publish(t, "n2", "one")
+	c.awaitCopies(t)
 
 	// A bit of n3's stream flips while it is stopped: it leaves, says so, and joins with an empty folder after it was removed.
 	c.stop("n3")
-	flipEachFile(t, filepath.Join(c.dirs["n3"], status.Cluster))
-	blocks := check.Must(filepath.Glob(filepath.Join(c.dirs["n3"], status.Cluster, "jetstream", "$G", "streams", "s", "msgs", "*.blk")))(t)
+	folder := filepath.Join(c.dirs["n3"], n1.node.site.Identity().Cluster)
+	flipEachFile(t, folder)
+	blocks := check.Must(filepath.Glob(filepath.Join(folder, "jetstream", "$G", "streams", "s", "msgs", "*.blk")))(t)
 	flip(t, blocks[0], 20)
 	joined := make(chan struct{})
 	go func() { defer close(joined); c.start(t, "n3") }()
@@ -271,7 +295,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	}
 	check.Eventually(t, func() bool { return c.nodes["n2"].Healthy() == nil }, "n2 recovers")
 	c.publish(t, "n2", "after a failure")
-	check.Eventually(t, current, "three current copies") // without n1 there is no majority of two
+	c.awaitCopies(t) // without n1 there is no majority of two
 	c.stop("n1")
 	c.publish(t, "n3", "three")
 	if got := c.last(t, "n2"); got != "three" {
