@@ -40,12 +40,13 @@ func TestServeCluster(t *testing.T) {
 	var tables [3]*aztables.Client
 	var admins [3]string
 	var archive *azqueue.QueueClient
+	retry := policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 5 * time.Second} // more would overflow the SDK's pauses
 	for i, r := range nodes {
 		admins[i] = r.wait(t, `Admin +http://127\.0\.0\.1:(\d+)`)[1]
 		connection := r.wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
-		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
+		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
 		queues[i], archive = s.NewQueueClient("orders"), s.NewQueueClient("archive")
-		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 10}}}))(t)
+		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
 		tables[i] = ts.NewClient("people")
 	}
 	check.Eventually(t, func() bool { _, err := queues[0].Create(t.Context(), nil); return err == nil }, "a queue on three nodes")

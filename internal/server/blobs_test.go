@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -17,10 +18,13 @@ import (
 )
 
 // blobsOf returns a client of one node.
+// patientRetries lets clients of a cluster wait for elections, for some minutes in all. The SDK's pauses overflow after more retries.
+var patientRetries = policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 5 * time.Second}
+
 func blobsOf(t *testing.T, s *Stack) *azblob.Client {
 	t.Helper()
 	return check.Must(azblob.NewClientFromConnectionString(s.ConnectionString(), &azblob.ClientOptions{
-		ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
+		ClientOptions: policy.ClientOptions{Retry: patientRetries}}))(t)
 }
 
 // random returns bytes that are the same for a seed.

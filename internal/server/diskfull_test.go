@@ -103,6 +103,7 @@ func TestFullDisk(t *testing.T) {
 // TestRealFullDisk fills a disk until the system refuses, stops the server, and starts it again with some MiB of what the reserve gave
 // left. It needs to mount a file system, which only root may.
 func TestRealFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, 160<<20)
 	location := dir + "/data"
 	s, err := Start(quiet(location))

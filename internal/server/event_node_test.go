@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
@@ -24,7 +23,7 @@ import (
 // One node delivers the events of requests to all nodes, and another one takes over when it is gone. It stops a node.
 func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Duration)) {
 	ctx := t.Context()
-	retry := workers.WithClientRetry(policy.RetryOptions{MaxRetries: 20})
+	retry := workers.WithClientRetry(patientRetries)
 	var storages [3]*workers.Storage
 	for i, s := range nodes {
 		storages[i] = check.Must(workers.OpenStorage(s.ConnectionString(), retry))(t)

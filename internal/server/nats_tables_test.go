@@ -35,7 +35,7 @@ func TestTablesOnAnExternalNATS(t *testing.T) {
 		s := check.Must(Start(c))(t)
 		t.Cleanup(func() { _ = s.Stop(context.Background()) })
 		client := check.Must(aztables.NewServiceClientFromConnectionString(s.ConnectionString(), &aztables.ClientOptions{
-			ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
+			ClientOptions: policy.ClientOptions{Retry: patientRetries}}))(t)
 		return client.NewClient("people")
 	}
 	first := config(t.TempDir())

@@ -54,9 +54,11 @@ func newTestCluster(t *testing.T, n int) *testCluster {
 			Cluster: &peering.Config{Node: p.Name, Listen: p.Address, Peers: peers}})
 	}
 	t.Cleanup(func() {
+		var stop sync.WaitGroup // one after the other, the last ones would wait for a majority
 		for i := range c.nodes {
-			c.stop(i)
+			stop.Go(func() { c.stop(i) })
 		}
+		stop.Wait()
 	})
 	return c
 }
@@ -124,7 +126,7 @@ func TestNodes(t *testing.T) {
 func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Stack) {
 	table := func(i int) *aztables.Client {
 		s := check.Must(aztables.NewServiceClientFromConnectionString(nodes[i].ConnectionString(), &aztables.ClientOptions{
-			ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
+			ClientOptions: policy.ClientOptions{Retry: patientRetries}}))(t)
 		return s.NewClient("people")
 	}
 	insert := func(i int, row string) {
