@@ -149,7 +149,9 @@ func TestServeCluster(t *testing.T) {
 
 	// A folder of a node is not served alone, and the folder of a server alone is not a node's.
 	nodes[0].cancel()
+	nodes[1].cancel() // at the same time, since a node alone would wait for a majority before it stops
 	nodes[0].end(t)
+	nodes[1].end(t)
 	var errs testlog.Buffer
 	alone := Main{Args: []string{"--location", dirs[0], "--no-admin", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"}, Stdout: &errs, Stderr: &errs}
 	if code := alone.Run(t.Context()); code == 0 || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {

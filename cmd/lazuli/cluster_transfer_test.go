@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -67,13 +68,18 @@ func fillAccount(t *testing.T, s *workers.Storage) {
 		AllowedOrigins: to.Ptr("https://example.com"), ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr[int32](5)}}}, nil))(t)
 	q := s.Queues.NewQueueClient("moved")
 	check.Must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"owner": to.Ptr("me")}}))(t)
-	for i := range transferred {
-		hidden := int32(0)
-		if i%2 == 0 {
-			hidden = 3600
-		}
-		check.Must(q.EnqueueMessage(ctx, fmt.Sprint("message ", i), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}))(t)
+	var puts sync.WaitGroup
+	for first := range 20 { // together they wait for fewer syncs
+		puts.Go(func() {
+			for i := first; i < transferred; i += 20 {
+				hidden := int32(3600 * (i % 2))
+				if _, err := q.EnqueueMessage(ctx, fmt.Sprint("message ", i), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	puts.Wait()
 	check.Must(s.Blobs.CreateContainer(ctx, "moved", nil))(t)
 	check.Must(s.Blobs.UploadBuffer(ctx, "moved", "a/b.txt", []byte("content"), &azblob.UploadBufferOptions{Metadata: map[string]*string{"k": to.Ptr("v")}}))(t)
 }
