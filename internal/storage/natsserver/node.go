@@ -230,7 +230,9 @@ func awaitMembers(ctx context.Context, limit time.Duration, connected func() []s
 	members := map[string]bool{}
 	for limited.Err() == nil {
 		for _, name := range connected() {
-			members[name] = members[name] // false for a new one, which counts also when its connection is lost
+			if _, known := members[name]; !known {
+				members[name] = false // counts also when its connection is lost
+			}
 		}
 		all := true
 		for name, is := range members {
