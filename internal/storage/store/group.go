@@ -191,6 +191,17 @@ func (g *group) begin() {
 		return
 	}
 	g.tx.group = &g.writes
+	if g.db.guard == nil {
+		return
+	}
+	c := &call{fn: g.db.guard}
+	if g.apply(c); c.err != nil || c.panic != nil {
+		g.tx.endRead()
+		if c.panic != nil {
+			c.err = c.panic
+		}
+		g.fail(c.err)
+	}
 }
 
 // apply runs one closure and, if it succeeds, adds its writes to those of the group.

@@ -52,6 +52,10 @@ type Options struct {
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
 	// store, and must not keep the slices.
 	Applied func(Bucket, Write)
+	// Guard is called with each state from which the closures of Update start; all of them fail with its error, and nothing is written. Since a
+	// replicated record is valid only after the state that its closures have read, a write of another node that makes Guard fail ends the
+	// writes of this node exactly there. Nil means none.
+	Guard func(*Tx) error
 	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly, which ignores them.
 	Attachments Attachments
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
@@ -96,9 +100,10 @@ type DB struct {
 	log          *wal        // used by the leader; nil if ephemeral, read-only or replicated
 	replica      *replica    // nil without Options.Log
 	attachments  Attachments // nil if the store takes none
-	gen          uint64      // used by the leader: generation of the active memtable
-	frozenGen    uint64      // generation of the frozen memtable; set before it is
-	memtableSize int         // tests use smaller values
+	guard        func(*Tx) error
+	gen          uint64 // used by the leader: generation of the active memtable
+	frozenGen    uint64 // generation of the frozen memtable; set before it is
+	memtableSize int    // tests use smaller values
 	attachedSize int
 	scratch      []byte      // used by the leader: memory of a record with attachments
 	spareSets    [2]WriteSet // used by the leader: memory for those of its group
@@ -216,7 +221,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	}
 	b.AllocSize = allocSize
 	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
-		chunkKeys: chunkKeys, attachments: o.Attachments}
+		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard}
 	defer func() {
 		if err != nil {
 			err = errors.Join(openError(path, err), db.closeFiles())
