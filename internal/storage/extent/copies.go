@@ -207,6 +207,14 @@ func CheckRecord(x Slice, offset int64, record []byte) error {
 	return nil
 }
 
+// RecordSize returns the size of a record, header included, by its header, which begins p; 0 if p is too short. CheckRecord verifies the header.
+func RecordSize(p []byte) int64 {
+	if len(p) < recordHeaderSize {
+		return 0
+	}
+	return recordHeaderSize + int64(binary.LittleEndian.Uint32(p[4:]))
+}
+
 // RecordOf returns the offset of the record whose payload is x.
 func RecordOf(x Slice) int64 { return x.Offset - recordHeaderSize }
 

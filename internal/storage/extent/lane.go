@@ -38,6 +38,7 @@ type extent struct {
 	unnamed  bool  // giving the final name failed
 
 	// What follows is for nodes of a cluster, see copies.go.
+	ended      bool // takes no more records; see End
 	begun      bool // this process has created and written it
 	partial    bool // the extent of another node, of which this node may not have everything
 	released   bool // the node that wrote it does not have it any more
@@ -104,7 +105,7 @@ func (l *lane) target() (*extent, error) {
 	}
 	if e := l.active; e != nil {
 		e.mu.Lock()
-		usable := e.err == nil && e.size < l.s.opts.SealSize
+		usable := e.err == nil && !e.ended && e.size < l.s.opts.SealSize
 		e.mu.Unlock()
 		if usable {
 			return e, nil
@@ -117,6 +118,18 @@ func (l *lane) target() (*extent, error) {
 	}
 	l.active = e
 	return e, nil
+}
+
+// End lets no further record be appended to an extent, which the mirror cannot copy.
+func (s *Store) End(id uint64) {
+	s.mu.RLock()
+	e := s.extents[id]
+	s.mu.RUnlock()
+	if e != nil {
+		e.mu.Lock()
+		e.ended = true
+		e.mu.Unlock()
+	}
 }
 
 // seal ends the active extent. The caller must hold l.mu. Syncing and renaming happen in the background.
