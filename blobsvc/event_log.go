@@ -36,6 +36,9 @@ func (s *Service) ClaimWork(now time.Time) (bool, error) { return s.state.Claim(
 // Worker returns the data folder of the node that does that work, as far as this node knows; "" for none.
 func (s *Service) Worker() string { return s.state.Worker() }
 
+// Node returns the name of this node's data folder; "" for a service of a single machine.
+func (s *Service) Node() string { return s.state.Node() }
+
 // Topic is an account as Azure Resource Manager names it, the source of its events.
 func Topic(account string) string { return state.Topic(account) }
 

@@ -68,6 +68,9 @@ type Config struct {
 // Cluster configures the service of a node of a cluster.
 type Cluster = state.Cluster
 
+// Streams configures content in streams of an external NATS.
+type Streams = state.Streams
+
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
 	state      *state.Store

@@ -126,7 +126,7 @@ func searchOf(services *lateBackend) http.Handler {
 // inProcessStorage is an account of the stack as clients that use no connection and no credential.
 func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error) {
 	retry := inProcessRetries
-	if s.Clustered() { // requests are answered 503 while a leader is elected
+	if s.Replicated() { // requests are answered 503 while a leader is elected
 		retry = policy.RetryOptions{MaxRetries: 10, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 3 * time.Second}
 	}
 	return storageOver(s.InProcess(), account, retry, s.InProcessURL)

@@ -40,6 +40,7 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 			CAFile: c.NATS.CA, CertFile: c.NATS.Cert, KeyFile: c.NATS.Key, Replicas: c.NATS.Replicas,
 			Monitors: c.NATS.Monitors, Prove: c.NATS.URL != "" && !c.NATS.Unproven && c.Durability == config.Sync},
 		NATSTables: c.NATS.Tables(),
+		NATSBlobs:  c.NATS.Blobs(),
 		Log:        log,
 		Observe:    observers(observe.RequestLog(log), o.observe),
 		Metrics:    metrics,

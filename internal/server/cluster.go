@@ -10,6 +10,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
@@ -64,11 +65,17 @@ const electionTime = 3 * time.Minute
 // sharesTables reports whether the tables are a view of a replicated log.
 func (s *Stack) sharesTables() bool { return s.config.Cluster != nil || s.config.NATSTables }
 
-// whenElected calls open, with replicated tables until it succeeds: its streams may have no leader yet.
+// sharesBlobs reports whether the metadata of blobs are one.
+func (s *Stack) sharesBlobs() bool { return s.config.Cluster != nil || s.config.NATSBlobs }
+
+// Replicated reports whether the state of a service is a view of a replicated log: requests are answered 503 while its leader is elected.
+func (s *Stack) Replicated() bool { return s.sharesTables() || s.sharesBlobs() }
+
+// whenElected calls open, with a replicated log until it succeeds: its streams may have no leader yet.
 func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
-		if err == nil || !s.sharesTables() || errors.Is(err, store.ErrOtherLog) || time.Since(began) > electionTime {
+		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) || time.Since(began) > electionTime {
 			return err
 		}
 		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
@@ -108,14 +115,18 @@ func (s *Stack) logConfig(nats *natsserver.Server, name string) replog.Config {
 	return c
 }
 
-// blobCluster configures the Blob service of a node of a cluster; nil for a server alone.
+// blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
 func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server) (*blobsvc.Cluster, error) {
-	if s.config.Cluster == nil {
+	if !s.sharesBlobs() {
 		return nil, nil
 	}
 	log, err := s.replicatedLog(ctx, nats, "blobs")
 	if err != nil {
 		return nil, err
+	}
+	if s.config.Cluster == nil {
+		return &blobsvc.Cluster{Log: log, Streams: &blobsvc.Streams{
+			Config: contentstream.Config{Conn: nats.Conn(), Replicas: nats.Replicas(), Log: s.config.Log}}}, nil
 	}
 	c := &blobsvc.Cluster{Log: log, Node: nats.Folder(), Members: nats.Folders}
 	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") }, Node: nats.ClusterNode(),

@@ -62,6 +62,8 @@ type Config struct {
 	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each stack has a view in its data folder. All
 	// stacks with that server share the tables.
 	NATSTables bool
+	// NATSBlobs keeps the blobs there: their metadata as a replicated log, and their content in streams. All stacks with that server share them.
+	NATSBlobs bool
 
 	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node waits for the others,
 	// requests are answered 503.

@@ -115,7 +115,7 @@ func (n *eventNode) note(err error) {
 // startEvents starts the delivery of events; on a node of a cluster, only while the node is the worker. The subscriptions are read before it returns, so
 // that no change is made without its event.
 func (s *Stack) startEvents(o *services, n *eventNode) error {
-	if !s.Clustered() {
+	if !s.sharesBlobs() {
 		m, err := n.start()
 		if err == nil {
 			o.events.Store(m)
@@ -144,11 +144,11 @@ var errNoEventNode = errors.New("no node of the cluster delivers events yet")
 // otherwise.
 func (s *Stack) EventsElsewhere() error {
 	open := s.services.Load()
-	if open == nil || !s.config.Events || !s.Clustered() || open.events.Load() != nil {
+	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {
 		return nil
 	}
 	worker := open.blobs.Worker()
-	if worker == "" || worker == open.nats.Folder() {
+	if worker == "" || worker == open.blobs.Node() {
 		return errNoEventNode
 	}
 	name, _, _ := strings.Cut(worker, ".")

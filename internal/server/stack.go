@@ -110,7 +110,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 			srv.serve(s.handler(srv.service), c)
 		}
 	}
-	if c.Metrics != nil && s.sharesTables() {
+	if c.Metrics != nil && s.Replicated() {
 		c.Metrics.MustRegister(logMetrics{s})
 	}
 	if c.Cluster != nil {
@@ -126,7 +126,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		serve()
 	}
 	s.ready.Store(true)
-	if s.sharesTables() {
+	if s.Replicated() {
 		follow, cancel := context.WithCancel(context.Background())
 		s.unfollow = cancel
 		s.following.Go(func() { s.keepFollowing(follow) })

@@ -37,7 +37,13 @@ type Follower struct {
 }
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
-func (s *Store) Replication() (r replog.Status, ok bool) { return s.db.Replication() }
+// A process whose session has ended does not follow the log any more.
+func (s *Store) Replication() (r replog.Status, ok bool) {
+	if r, ok = s.db.Replication(); r.Err == nil && s.owner.retired.Load() {
+		r.Err = errRetired
+	}
+	return r, ok
+}
 
 // Snapshot puts a snapshot into the replicated log; see [store.DB.Snapshot].
 func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
@@ -194,6 +200,7 @@ func (s *Store) followMeta(w store.Write) {
 	if id, ok := bytes.CutPrefix(w.Key, scopeKeyPrefix); ok && !w.Deleted() {
 		_ = s.scopes.Learn(string(id), w.Value) // a key of wrong length is reported at the next start
 	}
+	s.followOwner(w)
 	if node, ok := bytes.CutPrefix(w.Key, nodePrefix); ok {
 		s.nodes.learn(string(node), w.Value)
 	}

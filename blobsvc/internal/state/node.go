@@ -25,6 +25,9 @@ type Cluster struct {
 	Members func() []string
 	// Mirror configures the copies of content. Extents, Owner and Gone are set by Open.
 	Mirror mirror.Config
+	// Streams, if set, keeps content in streams of an external NATS in place of Mirror; Node and Members are not used then. Extents, Owner and
+	// Log are set by Open.
+	Streams *Streams
 	// Follower is called after changes of any node.
 	Follower Follower
 }
@@ -47,7 +50,12 @@ func (s *Store) openNode(path, extents string, o store.Options, c Cluster) (err 
 		}
 	}()
 	// The extents come first: they receive what the log has.
-	s.extents, err = extent.Open(extents, extent.Options{FS: o.FS, Logged: maxLogged, Mirrored: true})
+	logged := int64(maxLogged)
+	if c.Streams != nil {
+		logged = 0 // the log is cut, and the folders may be lost
+		o.Guard = s.checkOwner
+	}
+	s.extents, err = extent.Open(extents, extent.Options{FS: o.FS, Logged: logged, Mirrored: true})
 	if err != nil {
 		return err
 	}
@@ -55,18 +63,38 @@ func (s *Store) openNode(path, extents string, o store.Options, c Cluster) (err 
 	if s.db, err = store.Open(path, o); err != nil {
 		return err
 	}
+	if c.Streams != nil {
+		if err = s.openStreams(extents); err != nil {
+			return err
+		}
+		return s.agreeOrClose()
+	}
 	number, err := s.numberNode()
 	if err != nil {
 		return err
 	}
 	c.Mirror.Extents, c.Mirror.Owner, c.Mirror.Gone = s.extents, number, s.nodeGone
-	if s.mirror, err = mirror.Open(c.Mirror); err != nil {
+	m, err := mirror.Open(c.Mirror)
+	if err != nil {
 		return err
 	}
-	if err = s.agreeOnScopes(); err != nil {
+	s.mirror = m
+	return s.agreeOrClose()
+}
+
+func (s *Store) agreeOrClose() error {
+	err := s.agreeOnScopes()
+	if err != nil {
 		s.mirror.Close()
 	}
 	return err
+}
+
+// copies is where other nodes find content, and this one the content of others.
+type copies interface {
+	// Behind returns how many bytes this node lacks that it copies by itself; known is false before that is known.
+	Behind() (missing int64, known bool)
+	Close()
 }
 
 // Interrupt ends the calls on a node of a cluster that wait for the other nodes, and lets later ones fail. It does nothing on a single machine.
@@ -135,7 +163,7 @@ func (s *Store) numberNode() (number uint64, err error) {
 			}
 			s.nodes.learn(string(k[len(nodePrefix):]), v)
 			n := binary.BigEndian.Uint64(v)
-			if bytes.Equal(k, key) {
+			if bytes.Equal(k, key) && tx.Get(metaBucket, retiredKey(n)) == nil {
 				number, known = n, true
 			}
 			next = max(next, n+1)

@@ -11,7 +11,6 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -50,7 +49,8 @@ type Store struct {
 	// replicated is set with Config.Log; what follows is used then.
 	replicated bool
 	cluster    Cluster
-	mirror     *mirror.Mirror
+	mirror     copies // nil on a single machine
+	owner      owner
 	nodes      nodeNumbers
 	watched    watched
 	worker     atomic.Pointer[worker]

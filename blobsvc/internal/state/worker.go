@@ -46,6 +46,9 @@ func (s *Store) Worker() string {
 	return ""
 }
 
+// Node returns the name of this node's data folder; "" for a store of a single machine.
+func (s *Store) Node() string { return s.cluster.Node }
+
 // checkWorker returns [ErrNotWorker] if another node has become the worker. Within a transaction that is certain.
 func (s *Store) checkWorker(tx *store.Tx) error {
 	if s.replicated && decodeWorker(tx.Get(metaBucket, workerKey)).node != s.cluster.Node {

@@ -269,10 +269,10 @@ func (c *Config) validate() error {
 		return err
 	}
 	switch {
-	case c.NATS.Tables() && c.Durability == Relaxed:
-		return errors.New("replicated tables have no relaxed durability: it cannot be used with table in nats-services")
-	case c.NATS.Tables() && c.InMemory:
-		return errors.New("replicated tables need a data folder: in-memory cannot be used with table in nats-services")
+	case (c.NATS.Tables() || c.NATS.Blobs()) && c.Durability == Relaxed:
+		return errors.New("replicated tables and blobs have no relaxed durability: it cannot be used with table or blob in nats-services")
+	case (c.NATS.Tables() || c.NATS.Blobs()) && c.InMemory:
+		return errors.New("replicated tables and blobs need a data folder: in-memory cannot be used with table or blob in nats-services")
 	}
 	return c.NATS.validate()
 }
@@ -362,6 +362,9 @@ func (n *NATS) validate() error {
 
 // Tables reports whether tables are on the external server.
 func (n *NATS) Tables() bool { return slices.Contains(n.Services, "table") }
+
+// Blobs reports whether blobs are on the external server.
+func (n *NATS) Blobs() bool { return slices.Contains(n.Services, "blob") }
 
 func developmentKey() auth.Key {
 	key, err := auth.ParseKey(auth.DevelopmentKey)
