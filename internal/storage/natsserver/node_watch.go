@@ -148,7 +148,7 @@ func (n *node) watch() {
 	if err := n.caches.adjust(e); err != nil {
 		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
-	connected := connectedServers(e)
+	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
@@ -499,7 +499,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
-	if err := n.site.Forget(name); err != nil {
+	if err := n.forget(name); err != nil {
 		return err
 	}
 	s.config.Log.Info("removed a node from the cluster", "node", name)
@@ -574,8 +574,19 @@ func (n *node) askToForget(ctx context.Context, at, name string) error {
 
 func (n *node) answerForget(m *nats.Msg) {
 	answer := ""
-	if err := n.site.Forget(string(m.Data)); err != nil {
+	if err := n.forget(string(m.Data)); err != nil {
 		answer = err.Error()
 	}
 	_ = m.Respond([]byte(answer))
+}
+
+// forget removes what this node knows of another one, durably. A node with the folder that was removed is refused from then on, and refuses this one.
+func (n *node) forget(name string) error {
+	if err := n.site.Forget(name); err != nil {
+		return err
+	}
+	if err := n.presentTo(name); err != nil {
+		return fmt.Errorf("the folder that was removed may connect until this node is restarted: %w", err)
+	}
+	return nil
 }

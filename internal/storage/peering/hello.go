@@ -33,7 +33,12 @@ type Hello struct {
 	Oldest      int    `json:"oldest"`
 	// Members has the incarnations that the node accepts, by name.
 	Members map[string]string `json:"members,omitempty"`
+	// Removed has the incarnations that it refuses because they were removed, by name, at most maxRemoved of each, the last one last.
+	Removed map[string][]string `json:"removed,omitempty"`
 }
+
+// maxRemoved bounds the number of removed incarnations of a node in a Hello.
+const maxRemoved = 8
 
 // maxHello bounds the length of an encoded Hello.
 const maxHello = 4 << 10

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -129,7 +130,10 @@ func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 func (s *Site) Credentials() (user, password string) {
 	id := s.Identity()
 	h := Hello{Node: id.Node, Incarnation: id.Incarnation, Process: s.process, Cluster: id.Cluster, State: id.State,
-		Format: Supported.Newest, Oldest: oldestFormat(id.Cluster), Members: id.Members}
+		Format: Supported.Newest, Oldest: oldestFormat(id.Cluster), Members: id.Members, Removed: map[string][]string{}}
+	for node, list := range id.Removed {
+		h.Removed[node] = list[max(0, len(list)-maxRemoved):]
+	}
 	return h.encode(), s.credentials.password
 }
 
@@ -201,6 +205,9 @@ func (s *Site) admit(user, password string) (Hello, error) {
 		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
 			h.Node, h.Node)
 	}
+	if slices.Contains(h.Removed[id.Node], id.Incarnation) {
+		return h, fmt.Errorf("it has removed the data folder of this node with `lazuli cluster leave %s`: start this node with an empty folder", id.Node)
+	}
 	if known := h.Members[id.Node]; known != "" && known != id.Incarnation {
 		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster leave %s` on node %s, and this node can join", id.Node, h.Node)
 	}
@@ -215,6 +222,14 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	}
 	delete(s.refusals, h.Node)
 	return h, nil
+}
+
+// Removed reports whether a server name is that of a data folder that was removed from the cluster.
+func (s *Site) Removed(serverName string) bool {
+	node, incarnation, _ := strings.Cut(serverName, ".")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.identity.Removed[node], incarnation)
 }
 
 // noteRefusal keeps and logs the reason for which a node was not accepted.
