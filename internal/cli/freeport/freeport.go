@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
 )
 
 const (
@@ -13,6 +17,7 @@ const (
 	firstPort, ports = 20000, 12000
 	// processPorts is the number of ports that a process tries before those of others.
 	processPorts = 100
+	parts        = ports / processPorts
 )
 
 var next atomic.Int64
@@ -22,7 +27,7 @@ var next atomic.Int64
 func Address() (string, error) {
 	var err error
 	for range ports {
-		port := firstPort + (os.Getpid()*processPorts+int(next.Add(1)))%ports
+		port := firstPort + (part()*processPorts+int(next.Add(1)))%ports
 		address := fmt.Sprint("127.0.0.1:", port)
 		var l net.Listener
 		if l, err = net.Listen("tcp", address); err == nil {
@@ -31,4 +36,36 @@ func Address() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no free port: %w", err)
+}
+
+// part returns the part of the range that this process uses: one that no other process of this user has locked, and where that cannot be known,
+// one by its process number.
+var part = sync.OnceValue(func() int {
+	own := os.Getpid() % parts
+	for i := range parts {
+		if n := (own + i) % parts; lockPart(lockPath(n)) {
+			return n
+		}
+	}
+	return own
+})
+
+func lockPath(part int) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("lazuli-ports-%d-%d", os.Getuid(), part))
+}
+
+// locked keeps the lock for as long as the process runs.
+var locked *os.File
+
+func lockPart(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false
+	}
+	if filelock.Try(f) != nil {
+		_ = f.Close()
+		return false
+	}
+	locked = f
+	return true
 }
