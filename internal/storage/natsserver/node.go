@@ -41,7 +41,7 @@ type node struct {
 	status  nodeStatus
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
-	started *server.Options          // of the embedded server that was started last
+	stale   bool                     // an incarnation was removed since the embedded server was started
 
 	caches blockCaches // used by watch
 
@@ -314,6 +314,9 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 		return fmt.Errorf("the address for the nodes of the cluster is in use: %w", err)
 	}
 	l.Close()
+	n.mu.Lock()
+	n.stale = false
+	n.mu.Unlock()
 	user, password := n.site.Credentials()
 	o.ServerName = n.site.ServerName()
 	o.SyncAlways = !relaxed
@@ -329,25 +332,6 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 	o.CustomRouterAuthentication = admission{n}
 	o.CustomClientAuthentication = localClients{n}
 	return nil
-}
-
-// presentTo makes a new connection to the address of a node, with what this node knows now; before that, it would go on with what it knew when its server was started.
-// Other connections stay.
-func (n *node) presentTo(name string) error {
-	e := n.server.running()
-	if e == nil {
-		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	o := n.started.Clone()
-	for i, p := range n.site.Peers() {
-		if p.Name == name {
-			o.Routes[i] = n.site.Routes()[i]
-		}
-	}
-	n.started = o.Clone() // the server keeps o
-	return e.ReloadOptions(o)
 }
 
 // admission accepts the connections of other nodes.

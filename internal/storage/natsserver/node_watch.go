@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -148,10 +149,13 @@ func (n *node) watch() {
 	if err := n.caches.adjust(e); err != nil {
 		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
-	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
+	connected := connectedServers(e)
+	removed := slices.ContainsFunc(connected, n.site.Removed)
+	connected = slices.DeleteFunc(connected, n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
+	removed = removed && n.stale
 	now.changes = before.changes
 	if now.leader != before.leader && now.leader != "" {
 		now.changes++
@@ -159,6 +163,9 @@ func (n *node) watch() {
 	n.status = now
 	n.mu.Unlock()
 	n.logChanges(before, now)
+	if removed { // what the server presents is fixed when it starts, and a node accepts those that do not know of its removal
+		n.server.fail(errors.New("a node that was removed is connected: the server starts again, so that the node refuses it"))
+	}
 	for _, serverName := range connected {
 		name, incarnation, _ := strings.Cut(serverName, ".")
 		if err := n.site.Learn(name, incarnation); err != nil {
@@ -486,7 +493,8 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	if err := n.mayLoseNode(ctx); err != nil {
 		return err
 	}
-	if serverName := n.site.ServerNameOf(name); serverName != "" {
+	serverName := n.site.ServerNameOf(name)
+	if serverName != "" {
 		if err := n.removePeer(ctx, serverName); err != nil {
 			return err
 		}
@@ -494,12 +502,13 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	_, incarnation, _ := strings.Cut(serverName, ".")
 	for _, other := range st.connected {
-		if err := n.askToForget(ctx, other, name); err != nil {
+		if err := n.askToForget(ctx, other, name, incarnation); err != nil {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
-	if err := n.forget(name); err != nil {
+	if err := n.forget(name, incarnation); err != nil {
 		return err
 	}
 	s.config.Log.Info("removed a node from the cluster", "node", name)
@@ -558,11 +567,17 @@ func (n *node) removePeer(ctx context.Context, serverName string) error {
 	return nil
 }
 
+// headerIncarnation names the incarnation to forget. If the command is run again, the asked node may have accepted the next one already, which it must keep.
+const headerIncarnation = "Lazuli-Incarnation"
+
 // askToForget asks a node to forget the incarnation of another one.
-func (n *node) askToForget(ctx context.Context, at, name string) error {
+func (n *node) askToForget(ctx context.Context, at, name, incarnation string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	m, err := n.server.conn.RequestWithContext(ctx, forgetSubject(at), []byte(name))
+	question := nats.NewMsg(forgetSubject(at))
+	question.Data = []byte(name)
+	question.Header.Set(headerIncarnation, incarnation)
+	m, err := n.server.conn.RequestMsgWithContext(ctx, question)
 	if err != nil {
 		return err
 	}
@@ -574,19 +589,24 @@ func (n *node) askToForget(ctx context.Context, at, name string) error {
 
 func (n *node) answerForget(m *nats.Msg) {
 	answer := ""
-	if err := n.forget(string(m.Data)); err != nil {
+	name := string(m.Data)
+	err := n.forget(name, cmp.Or(m.Header.Get(headerIncarnation), n.site.Roster().Members[name]))
+	if err != nil {
 		answer = err.Error()
 	}
 	_ = m.Respond([]byte(answer))
 }
 
-// forget removes what this node knows of another one, durably. A node with the folder that was removed is refused from then on, and refuses this one.
-func (n *node) forget(name string) error {
-	if err := n.site.Forget(name); err != nil {
+// forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with the folder that was removed is refused from then on.
+func (n *node) forget(name, incarnation string) error {
+	if e := n.server.running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
+		return ErrNodeConnected
+	}
+	if err := n.site.Forget(name, incarnation); err != nil {
 		return err
 	}
-	if err := n.presentTo(name); err != nil {
-		return fmt.Errorf("the folder that was removed may connect until this node is restarted: %w", err)
-	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stale = true
 	return nil
 }

@@ -193,9 +193,6 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		if err := s.node.configure(options, s.config.Relaxed); err != nil {
 			return nil, err
 		}
-		s.node.mu.Lock()
-		s.node.started = options.Clone()
-		s.node.mu.Unlock()
 	}
 	e, err := server.NewServer(options)
 	if err != nil {

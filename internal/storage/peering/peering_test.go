@@ -200,7 +200,7 @@ func TestAdmission(t *testing.T) {
 	if err := member.Admit(own, password, "127.0.0.1:1"); err != nil {
 		t.Errorf("the node itself: %v", err)
 	}
-	check.OK(t, member.Forget("n2"))
+	check.OK(t, member.Forget("n2", ""))
 	if err := member.Admit(hello(func(h *Hello) { h.Incarnation = "i3" }), password, ""); err != nil {
 		t.Errorf("after it was removed: %v", err)
 	}
@@ -237,7 +237,7 @@ func TestAdmission(t *testing.T) {
 	}
 
 	// A member learns from its own connections, but nothing else than before, and nothing that was removed.
-	check.OK(t, member.Forget("n2"))
+	check.OK(t, member.Forget("n2", ""))
 	for _, tc := range []struct{ node, incarnation, want string }{
 		{"n2", "i3", ""}, {"n2", "i4", "n2.i4"}, {"n2", "i5", "n2.i4"}, {"n4", "i1", ""},
 	} {

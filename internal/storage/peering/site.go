@@ -327,21 +327,26 @@ func (s *Site) BecameMember() (joined bool, err error) {
 	return joined, nil
 }
 
-// Forget removes a node's incarnation, so that the node can join with another data folder, and not with the one that it had.
-func (s *Site) Forget(node string) error {
+// Forget removes an incarnation of a node, so that the node can join with another data folder, and not with this one. An empty incarnation means the one that this node knows.
+func (s *Site) Forget(node, incarnation string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.identity.Members[node]
-	if known == "" {
+	if incarnation == "" {
+		incarnation = known
+	}
+	if incarnation == "" || known != incarnation && slices.Contains(s.identity.Removed[node], incarnation) {
 		return nil
 	}
 	id := s.identity
 	id.Members, id.Removed = maps.Clone(id.Members), maps.Clone(id.Removed)
-	delete(id.Members, node)
+	if known == incarnation {
+		delete(id.Members, node)
+	}
 	if id.Removed == nil {
 		id.Removed = map[string][]string{}
 	}
-	id.Removed[node] = append(slices.Clone(id.Removed[node]), known)
+	id.Removed[node] = append(slices.Clone(id.Removed[node]), incarnation)
 	if err := s.store(id); err != nil {
 		return err
 	}
