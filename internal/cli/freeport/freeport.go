@@ -54,8 +54,8 @@ func lockPath(part int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lazuli-ports-%d-%d", os.Getuid(), part))
 }
 
-// locked keeps the lock for as long as the process runs.
-var locked *os.File
+// locked keeps the files open, and so the lock, for as long as the process runs.
+var locked []*os.File
 
 func lockPart(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -66,6 +66,6 @@ func lockPart(path string) bool {
 		_ = f.Close()
 		return false
 	}
-	locked = f
+	locked = append(locked, f)
 	return true
 }
