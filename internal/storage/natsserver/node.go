@@ -41,7 +41,6 @@ type node struct {
 	status  nodeStatus
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
-	stale   bool                     // an incarnation was removed since the embedded server was started
 
 	caches blockCaches // used by watch
 
@@ -187,9 +186,10 @@ func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func
 }
 
 // meetMembers waits until a member of the cluster that this node joins has told it who the members are, and adopts that. Connections that this node makes do
-// not tell it: only a node that accepts one sees what the other one presents.
+// not tell it: only a node that accepts one sees what the other one presents. Of a member, it checks that no other member has removed it.
 func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
-	if n.site.Identity().State != peering.Joining {
+	id := n.site.Identity()
+	if id.State == peering.Founding {
 		return nil
 	}
 	conn, err := n.server.Connect("joining")
@@ -197,6 +197,9 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 		return err
 	}
 	defer conn.Close()
+	if id.State == peering.Member {
+		return n.checkRemoved(ctx, conn, id)
+	}
 	for {
 		var connected []string
 		if e := n.server.running(); e != nil {
@@ -289,6 +292,25 @@ func (n *node) missing(ctx context.Context, e *server.Server) string {
 	return text
 }
 
+// ErrRemoved means that the data folder of a node was removed from the cluster.
+var ErrRemoved = errors.New("the data folder of this node was removed from the cluster with `lazuli cluster leave`: start it with an empty folder")
+
+// checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was removed, but one that was not restarted
+// since then still connects to it.
+func (n *node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
+	e := n.server.running()
+	if e == nil {
+		return nil
+	}
+	for _, name := range connectedNodes(e) {
+		roster, err := askRoster(ctx, conn, name)
+		if err == nil && slices.Contains(roster.Removed[id.Node], id.Incarnation) {
+			return fmt.Errorf("%w (says node %s)", ErrRemoved, name)
+		}
+	}
+	return nil
+}
+
 // askRoster asks a node who the members of the cluster are. Only members answer.
 func askRoster(ctx context.Context, conn *nats.Conn, name string) (peering.Roster, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -314,9 +336,6 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 		return fmt.Errorf("the address for the nodes of the cluster is in use: %w", err)
 	}
 	l.Close()
-	n.mu.Lock()
-	n.stale = false
-	n.mu.Unlock()
 	user, password := n.site.Credentials()
 	o.ServerName = n.site.ServerName()
 	o.SyncAlways = !relaxed

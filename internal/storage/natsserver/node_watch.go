@@ -149,13 +149,10 @@ func (n *node) watch() {
 	if err := n.caches.adjust(e); err != nil {
 		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
-	connected := connectedServers(e)
-	removed := slices.ContainsFunc(connected, n.site.Removed)
-	connected = slices.DeleteFunc(connected, n.site.Removed)
+	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
 	n.mu.Lock()
 	before := n.status
-	removed = removed && n.stale
 	now.changes = before.changes
 	if now.leader != before.leader && now.leader != "" {
 		now.changes++
@@ -163,9 +160,6 @@ func (n *node) watch() {
 	n.status = now
 	n.mu.Unlock()
 	n.logChanges(before, now)
-	if removed { // what the server presents is fixed when it starts, and a node accepts those that do not know of its removal
-		n.server.fail(errors.New("a node that was removed is connected: the server starts again, so that the node refuses it"))
-	}
 	for _, serverName := range connected {
 		name, incarnation, _ := strings.Cut(serverName, ".")
 		if err := n.site.Learn(name, incarnation); err != nil {
@@ -602,11 +596,5 @@ func (n *node) forget(name, incarnation string) error {
 	if e := n.server.running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
 		return ErrNodeConnected
 	}
-	if err := n.site.Forget(name, incarnation); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stale = true
-	return nil
+	return n.site.Forget(name, incarnation)
 }
