@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/accountarchive"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/bench"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/bench"
 )
 
 // newBenchCommand makes `lazuli bench`, the load generator.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/devcert"
+	"github.com/lazuli-storage/lazuli/internal/devcert"
 )
 
 // newCertCommand makes `lazuli cert`.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/chaos"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/chaos"
 )
 
 // errChaos is the failure of a run that found something wrong; the report is on standard output by then.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/chaos"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/chaos"
 )
 
 // chaosConfig is that of a short run, in which the server is this test binary.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/server"
 )
 
 // newClusterCommand makes `lazuli cluster`.

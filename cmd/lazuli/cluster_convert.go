@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/convert"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/convert"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
 

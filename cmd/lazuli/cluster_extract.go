@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/server/admin"
 )
 
 // newClusterExtract makes `lazuli cluster extract`.

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/cli/accountarchive"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
-	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/server"
 )
 
 // transfer is a copy of an account between the data folder of a server alone and a cluster.

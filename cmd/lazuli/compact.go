@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // newCompactCommand makes `lazuli compact`, which frees the space of deleted blobs.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/demo"
-	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/server"
+	"github.com/lazuli-storage/lazuli/internal/nodeproc"
+	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

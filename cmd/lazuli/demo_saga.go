@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
 )

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/devcert"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/devcert"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // newDurableServeCommand makes `lazuli durable serve`, the gRPC endpoint apart from the storage services.

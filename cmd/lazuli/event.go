@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/server/events"
 )
 
 // newEventCommand makes `lazuli event`, which manages the event subscriptions of a running server.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Exit codes. A second signal exits with 128 plus the signal's number.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // folder is the data folder that a command works on: its argument, or the one that serve would use.

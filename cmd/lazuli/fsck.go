@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/server/fsck"
 )
 
 // errNotClean is the failure of a check that found errors; the report is on standard output by then.

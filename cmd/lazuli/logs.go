@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/nodeproc"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/nodeproc"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"

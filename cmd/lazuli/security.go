@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/cli/devcert"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/server/devissuer"
 )
 
 // security has the accounts, the token checks and the certificate of the services.

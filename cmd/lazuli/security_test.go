@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // runVerb runs one verb by itself and returns what it printed.

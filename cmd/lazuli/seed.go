@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/cli/seed"
-	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/server/seed"
 )
 
 // loadSeed reads a seed file for the accounts of the server. Entries outside any account belong to the

@@ -16,13 +16,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/cli/seed"
+	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
-	"github.com/lazuli-storage/lazuli/internal/server/admin"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
-	"github.com/lazuli-storage/lazuli/internal/server/events"
-	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
+	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/server/dashboard"
+	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/server/seed"
 )
 
 // backend is the running services as this verb needs them.

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/server/testclock"
+	"github.com/lazuli-storage/lazuli/server/testclock"
 )
 
 // serverClock is the test clock of a server, which wakes the services when it is set.

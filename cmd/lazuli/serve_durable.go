@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/server"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"

@@ -20,8 +20,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
-	"github.com/lazuli-storage/lazuli/internal/server"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )

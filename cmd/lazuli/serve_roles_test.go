@@ -17,8 +17,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )

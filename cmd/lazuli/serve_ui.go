@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/internal/server/admin"
-	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/dashboard"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // newTopCommand makes `lazuli top`, which shows the rates of a running server.

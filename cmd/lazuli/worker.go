@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/server/config"
-	"github.com/lazuli-storage/lazuli/internal/server/observe/traces"
+	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )

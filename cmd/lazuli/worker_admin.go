@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

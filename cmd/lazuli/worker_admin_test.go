@@ -14,9 +14,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

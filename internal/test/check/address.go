@@ -3,7 +3,7 @@ package check
 import (
 	"net"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/freeport"
+	"github.com/lazuli-storage/lazuli/internal/freeport"
 )
 
 // FreeAddress returns a loopback address for a server that a test starts later, or stops and starts again; see [freeport.Address].

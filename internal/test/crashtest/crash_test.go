@@ -14,7 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/lazuli-storage/lazuli/internal/cli/fsck"
+	"github.com/lazuli-storage/lazuli/server/fsck"
 )
 
 var (

@@ -10,10 +10,10 @@ import (
 // parent is synced.
 func TestNewFoldersAreSynced(t *testing.T) {
 	synced := []string{
-		"internal/storage/disk/disk.go",        // disk.MkdirAll itself
-		"workers/roles/archive/target.go",      // syncs the folder and its parent with each file: workers do not import storage packages
-		"internal/cli/devcert/devcert.go",      // certificates, which can be made again
-		"internal/cli/demo/", "internal/test/", // nothing in them is kept
+		"internal/storage/disk/disk.go",               // disk.MkdirAll itself
+		"workers/roles/archive/target.go",             // syncs the folder and its parent with each file: workers do not import storage packages
+		"internal/devcert/devcert.go",                 // certificates, which can be made again
+		"cmd/lazuli/internal/demo/", "internal/test/", // nothing in them is kept
 	}
 	eachSource(t, func(path, text string) {
 		if strings.HasSuffix(path, "_test.go") || slices.ContainsFunc(synced, func(p string) bool { return strings.HasPrefix(path, p) }) {

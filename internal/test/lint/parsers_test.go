@@ -54,13 +54,13 @@ var grammars = []struct{ what, folder, target string }{
 	{"lines of Storage Analytics", "workers/roles/logstore", "FuzzSplitFields"},
 	{"parameters of the HTTP API for workflows", "workers/durable/webhook", "FuzzParameters"},
 	{"fields of the gRPC protocol that newer clients send", "workers/durable/sidecar", "FuzzUnknown"},
-	{"client assertions", "internal/server/devissuer", "FuzzAssertion"},
-	{"content that the dashboard previews", "internal/server/dashboard", "FuzzPreview"},
+	{"client assertions", "server/devissuer", "FuzzAssertion"},
+	{"content that the dashboard previews", "server/dashboard", "FuzzPreview"},
 	{"fault rules", "internal/azure/faultrule", "FuzzRule"},
-	{"seeds", "internal/cli/seed", "FuzzParse"},
+	{"seeds", "server/seed", "FuzzParse"},
 	{"content between nodes", "internal/storage/mirror", "FuzzMessages"},
 	{"records of the replicated log", "internal/storage/replog", "FuzzDecode"},
-	{"event subscriptions", "internal/server/events", "FuzzDecode"},
+	{"event subscriptions", "server/events", "FuzzDecode"},
 	{"searches", "workers/roles/searchindex", "FuzzQuery"},
 	{"what a node of a cluster says of itself", "internal/storage/peering", "FuzzHello"},
 }
@@ -74,7 +74,7 @@ func TestParsersAreFuzzed(t *testing.T) {
 	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
 	type function struct{ folder, name string }
 	var parsers []function
-	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/server", "internal/cli/seed", "workers", "internal/storage/peering", "internal/storage/mirror", "internal/storage/replog"} {
+	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "server", "server/seed", "workers", "internal/storage/peering", "internal/storage/mirror", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/server/gctuner"
+	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 

@@ -1,0 +1,69 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/childproc"
+)
+
+// child is a worker process.
+type child struct{ *childproc.Process }
+
+func startChild(cmd *exec.Cmd) (*child, error) {
+	p, err := childproc.Start(cmd, nil)
+	if err != nil {
+		return nil, fmt.Errorf("start the worker: %w", err)
+	}
+	return &child{p}, nil
+}
+
+// waitForKill waits until the process was killed by SIGKILL. Any other end is an error, with the last of the process's output.
+func (c *child) waitForKill(ctx context.Context) error {
+	select {
+	case <-c.Exited():
+	case <-ctx.Done():
+		c.Kill()
+		return fmt.Errorf("the worker was not killed at its fault point: %w\n%s", context.Cause(ctx), c.Output())
+	}
+	var exit *exec.ExitError
+	if errors.As(c.Err(), &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return nil
+		}
+	}
+	return fmt.Errorf("the worker exited without SIGKILL: %v\n%s", c.Err(), c.Output())
+}
+
+// stop stops the worker, which must exit without an error. A process that has just been started would die of the signal: it is stopped after its
+// first line of output.
+func (c *child) stop(ctx context.Context) error {
+	_ = every(ctx, 10*time.Millisecond, func() (bool, error) { return c.Output() != "" || !c.Running(), nil })
+	if err := c.Stop(ctx); err != nil {
+		return fmt.Errorf("stop the worker: %w", err)
+	}
+	return nil
+}
+
+// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or for nine times as long as the
+// call took: checks that read much leave the processors to the work that they wait for.
+func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		began := time.Now()
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		timer.Reset(max(interval, 9*time.Since(began)))
+	}
+}

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/server"
+)
+
+// Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
+type Cluster interface {
+	ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error)
+	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
+	RemoveNode(ctx context.Context, name string) error
+	Extract(ctx context.Context, name string) (path string, err error)
+}
+
+// clusterHandler serves /admin/cluster.
+type clusterHandler struct {
+	cluster func() Cluster // nil while the services start
+}
+
+func (h clusterHandler) routes(e *echo.Echo) {
+	e.GET("/admin/cluster", h.open(h.status))
+	e.POST("/admin/cluster/snapshot", localOnly(h.open(h.snapshot)))
+	e.POST("/admin/cluster/extract/:name", localOnly(h.open(h.extract)))
+	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
+}
+
+// localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may need it to be open to a
+// network; the removal of a node must not be open to it.
+func localOnly(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			return answerState(c, http.StatusForbidden, "a node accepts changes of the cluster only from its own machine: run the command there, with --admin-host 127.0.0.1")
+		}
+		return next(c)
+	}
+}
+
+// open calls next once the services are open.
+func (h clusterHandler) open(next func(echo.Context, Cluster) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if cluster := h.cluster(); cluster != nil {
+			return next(c, cluster)
+		}
+		return answerState(c, http.StatusServiceUnavailable, "this node waits for a majority of its cluster; /readyz has the reason")
+	}
+}
+
+// notClustered answers on a server alone.
+func notClustered(c echo.Context) error {
+	return answerState(c, http.StatusNotFound, natsserver.ErrNotClustered.Error())
+}
+
+// status is GET /admin/cluster.
+func (h clusterHandler) status(c echo.Context, cluster Cluster) error {
+	status, err := cluster.ClusterStatus(c.Request().Context())
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, status)
+}
+
+// snapshot is POST /admin/cluster/snapshot.
+func (h clusterHandler) snapshot(c echo.Context, cluster Cluster) error {
+	reports, err := cluster.SnapshotLogs(c.Request().Context())
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, reports)
+}
+
+// remove is DELETE /admin/cluster/nodes/NAME.
+func (h clusterHandler) remove(c echo.Context, cluster Cluster) error {
+	if err := cluster.RemoveNode(c.Request().Context(), c.Param("name")); err != nil {
+		return failCluster(c, err)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// Extracted is the answer to POST /admin/cluster/extract/NAME.
+type Extracted struct {
+	Folder string `json:"folder"` // absolute path on the machine of the node
+}
+
+// extract is POST /admin/cluster/extract/NAME.
+func (h clusterHandler) extract(c echo.Context, cluster Cluster) error {
+	path, err := cluster.Extract(c.Request().Context(), c.Param("name"))
+	if err != nil {
+		return failCluster(c, err)
+	}
+	return writeJSON(c, http.StatusOK, Extracted{path})
+}
+
+func failCluster(c echo.Context, err error) error {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, natsserver.ErrUnknownNode), errors.Is(err, natsserver.ErrNotClustered):
+		status = http.StatusNotFound
+	case errors.Is(err, datadir.ErrExtractedName):
+		status = http.StatusBadRequest
+	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, natsserver.ErrChanged), errors.Is(err, datadir.ErrExtracted):
+		status = http.StatusConflict
+	case errors.Is(err, server.ErrNoSpace):
+		status = http.StatusInsufficientStorage
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies), errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
+		errors.Is(err, server.ErrBusy):
+		status = http.StatusServiceUnavailable
+	}
+	return answerState(c, status, err.Error())
+}

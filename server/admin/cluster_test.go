@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/server"
+)
+
+// fakeCluster counts the changes.
+type fakeCluster struct{ changes int }
+
+func (*fakeCluster) ClusterStatus(context.Context) (*natsserver.ClusterStatus, error) {
+	return &natsserver.ClusterStatus{Cluster: "c"}, nil
+}
+
+func (f *fakeCluster) RemoveNode(context.Context, string) error { f.changes++; return nil }
+
+func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport, error) {
+	f.changes++
+	return map[string]server.LogReport{}, nil
+}
+
+func (f *fakeCluster) Extract(_ context.Context, name string) (string, error) {
+	f.changes++
+	switch name {
+	case "taken":
+		return "", datadir.ErrExtracted
+	case "alone":
+		return "", fmt.Errorf("tables: %w", replog.ErrUnavailable)
+	}
+	return "/data/extracted/" + name, nil
+}
+
+// Other machines may see the state of a cluster, and not change it.
+func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
+	t.Parallel()
+	cluster := &fakeCluster{}
+	h := NewHandler(Options{Cluster: func() Cluster { return cluster }})
+	for _, tc := range []struct {
+		method, path, from string
+		status             int
+	}{
+		{"GET", "/admin/cluster", "10.0.0.9:4000", 200},
+		{"DELETE", "/admin/cluster/nodes/n3", "10.0.0.9:4000", 403},
+		{"DELETE", "/admin/cluster/nodes/n3", "[2001:db8::1]:4000", 403},
+		{"DELETE", "/admin/cluster/nodes/n3", "", 403},
+		{"POST", "/admin/cluster/snapshot", "10.0.0.9:4000", 403},
+		{"DELETE", "/admin/cluster/nodes/n3", "127.0.0.1:4000", 204},
+		{"POST", "/admin/cluster/snapshot", "[::1]:4000", 200},
+		{"POST", "/admin/cluster/extract/a", "10.0.0.9:4000", 403},
+		{"POST", "/admin/cluster/extract/a", "127.0.0.1:4000", 200},
+		{"POST", "/admin/cluster/extract/taken", "127.0.0.1:4000", 409},
+		{"POST", "/admin/cluster/extract/alone", "127.0.0.1:4000", 503},
+	} {
+		r := httptest.NewRequest(tc.method, tc.path, nil)
+		r.Host, r.RemoteAddr = "127.0.0.1", tc.from
+		w := httptest.NewRecorder()
+		before := cluster.changes
+		h.ServeHTTP(w, r)
+		if w.Code != tc.status {
+			t.Errorf("%s %s from %q: %d, want %d: %s", tc.method, tc.path, tc.from, w.Code, tc.status, w.Body)
+		}
+		if w.Code == http.StatusForbidden && (cluster.changes != before || !strings.Contains(w.Body.String(), "its own machine")) {
+			t.Errorf("%s %s from %q: %s, %d changes", tc.method, tc.path, tc.from, w.Body, cluster.changes-before)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/server"
+)
+
+// faultRow is a fault rule in the list.
+type faultRow struct {
+	faultrule.Status
+	Text string
+}
+
+// control is the page of what changes the server as a whole.
+func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
+	b := d.Backend()
+	data := map[string]any{"State": d.State, "Seed": d.Seed != nil, "Faults": b.Faults() != nil, "Form": r.URL.Query(), "Now": d.Now(), "InMemory": d.InMemory}
+	if d.Clock != nil {
+		data["Clock"], data["Ahead"] = true, d.Clock.Offset()
+	}
+	if d.State && !d.InMemory {
+		list, err := b.Snapshots()
+		if err != nil && !errors.Is(err, datadir.ErrTemporary) {
+			return err
+		}
+		data["Snapshots"] = list
+	}
+	if f := b.Faults(); f != nil {
+		var rows []faultRow
+		for _, s := range f.Rules() {
+			rule := s.Rule
+			rule.Name = ""
+			text, err := json.Marshal(rule)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, faultRow{s, string(text)})
+		}
+		data["Rules"] = rows
+	}
+	return d.show(w, r, "control", "Control", nil, data)
+}
+
+// patience bounds the wait of a snapshot for requests that are under way.
+const patience = 10 * time.Second
+
+// changeControl resets, seeds, saves and restores, and changes the fault rules.
+func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error {
+	b, action := d.Backend(), r.PostFormValue("action")
+	here := link("control")
+	switch action {
+	case "fault", "faultjson", "unfault", "nofaults":
+		if b.Faults() == nil {
+			return problem{http.StatusForbidden, "Fault rules are not allowed", "Start lazuli with --faults."}
+		}
+		return d.changeFaults(w, r, b.Faults(), action)
+	case "clock":
+		if d.Clock == nil {
+			return problem{http.StatusForbidden, "The server runs on the system's clock", "Start lazuli with --test-clock."}
+		}
+		if err := d.Clock.Change(strings.TrimSpace(r.PostFormValue("forward"))); err != nil {
+			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(), "Messages that are waiting, leases and retention follow the clock; it cannot go back."}
+		}
+		return back(w, r, here, "clock")
+	}
+	if !d.State {
+		return problem{http.StatusForbidden, "Resets and snapshots are not allowed", "Start lazuli with --admin-state."}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	var err error
+	outcome := "saved"
+	switch name := r.PostFormValue("name"); action {
+	case "reset":
+		outcome = "reset"
+		scope := server.Scope{Account: r.PostFormValue("scope"), Prefix: r.PostFormValue("prefix")}
+		for _, svc := range []wire.Service{wire.Blob, wire.Queue, wire.Table} {
+			if contains(r.PostForm["service"], svc.String()) {
+				scope.Services = append(scope.Services, svc)
+			}
+		}
+		if len(scope.Services) == 0 {
+			return problem{http.StatusBadRequest, "No service was chosen", "Choose the services whose data is deleted."}
+		}
+		_, err = b.Reset(r.Context(), scope)
+	case "seed":
+		outcome = "seeded"
+		if d.Seed == nil {
+			return problem{http.StatusConflict, "There is no seed", "Start lazuli with --seed FILE."}
+		}
+		err = d.Seed(r.Context())
+	case "save":
+		err = b.Save(ctx, name, false)
+	case "restore":
+		outcome = "restored"
+		err = b.Restore(ctx, name)
+	case "remove":
+		outcome = "removed"
+		err = b.RemoveSnapshot(name)
+	default:
+		return errAction
+	}
+	switch {
+	case errors.Is(err, datadir.ErrSnapshotName), errors.Is(err, datadir.ErrSnapshotExists), errors.Is(err, datadir.ErrSnapshotNotFound), errors.Is(err, datadir.ErrTemporary), errors.Is(err, server.ErrBusy):
+		return problem{http.StatusConflict, err.Error(), ""}
+	case err != nil:
+		return err
+	}
+	return back(w, r, here, outcome)
+}
+
+// changeFaults adds or removes fault rules.
+func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *faultrule.Set, action string) error {
+	here := link("control")
+	switch action {
+	case "unfault":
+		if err := rules.Remove(r.PostFormValue("name")); err != nil {
+			return problem{http.StatusNotFound, err.Error(), ""}
+		}
+		return back(w, r, here, "removed")
+	case "nofaults":
+		rules.Clear()
+		return back(w, r, here, "removed")
+	}
+	var rule faultrule.Rule
+	var err error
+	if action == "faultjson" {
+		rule, err = faultrule.Decode([]byte(r.PostFormValue("rule")))
+	} else {
+		rule, err = faultOf(r.PostForm)
+	}
+	if err == nil {
+		_, err = rules.Add(rule)
+	}
+	if err != nil {
+		return problem{http.StatusBadRequest, err.Error(), "docs/faults.md describes the rules."}
+	}
+	return back(w, r, here, "added")
+}

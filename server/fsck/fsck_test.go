@@ -1,0 +1,306 @@
+package fsck
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/server"
+)
+
+// populate makes a data folder with something of everything and returns its path.
+func populate(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := server.Start(server.Config{Location: dir, Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := func(svc wire.Service) string { return s.URL(svc, auth.DevelopmentAccount) }
+
+	tableCred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	must(err)
+	tables, err := aztables.NewServiceClientWithSharedKey(url(wire.Table), tableCred, nil)
+	must(err)
+	_, err = tables.CreateTable(ctx, "people", nil)
+	must(err)
+	for i := range 20 {
+		_, err = tables.NewClient("people").AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%d","Name":"x"}`, i), nil)
+		must(err)
+	}
+
+	blobCred, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	must(err)
+	blobs, err := azblob.NewClientWithSharedKeyCredential(url(wire.Blob), blobCred, nil)
+	must(err)
+	_, err = blobs.CreateContainer(ctx, "pictures", nil)
+	must(err)
+	for i := range 10 {
+		_, err = blobs.UploadBuffer(ctx, "pictures", fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 10_000*i), nil)
+		must(err)
+	}
+	_, err = blobs.DeleteBlob(ctx, "pictures", "9", nil)
+	must(err)
+
+	queueCred, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	must(err)
+	queues, err := azqueue.NewServiceClientWithSharedKeyCredential(url(wire.Queue), queueCred, nil)
+	must(err)
+	_, err = queues.CreateQueue(ctx, "work", nil)
+	must(err)
+	for range 7 {
+		_, err = queues.NewQueueClient("work").EnqueueMessage(ctx, "hello", nil)
+		must(err)
+	}
+	must(s.Stop(context.WithoutCancel(ctx)))
+	return dir
+}
+
+func checkDir(t *testing.T, dir string) *Report {
+	t.Helper()
+	r, err := Check(t.Context(), dir, Options{TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestCleanFolder(t *testing.T) {
+	t.Parallel()
+	dir := populate(t)
+	before := listing(t, dir)
+	r := checkDir(t, dir)
+	if !r.Clean || len(r.Findings) != 0 {
+		t.Errorf("findings: %v", r.Findings)
+	}
+	if r.Tables.Tables != 1 || r.Tables.Entities != 20 {
+		t.Errorf("tables: %+v", r.Tables)
+	}
+	b := r.Blobs
+	if b.Containers != 1 || b.Blobs != 9 || b.LiveBytes != 360_000 || b.DeadBytes != 90_000 || b.TornBytes != 0 || b.Extents == 0 ||
+		b.Bytes != b.LiveBytes+b.DeadBytes+b.HeaderBytes {
+		t.Errorf("blobs: %+v", b)
+	}
+	if r.Queues.Queues != 1 || r.Queues.Messages != 7 || r.Queues.Bytes == 0 {
+		t.Errorf("queues: %+v", r.Queues)
+	}
+	if after := listing(t, dir); after != before {
+		t.Errorf("the check changed the folder from\n%s\nto\n%s", before, after)
+	}
+	var text, js bytes.Buffer
+	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&js)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(text.String(), "\nclean (0 warnings)\n") {
+		t.Errorf("the text ends differently:\n%s", text.String())
+	}
+	var back Report
+	if err := json.Unmarshal(js.Bytes(), &back); err != nil || !back.Clean || back.Blobs != r.Blobs || !strings.Contains(js.String(), `"findings": []`) {
+		t.Errorf("the JSON does not read back: %v\n%s", err, js.String())
+	}
+}
+
+// listing is all files with their sizes and times.
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == "LOCK" {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(&b, path, info.Size(), info.ModTime())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestDamage spoils a copy of the folder in one way at a time.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	clean := populate(t)
+	extents, err := filepath.Glob(filepath.Join(clean, "extents", "*.extent"))
+	if err != nil || len(extents) == 0 {
+		t.Fatal(extents, err)
+	}
+	extent := filepath.Join("extents", filepath.Base(extents[0]))
+	blocks, err := filepath.Glob(filepath.Join(clean, "queues", "jetstream", "*", "streams", "*", "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		t.Fatal(blocks, err)
+	}
+	for _, c := range []struct {
+		name     string
+		damage   func(dir string) error
+		where    string // part of a finding's Where
+		what     string // part of the same finding's What
+		severity Severity
+	}{
+		{"tables.db is gone", remove("tables.db"), "tables.db", "missing", Error},
+		{"tables.db is short", truncate("tables.db", 16<<10), "tables.db", "truncated", Error},
+		{"tables.db is text", overwrite("tables.db", "hello"), "tables.db", "", Error},
+		{"an entity is spoilt", inStore("tables.db", tablesBuckets, "entities", spoil), "tables.db", "", Error},
+		{"an entity has a strange key", inStore("tables.db", tablesBuckets, "entities", stray), "tables.db", "", Error},
+		{"blobs.db is gone", remove("blobs.db"), "blobs.db", "missing", Error},
+		{"blobs.db has a hole", flip("blobs.db", 8192, 8192), "blobs.db", "", Error},
+		{"an extent is gone", remove(extent), "blobs.db", "missing", Error},
+		{"an extent has a wrong bit", flip(extent, 2000, 1), "blobs.db", "", Error},
+		{"a finished extent has a tail", appendTo(extent, "tail"), "extents", "4 bytes are not intact", Warning},
+		{"an extent that nobody knows", create(filepath.Join("extents", "x.txt")), "x.txt", "no extent", Warning},
+		{"a file that nobody knows", create("notes.txt"), "notes.txt", "not part", Warning},
+		{"a queue's records are gone", removeAll(filepath.Join("queues", "jetstream")), "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(dir, os.DirFS(clean)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.damage(dir); err != nil {
+				t.Fatal(err)
+			}
+			r := checkDir(t, dir)
+			if c.severity == "" {
+				return // it must end, no more
+			}
+			if r.Clean != (c.severity == Warning) {
+				t.Errorf("clean is %v", r.Clean)
+			}
+			for _, f := range r.Findings {
+				if strings.Contains(f.Where, c.where) && strings.Contains(f.What, c.what) && f.Severity == c.severity {
+					return
+				}
+			}
+			t.Errorf("nothing about %q at %q was found; findings: %v", c.what, c.where, r.Findings)
+		})
+	}
+}
+
+var tablesBuckets = []store.Bucket{"entities"}
+
+func remove(name string) func(string) error {
+	return func(dir string) error { return os.Remove(filepath.Join(dir, name)) }
+}
+
+func removeAll(name string) func(string) error {
+	return func(dir string) error { return os.RemoveAll(filepath.Join(dir, name)) }
+}
+
+func truncate(name string, size int64) func(string) error {
+	return func(dir string) error { return os.Truncate(filepath.Join(dir, name), size) }
+}
+
+func overwrite(name, text string) func(string) error {
+	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+}
+
+func create(name string) func(string) error { return overwrite(name, "x") }
+
+func appendTo(name, text string) func(string) error {
+	return func(dir string) error {
+		p, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, name), append(p, text...), 0o600)
+	}
+}
+
+// flip changes n bytes from offset.
+func flip(name string, offset, n int) func(string) error {
+	return func(dir string) error {
+		p, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			p[offset+i] ^= 0xff
+		}
+		return os.WriteFile(filepath.Join(dir, name), p, 0o600)
+	}
+}
+
+// inStore changes a bucket through the store itself, so that only the service's checker can notice.
+func inStore(name string, buckets []store.Bucket, b store.Bucket, change func(tx *store.Tx, b store.Bucket, k, v []byte)) func(string) error {
+	return func(dir string) error {
+		db, err := store.Open(filepath.Join(dir, name), store.Options{Buckets: buckets})
+		if err != nil {
+			return err
+		}
+		err = db.Update(func(tx *store.Tx) error {
+			k, v := tx.Cursor(b).Seek(nil)
+			if k == nil {
+				return errors.New("the bucket is empty: the test shows nothing")
+			}
+			change(tx, b, k, v)
+			return nil
+		})
+		return errors.Join(err, db.Close())
+	}
+}
+
+func spoil(tx *store.Tx, b store.Bucket, k, v []byte) { tx.Put(b, k, v[:len(v)-1]) }
+
+func stray(tx *store.Tx, b store.Bucket, k, v []byte) { tx.Put(b, []byte("\xffstray"), v) }
+
+func TestFolderThatCannotBeChecked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := Check(t.Context(), filepath.Join(dir, "nowhere"), Options{}); !errors.Is(err, datadir.ErrNotFound) {
+		t.Errorf("no folder: %v", err)
+	}
+	if _, err := Check(t.Context(), dir, Options{}); !errors.Is(err, datadir.ErrNotFound) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	d, err := datadir.Open(filepath.Join(dir, "used"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(t.Context(), d.Path(), Options{}); !errors.Is(err, datadir.ErrLocked) {
+		t.Errorf("a folder in use: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing was stored yet.
+	if r := checkDir(t, d.Path()); !r.Clean {
+		t.Errorf("a new folder: %v", r.Findings)
+	}
+}
+
+func TestFindingsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &check{o: Options{MaxFindings: 2}}
+	for range 5 {
+		c.found(Error, "here", "x")
+	}
+	if r := c.report; len(r.Findings) != 2 || r.Omitted != 3 || r.Errors != 5 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/server/analytics"
+	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// errNotOpen means that the services could not be opened again after their state was replaced.
+var errNotOpen = errors.New("the services are not open")
+
+// services are the three services with their state in one data folder.
+type services struct {
+	tables *tablesvc.Service
+	blobs  *blobsvc.Service
+	queues *queuesvc.Service
+	events atomic.Pointer[events.Manager] // nil without Config.Events, and on a node that does not deliver events
+	// recorder records changes of queues and tables for the event log.
+	recorder *changes.Recorder
+	nats     *natsserver.Server
+
+	board   *longpoll.Board // where requests wait for changes
+	closers []func() error  // in order of start; closed in reverse
+}
+
+func (o *services) handler(svc wire.Service) http.Handler {
+	switch svc {
+	case wire.Blob:
+		return o.blobs.Handler()
+	case wire.Queue:
+		return o.queues.Handler()
+	default:
+		return o.tables.Handler()
+	}
+}
+
+func (o *services) close() (err error) {
+	for i := len(o.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, o.closers[i]())
+	}
+	o.closers = nil
+	return err
+}
+
+// handler serves one service, through the gate, with the services that are open now.
+func (s *Stack) handler(svc wire.Service) http.Handler {
+	return s.gate.around(func() http.Handler {
+		open := s.services.Load()
+		switch {
+		case open == nil:
+			return http.HandlerFunc(notOpen)
+		}
+		return open.handler(svc)
+	})
+}
+
+// notOpen answers while the services are not open: before a node of a cluster has a majority. It does not parse the request, whose account may
+// not be known.
+func notOpen(w http.ResponseWriter, r *http.Request) {
+	w.Header()["x-ms-error-code"] = []string{wire.ErrServerBusy.Code}
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", wire.ErrServerBusy.Code).
+			Text("Message", "The server is starting, or waits for a majority of its cluster. Please retry your request.").Close("Error").Bytes())
+	}
+}
+
+// Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses other
+// addresses.
+func (s *Stack) Transport() *inproc.Transport {
+	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
+	for _, srv := range s.servers {
+		u, err := url.Parse(s.URL(srv.service, ""))
+		if err != nil {
+			panic("stack: an address of its own does not parse: " + err.Error())
+		}
+		t.Handlers[u.Host] = s.handler(srv.service)
+	}
+	return t
+}
+
+// open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
+func (s *Stack) open(ctx context.Context) (err error) {
+	o := &services{board: longpoll.NewBoard()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
+	c := s.config
+	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
+		Changes: new(changes.Recorder)}
+	logs := analytics.New(analytics.Config{
+		Settings: func(svc wire.Service, account string) *properties.Properties {
+			switch svc {
+			case wire.Blob:
+				return o.blobs.ServiceProperties(account)
+			case wire.Queue:
+				return o.queues.ServiceProperties(account)
+			default:
+				return o.tables.ServiceProperties(account)
+			}
+		},
+		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
+	})
+	common.Observe = s.observers(logs.Observe)
+	nats, err := natsserver.StartContext(ctx, s.natsConfig())
+	if err != nil {
+		return fmt.Errorf("start NATS: %w", err)
+	}
+	o.nats = nats
+	o.closers = append(o.closers, func() error { nats.Close(); return nil })
+	if err := s.awaitConversion(ctx, nats); err != nil {
+		return err
+	}
+	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
+	if err := s.openServices(ctx, o, common, node); err != nil {
+		return err
+	}
+	if s.Clustered() {
+		nats.AddReport("tables", func() any { return logReport(o.tables) })
+		nats.AddReport("blobs", func() any {
+			r := logReport(o.blobs)
+			if missing, known := o.blobs.MissingContent(); known {
+				r.Missing = &missing
+			}
+			return r
+		})
+	}
+	logs.Start(o.blobs.Handler(), o.tables.Handler())
+	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
+	if c.Events {
+		o.recorder = common.Changes
+		node.log, node.changes, node.start = o.blobs, common.Changes, func() (*events.Manager, error) {
+			return events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Changes: common.Changes, Hosts: c.EventHosts,
+				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
+		}
+		if err := s.startEvents(o, node); err != nil {
+			return fmt.Errorf("start the delivery of events: %w", err)
+		}
+	}
+	s.services.Store(o)
+	return nil
+}
+
+// openServices opens the three services at the same time: each of them waits for the disk, and for an election on a node of a cluster. What was
+// opened is in o, also after an error.
+func (s *Stack) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
+	c, nats := s.config, o.nats
+	features := properties.Features{Logging: true, Metrics: true}
+	var g *errgroup.Group
+	g, ctx = errgroup.WithContext(ctx)
+	start := func(name string, open func() error) {
+		g.Go(func() error {
+			if err := s.whenElected(ctx, open); err != nil {
+				return fmt.Errorf("start the %s service: %w", name, err)
+			}
+			return nil
+		})
+	}
+	start("Table", func() error {
+		options, err := s.tableOptions(ctx, nats)
+		if err == nil {
+			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features, Store: options})
+		}
+		return err
+	})
+	start("Blob", func() error {
+		cluster, err := s.blobCluster(ctx, nats)
+		if err == nil {
+			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
+				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
+				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
+		}
+		return err
+	})
+	start("Queue", func() (err error) {
+		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
+		return err
+	})
+	err := g.Wait()
+	if o.tables != nil {
+		o.closers = append(o.closers, o.tables.Close)
+	}
+	if o.blobs != nil {
+		o.closers = append(o.closers, o.blobs.Close)
+	}
+	if o.queues != nil {
+		o.closers = append(o.closers, o.queues.Close)
+	}
+	return err
+}
+
+// wakeEvents tells the delivery of events that an account has one.
+func (o *services) wakeEvents(account string) {
+	if m := o.events.Load(); m != nil {
+		m.Wake(account)
+	}
+}
+
+// observers returns a function that calls observe, which belongs to these services, and the observers of the process.
+func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*wire.Request, frontend.Outcome) {
+	list := []func(*wire.Request, frontend.Outcome){observe}
+	if s.metrics != nil {
+		list = append(list, func(r *wire.Request, o frontend.Outcome) {
+			if !r.System() { // requests of the server itself would hide those of clients
+				s.metrics.Observe(r, o)
+			}
+		})
+	}
+	if s.config.Observe != nil {
+		list = append(list, s.config.Observe)
+	}
+	return func(r *wire.Request, o frontend.Outcome) {
+		for _, observe := range list {
+			observe(r, o)
+		}
+	}
+}
+
+// operationNames returns the names of all operations of the three services.
+func operationNames() (names []string) {
+	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations()} {
+		for _, row := range rows {
+			names = append(names, row.Name)
+		}
+	}
+	return names
+}
