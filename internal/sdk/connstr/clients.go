@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/internal/sdk/olderversion"
 )
 
 // Options are what the clients of the three services have in common.
@@ -44,7 +45,7 @@ var sharedTransport = &http.Client{Transport: &http.Transport{
 }}
 
 func (o Options) client() azcore.ClientOptions {
-	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry}
+	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry, PerCallPolicies: []policy.Policy{olderversion.Policy()}}
 	if c.Transport == nil {
 		c.Transport = sharedTransport
 	}

@@ -1,0 +1,80 @@
+// Package olderversion lets clients of the Azure SDK use services that do not know the version of the protocol that the SDK sends.
+//
+// An emulator knows the versions that existed when it was released: Azurite answers 400 InvalidHeaderValue to a later one, unless it was started with
+// --skipApiVersionCheck. The [Policy] then repeats the request with [Version], and sends Version with all later requests of the client.
+package olderversion
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// Version is the x-ms-version that is sent to a service that refused a later one. It has every operation that Lazuli's clients send.
+const Version = "2021-12-02"
+
+// Policy returns a policy for one client. It belongs among the policies per call, before those that sign.
+func Policy() policy.Policy { return new(fallback) }
+
+type fallback struct {
+	// refused is set after the service refused a version later than Version.
+	refused atomic.Bool
+}
+
+// Do implements policy.Policy.
+func (f *fallback) Do(r *policy.Request) (*http.Response, error) {
+	sent := version(r.Raw().Header)
+	if sent <= Version {
+		return r.Next()
+	}
+	if f.refused.Load() {
+		setVersion(r.Raw().Header)
+		return r.Next()
+	}
+	again := r.Clone(r.Raw().Context())
+	response, err := r.Next()
+	if err != nil || !refusesVersion(response, sent) {
+		return response, err
+	}
+	f.refused.Store(true)
+	if err := again.RewindBody(); err != nil {
+		return nil, err
+	}
+	setVersion(again.Raw().Header)
+	return again.Next()
+}
+
+// version returns the x-ms-version of a header. The SDK's generated code stores the name in lower case, which Header.Get does not find.
+func version(h http.Header) string {
+	for name, values := range h {
+		if strings.EqualFold(name, "x-ms-version") && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+func setVersion(h http.Header) {
+	for name := range h {
+		if strings.EqualFold(name, "x-ms-version") {
+			h[name] = []string{Version}
+		}
+	}
+}
+
+// refusesVersion reports whether the response is the error for a version that the service does not know. Azure names the header
+// (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), Azurite the version.
+func refusesVersion(r *http.Response, sent string) bool {
+	if r.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	body, err := runtime.Payload(r)
+	if err != nil || !bytes.Contains(body, []byte("InvalidHeaderValue")) && r.Header.Get("x-ms-error-code") != "InvalidHeaderValue" {
+		return false
+	}
+	return bytes.Contains(body, []byte("x-ms-version")) || bytes.Contains(body, []byte("API version "+sent))
+}

@@ -1,0 +1,87 @@
+package olderversion_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/olderversion"
+)
+
+// azurite answers as Azurite 3.35.0 does to versions that it does not know, and keeps what it accepts.
+type azurite struct {
+	known    string
+	versions []string
+	body     string
+}
+
+func (a *azurite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	version := r.Header.Get("x-ms-version")
+	a.versions = append(a.versions, version)
+	body, _ := io.ReadAll(r.Body)
+	if version > a.known {
+		w.Header().Set("x-ms-error-code", "InvalidHeaderValue")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `<Error><Code>InvalidHeaderValue</Code><Message>The API version %s is not supported by Azurite.</Message></Error>`, version)
+		return
+	}
+	a.body = string(body)
+	w.WriteHeader(http.StatusCreated)
+}
+
+func client(t *testing.T, h http.Handler) *azblob.Client {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	o := azblob.ClientOptions{}
+	o.PerCallPolicies = []policy.Policy{olderversion.Policy()}
+	c, err := azblob.NewClientWithNoCredential(server.URL+"/account", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRefusedVersionIsSentOnce(t *testing.T) {
+	t.Parallel()
+	a := &azurite{known: "2025-11-05"}
+	c := client(t, a)
+	for range 2 {
+		if _, err := c.UploadBuffer(context.Background(), "box", "b", []byte("the content"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(a.versions) != 3 || a.versions[0] <= a.known || !slices.Equal(a.versions[1:], []string{olderversion.Version, olderversion.Version}) {
+		t.Errorf("sent versions %v, want the SDK's and then %s twice", a.versions, olderversion.Version)
+	}
+	if a.body != "the content" {
+		t.Errorf("the repeated request has the body %q", a.body)
+	}
+}
+
+func TestOtherErrorsAreReturned(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`<Error><Code>InvalidHeaderValue</Code><Message>The value for one of the HTTP headers is not in the correct format.</Message><HeaderName>x-ms-lease-id</HeaderName></Error>`,
+		`<Error><Code>InvalidInput</Code><Message>no</Message></Error>`,
+	} {
+		requests := 0
+		c := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests++
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, body)
+		}))
+		_, err := c.CreateContainer(context.Background(), "box", nil)
+		if err == nil || !strings.Contains(err.Error(), "400") || requests != 1 {
+			t.Errorf("got %v after %d requests, want the error after one", err, requests)
+		}
+	}
+}
