@@ -11,6 +11,9 @@ const (
 	WaitHeader = "X-Lazuli-Wait"
 	// AfterHeader is the position in a feed after which the client wants changes; empty begins a feed.
 	AfterHeader = "X-Lazuli-After"
+	// FromCreation is the position, in the feed of a table, before its first change. It is known if a client asked for changes, in the week before the
+	// creation of the table.
+	FromCreation = "0"
 	// PositionHeader is the position of an answer, from which the client continues.
 	PositionHeader = "X-Lazuli-Position"
 	// HiddenHeader, with the value [HiddenInclude], asks for hidden messages too; the answer has it if they are included.

@@ -13,16 +13,18 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// The log of a table's changes. It begins with the first call of [Store.Changes] and ends when no call has come for
-// watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
+// The log of a table's changes. It begins with the first call of [Store.Changes], or with the creation of the table if a call came before, and ends when
+// no call has come for watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
 // stay valid across restarts.
 //
 //	bucketWatched: table id -> version 2 or 3 | next number 8 | first number 8 | time of the last call 8 (ticks) | bytes of the records 8 | in version 3: timelines
+//	bucketService: "awaited", 0x00, account, 0x00, table name in lower case -> time of the last call 8 (ticks). Only of tables that did not exist then.
 //	bucketChanges: table id, number 8 -> version 2 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | length of RowKey 2 |
 //	                                     length of before 4 | PartitionKey | RowKey | before | after
 //
 // before and after are the entity's records before and after the change, empty if the entity does not exist. Version 1 has neither them nor the lengths of
-// RowKey and before, and no bytes. Numbers are big-endian, and those of a table's changes count up from 1. The bucket has the
+// RowKey and before, and no bytes. Numbers are big-endian. Those of a table's changes count up from 1 if the log begins with the table's creation, so that
+// the position [FromCreation] is known, and else from 2. The bucket has the
 // records from the first number up to the one before the next; a writer that adds a record removes the oldest ones beyond keepChanges and
 // keepChangeBytes.
 const (
@@ -197,7 +199,7 @@ func (l *changeLog) append(tx *store.Tx, table uint64, c FeedChange) error {
 // old records.
 func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRecord, error) {
 	key := tableIDKey(table)
-	w := watchRecord{next: 1, first: 1, asked: now}
+	w := watchRecord{next: 2, first: 2, asked: now}
 	if b := tx.Get(bucketWatched, key); b != nil {
 		old, err := decodeWatch(b)
 		if err != nil {
@@ -213,5 +215,49 @@ func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRec
 		w.asked = now
 	}
 	tx.Put(bucketWatched, key, w.encode())
+	return w, nil
+}
+
+// await notes a call for a table that does not exist: its log begins with its creation. It removes the notes of the account that have lapsed.
+func (l *changeLog) await(tx *store.Tx, account, name string, now ticks.Ticks) error {
+	prefix := awaitedKey(account, "")
+	var lapsed [][]byte
+	cur := tx.Cursor(bucketService)
+	for k, v := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = cur.Next() {
+		if w, err := decodeAwaited(v); err != nil {
+			return err
+		} else if w.lapsed(now) {
+			lapsed = append(lapsed, bytes.Clone(k))
+		}
+	}
+	for _, k := range lapsed {
+		tx.Delete(bucketService, k)
+	}
+	tx.Put(bucketService, awaitedKey(account, name), binary.BigEndian.AppendUint64(nil, uint64(now)))
+	return nil
+}
+
+// created begins the log of a new table if a call came before.
+func (l *changeLog) created(tx *store.Tx, account, name string, table uint64, now ticks.Ticks) error {
+	b := tx.Get(bucketService, awaitedKey(account, name))
+	if b == nil {
+		return nil
+	}
+	w, err := decodeAwaited(b)
+	if err != nil || w.lapsed(now) {
+		return err
+	}
+	l.on.Store(true)
+	w.next, w.first = 1, 1
+	tx.Put(bucketWatched, tableIDKey(table), w.encode())
+	return nil
+}
+
+// decodeAwaited reads the note of a call for a table that did not exist.
+func decodeAwaited(b []byte) (w watchRecord, err error) {
+	if len(b) != 8 {
+		return w, fmt.Errorf("note of an awaited table is damaged: %x", b[:min(len(b), watchSize)])
+	}
+	w.asked = ticks.Ticks(binary.BigEndian.Uint64(b))
 	return w, nil
 }

@@ -193,6 +193,10 @@ func (c *checker) checkProperties() {
 			if err := c.values.Properties(v); err != nil {
 				c.found(bucketService, k, "%v", err)
 			}
+		case bytes.HasPrefix(k, awaitedPrefix):
+			if _, err := decodeAwaited(v); err != nil {
+				c.found(bucketService, k, "%v", err)
+			}
 		default:
 			c.found(bucketService, k, "unknown key")
 		}

@@ -45,6 +45,7 @@ func TestCheck(t *testing.T) {
 			tx.Put(bucketChanges, changeKey(1, 5), (&FeedChange{Kind: Inserted, After: entity.NewRecord(0, 0)}).encode())
 		}, "the log of table 1 has the changes 0 to 0, not 5"},
 		{"properties", func(tx *store.Tx) { tx.Put(bucketService, propertiesKey("acc"), []byte("{")) }, "unexpected end of JSON"},
+		{"awaited table", func(tx *store.Tx) { tx.Put(bucketService, awaitedKey("acc", "later"), []byte("{")) }, "note of an awaited table"},
 		{"service key", func(tx *store.Tx) { tx.Put(bucketService, []byte("x"), []byte("{")) }, "unknown key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

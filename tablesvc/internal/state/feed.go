@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,11 +70,20 @@ type Feed struct {
 	Known bool
 }
 
+// FromCreation is the position before the first change of a table. It is known if Changes was called for the table, in the week before its creation.
+const FromCreation = "0"
+
 // Changes returns the changes of a table after a position. From the first call on the table's changes are logged; the log
 // ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the same name,
-// is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with [ErrTableNotFound].
+// is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with [ErrTableNotFound]; the log then begins with the
+// table's creation.
 func (s *Store) Changes(account, name, position string, now time.Time) (Feed, error) {
 	table, w, err := s.watch(account, name, ticks.Of(now))
+	if errors.Is(err, ErrTableNotFound) {
+		if err := s.await(account, name, ticks.Of(now)); err != nil {
+			return Feed{}, err
+		}
+	}
 	if err != nil {
 		return Feed{}, err
 	}
@@ -106,6 +116,29 @@ func (s *Store) Changes(account, name, position string, now time.Time) (Feed, er
 	}
 	f.Position = formatPosition(table, after, current)
 	return f, err
+}
+
+// await lets the log of a table that does not exist begin with its creation. It notes a call at most once per askedEvery.
+func (s *Store) await(account, name string, now ticks.Ticks) error {
+	noted := false
+	err := s.db.View(func(tx *store.Tx) error {
+		b := tx.Get(bucketService, awaitedKey(account, name))
+		if b == nil {
+			return nil
+		}
+		w, err := decodeAwaited(b)
+		noted = now.Time().Sub(w.asked.Time()) <= askedEvery
+		return err
+	})
+	if noted || err != nil {
+		return err
+	}
+	return s.db.Update(func(tx *store.Tx) error {
+		if _, err := idOf(tx, account, name); err == nil {
+			return nil // The table was created meanwhile: the next call begins the log.
+		}
+		return s.changes.await(tx, account, name, now)
+	})
 }
 
 // watch returns the id and the log record of a table. It begins the log if none exists, and notes the call in the record
@@ -149,6 +182,9 @@ func formatPosition(table, number, timeline uint64) string {
 }
 
 func parsePosition(text string, table uint64) (number, timeline uint64, ok bool) {
+	if text == FromCreation {
+		return 0, 0, true
+	}
 	parts := strings.Split(text, "-")
 	if len(parts) < 2 || len(parts) > 3 {
 		return 0, 0, false

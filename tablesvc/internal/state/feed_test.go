@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -186,4 +187,46 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	add("3")
 	f.want(t, begin, nil)
 	f.want(t, at, []string{"2"})
+}
+
+// A call for a table that does not exist lets the log begin with its creation, once more for a table of the same name, and not after a week.
+func TestLogBeginsWithTheCreation(t *testing.T) {
+	t.Parallel()
+	f := newFeedFixture(t)
+	if _, err := f.Changes("acc", "later", "", f.now); !errors.Is(err, ErrTableNotFound) {
+		t.Fatal(err)
+	}
+	write := func(row string) {
+		t.Helper()
+		_, err := f.Write("acc", "Later", &Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
+		check.OK(t, err)
+	}
+	known := func(want int) {
+		t.Helper()
+		page, err := f.Changes("acc", "Later", FromCreation, f.now)
+		check.OK(t, err)
+		if page.Known != (want > 0) || len(page.Changes) != want {
+			t.Errorf("known %v, %d changes; want %d", page.Known, len(page.Changes), want)
+		}
+	}
+	check.OK(t, f.CreateTable("acc", "Later", f.now))
+	write("1")
+	write("2")
+	known(2)
+	check.OK(t, f.DeleteTable("acc", "Later"))
+	check.OK(t, f.CreateTable("acc", "Later", f.now))
+	write("1")
+	known(1)
+	check.OK(t, f.DeleteTable("acc", "Later"))
+	f.now = f.now.Add(watchFor + askedEvery)
+	check.OK(t, f.CreateTable("acc", "Later", f.now))
+	write("1")
+	known(0)
+
+	// A log that begins later does not go back to the creation.
+	f.insert(t, "1")
+	f.want(t, "", nil)
+	f.want(t, FromCreation, nil)
+	_, err := Check(f.db, values, func(f Finding) { t.Error(f.String()) })
+	check.OK(t, err)
 }

@@ -19,7 +19,7 @@ const (
 	// bucketWatched and bucketChanges: the logs of changes. See changelog.go.
 	bucketWatched store.Bucket = "watched"
 	bucketChanges store.Bucket = "changes"
-	// bucketService: "next-table-id" -> 8 bytes, big-endian; "properties", 0x00, account -> service properties as JSON.
+	// bucketService: "next-table-id" -> 8 bytes, big-endian; "properties", 0x00, account -> service properties as JSON; "awaited", see changelog.go.
 	bucketService store.Bucket = "service"
 )
 
@@ -31,6 +31,13 @@ func Buckets() []store.Bucket {
 var keyNextTableID = []byte("next-table-id")
 
 func propertiesKey(account string) []byte { return []byte("properties\x00" + account) }
+
+var awaitedPrefix = []byte("awaited\x00")
+
+// awaitedKey is the key of the note that a log is to begin with the creation of a table.
+func awaitedKey(account, name string) []byte {
+	return append(bytes.Clone(awaitedPrefix), tableKey(account, name)...)
+}
 
 // tableKey is the key of a table's record. Names that differ only in case are the same table.
 func tableKey(account, name string) []byte {

@@ -18,7 +18,7 @@ func (s *Store) CreateTable(account, name string, now time.Time) error {
 		}
 		t := Table{id: nextTableID(tx, at), Created: at, Name: name}
 		tx.Put(bucketTables, key, t.encode())
-		return nil
+		return s.changes.created(tx, account, name, t.id, at)
 	})
 }
 
