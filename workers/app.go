@@ -91,6 +91,12 @@ type listener interface {
 	wake()
 }
 
+// beginner is implemented by listeners that must be in a certain state before Start returns.
+type beginner interface {
+	// begin returns when the listener misses no event that comes after it. It may be called again.
+	begin(ctx context.Context) error
+}
+
 // Queue registers a handler for the messages of a queue, by default the queue with the function's name. Start reports invalid settings.
 func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Function {
 	f := register(a, name, queueTrigger, options)

@@ -184,9 +184,16 @@ func (l *blobListener) messageQueue() queueClient { return l.messages.queue }
 
 func (l *blobListener) wake() { l.messages.wake() }
 
-func (l *blobListener) listen(soft, hard context.Context) error {
+// begin lets BlobCreated announce blobs.
+func (l *blobListener) begin(context.Context) error {
 	if l.function.settings.events {
 		l.function.blobs.Store(l)
+	}
+	return nil
+}
+
+func (l *blobListener) listen(soft, hard context.Context) error {
+	if l.function.settings.events {
 		defer l.function.blobs.Store(nil)
 		return l.messages.listen(soft, hard)
 	}

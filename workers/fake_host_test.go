@@ -54,6 +54,15 @@ func (h *fakeHost) write(_ context.Context, name string, content []byte) error {
 	return h.use(func() error { h.records[name] = bytes.Clone(content); return nil })
 }
 
+func (h *fakeHost) create(_ context.Context, name string, content []byte) error {
+	return h.use(func() error {
+		if h.records[name] == nil {
+			h.records[name] = bytes.Clone(content)
+		}
+		return nil
+	})
+}
+
 func (h *fakeHost) acquire(_ context.Context, name, owner string, period time.Duration) (id string, err error) {
 	err = h.use(func() error {
 		if h.locks[name].expires.After(time.Now()) {

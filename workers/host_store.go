@@ -27,6 +27,8 @@ type hostStore interface {
 	// read returns nil without an error if the record does not exist.
 	read(ctx context.Context, name string) ([]byte, error)
 	write(ctx context.Context, name string, content []byte) error
+	// create writes a record unless it exists.
+	create(ctx context.Context, name string, content []byte) error
 	// acquire acquires a lock for a period of 15 to 60 s. It returns errHeldByOther if another instance holds it.
 	acquire(ctx context.Context, name, owner string, period time.Duration) (leaseID string, err error)
 	// renew restarts the period. It returns errNotHeld if the lease ID does not hold the lock.
@@ -97,7 +99,7 @@ func (h azureHost) acquire(ctx context.Context, name, owner string, period time.
 	}
 	got, err := lock.AcquireLease(ctx, *seconds(period), nil)
 	if isMissing(err) {
-		if err = h.createLock(ctx, name); err == nil {
+		if err = h.create(ctx, name, nil); err == nil {
 			got, err = lock.AcquireLease(ctx, *seconds(period), nil)
 		}
 	}
@@ -114,10 +116,9 @@ func (h azureHost) acquire(ctx context.Context, name, owner string, period time.
 	return id, nil
 }
 
-// createLock creates the empty blob that is leased. It succeeds if another instance created it.
-func (h azureHost) createLock(ctx context.Context, name string) error {
+func (h azureHost) create(ctx context.Context, name string, content []byte) error {
 	return h.withContainer(ctx, func() error {
-		_, err := h.blob(name).UploadBuffer(ctx, nil, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+		_, err := h.blob(name).UploadBuffer(ctx, content, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
 			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
 		}})
 		if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.LeaseIDMissing) {

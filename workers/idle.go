@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 // idler is implemented by listeners that can report whether they are idle.
@@ -120,7 +124,11 @@ func (l *tableListener) idle(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	page, err := l.feed.after(ctx, *position, 0)
+	if hasTableCode(err, aztables.TableNotFound) && *position == longpoll.FromCreation {
+		return l.messages.idle(ctx)
+	}
 	if err != nil || !page.known || len(page.changes) > 0 {
+		l.nudge.give() // It may be in the pause after an error.
 		return false, err
 	}
 	return l.messages.idle(ctx)

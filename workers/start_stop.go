@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // run is the state from Start to the end of Stop.
@@ -20,10 +22,12 @@ type run struct {
 	errs []error
 }
 
-// Start creates the clients and the listeners. It returns when all functions listen, or an error if nothing was started. When ctx is done, the app
-// stops as by Stop with Config.DrainTimeout. The contexts of handlers have the values of ctx.
+// Start creates the clients and the listeners. It returns when all functions listen and the beginnings of table triggers are stored: whatever changes
+// after that triggers its function. It returns an error if nothing was started. When ctx is done, the app stops as by Stop with Config.DrainTimeout. The
+// contexts of handlers have the values of ctx.
 //
-// The storage account may be unavailable, and queues, containers and tables may be missing, at the time of the call: the app retries.
+// Queues, containers and tables may be missing at the time of the call: a table trigger then begins with the creation of its table. The storage account
+// may be unavailable: after ten seconds Start logs that, and the app tries again and begins when the account answers.
 func (a *App) Start(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,6 +50,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.begin(ctx, listeners)
 	r := &run{listeners: listeners, done: make(chan struct{})}
 	base := context.WithoutCancel(ctx)
 	r.soft, r.stopSoft = context.WithCancel(base)
@@ -78,6 +83,28 @@ func (a *App) Start(ctx context.Context) error {
 		close(r.done)
 	}()
 	return nil
+}
+
+// beginTimeout bounds how long Start waits for the beginnings of functions.
+const beginTimeout = 10 * time.Second
+
+// begin stores the beginnings of functions. Those that cannot be stored now are stored by their listeners.
+func (a *App) begin(ctx context.Context, listeners []listener) {
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, l := range listeners {
+		b, ok := l.(beginner)
+		if !ok {
+			continue
+		}
+		wg.Go(func() {
+			if err := contain(func() error { return b.begin(ctx) }); err != nil {
+				a.config.Logger.Warn("a function cannot begin yet; trying again", "function", a.functions[i].name, "err", sdkerr.Short(err))
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (a *App) buildListeners() ([]listener, error) {

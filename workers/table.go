@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
@@ -218,50 +220,101 @@ var (
 	pointAfterWatermark = fault.Declare("workers/after-change-position")
 )
 
-// read reads the log from the recorded position until an error.
-func (l *tableListener) read(ctx context.Context) error {
+// A recorded position in the log may have the prefix wholeTable: the entities of the table are to be read before the changes after the position.
+const wholeTable = "all "
+
+// begin records the beginning of the function durably unless an instance has recorded one before: the end of the log, with the whole table before it if
+// the function is to handle existing entities, or the creation of the table if it does not exist. The service logs the changes after that.
+func (l *tableListener) begin(ctx context.Context) error {
+	record, err := l.store.read(ctx, l.record)
+	if err != nil || len(record) > 0 {
+		return wrapBegin(err)
+	}
+	page, err := l.feed.after(ctx, "", 0)
+	switch {
+	case hasTableCode(err, aztables.TableNotFound):
+		page.position = longpoll.FromCreation
+	case err != nil:
+		return err
+	case l.function.settings.existing:
+		page.position = wholeTable + page.position
+	}
+	return wrapBegin(l.store.create(ctx, l.record, []byte(page.position)))
+}
+
+func wrapBegin(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("record where the function begins: %w", err)
+}
+
+// position returns the recorded position, which begin has made.
+func (l *tableListener) position(ctx context.Context) (string, error) {
+	if err := l.begin(ctx); err != nil {
+		return "", err
+	}
 	record, err := l.store.read(ctx, l.record)
 	if err != nil {
-		return fmt.Errorf("read the recorded position: %w", err)
+		return "", fmt.Errorf("read the recorded position: %w", err)
 	}
 	position := string(record)
-	for begun := position != ""; ; begun = true {
-		asked := l.clock.Now()
-		page, err := l.feed.after(ctx, position, longWait)
-		if err != nil {
-			return err
-		}
-		if page.known && len(page.changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
-			l.lock.pause(ctx, minPollingInterval) // The long poll returned at once: the service is stopping.
-		}
-		if err := fault.Point(pointBeforeChanges); err != nil {
-			return err
-		}
-		switch {
-		case page.known:
-			err = l.put(ctx, page.changes)
-		case begun:
-			l.log.Warn("the change log no longer has the recorded position; reading the whole table", "table", l.function.settings.table)
+	l.reached.Store(&position)
+	return position, nil
+}
+
+// moveTo records the position up to which changes were put or handled.
+func (l *tableListener) moveTo(ctx context.Context, position string) error {
+	if err := fault.Point(pointAfterChanges); err != nil {
+		return err
+	}
+	if err := l.store.write(ctx, l.record, []byte(position)); err != nil {
+		return fmt.Errorf("record the position: %w", err)
+	}
+	l.reached.Store(&position)
+	return fault.Point(pointAfterWatermark)
+}
+
+// forgotten returns the position from which to continue if the log does not have the changes after the recorded one.
+func (l *tableListener) forgotten(now string) string {
+	l.log.Warn("the change log no longer has the recorded position; reading the whole table", "table", l.function.settings.table)
+	return wholeTable + now
+}
+
+// read reads the log from the recorded position until an error.
+func (l *tableListener) read(ctx context.Context) error {
+	position, err := l.position(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		next, whole := strings.CutPrefix(position, wholeTable)
+		if whole {
 			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
-		case l.function.settings.existing:
-			err = l.feed.all(ctx, func(m []tableMessage) error { return l.put(ctx, m) })
-		}
-		if err != nil {
-			return err
-		}
-		if err := fault.Point(pointAfterChanges); err != nil {
-			return err
-		}
-		if page.position != position {
-			if err := l.store.write(ctx, l.record, []byte(page.position)); err != nil {
-				return fmt.Errorf("record the position: %w", err)
-			}
-			if err := fault.Point(pointAfterWatermark); err != nil {
+		} else {
+			asked := l.clock.Now()
+			var page feedPage
+			if page, err = l.feed.after(ctx, position, longWait); err != nil {
 				return err
 			}
+			if page.known && len(page.changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
+				l.lock.pause(ctx, minPollingInterval) // The long poll returned at once: the service is stopping.
+			}
+			if err := fault.Point(pointBeforeChanges); err != nil {
+				return err
+			}
+			if next = page.position; !page.known {
+				next = l.forgotten(next)
+			}
+			err = l.put(ctx, page.changes)
 		}
-		position = page.position
-		l.reached.Store(&position)
+		if err == nil && next != position {
+			err = l.moveTo(ctx, next)
+		}
+		if err != nil {
+			return err
+		}
+		position = next
 	}
 }
 

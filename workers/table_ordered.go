@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -51,50 +52,24 @@ func (l *orderedTableListener) followInOrder(soft, hard context.Context) {
 	}
 }
 
-// readInOrder handles the log from the recorded position on, until soft is done or something fails.
+// readInOrder handles the log from the recorded position on, until soft is done or a step fails.
 func (l *orderedTableListener) readInOrder(soft, hard context.Context) error {
-	record, err := l.store.read(soft, l.record)
+	position, err := l.position(soft)
 	if err != nil {
-		return fmt.Errorf("read how far the log was handled: %w", err)
+		return err
 	}
-	position := string(record)
-	for begun := position != ""; soft.Err() == nil; begun = true {
+	for soft.Err() == nil {
 		if l.function.gate.paused() {
 			l.nudge.pause(soft, l.clock, l.every)
 			continue
 		}
-		asked := l.clock.Now()
-		changes, page, err := l.feed.states(soft, position, longWait)
-		if err != nil {
-			return err
-		}
-		if page.known && len(changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
-			l.lock.pause(soft, minPollingInterval) // The long poll returned at once: the service is stopping.
-		}
-		if !page.known && (begun || l.function.settings.existing) {
-			if begun {
-				l.log.Warn("the log of changes does not reach back to where it was handled last; going through the whole table", "table", l.function.settings.table)
-			}
-			err = l.feed.everything(soft, func(all []loggedChange) error {
-				_, err := l.handleAll(soft, hard, all)
-				return err
-			})
-			if err != nil {
+		next, err := l.handleNext(soft, hard, position)
+		if next != "" && next != position {
+			// What was handled is recorded, also if the app stops.
+			if err := l.moveTo(context.WithoutCancel(hard), next); err != nil {
 				return err
 			}
-		}
-		if err := fault.Point(pointBeforeChanges); err != nil {
-			return err
-		}
-		reached, err := l.handleAll(soft, hard, changes)
-		if err == nil {
-			reached = page.position
-		}
-		if reached != "" && reached != position {
-			if err := l.reachedInOrder(hard, reached); err != nil {
-				return err
-			}
-			position = reached
+			position = next
 		}
 		if err != nil {
 			return err
@@ -103,16 +78,38 @@ func (l *orderedTableListener) readInOrder(soft, hard context.Context) error {
 	return nil
 }
 
-// reachedInOrder records how far the log was handled.
-func (l *orderedTableListener) reachedInOrder(ctx context.Context, position string) error {
-	if err := fault.Point(pointAfterChanges); err != nil {
-		return err
+// handleNext handles a page of the log, or the whole table, and returns the position up to which all changes are handled. If it fails, that may be before the
+// end of the page, or empty.
+func (l *orderedTableListener) handleNext(soft, hard context.Context, position string) (string, error) {
+	if next, whole := strings.CutPrefix(position, wholeTable); whole {
+		err := l.feed.everything(soft, func(all []loggedChange) error {
+			_, err := l.handleAll(soft, hard, all)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		return next, nil
 	}
-	if err := l.store.write(context.WithoutCancel(ctx), l.record, []byte(position)); err != nil {
-		return fmt.Errorf("record how far the log was handled: %w", err)
+	asked := l.clock.Now()
+	changes, page, err := l.feed.states(soft, position, longWait)
+	if err != nil {
+		return "", err
 	}
-	l.tableListener.reached.Store(&position)
-	return fault.Point(pointAfterWatermark)
+	if !page.known {
+		return l.forgotten(page.position), nil
+	}
+	if len(changes) == 0 && l.clock.Now().Sub(asked) < minPollingInterval {
+		l.lock.pause(soft, minPollingInterval) // The long poll returned at once: the service is stopping.
+	}
+	if err := fault.Point(pointBeforeChanges); err != nil {
+		return "", err
+	}
+	reached, err := l.handleAll(soft, hard, changes)
+	if err == nil {
+		reached = page.position
+	}
+	return reached, err
 }
 
 // handleAll handles changes: those of an entity one after another, those of others at the same time. If it is interrupted, it returns the position up to which
