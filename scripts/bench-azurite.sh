@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures Lazuli beside Azurite: installs a pinned Azurite from npm into a cache folder, starts it with a fresh data
-# folder on loopback ports, and runs `lazuli bench --vs` against it. Further arguments go to `lazuli bench`:
+# folder on loopback ports, and runs `lazuli-lab bench --vs` against it. Further arguments go to that command:
 #
 #   scripts/bench-azurite.sh --floor --duration 10s --json result.json
 #
@@ -32,7 +32,7 @@ if [ ! -f "$cache/node_modules/azurite/package.json" ]; then
 	}
 fi
 
-(cd "$root" && go build -o "$work/lazuli" ./cmd/lazuli)
+(cd "$root" && go build -o "$work/" ./cmd/lazuli ./cmd/lazuli-lab)
 
 node "$cache/node_modules/azurite/dist/src/azurite.js" --silent --skipApiVersionCheck --location "$work/azurite" \
 	--blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >"$work/azurite.log" 2>&1 &
@@ -52,6 +52,6 @@ done
 account=devstoreaccount1
 key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
 at() { echo "http://127.0.0.1:$1/$account"; }
-"$work/lazuli" bench --vs-pid "$azurite" \
+"$work/lazuli-lab" bench --vs-pid "$azurite" \
 	--vs "AccountName=$account;AccountKey=$key;BlobEndpoint=$(at "$port");QueueEndpoint=$(at $((port + 1)));TableEndpoint=$(at $((port + 2)))" \
 	"$@"

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -270,7 +270,7 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 			return err
 		}
 		defer os.RemoveAll(folder)
-		cluster, err := nodeproc.StartCluster(ctx, folder, demoNodes, func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
+		cluster, err := killrig.StartCluster(ctx, folder, demoNodes, func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
 		if err != nil {
 			return fmt.Errorf("start the cluster of the demonstration: %w", err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -41,7 +41,7 @@ func TestAnalyticsOfAClusterWithAKilledNode(t *testing.T) {
 		check.OK(t, err)
 	}
 
-	killed := nodeproc.Cluster{Nodes: cluster.Nodes[2:]}
+	killed := killrig.Cluster{Nodes: cluster.Nodes[2:]}
 	ctx, stop := context.WithTimeout(t.Context(), workTime)
 	defer stop()
 	var (
@@ -90,7 +90,7 @@ func TestAnalyticsOfAClusterWithAKilledNode(t *testing.T) {
 }
 
 // nodeBlobs returns a client of one node that tries each request once.
-func nodeBlobs(t *testing.T, n *nodeproc.Node) *azblob.Client {
+func nodeBlobs(t *testing.T, n *killrig.Node) *azblob.Client {
 	t.Helper()
 	key, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
@@ -101,7 +101,7 @@ func nodeBlobs(t *testing.T, n *nodeproc.Node) *azblob.Client {
 }
 
 // countedPuts returns the sum of the successful Put Blob requests in the metrics.
-func countedPuts(t *testing.T, cluster *nodeproc.Cluster, resolution string) (sum int64) {
+func countedPuts(t *testing.T, cluster *killrig.Cluster, resolution string) (sum int64) {
 	t.Helper()
 	tables, err := aztables.NewServiceClientFromConnectionString(cluster.ConnectionString(), nil)
 	check.OK(t, err)

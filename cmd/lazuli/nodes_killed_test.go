@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -75,14 +75,14 @@ func TestEventsOfAClusterWhoseNodesAreKilled(t *testing.T) {
 }
 
 // startNodes starts three nodes as processes, if nodes are to be killed.
-func startNodes(t *testing.T, args ...string) *nodeproc.Cluster {
+func startNodes(t *testing.T, args ...string) *killrig.Cluster {
 	t.Helper()
 	if os.Getenv("LAZULI_TEST_KILL_NODES") == "" {
 		t.Skip("LAZULI_TEST_KILL_NODES is not set")
 	}
 	self, err := os.Executable()
 	check.OK(t, err)
-	cluster, err := nodeproc.StartCluster(t.Context(), t.TempDir(), 3, func(serve ...string) *exec.Cmd {
+	cluster, err := killrig.StartCluster(t.Context(), t.TempDir(), 3, func(serve ...string) *exec.Cmd {
 		return lazuliCommand(self, append(serve, args...)...)
 	})
 	check.OK(t, err)
@@ -92,7 +92,7 @@ func startNodes(t *testing.T, args ...string) *nodeproc.Cluster {
 
 // killNodes kills one node after the other, until the function that it returns is called. That waits until all nodes are ready, and returns the
 // number of kills.
-func killNodes(t *testing.T, cluster *nodeproc.Cluster) (end func() int) {
+func killNodes(t *testing.T, cluster *killrig.Cluster) (end func() int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	type result struct {
@@ -117,7 +117,7 @@ func killNodes(t *testing.T, cluster *nodeproc.Cluster) (end func() int) {
 }
 
 // subscribe adds a subscription at the node that delivers the events.
-func subscribe(t *testing.T, cluster *nodeproc.Cluster) {
+func subscribe(t *testing.T, cluster *killrig.Cluster) {
 	t.Helper()
 	for deadline := time.Now().Add(nodesPatience); ; {
 		var output string

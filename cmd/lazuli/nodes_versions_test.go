@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"github.com/lazuli-storage/lazuli/internal/nodeproc"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
@@ -101,7 +101,7 @@ func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
 }
 
 // logged reports whether a node has logged a text.
-func logged(t *testing.T, n *nodeproc.Node, text string) bool {
+func logged(t *testing.T, n *killrig.Node, text string) bool {
 	t.Helper()
 	log, err := os.ReadFile(n.Folder + ".log")
 	check.OK(t, err)
@@ -122,7 +122,7 @@ type writing struct {
 	acknowledged [3][]string // names of entities, blobs and messages
 }
 
-func startWriting(ctx context.Context, t *testing.T, cluster *nodeproc.Cluster) *writing {
+func startWriting(ctx context.Context, t *testing.T, cluster *killrig.Cluster) *writing {
 	t.Helper()
 	w := &writing{}
 	var err error

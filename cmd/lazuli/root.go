@@ -60,7 +60,6 @@ configuration file. Azurite's flags are understood.`,
 		newFsckCommand(m),
 		newCompactCommand(m),
 		newBenchCommand(),
-		newChaosCommand(),
 		newVersionCommand(),
 	)
 	mistakesAreUsage(root)

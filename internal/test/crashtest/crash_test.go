@@ -89,7 +89,7 @@ func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 	var slowest, fsckTime time.Duration
 	for kill := range n {
 		s := start(t, binary, data, flags...)
-		slowest = max(slowest, s.took)
+		slowest = max(slowest, s.Took)
 		connectAll(t, s, workers)
 		if kill > 0 {
 			verifyAll(t, workers, false)

@@ -2,20 +2,18 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
-	"syscall"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/childproc"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
 )
 
 // child is a worker process.
-type child struct{ *childproc.Process }
+type child struct{ *killrig.Process }
 
 func startChild(cmd *exec.Cmd) (*child, error) {
-	p, err := childproc.Start(cmd, nil)
+	p, err := killrig.Start(cmd, nil)
 	if err != nil {
 		return nil, fmt.Errorf("start the worker: %w", err)
 	}
@@ -30,13 +28,7 @@ func (c *child) waitForKill(ctx context.Context) error {
 		c.Kill()
 		return fmt.Errorf("the worker was not killed at its fault point: %w\n%s", context.Cause(ctx), c.Output())
 	}
-	var exit *exec.ExitError
-	if errors.As(c.Err(), &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
-			return nil
-		}
-	}
-	return fmt.Errorf("the worker exited without SIGKILL: %v\n%s", c.Err(), c.Output())
+	return c.Killed()
 }
 
 // stop stops the worker, which must exit without an error. A process that has just been started would die of the signal: it is stopped after its

@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/killrig"
+)
+
+// Config says what to measure.
+type Config struct {
+	// Connection is the connection string of the first target; empty starts a stack of this binary with a new data
+	// folder, thrown away afterwards.
+	Connection string
+	// Versus is the connection string of a second target, measured in turns with the first; empty for none.
+	Versus string
+	// Workloads are names or globs; none means all that are not Extra.
+	Workloads []string
+	// Duration is the measured time per workload and target, Slice the length of one turn, Warmup the time before the
+	// first counted slice.
+	Duration, Slice, Warmup time.Duration
+	// Connections is the number of parallel connections per target.
+	Connections int
+	Preload     Preload
+	// Seed decides the random choices: the same seed makes the same requests.
+	Seed uint64
+	// MaxErrors ends a workload on a target once more operations than this have failed.
+	MaxErrors int
+	// ServerPID and VersusPID are the servers' process ids for memory readings, 0 when unknown.
+	ServerPID, VersusPID int
+	// Command returns a command of lazuli.
+	Command func(args ...string) *exec.Cmd
+	// ServeArgs are passed on to `serve` of the started stack.
+	ServeArgs []string
+	// TempDir holds the started stack's data folder; empty is the system's temporary directory.
+	TempDir string
+	// Restart stops the started stack at the end and measures how long it takes to come back on its data.
+	Restart bool
+	// Progress receives progress messages; nil discards them.
+	Progress io.Writer
+
+	// floor starts the floor, the third target; nil for none. Only [AddFloor] sets it, so that programs without it do not link the floor.
+	floor func() (*killrig.Process, *Target, error)
+}
+
+// Preload says how much each data set holds before its workload is measured.
+type Preload struct {
+	Entities int `json:"entities"`
+	Messages int `json:"messages"`
+	Blobs    int `json:"blobs"`
+}
+
+// DefaultPreload is enough for the figures not to come from a CPU cache, and quick to load into any target.
+var DefaultPreload = Preload{Entities: 10_000, Messages: 10_000, Blobs: listTotal}
+
+// ParsePreload reads "N" for all data sets, or "entities=N,messages=N,blobs=N" with the defaults for those left out;
+// the empty string is DefaultPreload.
+func ParsePreload(s string) (Preload, error) {
+	p := DefaultPreload
+	if s == "" {
+		return p, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
+		return Preload{Entities: n, Messages: n, Blobs: n}, nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(value)
+		dst := map[string]*int{"entities": &p.Entities, "messages": &p.Messages, "blobs": &p.Blobs}[name]
+		if err != nil || n < 0 || dst == nil {
+			return p, fmt.Errorf("preload %q: want N, or entities=N,messages=N,blobs=N", s)
+		}
+		*dst = n
+	}
+	return p, nil
+}
+
+var errTooMany = errors.New("more errors than allowed")
+
+// SettingsError means that a Config is not valid. The run has not started.
+type SettingsError struct{ Cause error }
+
+func (e SettingsError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e SettingsError) Unwrap() error { return e.Cause }
+
+func (c *Config) progress(format string, args ...any) {
+	if c.Progress != nil {
+		fmt.Fprintf(c.Progress, format+"\n", args...)
+	}
+}
+
+// validate names the field that makes no sense.
+func (c *Config) validate() error {
+	switch {
+	case c.Duration <= 0:
+		return errors.New("duration must be positive")
+	case c.Slice <= 0:
+		return errors.New("slice must be positive")
+	case c.Warmup < 0:
+		return errors.New("warmup must not be negative")
+	case c.Connections < 1 || c.Connections > 10_000:
+		return errors.New("connections must be between 1 and 10,000")
+	case c.MaxErrors < 0:
+		return errors.New("max-errors must not be negative")
+	case c.Restart && c.Connection != "":
+		return errors.New("restart needs a stack started by the run: leave the connection string out")
+	}
+	return nil
+}
+
+// plan resolves what cfg names: the workloads and the two targets' endpoints, nil for a target that is not named.
+func (c *Config) plan() (chosen []*Workload, stacks [2]*Stack, err error) {
+	if err := c.validate(); err != nil {
+		return nil, stacks, err
+	}
+	if chosen, err = selectWorkloads(c.Workloads); err != nil {
+		return nil, stacks, err
+	}
+	for i, s := range []string{c.Connection, c.Versus} {
+		if s == "" {
+			continue
+		}
+		if stacks[i], err = ParseConnectionString(s); err != nil {
+			return nil, stacks, err
+		}
+	}
+	return chosen, stacks, nil
+}
+
+// Run measures. The report holds whatever was measured before an error or the end of ctx. A Config that makes no sense
+// is a SettingsError.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	chosen, stacks, err := cfg.plan()
+	if err != nil {
+		return nil, SettingsError{Cause: err}
+	}
+	r := &run{cfg: &cfg, id: runID(), stacks: stacks}
+	defer r.close()
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	r.report = newReport(&cfg, r.envs, r.server)
+	for _, w := range chosen {
+		if err := ctx.Err(); err != nil {
+			return r.report, err
+		}
+		r.report.add(w, r.workload(ctx, w))
+	}
+	return r.report, r.finish(ctx)
+}
+
+// run is one execution of Run.
+type run struct {
+	cfg    *Config
+	id     string
+	stacks [2]*Stack // of the connection strings
+	envs   []*env    // the measured targets, without the floor
+	floor  *Target
+	server *stackServer
+	report *Report
+
+	floorChild *killrig.Process
+}
+
+func runID() string {
+	var b [4]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// open starts what has to be started and connects to the targets.
+func (r *run) open(ctx context.Context) error {
+	first := &Target{Name: "target", Stack: r.stacks[0], PID: r.cfg.ServerPID}
+	var err error
+	if first.Stack == nil {
+		if r.server, err = startStack(ctx, r.cfg.Command, r.cfg.ServeArgs, r.cfg.TempDir); err != nil {
+			return err
+		}
+		first.Stack, first.PID = r.server.stack, r.server.Pid()
+	}
+	targets := []*Target{first}
+	if r.stacks[1] != nil {
+		targets = append(targets, &Target{Name: "versus", Stack: r.stacks[1], PID: r.cfg.VersusPID})
+	}
+	for _, t := range targets {
+		identify(t)
+	}
+	if len(targets) == 2 && targets[0].Name == targets[1].Name {
+		targets[1].Name += "-2"
+	}
+	for _, t := range targets {
+		r.envs = append(r.envs, newEnv(ctx, t, r.cfg, r.id))
+	}
+	if r.cfg.floor != nil {
+		if r.floorChild, r.floor, err = r.cfg.floor(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify names a target after the Server header of its answers.
+func identify(t *Target) {
+	c := newConn(t)
+	defer c.Close()
+	req := NewRequest(Blob, "GET", "identify", 200)
+	req.Path = []byte("/")
+	req.Query = []Param{{"comp", []byte("list")}}
+	if _, err := c.Do(req); c.res.Status == 0 && err != nil {
+		return
+	}
+	server := strings.ToLower(string(c.res.Header("Server")))
+	for _, name := range []string{"lazuli", "azurite", "windows-azure"} {
+		if strings.Contains(server, name) {
+			t.Name = strings.TrimPrefix(name, "windows-")
+		}
+	}
+}
+
+// workload measures one workload on all targets in turns.
+func (r *run) workload(ctx context.Context, w *Workload) []*measurement {
+	r.cfg.progress("%s: %s", w.Name, w.About)
+	var ms []*measurement
+	for _, e := range r.envs {
+		if err := w.prepare(e); err != nil {
+			r.cfg.progress("%s: %v", e.target.Name, err)
+			ms = append(ms, &measurement{env: e, workload: w, failed: err})
+			continue
+		}
+		ms = append(ms, newMeasurement(e, w, r.cfg.MaxErrors))
+	}
+	if f := r.floorMeasurement(w, ms); f != nil {
+		defer func() { f.env.close(false) }()
+		ms = append(ms, f)
+	}
+	for _, m := range ms {
+		if m.failed == nil && r.cfg.Warmup > 0 {
+			m.slice(ctx, r.cfg.Warmup, false)
+		}
+	}
+	for round := 0; ctx.Err() == nil; round++ {
+		worked := false
+		for i := range ms {
+			m := ms[(round+i)%len(ms)]
+			if m.failed != nil || m.spent >= r.cfg.Duration {
+				continue
+			}
+			m.slice(ctx, min(r.cfg.Slice, r.cfg.Duration), true)
+			worked = true
+		}
+		if !worked {
+			break
+		}
+	}
+	return ms
+}
+
+// floorMeasurement teaches the floor the answers of the first target that is able to give them; nil without a floor.
+func (r *run) floorMeasurement(w *Workload, ms []*measurement) *measurement {
+	if r.floor == nil {
+		return nil
+	}
+	for _, m := range ms {
+		if m.failed != nil {
+			continue
+		}
+		if err := recordSamples(m.env, w, r.floor); err != nil {
+			r.cfg.progress("%v", err)
+			continue
+		}
+		return newMeasurement(m.env.onFloor(r.floor), w, r.cfg.MaxErrors)
+	}
+	return nil
+}
+
+// finish takes the last readings.
+func (r *run) finish(ctx context.Context) error {
+	for i, e := range r.envs {
+		r.report.Targets[i].After = readMemory(e.target.PID)
+	}
+	if !r.cfg.Restart || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.cfg.progress("restarting the server on its data")
+	d, err := r.server.restart(ctx)
+	if err != nil {
+		return err
+	}
+	t := r.report.Targets[0]
+	t.RestartMS = milliseconds(d)
+	t.Restarted = readMemory(r.server.Pid())
+	return nil
+}
+
+func (r *run) close() {
+	for i, e := range r.envs {
+		own := i == 0 && r.server != nil
+		e.close(!own)
+	}
+	if r.server != nil {
+		r.server.close()
+	}
+	if r.floorChild != nil {
+		stop(r.floorChild)
+	}
+}

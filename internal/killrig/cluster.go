@@ -1,0 +1,145 @@
+package killrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/freeport"
+)
+
+const (
+	// readyTimeout bounds a question whether a node is ready.
+	readyTimeout = 5 * time.Second
+	// readyPause is the time between two of them.
+	readyPause = 50 * time.Millisecond
+	// wholeTimeout is how long a cluster may take until all nodes are ready.
+	wholeTimeout = 3 * time.Minute
+)
+
+// Cluster is a cluster of child processes behind a load balancer.
+type Cluster struct {
+	Nodes []*Node
+
+	blob, queue, table *balancer
+}
+
+// StartCluster starts a cluster with data folders below folder, and returns when all nodes are ready. After an error nothing is left running.
+func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (_ *Cluster, err error) {
+	c := &Cluster{}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	secret := filepath.Join(folder, "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("killrig ", 8)), 0o600); err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: readyTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: nodes}}
+	var peers, listen []string
+	for i := range nodes {
+		name := fmt.Sprint("n", i+1)
+		address, err := freeport.Address()
+		if err != nil {
+			return nil, err
+		}
+		n, err := NewNode(name, filepath.Join(folder, name), command, client)
+		if err != nil {
+			return nil, err
+		}
+		c.Nodes, listen, peers = append(c.Nodes, n), append(listen, address), append(peers, name+"="+address)
+	}
+	for i, n := range c.Nodes {
+		n.Args = []string{"--cluster-node", n.Name, "--cluster-listen", listen[i], "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret}
+		if err := n.Start(); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.Whole(ctx); err != nil {
+		return nil, err
+	}
+	if c.blob, err = newBalancer(c.Nodes, func(n *Node) string { return n.Blob }); err != nil {
+		return nil, err
+	}
+	if c.queue, err = newBalancer(c.Nodes, func(n *Node) string { return n.Queue }); err != nil {
+		return nil, err
+	}
+	c.table, err = newBalancer(c.Nodes, func(n *Node) string { return n.Table })
+	return c, err
+}
+
+// ConnectionString returns that of the development account at the load balancer.
+func (c *Cluster) ConnectionString() string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
+		auth.DevelopmentAccount, auth.DevelopmentKey, c.blob.address(), c.queue.address(), c.table.address())
+}
+
+// Whole waits until all nodes are ready.
+func (c *Cluster) Whole(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, wholeTimeout, fmt.Errorf("not ready within %v", wholeTimeout))
+	defer cancel()
+	for _, n := range c.Nodes {
+		for !n.Ready(ctx) {
+			switch {
+			case ctx.Err() != nil:
+				return fmt.Errorf("node %s: %w: %s", n.Name, context.Cause(ctx), n.Reason())
+			case !n.Running():
+				return fmt.Errorf("node %s ended: %w\n%s", n.Name, n.Err(), n.Output())
+			}
+			rest(ctx, readyPause)
+		}
+	}
+	return nil
+}
+
+// Harass kills one node after the other, starts it again after a time up to down, and waits until the cluster is whole, until ctx ends. All nodes
+// are ready then. It returns the number of kills.
+func (c *Cluster) Harass(ctx context.Context, random *rand.Rand, down time.Duration, say func(format string, args ...any)) (kills int, err error) {
+	for ctx.Err() == nil {
+		n, length := c.Nodes[random.IntN(len(c.Nodes))], time.Duration(random.Int64N(int64(down)))
+		n.Kill()
+		kills++
+		rest(ctx, length)
+		if err := n.Start(); err != nil {
+			return kills, err
+		}
+		began := time.Now()
+		if err := c.Whole(context.WithoutCancel(ctx)); err != nil {
+			return kills, err
+		}
+		say("node %s was killed for %v; the cluster is whole again %v after its start", n.Name, length.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		rest(ctx, time.Second)
+	}
+	return kills, nil
+}
+
+// Close stops the load balancer and the nodes.
+func (c *Cluster) Close() {
+	for _, b := range []*balancer{c.blob, c.queue, c.table} {
+		if b != nil {
+			b.close()
+		}
+	}
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+}
+
+// errNoNode: no node is ready.
+var errNoNode = errors.New("no node is ready")
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
