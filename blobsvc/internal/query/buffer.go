@@ -3,6 +3,8 @@ package query
 import (
 	"errors"
 	"io"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 // read ahead.
 type window struct {
 	src  io.Reader
-	work *work
+	work *budget.Work
 	buf  []byte
 	// start is the record's index in buf, end is the end of the bytes read; base is the offset of buf[0] in the content.
 	start, end int
@@ -59,5 +61,5 @@ func (w *window) more() error {
 	if err != nil {
 		return err
 	}
-	return w.work.read(n)
+	return w.work.Read(n)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // Delimited is the format of delimited text.
@@ -36,7 +38,7 @@ type csvReader struct {
 	spare   []byte // buffer for unquoted fields
 }
 
-func newCSVReader(src io.Reader, d Delimited, w *work) *csvReader {
+func newCSVReader(src io.Reader, d Delimited, w *budget.Work) *csvReader {
 	c := &csvReader{window: window{src: src, work: w}, Delimited: d, column: []byte(d.Column), record: []byte(d.Record)}
 	c.trimCR = d.Record == "\n"
 	return c
@@ -62,7 +64,7 @@ func (c *csvReader) open(fields []*field) error {
 		}
 	}
 	for _, f := range fields {
-		if err := c.work.spend(len(c.names)); err != nil {
+		if err := c.work.Spend(len(c.names)); err != nil {
 			return err
 		}
 		if len(f.path) == 1 && f.resolve(c.names) {

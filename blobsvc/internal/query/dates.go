@@ -252,7 +252,11 @@ func (e *toString) eval(r *row) (value, error) {
 	if err != nil || f.absent() {
 		return nullValue, err
 	}
-	return textValue(formatTime(v.t, string(f.text().b))), nil
+	pattern := f.text().b
+	if err := r.Spend(20 * len(pattern)); err != nil {
+		return value{}, err
+	}
+	return textValue(formatTime(v.t, string(pattern))), nil
 }
 
 // formatTime formats t by a pattern: runs of the letters below are replaced by parts of t; quoted text and other characters are copied.

@@ -12,8 +12,8 @@
 // # Limits
 //
 // The content is streamed: a query needs memory for one record, of at most 4 MiB and 100,000 columns, and for some buffers.
-// The work of a query is limited in proportion to the bytes that it reads (work.go), the SQL by its number of tokens. A query ends when its context is
-// done, even within a record.
+// The work of a query is limited by package budget, in proportion to the bytes that it reads, the SQL by its number of tokens. A query ends when its
+// context is done, even within a record.
 //
 // # Fidelity
 //

@@ -47,8 +47,9 @@ var (
 // errRecordTooLong ends a query.
 var errRecordTooLong = &recordError{fatal: true, name: "RecordTooLarge", description: "A record is longer than 4 MiB."}
 
-// errTooMuchWork ends a query that needs too much work for the size of its content.
-var errTooMuchWork = &recordError{fatal: true, name: "TooMuchWork", description: "The query computes more than is allowed for the content that it has read."}
+// errTimedOut ends a query that needs too much work for the content that it has read. Its name is that of Azure's error for an operation that does
+// not end in the permitted time.
+var errTimedOut = &recordError{fatal: true, name: "OperationTimedOut", description: "The query computes more than is allowed for the content that it has read."}
 
 // errTooManyColumns means that a record of delimited text has more than maxCells columns.
 var errTooManyColumns = &recordError{name: "TooManyColumns", description: "The record has more columns than can be read."}

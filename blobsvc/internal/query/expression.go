@@ -82,7 +82,7 @@ func (f *field) resolve(names []string) bool {
 }
 
 func (f *field) eval(r *row) (value, error) {
-	if err := r.spend(1); err != nil {
+	if err := r.Spend(1); err != nil {
 		return value{}, err
 	}
 	return r.field(f)
@@ -110,7 +110,7 @@ func (e *logic) eval(r *row) (value, error) {
 func truth(e expression, r *row) (value, error) {
 	v, err := e.eval(r)
 	if err == nil {
-		err = r.spend(1 + len(v.b))
+		err = r.Spend(1 + len(v.b))
 	}
 	if err != nil || v.kind == boolean {
 		return v, err
@@ -152,7 +152,7 @@ func (e *comparison) eval(r *row) (value, error) {
 	if err != nil {
 		return v, err
 	}
-	if err := r.spend(1 + len(l.b) + len(v.b)); err != nil || l.absent() || v.absent() {
+	if err := r.Spend(1 + len(l.b) + len(v.b)); err != nil || l.absent() || v.absent() {
 		return nullValue, err
 	}
 	c, err := compare(l, v)
@@ -180,7 +180,7 @@ type absence struct {
 func (e *absence) eval(r *row) (value, error) {
 	v, err := e.of.eval(r)
 	if err == nil {
-		err = r.spend(1)
+		err = r.Spend(1)
 	}
 	is := v.kind == missing || v.kind == null && !e.onlyMissing
 	return boolValue(is != e.negated), err
@@ -203,7 +203,7 @@ func (e *membership) eval(r *row) (value, error) {
 		if err != nil {
 			return v, err
 		}
-		if err := r.spend(1 + len(l.b) + len(v.b)); err != nil {
+		if err := r.Spend(1 + len(l.b) + len(v.b)); err != nil {
 			return v, err
 		}
 		if v.absent() {
@@ -229,7 +229,7 @@ func (e *arithmetic) eval(r *row) (value, error) {
 	}
 	b, err := e.right.eval(r)
 	if err == nil {
-		err = r.spend(1 + len(a.b) + len(b.b))
+		err = r.Spend(1 + len(a.b) + len(b.b))
 	}
 	if err != nil || a.absent() || b.absent() {
 		return nullValue, err
@@ -246,7 +246,20 @@ func (e *arithmetic) eval(r *row) (value, error) {
 	if a.kind == integer && b.kind == integer {
 		return integers(e.op, a.n, b.n)
 	}
-	return floats(e.op, a.float(), b.float())
+	x, y := a.float(), b.float()
+	if e.op == '%' && y != 0 {
+		if err := r.Spend(remainderWork(x, y)); err != nil {
+			return value{}, err
+		}
+	}
+	return floats(e.op, x, y)
+}
+
+// remainderWork returns the work of math.Mod, whose time grows with the distance of the exponents.
+func remainderWork(x, y float64) int {
+	_, a := math.Frexp(x)
+	_, b := math.Frexp(y)
+	return 8 * max(0, a-b)
 }
 
 // addDays adds a number of days to a time.
@@ -336,7 +349,7 @@ type cast struct {
 func (e *cast) eval(r *row) (value, error) {
 	v, err := e.of.eval(r)
 	if err == nil {
-		err = r.spend(1 + len(v.b))
+		err = r.Spend(1 + len(v.b))
 	}
 	if err != nil {
 		return v, err

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // function is a function with an ordinary argument list of least to most arguments; most is -1 for no limit.
@@ -30,7 +32,7 @@ var functions = map[string]function{
 func (r *row) argument(e expression) (value, error) {
 	v, err := e.eval(r)
 	if err == nil {
-		err = r.spend(1 + len(v.b))
+		err = r.Spend(1 + len(v.b))
 	}
 	return v, err
 }
@@ -117,14 +119,25 @@ func (e *trim) eval(r *row) (value, error) {
 		return nullValue, err
 	}
 	b, cut := v.text().b, string(c.text().b)
-	if err := r.spend(len(b) * (1 + len(cut))); err != nil { // compare each character with the characters of cut
-		return value{}, err
+	for e.leading && len(b) > 0 {
+		c, size := utf8.DecodeRune(b)
+		if !strings.ContainsRune(cut, c) {
+			break
+		}
+		if err := r.Spend(1 + len(cut)); err != nil {
+			return value{}, err
+		}
+		b = b[size:]
 	}
-	if e.leading {
-		b = bytes.TrimLeft(b, cut)
-	}
-	if e.trailing {
-		b = bytes.TrimRight(b, cut)
+	for e.trailing && len(b) > 0 {
+		c, size := utf8.DecodeLastRune(b)
+		if !strings.ContainsRune(cut, c) {
+			break
+		}
+		if err := r.Spend(1 + len(cut)); err != nil {
+			return value{}, err
+		}
+		b = b[:len(b)-size]
 	}
 	return bytesValue(b), nil
 }
@@ -179,7 +192,7 @@ func (e *like) eval(r *row) (value, error) {
 	if b := p.text().b; string(b) != e.source || e.compiled == nil {
 		e.compile(string(b))
 	}
-	is, err := e.match(v.text().b, r.work)
+	is, err := e.match(v.text().b, r.Work)
 	return boolValue(is), err
 }
 
@@ -199,7 +212,7 @@ func (e *like) compile(pattern string) {
 
 // match reports whether text matches pattern. After a mismatch it goes back to the last %, which then matches one character more, so
 // the time is at most proportional to the product of the lengths.
-func (e *like) match(s []byte, w *work) (bool, error) {
+func (e *like) match(s []byte, w *budget.Work) (bool, error) {
 	at, p := 0, 0
 	star, from := -1, 0
 	for at < len(s) {
@@ -212,7 +225,7 @@ func (e *like) match(s []byte, w *work) (bool, error) {
 			p++
 			at += size
 		case star >= 0:
-			if err := w.spend(1 + p - star); err != nil { // characters that are compared again
+			if err := w.Spend(1 + p - star); err != nil { // characters that are compared again
 				return false, err
 			}
 			_, size := utf8.DecodeRune(s[from:])

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // jsonReader reads a sequence of objects, or objects in arrays at the top level. Record separators and
@@ -23,7 +25,7 @@ type jsonReader struct {
 	row                    jsonRow
 }
 
-func newJSONReader(src io.Reader, separator string, from []step, w *work) *jsonReader {
+func newJSONReader(src io.Reader, separator string, from []step, w *budget.Work) *jsonReader {
 	return &jsonReader{window: window{src: src, work: w}, separator: []byte(separator), from: from, row: jsonRow{work: w}}
 }
 
@@ -212,7 +214,7 @@ type array struct {
 }
 
 // next returns the next row, or nil at the end.
-func (r *rows) next(w *work) ([]byte, error) {
+func (r *rows) next(w *budget.Work) ([]byte, error) {
 	for len(r.arrays) > 0 {
 		top := &r.arrays[len(r.arrays)-1]
 		if top.rest[0] == ']' {
@@ -224,7 +226,7 @@ func (r *rows) next(w *work) ([]byte, error) {
 		if top.rest = blank(top.rest[n:]); top.rest[0] == ',' {
 			top.rest = blank(top.rest[1:])
 		}
-		if err := w.spend(n); err != nil {
+		if err := w.Spend(n); err != nil {
 			return nil, err
 		}
 		if row, err := r.enter(v, path, w); err != nil || row != nil {
@@ -236,9 +238,9 @@ func (r *rows) next(w *work) ([]byte, error) {
 
 // enter follows a path into raw, which is valid. It returns the selected row; nil if it does not exist, or if the path selects
 // the elements of an array, which next returns.
-func (r *rows) enter(raw []byte, path []step, w *work) ([]byte, error) {
+func (r *rows) enter(raw []byte, path []step, w *budget.Work) ([]byte, error) {
 	for i, s := range path {
-		if err := w.spend(len(raw)); err != nil {
+		if err := w.Spend(len(raw)); err != nil {
 			return nil, err
 		}
 		if s.name == "" && s.index == allElements {
@@ -384,7 +386,7 @@ func jsonValue(raw []byte) value {
 // jsonRow is an object, or the value at a path.
 type jsonRow struct {
 	raw  []byte
-	work *work
+	work *budget.Work
 }
 
 func (r *jsonRow) field(f *field) (value, error) {
@@ -393,7 +395,7 @@ func (r *jsonRow) field(f *field) (value, error) {
 	}
 	v, ok := r.raw, true
 	for i := range f.path {
-		if err := r.work.spend(len(v)); err != nil {
+		if err := r.work.Spend(len(v)); err != nil {
 			return value{}, err
 		}
 		if v, ok = f.path[i].follow(v); !ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // parquetMemory is the maximum size of the pages and dictionaries that a query holds, in bytes.
@@ -42,16 +43,21 @@ type parquetColumn struct {
 // counted counts the bytes read.
 type counted struct {
 	io.ReaderAt
-	work    *work
-	n, size int64
-	err     error // an error of reading the content, not of the file format
+	work    *budget.Work
+	n, size int64 // n is at most size: reading bytes again adds no work
+	err     error // an error of reading the content, or the end of the work; not an error of the file format
 }
 
 func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, off)
+	before := c.n
 	c.n = min(c.n+int64(n), c.size)
 	if err == nil || err == io.EOF {
-		if stopped := c.work.read(n); stopped != nil {
+		stopped := c.work.Read(int(c.n - before))
+		if stopped == nil {
+			stopped = c.work.Check() // each page is read and decompressed
+		}
+		if stopped != nil {
 			err = stopped
 		}
 	}
@@ -61,7 +67,7 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func newParquetReader(content io.ReaderAt, size int64, star bool, w *work) *parquetReader {
+func newParquetReader(content io.ReaderAt, size int64, star bool, w *budget.Work) *parquetReader {
 	return &parquetReader{content: &counted{ReaderAt: content, size: size, work: w}, star: star, memory: parquetMemory}
 }
 
@@ -83,7 +89,7 @@ func (p *parquetReader) open(fields []*field) (err error) {
 	}
 	needed := make([]bool, len(p.names))
 	for _, f := range fields {
-		if err := p.content.work.spend(len(p.names)); err != nil {
+		if err := p.content.work.Spend(len(p.names)); err != nil {
 			return err
 		}
 		n, ordinal := f.ordinal()
@@ -124,6 +130,10 @@ func (p *parquetReader) next() (record, error) {
 
 // advance moves to the next row.
 func (p *parquetReader) advance() error {
+	if err := p.content.work.Spend(4 * (1 + len(p.columns))); err != nil { // a run of a few bytes has any number of rows
+		p.content.err = err
+		return err
+	}
 	for p.left == 0 {
 		readers := make([]*parquet.Reader, len(p.columns))
 		for i := range p.columns {

@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	ownparquet "github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // askParquet runs a query over a Parquet file.
@@ -87,7 +88,7 @@ func TestParquetMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	file := parquetFile(t, make([]parquetRow, 100)...)
 	read := func(memory ownparquet.Budget) error {
-		p := newParquetReader(bytes.NewReader(file), int64(len(file)), true, newWork(t.Context()))
+		p := newParquetReader(bytes.NewReader(file), int64(len(file)), true, budget.New(t.Context(), budget.Request))
 		if p.memory != parquetMemory {
 			t.Errorf("a query has %d bytes, want %d", p.memory, parquetMemory)
 		}

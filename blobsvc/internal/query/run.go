@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // Content is the content to query.
@@ -40,7 +44,14 @@ type Query struct {
 	values []value // of one record
 	rows   int64   // that were written
 	told   int64   // the position of the last progress report
-	whole  bool    // the content was read to its end
+	client *client
+	whole  bool // the content was read to its end
+}
+
+// row is the current record, as expressions see it.
+type row struct {
+	record
+	*budget.Work
 }
 
 const (
@@ -53,8 +64,11 @@ const (
 // Open begins to read the content. The error is an *Error if the query does not fit the content, or an error of the reader. The query
 // ends with the error of ctx when ctx is done.
 func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
-	w := newWork(ctx)
-	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{work: w}}
+	return r.open(c, budget.New(ctx, budget.Request))
+}
+
+func (r *Request) open(c Content, w *budget.Work) (*Query, error) {
+	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{Work: w}}
 	switch r.input.format {
 	case jsonFormat:
 		q.reader = newJSONReader(c.Reader, r.input.separator, r.statement.from, w)
@@ -81,10 +95,38 @@ func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
 	return q, nil
 }
 
+// client is where a response goes.
+type client struct {
+	io.Writer
+	work *budget.Work
+	at   time.Time // of the last write
+}
+
+// Write implements io.Writer. Its time is not work of the query.
+func (c *client) Write(p []byte) (n int, err error) {
+	err = c.work.Wait(func() error { n, err = c.Writer.Write(p); return err })
+	c.at = c.work.Seen()
+	return n, err
+}
+
+// flush sends what the connection has buffered.
+func (c *client) flush() error {
+	w, ok := c.Writer.(http.ResponseWriter)
+	if !ok {
+		return nil
+	}
+	err := c.work.Wait(http.NewResponseController(w).Flush)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
 // Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or Open's context is done.
 // Errors in records are part of the response.
 func (q *Query) Run(w io.Writer) (err error) {
-	if q.frames, err = newFrames(w); err != nil {
+	q.client = &client{Writer: w, work: q.row.Work}
+	if q.frames, err = newFrames(q.client); err != nil {
 		return err
 	}
 	q.out = q.writer.begin(make([]byte, 0, flushSize+flushSize/4), q.statement.names())
@@ -92,6 +134,9 @@ func (q *Query) Run(w io.Writer) (err error) {
 		err = q.split()
 	} else {
 		err = q.scan()
+	}
+	if errors.Is(err, budget.ErrExhausted) {
+		err = errTimedOut
 	}
 	var bad *recordError
 	switch {
@@ -235,7 +280,7 @@ func (q *Query) take(record record) (err error) {
 		q.out, err = q.writer.values(q.out, q.values)
 	}
 	if err == nil {
-		err = r.spend(len(q.out) - before + q.writer.held() - held) // names of columns may be long, and are written for each record
+		err = r.Spend(len(q.out) - before + q.writer.held() - held) // names of columns may be long, and are written for each record
 	}
 	if err != nil {
 		q.out = q.out[:before]
@@ -247,12 +292,12 @@ func (q *Query) take(record record) (err error) {
 
 // progress sends output if there is enough of it, and reports how far the content has been read.
 func (q *Query) progress() error {
-	q.row.left += workPerRecord
-	if err := q.row.spend(1); err != nil { // check the context: a file of a few bytes can have any number of rows of which none is written
+	if err := q.row.Spend(4); err != nil { // a file of a few bytes can have any number of rows of which none is written
 		return err
 	}
 	_, end := q.reader.position()
-	if len(q.out)+q.writer.held() < flushSize && end-q.told < progressEvery {
+	late := q.row.Seen().Sub(q.client.at) > budget.FirstByte
+	if len(q.out)+q.writer.held() < flushSize && end-q.told < progressEvery && !late {
 		return nil
 	}
 	var err error
@@ -267,6 +312,12 @@ func (q *Query) progress() error {
 		if err := q.frames.progress(q.told, q.size); err != nil {
 			return err
 		}
+	}
+	if late {
+		if err := q.frames.progress(min(end, q.size), q.size); err != nil {
+			return err
+		}
+		return q.client.flush()
 	}
 	return nil
 }

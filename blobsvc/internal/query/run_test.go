@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // TestRecorded has what tests of the official clients for Python, JavaScript and .NET expect of the real service.
@@ -355,7 +357,7 @@ func TestStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"}), row: row{work: newWork(ctx)}}
+	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"}), row: row{Work: budget.New(ctx, budget.Request)}}
 	if err := q.Run(io.Discard); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
@@ -311,6 +312,9 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	}
 	if f.Space != nil && f.Space.Failed(err) {
 		err = wire.ErrInsufficientStorage
+	}
+	if errors.Is(err, budget.ErrExhausted) {
+		err = wire.ErrOperationTimedOut
 	}
 	if !errors.As(err, &e) {
 		f.Log.Error("request failed", "service", f.Service.String(), "account", r.Account, "op", r.Operation,

@@ -1,0 +1,118 @@
+// Package budget bounds the work of one request: the time that its evaluation takes, and the bytes of its answer.
+//
+// The work is spent where it is done: a loop calls [Work.Spend] for what it is about to do, in units of about 5 ns. A step of 16,384 units, which is
+// far below 100 ms, ends with a look at the clock and at the request's context, so that a request stops within one step of the end of its budget, or
+// of its client. An operation that takes longer than its operands show, such as the remainder of two distant floats, spends what it takes.
+//
+// What a request does when its budget ends depends on the operation. A listing or a query of entities ends its page, with a continuation. Everything
+// else fails with [ErrExhausted], which the front-end answers with OperationTimedOut, as Azure does for an operation that does not end in the
+// permitted time:
+// https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-blob-service-operations
+package budget
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The limits of requests.
+const (
+	// Request is the time of work of a request.
+	Request = 5 * time.Second
+	// PerMiB is the time of work that a request has in addition for each MiB of stored content that it reads: a query of an
+	// ordinary CSV file takes 20 ms.
+	PerMiB = time.Second
+	// FirstByte is the time after which an answer that is still computed has to begin. Clients give up after 30 s or more.
+	FirstByte = 10 * time.Second
+	// Answer is the size in bytes at which a page of a listing ends: the item that reaches it is its last.
+	Answer = 4 << 20
+)
+
+const (
+	// step is the number of units between two looks at the clock.
+	step = 1 << 14
+	// longest is the most that one step is charged: a step that took longer waited, for a processor or for the memory's collector.
+	longest = 100 * time.Millisecond
+	// least is the least that a unit is charged, such as a byte of output, which is copied faster.
+	least = time.Nanosecond
+)
+
+// ErrExhausted means that a request needs more work than it may cause.
+var ErrExhausted = errors.New("budget: the request needs more work than it may cause")
+
+// Work is the work that a request may still do. It belongs to one goroutine. A nil Work is not limited.
+type Work struct {
+	ctx   context.Context
+	now   func() time.Time
+	left  time.Duration
+	mark  time.Time // the end of what was charged
+	units int       // until the next look at the clock
+}
+
+// New returns the work of a request that ends with ctx: limit of time, and what [Work.Read] adds.
+func New(ctx context.Context, limit time.Duration) *Work { return newWork(ctx, limit, time.Now) }
+
+func newWork(ctx context.Context, limit time.Duration, now func() time.Time) *Work {
+	return &Work{ctx: ctx, now: now, left: limit, mark: now(), units: step}
+}
+
+// Spend charges n units of work, of about 5 ns each. It returns [ErrExhausted] at the end of the budget, and the cause of the context's end.
+func (w *Work) Spend(n int) error {
+	if w == nil {
+		return nil
+	}
+	if w.units -= n; w.units > 0 {
+		return nil
+	}
+	return w.Check()
+}
+
+// Check looks at the clock and at the context, for work that is not counted in units. Its errors are those of [Work.Spend].
+func (w *Work) Check() error {
+	if w == nil {
+		return nil
+	}
+	now := w.now()
+	w.left -= max(min(now.Sub(w.mark), longest), time.Duration(step-w.units)*least)
+	w.units = step
+	w.mark = now
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	if w.left < 0 {
+		return ErrExhausted
+	}
+	return nil
+}
+
+// Read adds the time for n bytes of stored content that were read. It returns the cause of the context's end.
+func (w *Work) Read(n int) error {
+	if w == nil {
+		return nil
+	}
+	w.left += time.Duration(n) * PerMiB >> 20
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	return nil
+}
+
+// Seen returns the time at the last look at the clock.
+func (w *Work) Seen() time.Time {
+	if w == nil {
+		return time.Time{}
+	}
+	return w.mark
+}
+
+// Wait runs f, which waits for the disk or for the client, without charging its time.
+func (w *Work) Wait(f func() error) error {
+	if w == nil {
+		return f()
+	}
+	before := w.now()
+	err := f()
+	w.mark = w.mark.Add(w.now().Sub(before))
+	return err
+}
