@@ -21,21 +21,27 @@ type adminCaller func(cmd *cobra.Command, method, path string, body io.Reader) (
 func newAdminCaller(m *Main, cmd *cobra.Command, path string) adminCaller {
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	return func(cmd *cobra.Command, method, rest string, body io.Reader) ([]byte, error) {
-		address, err := adminAddress(m, cmd)
+		to, err := adminAddress(m, cmd)
 		if err != nil {
 			return nil, err
 		}
-		return sendAdmin(cmd.Context(), method, address+path+rest, body)
+		return to.send(cmd.Context(), method, path+rest, body)
 	}
 }
 
-// adminAddress returns the address of the admin listener that the command's flags name, without a path.
-func adminAddress(m *Main, cmd *cobra.Command) (string, error) {
+// adminListener is an admin listener on this machine.
+type adminListener struct {
+	url   string // without a path
+	token string // that it asks for, "" for none
+}
+
+// adminAddress returns the admin listener that the command's flags and the environment name.
+func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 	if err != nil {
-		return "", usageError{err}
+		return adminListener{}, usageError{err}
 	}
-	return "http://" + reachable(c.Admin.Address()), nil
+	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
 }
 
 // printAdmin requests a report and prints it: unchanged if asJSON is set, otherwise by write. what describes the report in errors.
@@ -64,8 +70,9 @@ const maxAdminAnswer = 64 << 20
 // adminTimeout is the time limit of a request to an admin listener whose context has no deadline.
 const adminTimeout = 30 * time.Second
 
-// sendAdmin sends a request to an admin listener on this machine and returns the response's body. content is JSON, or nil.
-func sendAdmin(ctx context.Context, method, address string, content io.Reader) ([]byte, error) {
+// send sends a request and returns the response's body. content is JSON, or nil.
+func (a adminListener) send(ctx context.Context, method, path string, content io.Reader) ([]byte, error) {
+	address := a.url + path
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, adminTimeout)
@@ -77,6 +84,9 @@ func sendAdmin(ctx context.Context, method, address string, content io.Reader) (
 	}
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from /workers.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

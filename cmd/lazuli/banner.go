@@ -20,6 +20,7 @@ type banner struct {
 	accounts []string
 	backend  backend
 	admin    string // URL, "" for none
+	login    string // URL with the token of the session, "" for none
 	took     time.Duration
 }
 
@@ -45,6 +46,13 @@ func writeBanner(w io.Writer, b banner) {
 	}
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
 		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
+	}
+	if b.login != "" && !c.Silent {
+		what := "Token"
+		if c.Dashboard() {
+			what = "Login"
+		}
+		fmt.Fprintf(&out, "  %-7s%s  (there are accounts with secret keys; for commands, set LAZULI_ADMIN_TOKEN to this token)\n", what, s.blue(b.login))
 	}
 	if m := b.backend.Events(); m != nil && !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))

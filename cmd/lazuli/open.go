@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -18,7 +21,8 @@ func newOpenCommand(m *Main) *cobra.Command {
 		Use:   "open",
 		Short: "Open the dashboard of a running server in the browser",
 		Long: `Open the dashboard of a server that runs on this machine. --admin-host and --admin-port say where its admin
-listener is. The address is printed in any case.`,
+listener is. The address is printed in any case. A server that has accounts with secret keys prints its own address with a
+token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command uses it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
@@ -28,6 +32,9 @@ listener is. The address is printed in any case.`,
 			address := "http://" + reachable(c.Admin.Address()) + "/"
 			if err := askReady(cmd.Context(), address+"readyz", io.Discard); err != nil {
 				return err
+			}
+			if c.AdminToken != "" {
+				address += strings.TrimPrefix(admin.LoginPath, "/") + "?token=" + url.QueryEscape(c.AdminToken)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), address)
 			if printOnly {

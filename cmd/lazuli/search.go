@@ -31,8 +31,8 @@ func (s *roleSet) searchHandler() http.Handler {
 
 // searchSource is where an index is: in a folder, or in a process with an admin listener.
 type searchSource struct {
-	folder  string
-	address string // of the admin listener
+	folder   string
+	listener adminListener
 }
 
 // newSearchCommand makes `lazuli search`.
@@ -51,8 +51,8 @@ has stopped.`,
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has it open")
 	source := func(cmd *cobra.Command) (searchSource, error) {
-		address, err := adminAddress(m, cmd)
-		return searchSource{folder: *folder, address: address}, err
+		listener, err := adminAddress(m, cmd)
+		return searchSource{folder: *folder, listener: listener}, err
 	}
 	cmd.AddCommand(newSearchQueryCommand(source), newSearchVerifyCommand(source), newSearchRebuildCommand(source))
 	return cmd
@@ -139,9 +139,9 @@ func (s searchSource) search(ctx context.Context, q searchindex.Query, facets []
 
 // ask sends a request to the process that has the index.
 func (s searchSource) ask(ctx context.Context, method, path string, into any) error {
-	body, err := sendAdmin(ctx, method, s.address+path, nil)
+	body, err := s.listener.send(ctx, method, path, nil)
 	if errors.Is(err, errNotServed) {
-		return fmt.Errorf("the process at %s does not run the role search-index", s.address)
+		return fmt.Errorf("the process at %s does not run the role search-index", s.listener.url)
 	}
 	if err != nil {
 		return err

@@ -126,7 +126,10 @@ type serving struct {
 	backend lateBackend
 	waiting atomic.Pointer[string] // why the start waits
 
-	adminURL string              // "" without an admin listener
+	adminURL   string // "" without an admin listener
+	adminToken string // that its callers bring, "" for none
+	tokenMade  bool   // the token is random
+
 	requests *dashboard.Requests // nil without a dashboard
 	clock    *serverClock        // nil without --test-clock
 }
@@ -180,7 +183,7 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 		return errors.Join(err, stop(b, c.ShutdownTimeout))
 	}
 	s.backend.set(b)
-	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL, took: time.Since(began)})
+	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL, login: s.loginURL(), took: time.Since(began)})
 	if _, err := gctuner.ReleaseProgram(); err != nil {
 		s.log.Debug("the memory of the start could not be released", "err", err)
 	}
@@ -192,6 +195,14 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 	}
 	s.log.Info("stopped")
 	return nil
+}
+
+// loginURL returns the address at which a browser opens the dashboard with a token that was made at the start; "" if there is no such token.
+func (s *serving) loginURL() string {
+	if !s.tokenMade {
+		return ""
+	}
+	return s.adminURL + admin.LoginPath + "?token=" + s.adminToken
 }
 
 // wait records why the start waits.

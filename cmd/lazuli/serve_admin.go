@@ -28,7 +28,8 @@ func (s *serving) startAdmin() (*admin.Server, error) {
 // adminOptions returns what the admin listener answers, as far as the configuration has it.
 func (s *serving) adminOptions() admin.Options {
 	c, b := s.config, &s.backend
-	o := admin.Options{Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log, Ready: s.ready}
+	s.adminToken, s.tokenMade = c.GuardAdmin()
+	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log, Ready: s.ready}
 	if c.AdminState {
 		o.State = late(b, func(b backend) admin.State { return b })
 	}

@@ -41,12 +41,11 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
 			return usageError{errors.New("--every must be at least 10ms, --rows at least 1, and --count not negative")}
 		}
-		address, err := adminAddress(m, cmd)
+		listener, err := adminAddress(m, cmd)
 		if err != nil {
 			return err
 		}
-		address += "/metrics"
-		before, err := readSample(cmd.Context(), address)
+		before, err := readSample(cmd.Context(), listener)
 		for n := 0; err == nil && (count == 0 || n < count); n++ {
 			select {
 			case <-cmd.Context().Done():
@@ -54,7 +53,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 			case <-time.After(every):
 			}
 			var now *sample
-			if now, err = readSample(cmd.Context(), address); err != nil {
+			if now, err = readSample(cmd.Context(), listener); err != nil {
 				break
 			}
 			var screen bytes.Buffer
@@ -81,8 +80,8 @@ type sample struct {
 	families map[string]*dto.MetricFamily
 }
 
-func readSample(ctx context.Context, address string) (*sample, error) {
-	body, err := sendAdmin(ctx, http.MethodGet, address, nil)
+func readSample(ctx context.Context, from adminListener) (*sample, error) {
+	body, err := from.send(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ lazuli serve --roles runs them inside the server.`,
 	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "number of attempts after which a message is moved to the poison queue")
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time limit for running handlers when the process stops")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port, without authentication; use a loopback address (default: none)")
+	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in LAZULI_ADMIN_TOKEN (default: none)")
 	config.AddFlags(fl, config.RoleOptions()...)
 	return cmd
 }

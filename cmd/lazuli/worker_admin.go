@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -18,14 +19,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens none. search answers at /search; nil leaves
-// that path out.
+// that path out. With LAZULI_ADMIN_TOKEN in the environment, callers have to bring that token.
 func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log *slog.Logger) (stop func(), err error) {
 	if address == "" {
 		return func() {}, nil
+	}
+	token := os.Getenv("LAZULI_ADMIN_TOKEN")
+	if err := config.CheckOpen("--admin", address, token); err != nil {
+		return nil, usageError{err}
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -33,7 +39,7 @@ func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), app.Collector())
-	server := admin.Start(l, admin.Options{Metrics: metrics, Workers: workers.NewHandler(app), Search: search, Log: log})
+	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app), Search: search, Log: log})
 	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -84,7 +84,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"in_flight":0`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	body, err := sendAdmin(ctx, "GET", address+"/metrics", nil)
+	body, err := adminListener{url: address}.send(ctx, "GET", "/metrics", nil)
 	if err != nil || !strings.Contains(string(body), `lazuli_worker_queue_messages{function="archive",host="lazuli",trigger="queueTrigger"} 0`) {
 		t.Errorf("%.2000s, %v", body, err)
 	}

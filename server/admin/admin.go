@@ -53,6 +53,8 @@ type Options struct {
 	Cluster func() Cluster
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
+	// Token is what requests must bring, except for /healthz, /readyz, /metrics and the issuer; "" for nothing.
+	Token string
 	// AllowHosts are host names, without port, that requests may name in addition to IP addresses and localhost.
 	AllowHosts []string
 	// TLS, if set, serves https at the same address as http: client libraries call token issuers only over https.
@@ -65,6 +67,9 @@ type Options struct {
 func NewHandler(o Options) http.Handler {
 	e := echo.New()
 	e.Pre(guard(o.AllowHosts))
+	if o.Token != "" {
+		e.Pre(needToken(o.Token))
+	}
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
 		if o.Ready != nil {
@@ -80,6 +85,7 @@ func NewHandler(o Options) http.Handler {
 	if o.UI != nil {
 		e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/ui/") })
 		e.Any("/ui", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/ui/") })
+		e.GET(LoginPath, login(o.Token))
 		e.Any("/ui/*", echo.WrapHandler(o.UI))
 	}
 	if o.Issuer != nil {

@@ -90,8 +90,11 @@ type Config struct {
 	Host string
 	// Blob, Queue and Table are the services' listeners.
 	Blob, Queue, Table Endpoint
-	// Admin is the listener of health checks, metrics and profiles. It has no authentication.
+	// Admin is the listener of health checks, metrics, profiles and the dashboard; see GuardAdmin.
 	Admin Endpoint
+	// AdminToken is what callers of the admin listener have to bring, except for health checks, metrics and the token issuer. "" for none, or
+	// a random one.
+	AdminToken string
 	// NoAdmin opens no admin listener.
 	NoAdmin bool
 	// AllowHosts are the host names that the admin listener accepts, in addition to IP addresses and localhost.
@@ -256,9 +259,6 @@ func (c *Config) validate() error {
 	if err := c.validateAdmin(); err != nil {
 		return err
 	}
-	if c.OAuth.Basic && !c.published() && c.reachable() != "" {
-		return fmt.Errorf("oauth basic accepts forged tokens: it needs the published development account alone, or services on loopback addresses; %s is not", c.reachable())
-	}
 	if err := c.Roles.validate(); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (c *Config) Dashboard() bool {
 	return !c.NoAdmin && (c.AdminUI == "on" || c.AdminUI == "read-only" || c.AdminUI == "auto" && loopback(c.Admin.Host))
 }
 
-// validateAdmin keeps what has no authentication from opening, to a network, what has some.
+// validateAdmin checks the options of the admin listener, and what all options open.
 func (c *Config) validateAdmin() error {
 	switch {
 	case c.TestClock && c.NoAdmin:
@@ -293,19 +293,10 @@ func (c *Config) validateAdmin() error {
 	if c.AdminState && c.NoAdmin {
 		return errors.New("admin-state is about the admin listener: it cannot be used with no-admin")
 	}
-	if loopback(c.Admin.Host) {
-		return nil
+	if c.AdminToken != "" && c.NoAdmin {
+		return errNoAdminToken
 	}
-	const only = "and admin-host %s is not a loopback address; only the published development account may be accessible from other machines"
-	switch secret := !c.published(); {
-	case (c.AdminUI == "on" || c.AdminUI == "read-only") && secret:
-		return fmt.Errorf("admin-ui shows all data to everyone who can reach the admin listener, "+only, c.Admin.Host)
-	case c.AdminState && secret:
-		return fmt.Errorf("admin-state lets everyone who can reach the admin listener delete all data, "+only, c.Admin.Host)
-	case c.OAuth.Development && (secret || len(c.OAuth.Roles) > 0):
-		return fmt.Errorf("oauth dev gives tokens for any identity to everyone who can reach the admin listener, "+only, c.Admin.Host)
-	}
-	return nil
+	return c.checkDoors()
 }
 
 func (o *OAuth) validate(noAdmin bool) error {

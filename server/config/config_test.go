@@ -85,7 +85,7 @@ func TestPrecedence(t *testing.T) {
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5", "admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222", "durable-listen": "127.0.0.1:5001",
-		"roles": "archive,log-storage", "archive-to": "folder:x", "large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
+		"admin-token": "0123456789abcdef", "roles": "archive,log-storage", "archive-to": "folder:x", "large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
 		"search-index-fields": "Name:text", "search-index-folder": "x", "table-index-by": "Town", "table-index-kind": "lists",
 		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5", "max-requests": "6", "container-soft-delete-days": "7", "encryption-scopes": "one,two", "allow-copy-source": "a.example,*.b.example",
 	}
@@ -104,7 +104,7 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 			if !ok {
 				v = map[string]string{"": "true", "port": "4321", "time": "7s", "address": "127.0.0.9", "file": "f", "name": "some", "table": "Some"}[o.kind]
 			}
-			want := strings.Replace(v, "a2V5", "**redacted**", 1)
+			want := strings.Replace(strings.Replace(v, "a2V5", "**redacted**", 1), "0123456789abcdef", "**redacted**", 1)
 			check := func(source string, r *Result, err error) {
 				t.Helper()
 				if err != nil {

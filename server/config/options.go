@@ -135,7 +135,7 @@ var groups = []group{
 		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
-		text("admin-host", "", "address", "Address of the admin listener, which has no authentication", func(c *Config) *string { return &c.Admin.Host }, host),
+		text("admin-host", "", "address", "Address of the admin listener; see admin-token", func(c *Config) *string { return &c.Admin.Host }, host),
 		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
 		boolean("no-admin", "", "Disable the admin listener", func(c *Config) *bool { return &c.NoAdmin }),
 		words("admin-allow-host", "Host names accepted by the admin listener, in addition to IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
@@ -145,6 +145,15 @@ var groups = []group{
 				return oneOf(s, "auto", "on", "off", "read-only")
 			},
 			get: func(c *Config) string { return c.AdminUI }},
+		{name: "admin-token", kind: "text", noFlag: true, usage: "Token that callers of the admin listener must bring, except for health checks, metrics and the token issuer " +
+			"(default: none if the development account is the only account, otherwise a random one, which is printed at the start)",
+			set: func(c *Config, s string) error { c.AdminToken = s; return checkToken(s) },
+			get: func(c *Config) string {
+				if c.AdminToken == "" {
+					return ""
+				}
+				return "**redacted**"
+			}},
 		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
 		boolean("admin-state", "", "Allow resetting, saving and restoring all data through the admin listener",

@@ -437,6 +437,44 @@ func TestRequestsAreKept(t *testing.T) {
 	}
 }
 
+// A read-only dashboard gives nobody a signature, neither the clients' own nor one that it makes.
+func TestReadOnlyHasNoSignatures(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(o *dashboard.Options) { o.ReadOnly = true })
+	queues, err := azqueue.NewServiceClientFromConnectionString(s.stack.ConnectionString(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := auth.Token{VersionText: auth.SASVersion, Services: "q", ResourceTypes: "s", Permissions: "l", Expiry: "2099-01-01T00:00:00Z"}
+	query, err := token.Sign(auth.DevelopmentAccount, key, wire.Queue, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := s.stack.URL(wire.Queue, auth.DevelopmentAccount) + "?" + query
+	byToken, err := azqueue.NewServiceClientWithNoCredential(signed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, signature, _ := strings.Cut(signed, "sig=")
+	signature, _, _ = strings.Cut(signature, "&")
+	if _, err := byToken.NewListQueuesPager(nil).NextPage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := queues.NewListQueuesPager(nil).NextPage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`href="(/ui/requests/[0-9a-f-]+)"`).FindAllStringSubmatch(s.get("/ui/requests"), -1) {
+		body := s.get(m[1])
+		if !strings.Contains(body, "curl -i") || regexp.MustCompile(`sig=[^(]`).MatchString(body) || strings.Contains(body, signature) {
+			t.Errorf("%s has a signature:\n%s", m[1], body)
+		}
+	}
+}
+
 // flushWriter is a response that can be read while it is being written.
 type flushWriter struct {
 	header http.Header

@@ -113,12 +113,12 @@ var ownHeaders = map[string]bool{"authorization": true, "content-length": true, 
 	"x-ms-client-request-id": true, "x-ms-return-client-request-id": true}
 
 // curl is a shell command that sends the request again, with an account SAS for an hour in place of the signature. Without the
-// account's key the signature is left out.
+// account's key, and in a read-only dashboard, the signature is left out.
 func (d *dashboard) curl(q *Request) string {
 	scheme, _, _ := strings.Cut(d.Backend().URL(wire.Blob, q.Account), ":")
 	address := scheme + "://" + q.Host + q.Path
 	query := withoutSignature(q.Query)
-	if account := d.Accounts.Get(q.Account); account != nil && len(account.Keys) > 0 && q.Mechanism != auth.Anonymous.String() {
+	if account := d.Accounts.Get(q.Account); !d.ReadOnly && account != nil && len(account.Keys) > 0 && q.Mechanism != auth.Anonymous.String() {
 		now := d.Now().UTC()
 		svc := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}[q.Service]
 		token := auth.Token{VersionText: auth.SASVersion, Services: q.Service[:1], ResourceTypes: "sco", Permissions: "rwdlacuptfi",
